@@ -28,7 +28,7 @@ from pages import machine, replace_section
 from profiles import CASES, NoProfile
 from stepscope._core import wire
 from stepscope.xspace.reading.columns import XSpace
-from stepscope.xspace.reading.decode import decode
+from stepscope.xspace.reading.decode import decode_file
 
 SOURCE = Path(__file__).with_name("reference_decoder.c")
 #: Column → its type, in the order of the C struct.
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def row(name: str, path: Path, reference: CDecoder, *, runs: int) -> str:
     """Measure one profile; the columns of both decoders must agree."""
-    space = decode(path)
+    space = decode_file(path)
     check(space, reference.decode(path))
     events, stats = space.events, space.stats
     held = events.type.nbytes + events.offset_ps.nbytes + events.dur_ps.nbytes
@@ -151,8 +151,8 @@ def row(name: str, path: Path, reference: CDecoder, *, runs: int) -> str:
         [
             lambda: reference.walk(path),
             lambda: reference.decode(path),
-            lambda: decode(path, threads=1),
-            lambda: decode(path),
+            lambda: decode_file(path, threads=1),
+            lambda: decode_file(path),
         ],
         runs=runs,
     )

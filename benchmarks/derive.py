@@ -165,7 +165,7 @@ def nested(start: Array, dur: Array) -> tuple[NDArray[np.int32], Array]:
     count = len(start)
     parent, depth = np.empty(count, np.int32), np.empty(count, np.int32)
     self_ps, stack = np.empty(count, np.int64), np.empty((2, STACK), np.int64)
-    kernels.nest(start, dur, 0, count, parent, depth, self_ps, stack)
+    kernels.nest_track_rows(start, dur, 0, count, parent, depth, self_ps, stack)
     return parent, self_ps
 
 
@@ -206,7 +206,9 @@ def flattened(start: Array, dur: Array, code: Codes) -> Array:
     running = np.empty((4, STACK), np.int64)
     out = np.empty((3, 2 * len(start)), np.int64)
     sticky = np.zeros(256, np.uint8)
-    count = kernels.flatten(start, dur, code, sticky, 0, len(start), running, out)
+    count = kernels.flatten_track_rows(
+        start, dur, code, sticky, 0, len(start), running, out
+    )
     return out[:, :count]
 
 

@@ -42,7 +42,7 @@ from experiments_scored import (
 from overhead import interpreter
 from pages import machine, replace_section
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.headline import by_cost
+from stepscope.advice.headline import findings_by_cost
 from stepscope.errors import StepscopeError
 from stepscope.report.compose import judge_profile
 from stepscope.session import open_profile
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def said_of(path: Path) -> Said:
     """Judge a recording as a report does."""
     found = judge_profile(open_profile(path))
-    costly = by_cost(found.findings)
+    costly = findings_by_cost(found.findings)
     head = found.headline
     about = [one for one in found.findings if one.id == head.finding] or costly
     saving = about[0].saving_ms if about else None

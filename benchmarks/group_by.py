@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from stepscope.derive.columns.dense_codes import combined, extremes_by
+from stepscope.derive.columns.dense_codes import extremes_by_code, number_rows
 
 #: Distinct names and tracks of the profile that the other benchmarks are shaped like.
 NAMES = 4_000
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _ours_pairs(
     name: NDArray[np.int32], track: NDArray[np.int32]
 ) -> NDArray[np.signedinteger]:
-    return combined([name, track]).code
+    return number_rows([name, track]).code
 
 
 def _polars_pairs(
@@ -73,7 +73,7 @@ def _polars_pairs(
 def _ours_totals(
     name: NDArray[np.int32], duration: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    found = extremes_by(name, duration, count=NAMES)
+    found = extremes_by_code(name, duration, count=NAMES)
     return np.stack([found.count, found.total, found.least, found.greatest])
 
 

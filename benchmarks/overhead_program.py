@@ -102,7 +102,7 @@ def _time_kinds(ss: Any, state: str, found: dict[str, list[float]]) -> None:
         began = time.perf_counter_ns()
         run()
         took = time.perf_counter_ns() - began
-        recorder.drain()
+        recorder.drain_annotations()
         found.setdefault(f"{name}, {state}", []).append(took / CALLS)
 
 
@@ -115,14 +115,14 @@ def ring() -> Figures:
     for name, values in (("plain", False), ("with two values", True)):
         gc.collect()
         before = _resident_bytes()
-        recorder.enable(events)
+        recorder.start_recording(events)
         for i in range(events):
             stats = {"step_num": i, "_r": 1} if values else {}
             with recorder.Trace("train", **stats):
                 pass
         found[name] = float(_resident_bytes() - before)
-        recorder.disable()
-        recorder.drain()
+        recorder.stop_recording()
+        recorder.drain_annotations()
     return found
 
 

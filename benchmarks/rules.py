@@ -38,11 +38,11 @@ import stepscope
 from stepscope.cli.light_start import light_start
 with light_start():
     from stepscope.cli.output import show_progress
-    from stepscope.report.compose import STAGES, compose
+    from stepscope.report.compose import STAGES, compose_report
     from stepscope.report.outline import as_text
     from stepscope.report.outline.whole import report_outline
 with show_progress(STAGES) as shown:
-    document = compose(stepscope.open(sys.argv[1]), shown)
+    document = compose_report(stepscope.open(sys.argv[1]), shown)
 print(len(as_text.render(report_outline(document), width=100)))
 """
 WITHOUT = """

@@ -28,13 +28,13 @@ import msgspec
 import stepscope as ss
 from stepscope.analysis.tools import TOOLS
 from stepscope.analysis.trace_viewer import TraceViewerResult
-from stepscope.analysis.trace_viewer.events import all_spans
+from stepscope.analysis.trace_viewer.events import trace_spans
 from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.errors import BadInput, StepscopeError
 from stepscope.formats import sniff
-from stepscope.formats.opening import find
+from stepscope.formats.opening import find_runs
 from stepscope.report import to_json, to_trace_json
-from stepscope.report.compose import compose
+from stepscope.report.compose import compose_report
 from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.rundir import Run
 
@@ -72,12 +72,12 @@ def find_recordings(folder: Path) -> list[Recording]:
         own_files = sorted(entry for entry in directory.iterdir() if entry.is_file())
         files += own_files
         if own_files:
-            for run in find(directory).runs:
+            for run in find_runs(directory).runs:
                 runs.setdefault(files_of(run), run)
     known = frozenset[Path]().union(*runs)
     for file in files:
         if file not in known and is_recording(file):
-            runs[frozenset({file})] = find(file).runs[0]
+            runs[frozenset({file})] = find_runs(file).runs[0]
     recordings = (recording_of(run, folder) for run in runs.values())
     return sorted(recordings)
 
@@ -90,7 +90,7 @@ def files_of(run: Run) -> frozenset[Path]:
 def is_recording(file: Path) -> bool:
     """Whether a file is of a kind that the product knows, if only to refuse it."""
     try:
-        return sniff.detect(file) not in NO_RECORDINGS
+        return sniff.detect_format(file) not in NO_RECORDINGS
     except BadInput:
         return False
 
@@ -99,7 +99,7 @@ def recording_of(run: Run, folder: Path) -> Recording:
     """Name a run by its folder where that opens it, or else by its files."""
     directory = run.directory.relative_to(folder)
     files = files_of(run)
-    if [files_of(it) for it in find(run.directory).runs] == [files]:
+    if [files_of(it) for it in find_runs(run.directory).runs] == [files]:
         return Recording(str(directory), (str(directory),))
     paths = tuple(sorted(str(file.relative_to(folder)) for file in files))
     name = paths[0] if len(paths) == 1 else f"{directory} ({run.name})"
@@ -118,11 +118,13 @@ def write_answers(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         if isinstance(result, TraceViewerResult):
             pieces: list[bytes] = []
             hosts, _ = host_traces(profile)
-            to_trace_json.write_trace(answer, hosts, all_spans(profile), pieces.append)
+            to_trace_json.write_trace(
+                answer, hosts, trace_spans(profile), pieces.append
+            )
             yield tool.name, b"".join(pieces)
         else:
             yield tool.name, to_json.render_envelope(answer)
-    yield "report", to_json.render_document(compose(profile, Silent()))
+    yield "report", to_json.render_document(compose_report(profile, Silent()))
 
 
 def empty_texts(value: object) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepscope.data_sheets import DATA_SHEETS, data_sheet_of
-from stepscope.hardware import Unit, peak_flops, rates_of
+from stepscope.hardware import Unit, peak_flops, peak_rates
 
 GIB = 1 << 30
 
@@ -105,7 +105,7 @@ def test_clocks_give_the_published_peaks(
     published_tflops: float,
 ) -> None:
     (sheet,) = (one for one in DATA_SHEETS if one.product == product)
-    rates = rates_of("Nvidia", *version)
+    rates = peak_rates("Nvidia", *version)
     assert rates is not None
     assert sheet.clock_mhz is not None
     peak = peak_flops(rates, unit, cores, sheet.clock_mhz * 1_000_000)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stepscope.advice.registry import RULES
-from stepscope.analysis.results.tables import tables_of
+from stepscope.analysis.results.tables import tool_tables
 from stepscope.analysis.tools import TOOLS
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.schema import read_rows
@@ -110,7 +110,7 @@ def test_the_columns_of_a_tool_are_generated_from_their_declarations(
 
 @pytest.mark.parametrize("tool", RESULT_TABLES)
 def test_a_tools_file_declares_the_tables_of_its_result(tool: str) -> None:
-    assert list(tables_of(tool).values()) == RESULT_TABLES[tool]
+    assert list(tool_tables(tool).values()) == RESULT_TABLES[tool]
 
 
 def test_every_column_says_what_it_is() -> None:

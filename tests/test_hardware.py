@@ -10,9 +10,9 @@ from stepscope.hardware import (
     OCCUPANCY_LIMITS,
     Unit,
     device_type,
-    occupancy,
     peak_flops,
-    rates_of,
+    peak_rates,
+    theoretical_occupancy,
 )
 
 
@@ -40,7 +40,7 @@ def test_peaks_agree_with_data_sheets(
     unit: Unit,
     published_tflops: float,
 ) -> None:
-    rates = rates_of("Nvidia", *version)
+    rates = peak_rates("Nvidia", *version)
     assert rates is not None
     peak = peak_flops(rates, unit, cores, boost_mhz * 1_000_000)
     assert peak == pytest.approx(published_tflops * 1e12, rel=0.01), product
@@ -48,28 +48,28 @@ def test_peaks_agree_with_data_sheets(
 
 def test_the_peak_of_the_device_of_a1() -> None:
     # A.1: fp16 tensor 311.9 TFLOP/s.
-    rates = rates_of("Nvidia", 8, 0)
+    rates = peak_rates("Nvidia", 8, 0)
     assert rates is not None
     peak = peak_flops(rates, "matrix_fp16", 108, 1_410_000_000)
     assert peak == pytest.approx(311.9e12, rel=1e-3)
 
 
 def test_mi300x_follows_the_table_of_amd() -> None:
-    rates = rates_of("AMD", 9, 4)
+    rates = peak_rates("AMD", 9, 4)
     assert rates is AMD_RATES[(9, 4)]
     peak = peak_flops(rates, "matrix_fp16", 304, 2_100_000_000)
     assert peak == pytest.approx(1307.4e12, rel=1e-3)
 
 
 def test_a_version_between_rows_uses_the_row_below_of_its_major_version() -> None:
-    assert rates_of("Nvidia", 8, 7) is NVIDIA_RATES[(8, 6)]
-    assert rates_of(None, 7, 2) is NVIDIA_RATES[(7, 0)]
+    assert peak_rates("Nvidia", 8, 7) is NVIDIA_RATES[(8, 6)]
+    assert peak_rates(None, 7, 2) is NVIDIA_RATES[(7, 0)]
 
 
 def test_a_version_outside_of_the_table_has_no_peak() -> None:
-    assert rates_of("Nvidia", 13, 0) is None
-    assert rates_of("Nvidia", 1, 3) is None
-    assert rates_of("AMD", 11, 0) is None
+    assert peak_rates("Nvidia", 13, 0) is None
+    assert peak_rates("Nvidia", 1, 3) is None
+    assert peak_rates("AMD", 11, 0) is None
 
 
 def test_a_unit_that_a_device_lacks_has_no_peak() -> None:
@@ -123,7 +123,7 @@ def test_occupancy_is_the_scarcest_resource(
     limiter: str,
 ) -> None:
     limits = OCCUPANCY_LIMITS[version]
-    found = occupancy(
+    found = theoretical_occupancy(
         limits, threads=threads, registers=registers, shared_memory_bytes=shared
     )
     assert found is not None
@@ -140,4 +140,4 @@ def test_occupancy_is_the_scarcest_resource(
     ],
 )
 def test_a_block_that_cannot_run_has_no_occupancy(block: dict[str, int]) -> None:
-    assert occupancy(OCCUPANCY_LIMITS[(7, 0)], **block) is None
+    assert theoretical_occupancy(OCCUPANCY_LIMITS[(7, 0)], **block) is None

@@ -16,6 +16,7 @@ import stepscope
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "stepscope"
 
 BASE = {
+    "array_types",
     "cores",
     "data_sheets",
     "errors",

@@ -15,7 +15,7 @@ from tests.support.traces import blueprint, nsight
 
 import stepscope
 from stepscope import remedies
-from stepscope.analysis.results.remedied import remedied
+from stepscope.analysis.results.remedied import with_fitting_remedies
 from stepscope.analysis.tools import TOOLS
 from stepscope.cli.main import main
 from stepscope.derive.frameworks import frameworks_used
@@ -304,9 +304,9 @@ def profile(*, host: int, python: int) -> ProfileData:
 
 def test_answers_are_told_beside_the_tracers_of_the_recording() -> None:
     why = Unavailable(code="HOST_LEVEL", reason="none.", remedy=Remedy.RECORD_FRAMES)
-    without = remedied(profile(host=2, python=0), why)
+    without = with_fitting_remedies(profile(host=2, python=0), why)
     assert without.remedy == Remedy.RECORD_FRAMES
-    beside = remedied(profile(host=2, python=1), why)
+    beside = with_fitting_remedies(profile(host=2, python=1), why)
     assert (beside.code, ASKS.search(beside.remedy)) == ("HOST_LEVEL", None)
 
 
@@ -450,4 +450,4 @@ def test_few_looks_at_the_program_ask_for_a_longer_recording(
     samples = ("samples of main, 100 a second", name, 0, 10_000.0 * looks)
     trace = blueprint.trace([("main", "a/MatMul:MatMul", 0, 5), samples])
     why = Unavailable(code="X", reason="none.", remedy=Remedy.RECORD_UNKNOWN_TIME)
-    assert remedied(blueprint.profile(trace), why).remedy == said
+    assert with_fitting_remedies(blueprint.profile(trace), why).remedy == said

@@ -15,7 +15,7 @@ from stepscope.rundir import (
     new_run_name,
     run_of_file,
     runs_of_listing,
-    scan,
+    scan_directory,
 )
 
 
@@ -140,7 +140,7 @@ def test_links_that_lead_back_do_not_stop_the_search(tmp_path: Path) -> None:
     (tmp_path / "a" / "back").symlink_to(tmp_path)
     (tmp_path / "itself").symlink_to(tmp_path / "itself")
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
-    assert [found.name for found in scan(tmp_path).runs] == ["a/r1"]
+    assert [found.name for found in scan_directory(tmp_path).runs] == ["a/r1"]
 
 
 def test_a_run_that_is_also_linked_is_found_once_under_its_own_name(
@@ -174,7 +174,7 @@ def test_an_entry_that_cannot_be_listed_is_passed_over_and_named(
         return listed(path)
 
     monkeypatch.setattr(os, "scandir", refusing)
-    found = scan(tmp_path)
+    found = scan_directory(tmp_path)
     assert [each.name for each in found.runs] == ["good/r1"]
     assert found.refused == ((tmp_path / "locked", "Permission denied"),)
 
@@ -182,22 +182,22 @@ def test_an_entry_that_cannot_be_listed_is_passed_over_and_named(
 def test_timelines_are_read_where_nothing_else_is_left(tmp_path: Path) -> None:
     names = ("b.trace.json.gz", "a.trace.json", "a.overview_page.pb")
     left = run(tmp_path, "r1", *names, "perfetto_trace.json.gz")
-    for found in (scan(tmp_path).runs, scan(left).runs):
+    for found in (scan_directory(tmp_path).runs, scan_directory(left).runs):
         hosts = [(it.host, it.paths[0].name) for one in found for it in one.hosts]
         assert hosts == [("a", "a.trace.json"), ("b", "b.trace.json.gz")]
     # The profile holds all of it, and more.
     (left / "a.xplane.pb").touch()
-    (whole,) = scan(tmp_path).runs
+    (whole,) = scan_directory(tmp_path).runs
     assert [it.paths[0].name for it in whole.hosts] == ["a.xplane.pb"]
 
 
 def test_a_run_with_results_but_no_trace_is_told_apart(tmp_path: Path) -> None:
     old = run(tmp_path, "r1", "vm.overview_page.pb", "vm.input_pipeline.pb")
     run(tmp_path, "r2", "notes.txt")
-    found = scan(tmp_path)
+    found = scan_directory(tmp_path)
     assert found.runs == ()
     assert found.results_only == (old,)
-    assert scan(old).results_only == (old,)
+    assert scan_directory(old).results_only == (old,)
 
 
 def test_many_runs_are_all_found(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_many_runs_are_all_found(tmp_path: Path) -> None:
 
 def test_a_path_that_is_no_directory_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
-        scan(tmp_path / "missing")
+        scan_directory(tmp_path / "missing")
     assert "missing" in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -2,7 +2,7 @@
 
 A recording may hold neither, or half of the truth. The clock is the highest one that
 the product runs at, which is what drivers report; the bandwidth is that of the memory.
-Products of one name that differ are told apart by the size of their memory.
+Products of one name that differ are distinguished by their memory size.
 
 Definition: docs/definitions/device-work.md#peak-rates.
 """

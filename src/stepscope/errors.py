@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _CO_VARARGS: Final = 0x04
 
 
-def one_line(text: str) -> str:
+def printable_line(text: str) -> str:
     """Return a text for a terminal: in one line, without control characters.
 
     What came over the wire or stands in a file may hold sequences that move the cursor
@@ -45,7 +45,7 @@ class StepscopeError(Exception):
 
     def __str__(self) -> str:
         """Return the line."""
-        return one_line(super().__str__())
+        return printable_line(super().__str__())
 
 
 class BadInput(StepscopeError):
@@ -61,7 +61,9 @@ class Malformed(BadInput):
     """Bytes that break their format at a known offset."""
 
     @classmethod
-    def at_offset(cls, path: object, offset: int, what: str, way_out: str) -> Malformed:
+    def broken_at_offset(
+        cls, path: object, offset: int, what: str, way_out: str
+    ) -> Malformed:
         """Name the file, the byte, what was wrong there, and what to do."""
         return cls(printable_text(f"{path}: {what} at byte {offset:,}. {way_out}"))
 
@@ -123,7 +125,6 @@ def is_from_handler(error: BaseException) -> bool:
 
 
 def _traceback_frames(error: BaseException) -> Iterator[FrameType]:
-    """Yield the frames that an exception passed, the one that caught it first."""
     traceback = error.__traceback__
     while traceback is not None:
         yield traceback.tb_frame

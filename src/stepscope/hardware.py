@@ -62,7 +62,7 @@ AMD_RATES: Final[dict[tuple[int, int], Rates]] = {
 
 
 @cache
-def rates_of(vendor: str | None, major: int, minor: int) -> Rates | None:
+def peak_rates(vendor: str | None, major: int, minor: int) -> Rates | None:
     """Return a device's row of the rate tables; None for a device that they lack.
 
     A device without a recorded vendor is taken to be NVIDIA's: only NVIDIA's tools
@@ -79,7 +79,7 @@ def peak_flops(rates: Rates, unit: Unit, cores: int, clock_hz: int) -> float | N
     return float(per_cycle) * cores * clock_hz if per_cycle else None
 
 
-def unit_of(*, bits: int, fp64: bool, matrix: bool | None) -> Unit | None:
+def computing_unit(*, bits: int, fp64: bool, matrix: bool | None) -> Unit | None:
     """Return the unit that a kernel computes with; None where it is unknown.
 
     Args:
@@ -196,7 +196,7 @@ class Occupancy(Frozen, frozen=True, eq=True):
     limiter: Literal["registers", "shared_memory", "threads", "blocks"]
 
 
-def occupancy(
+def theoretical_occupancy(
     limits: MultiprocessorLimits,
     *,
     threads: int,

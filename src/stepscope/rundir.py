@@ -235,7 +235,7 @@ def find_runs(logdir: Path) -> tuple[Run, ...]:
     Raises:
         BadInput: The directory does not exist or cannot be listed.
     """
-    return scan(logdir).runs
+    return scan_directory(logdir).runs
 
 
 def traces_in(directory: Path) -> tuple[HostFiles, ...]:
@@ -292,7 +292,7 @@ def runs_of_listing(files: Mapping[Path, float], top: Path) -> tuple[Run, ...]:
     return newest_first(runs)
 
 
-def scan(logdir: Path) -> Scan:
+def scan_directory(logdir: Path) -> Scan:
     """Look for runs in and below a directory.
 
     A directory that holds traces itself is a run; otherwise runs are the children of
@@ -307,9 +307,7 @@ def scan(logdir: Path) -> Scan:
         own = traces_in(logdir)
     except OSError as error:
         raise BadInput.at(
-            logdir,
-            f"cannot be looked into ({error.strerror})",
-            PROFILE_WANTED,
+            logdir, f"cannot be looked into ({error.strerror})", PROFILE_WANTED
         ) from error
     if own:
         run = _make_run(logdir, logdir.absolute().name, own)
@@ -386,7 +384,6 @@ class _Walk:
             self.databases += [directory / it for it in names if _DATABASE.match(it)]
 
     def file_names(self, directory: Path) -> list[str]:
-        """Return the names in a directory; none where it cannot be listed."""
         try:
             return [entry.name for entry in directory.iterdir()]
         except OSError as error:

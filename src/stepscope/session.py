@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.tools import ProfileWithTools
-from stepscope.formats.beside import with_kernels
+from stepscope.formats.beside import add_kernel_metrics
 from stepscope.formats.opening import open_hosts, open_run
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def open_profile(
     """
     run, traces = open_hosts(*paths)
     return ProfileWithTools(
-        run, traces if kernels is None else with_kernels(traces, kernels)
+        run, traces if kernels is None else add_kernel_metrics(traces, kernels)
     )
 
 
@@ -51,5 +51,5 @@ def open_found(
     """
     name, traces = open_run(run)
     return ProfileWithTools(
-        name, traces if kernels is None else with_kernels(traces, kernels)
+        name, traces if kernels is None else add_kernel_metrics(traces, kernels)
     )

@@ -48,7 +48,7 @@ class Unavailable(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     remedy: str
 
-    def for_field(self, field: str) -> Missing:
+    def missing_field(self, field: str) -> Missing:
         """Say that one field of a result is null for this reason."""
         return Missing(
             field=field, code=self.code, reason=self.reason, remedy=self.remedy
@@ -64,7 +64,7 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
 
 
-def present(value: _Value | Unavailable) -> _Value:
+def require_available(value: _Value | Unavailable) -> _Value:
     """Return a value that must be available, since another one was computed from it.
 
     Raises:

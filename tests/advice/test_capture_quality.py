@@ -12,7 +12,7 @@ from stepscope.advice import engine
 from stepscope.advice.rules.trust.capture_quality import evaluate
 from stepscope.derive.facts.recording import capture_signals
 from stepscope.derive.judging.recorded_devices import DeviceSignals
-from stepscope.report.words.findings import headline
+from stepscope.report.words.findings import finding_headline
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -254,7 +254,7 @@ def test_a_recording_too_short_for_samples_says_how_many_there_were(
     finding = evaluate(signals_of(shares(unexplained=5.0), capture=capture), THRESHOLDS)
     assert [it.cause for it in finding.actions] == ["short"]
     assert finding.actions[0].text.startswith("Record for a second or longer")
-    assert "the program's functions were sampled 7 times." in headline(finding)
+    assert "the program's functions were sampled 7 times." in finding_headline(finding)
 
 
 @pytest.mark.parametrize(("looks", "few"), [(7, 7), (19, 19), (20, None)])

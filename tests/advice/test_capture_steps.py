@@ -13,7 +13,7 @@ from stepscope.advice.engine import signals_of
 from stepscope.advice.rules.trust.capture_steps import evaluate
 from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
 from stepscope.derive.facts.judged_steps import HostSteps, Tried, step_signals
-from stepscope.report.words.findings import headline
+from stepscope.report.words.findings import finding_headline
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
 
@@ -59,7 +59,7 @@ def test_a_recording_without_anything_that_repeats_has_no_steps() -> None:
 
 def test_without_steps_only_what_was_searched_is_said_not_to_repeat() -> None:
     """Ranges of the program can repeat: one was told "nothing that repeats" of 304."""
-    said = headline(findings(unlike())[RULE])
+    said = finding_headline(findings(unlike())[RULE])
     # The program may mark steps that are longer than the recording.
     assert "nothing recorded marks them" in said
     assert "neither ops nor launches repeat" in said
@@ -85,8 +85,8 @@ def test_a_program_with_a_step_longer_than_the_recording_is_not_said_to_mark_non
     profile = open_profile(tmp_path)
     found = evaluate(signals_of(profile), THRESHOLDS)
     assert (found.status, found.note) == ("fail", "plain")
-    assert headline(found).startswith("No mark of a step was recorded")
-    assert "record for longer" in headline(found)
+    assert finding_headline(found).startswith("No mark of a step was recorded")
+    assert "record for longer" in finding_headline(found)
     page = profile.tool("input_pipeline_analyzer")
     assert isinstance(page, InputPipelineResult)
     assert not [one for one in page.missing if "not mark" in one.reason]
@@ -175,7 +175,7 @@ def test_what_repeats_surely_and_is_no_step_is_not_called_unsure(
     """A thousand runs of one kernel."""
     tried = (Tried("kernel jacobi", 1000, 0.9),)
     signals = signals_of({step_signals: {"vm": host(source=None, tried=tried)}})
-    text = headline(evaluate(signals, THRESHOLDS))
+    text = finding_headline(evaluate(signals, THRESHOLDS))
     assert "what repeats most, 1,000 times, is not a step" in text
     assert "0.9" not in text
 
@@ -188,4 +188,4 @@ def test_a_confidence_that_is_too_small_is_not_rounded_to_what_is_needed(
 ) -> None:
     tried = (Tried("kernel gemm", 9, found),)
     signals = signals_of({step_signals: {"vm": host(source=None, tried=tried)}})
-    assert said in headline(evaluate(signals, THRESHOLDS))
+    assert said in finding_headline(evaluate(signals, THRESHOLDS))

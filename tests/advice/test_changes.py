@@ -12,7 +12,7 @@ from tests.support.traces.training import KERNELS, MATMUL, SGEMM, read_back
 from tests.support.traces.training import together as unmarked_waits
 
 from stepscope.advice.engine import evaluate, signals_of
-from stepscope.advice.replayed import together
+from stepscope.advice.replayed import replay_together
 from stepscope.derive.facts.replaying.edits import Carried, Joined
 from stepscope.derive.facts.replaying.replays import replay_signals
 from stepscope.thresholds import THRESHOLDS
@@ -97,11 +97,13 @@ def test_an_exchange_gains_what_its_link_lets_it() -> None:
     """The activity of 400 µs takes 100 of them: 300 µs of each step."""
     signals = signals_of_lines(by_hand.copying())
     replays = signals.of(replay_signals)
-    found = replays.usable("vm:0")
+    found = replays.usable_replay("vm:0")
     assert found is not None
     nodes = found.graph.nodes
     slow = nodes.row[(nodes.row >= 0) & (nodes.dur_ps == 400 * US)]
-    saving = replays.saving((Carried(dict.fromkeys(slow.tolist(), 100 * US)),), "vm:0")
+    saving = replays.saving_of_changes(
+        (Carried(dict.fromkeys(slow.tolist(), 100 * US)),), "vm:0"
+    )
     assert saving is not None
     assert saving.high == pytest.approx(0.3, abs=0.005)
 
@@ -110,13 +112,13 @@ def test_runs_are_of_kernels_that_follow_each_other_in_one_step() -> None:
     """Five kernels launched as one: four calls of 200 µs go; no run reaches further."""
     signals = signals_of_lines(by_hand.launch_bound())
     replays = signals.of(replay_signals)
-    found = replays.usable("vm:0")
+    found = replays.usable_replay("vm:0")
     assert found is not None
     every = range(int(found.recorded.class_of.max()) + 1)
-    saving = replays.saving((Joined(every, 2),), "vm:0")
+    saving = replays.saving_of_changes((Joined(every, 2),), "vm:0")
     assert saving is not None
     assert saving.high == pytest.approx(0.8, abs=0.005)
-    alone = replays.saving((Joined(every, 6),), "vm:0")
+    alone = replays.saving_of_changes((Joined(every, 6),), "vm:0")
     assert alone is not None
     assert alone.high == 0
 
@@ -125,7 +127,7 @@ def test_findings_gain_together_what_the_largest_floor_leaves() -> None:
     """Beside kernels of 165 µs the copy of 400 stays: 910 - 400 in all."""
     signals = signals_of_lines(copying_back())
     found = evaluate(signals)
-    told = together(found, signals, THRESHOLDS)
+    told = replay_together(found, signals, THRESHOLDS)
     assert told.findings == ("copy.exposed", "amp.share")
     assert told.saving_ms is not None
     assert told.saving_ms.high == pytest.approx(0.51, abs=0.001)
@@ -136,7 +138,7 @@ def test_findings_gain_together_what_the_largest_floor_leaves() -> None:
 
 def test_the_finding_that_is_shown_first_is_the_one_that_goes() -> None:
     signals = signals_of_lines(copying_back())
-    told = together(evaluate(signals), signals, THRESHOLDS, first="amp.share")
+    told = replay_together(evaluate(signals), signals, THRESHOLDS, first="amp.share")
     assert told.findings[0] == "amp.share"
     # The copy takes 400 µs, the products 165 of 495.
     assert told.next_owner == "copy_out"
@@ -145,7 +147,7 @@ def test_the_finding_that_is_shown_first_is_the_one_that_goes() -> None:
 def test_without_a_replay_nothing_is_said_of_several_findings() -> None:
     lines = [line for line in by_hand.launch_bound() if line[1] != "train"][:4]
     signals = signals_of_lines(lines)
-    told = together(evaluate(signals), signals, THRESHOLDS)
+    told = replay_together(evaluate(signals), signals, THRESHOLDS)
     assert told.findings == ()
     assert told.saving_ms is None
     assert told.next_owner is None

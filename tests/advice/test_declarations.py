@@ -37,7 +37,7 @@ from stepscope.analysis.tools import TOOLS
 from stepscope.cli.demo import RECORDED
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import present
+from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:
     from stepscope.advice.item import Rule
@@ -79,7 +79,7 @@ every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.item.i
 
 def noted(trace: TraceData) -> TraceData:
     """The same recording, by a producer that notes the versions of libraries."""
-    environment = present(trace.table("environment"))
+    environment = require_available(trace.table("environment"))
     versions = environment.with_columns(cuda_runtime=12040, cuda_driver=12040)
     return blueprint.substitute(trace, environment=versions)
 

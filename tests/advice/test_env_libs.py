@@ -14,7 +14,7 @@ from stepscope.advice.rules.trust.env_libs import evaluate
 from stepscope.derive.facts.recording import HostVersions, version_signals
 from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import present
+from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def versions(**fields: Any) -> HostVersions:
 def recorded(runtime: int | None) -> Any:
     """B1s on an A100, by a producer that notes the version of its runtime."""
     trace = blueprint.trace(together(), devices={0: blueprint.A100})
-    environment = present(trace.table("environment")).with_columns(
+    environment = require_available(trace.table("environment")).with_columns(
         cuda_runtime=runtime, cuda_driver=runtime
     )
     profile = blueprint.profile(blueprint.substitute(trace, environment=environment))
@@ -105,5 +105,7 @@ def test_the_versions_that_pytorch_notes_are_read(tmp_path: Path) -> None:
         '"name": "aten::mul", "pid": 1, "tid": 1, "ts": 1, "dur": 5}]}',
         encoding="utf-8",
     )
-    row = present(blueprint.read(path).table("environment")).row(0, named=True)
+    row = require_available(blueprint.read(path).table("environment")).row(
+        0, named=True
+    )
     assert (row["cuda_runtime"], row["cuda_driver"]) == (12040, None)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.results.pages import document_of
 from tests.support.traces.kineto import call, complete, kernel, read_file
 
-from stepscope.report.words.findings import headline
+from stepscope.report.words.findings import finding_headline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ def test_a_long_first_run_is_named_and_promises_nothing(tmp_path: Path) -> None:
     """
     finding = launching(tmp_path, 4000)
     assert (finding.status, finding.note) == ("fail", "first_runs")
-    assert "first use of the device" not in headline(finding)
+    assert "first use of the device" not in finding_headline(finding)
     assert [one.name for one in finding.parts] == ["aten::cudnn_convolution"]
     assert [one.cause for one in finding.actions] == ["first_runs", "first_runs"]
     assert finding.saving_ms is None

@@ -13,7 +13,7 @@ import pytest
 from tests.support.traces.training import findings, on_host
 
 import stepscope as ss
-from stepscope.advice.headline import by_cost
+from stepscope.advice.headline import findings_by_cost
 from stepscope.report.compose import judge_profile
 from stepscope.report.words.findings import lead_sentence
 from stepscope.session import open_profile
@@ -50,7 +50,7 @@ def test_a_store_that_is_asked_ahead_holds_no_step(judged: Any) -> None:
     """A function sleeps 5 ms on threads of the pipeline, in each step of 9 ms."""
     found, took = judged("tf_prefetched")
     assert took < 10
-    assert [one.id for one in by_cost(found.findings)] == []
+    assert [one.id for one in findings_by_cost(found.findings)] == []
     assert found.headline.finding is None
     assert "from_store" not in found.headline.text
     parts = {part.name for one in found.findings for part in one.parts}
@@ -72,7 +72,7 @@ def test_the_same_store_asked_when_a_batch_is_due_does(judged: Any) -> None:
 def test_what_a_debug_callback_calls_is_said_once(judged: Any) -> None:
     """`show` sorts a matrix of 512 x 512 six times, on a thread of XLA."""
     found, took = judged("jax_debug")
-    assert [one.id for one in by_cost(found.findings)] == ["debug.print"]
+    assert [one.id for one in findings_by_cost(found.findings)] == ["debug.print"]
     (one,) = (it for it in found.findings if it.id == "debug.print")
     assert found.headline.finding == "debug.print"
     assert found.headline.text.endswith("most of it in `show` (jax_program.py:43).")

@@ -9,8 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from stepscope.advice.finding import Finding, Pattern
-from stepscope.advice.headline import by_cost, costliest, lead
-from stepscope.advice.replayed import together
+from stepscope.advice.headline import (
+    choose_lead_sentence,
+    costliest_finding,
+    findings_by_cost,
+)
+from stepscope.advice.replayed import replay_together
 from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.replaying.replays import replay_signals
 from stepscope.derive.facts.step_shares import NamedTime
@@ -49,7 +53,7 @@ def test_waiting_for_a_worker_that_a_finding_names_is_explained(
     """The finding compares workers; the wait stands in the account of one of them."""
     signals = signals_of(shares(device=None, peer=peer))
     found = (failing("allreduce.arrival", share),)
-    assert lead(found, signals, THRESHOLDS).kind == kind
+    assert choose_lead_sentence(found, signals, THRESHOLDS).kind == kind
 
 
 @pytest.mark.parametrize(("ms", "kind"), [(5.1, "finding"), (4.9, "host")])
@@ -60,7 +64,7 @@ def test_a_note_about_most_of_the_time_is_said_before_what_the_step_is(
     note = failing("capture.window", 10 * ms, owners=("compile",), place="any")
     found = (replace(note, severity="info", stage=0, devices=("vm",)),)
     signals = signals_of(shares(device=None, compile=ms))
-    assert lead(found, signals, THRESHOLDS).kind == kind
+    assert choose_lead_sentence(found, signals, THRESHOLDS).kind == kind
 
 
 @pytest.mark.parametrize(("share", "kind"), [(9.9, "host"), (10.1, "finding")])
@@ -80,7 +84,9 @@ def test_what_holds_little_of_a_program_without_a_framework_is_not_said_first(
         device=None, names=[work], fields={"step_source": None, "step_confidence": 0.0}
     )
     found = (failing("gap.gc", share, owners=("host_compute",), devices=("vm",)),)
-    said = lead(found, signals_of(one, {frameworks_used: PLAIN}), THRESHOLDS)
+    said = choose_lead_sentence(
+        found, signals_of(one, {frameworks_used: PLAIN}), THRESHOLDS
+    )
     assert said.kind == kind
     if kind == "host":
         assert first_sentence(said, found) == (
@@ -88,7 +94,9 @@ def test_what_holds_little_of_a_program_without_a_framework_is_not_said_first(
             "`parse` (rows.py:5)."
         )
     # The work of a framework's ops is nothing to change: any finding comes before it.
-    said = lead(found, signals_of(one, {frameworks_used: ("PyTorch",)}), THRESHOLDS)
+    said = choose_lead_sentence(
+        found, signals_of(one, {frameworks_used: ("PyTorch",)}), THRESHOLDS
+    )
     assert said.kind == "finding"
 
 
@@ -112,7 +120,7 @@ def test_what_nothing_else_is_beside_is_not_hidden(
         saving_ms=saving,
     )
     signals = signals_of(shares(device=None, input=2.0), {replay_signals: replays})
-    assert together((found,), signals, THRESHOLDS).next_owner == owner
+    assert replay_together((found,), signals, THRESHOLDS).next_owner == owner
 
 
 @pytest.mark.parametrize(("share", "first"), [(44.0, 0), (42.0, 1)])
@@ -123,7 +131,7 @@ def test_the_recordings_own_time_explains_more_than_what_nobody_does(
     own = failing("recording.cost", share, owners=("profiler",), place="any")
     unknown = failing("capture.quality", 43.0, owners=("unexplained",), place="any")
     own, unknown = replace(own, stage=0), replace(unknown, stage=0, severity="critical")
-    assert by_cost([unknown, own])[0] == (own, unknown)[first]
+    assert findings_by_cost([unknown, own])[0] == (own, unknown)[first]
 
 
 def test_evidence_that_is_next_to_nothing_beside_the_longest_is_left_out(
@@ -172,10 +180,13 @@ def test_time_that_nobody_explains_comes_after_more_that_is_explained(
         after_stage=0,
     )
     signals = signals_of(shares(unexplained=2.02))
-    assert lead((flaw, late), signals, THRESHOLDS).finding == said
+    assert choose_lead_sentence((flaw, late), signals, THRESHOLDS).finding == said
     # A device without records leaves nothing to explain.
     silent = replace(flaw, share_percent=None, owners=())
-    assert lead((silent, late), signals, THRESHOLDS).finding == "capture.quality"
+    assert (
+        choose_lead_sentence((silent, late), signals, THRESHOLDS).finding
+        == "capture.quality"
+    )
 
 
 @pytest.mark.parametrize(("waits_ms", "kind"), [(5.9, "idle"), (3.9, "finding")])
@@ -186,7 +197,7 @@ def test_more_idle_time_than_a_flaw_hides_is_said_first(
     flaw = failing("capture.quality", 40.3, owners=("unexplained",), devices=("vm:0",))
     found = (replace(flaw, stage=0, severity="critical"),)
     signals = signals_of(shares(unexplained=4.03, input=waits_ms))
-    said = lead(found, signals, THRESHOLDS)
+    said = choose_lead_sentence(found, signals, THRESHOLDS)
     assert said.kind == kind
     assert said.owner == ("input" if kind == "idle" else "unexplained")
 
@@ -196,8 +207,8 @@ def test_what_costs_no_time_to_speak_of_is_nothing_to_begin_with() -> None:
     little, more = failing("amp.share", 0.9), failing("launch.delay", 1.1)
     unknown = replace(little, id="capture.steps", share_percent=None)
     gains = replace(little, saving_ms=Saving(low=1.0, high=2.0, basis="replay"))
-    assert by_cost((little, more, unknown)) == [more, unknown]
-    assert by_cost((gains,)) == [gains]
+    assert findings_by_cost((little, more, unknown)) == [more, unknown]
+    assert findings_by_cost((gains,)) == [gains]
 
 
 @pytest.mark.parametrize(
@@ -240,7 +251,7 @@ def test_much_time_that_one_of_two_steps_loses_comes_before_a_little_in_each(
     )
     # Without the exchanges the step would be bound by its device, whatever it gains.
     signals = signals_of(shares(step_ms=22.2, input=0.222 * share, collective=6.0))
-    assert lead((wait, half), signals, THRESHOLDS).finding == said
+    assert choose_lead_sentence((wait, half), signals, THRESHOLDS).finding == said
 
 
 @pytest.mark.parametrize(
@@ -265,6 +276,6 @@ def test_of_gains_that_are_about_the_same_the_more_exact_finding_comes_first(
             saving_ms=Saving(low=25.0, high=50.1, basis="bound"),
         ),
     )
-    said = costliest(found)
+    said = costliest_finding(found)
     assert said is not None
     assert said.id == first

@@ -225,7 +225,7 @@ def test_the_two_shares_of_a_function_are_told_apart() -> None:
     One report gave both under the same words.
     """
     told = page(blueprint.trace(helped(within=30)), width=110)
-    assert "augment (train.py:41)  20.0 % of its own\n" in told
+    assert "augment (train.py:41)  20.0 % self time\n" in told
     assert "`augment` (train.py:41) 38.0 % with what it calls; " in told
 
 

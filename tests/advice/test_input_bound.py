@@ -16,7 +16,7 @@ from stepscope.derive.facts.hosts.batch_makers import LoaderCalls, loader_calls
 from stepscope.derive.facts.hosts.worker_processes import LoaderWorkers, loader_workers
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.judging.recorded_devices import DeviceSignals
-from stepscope.report.words.findings import headline, lead_sentence
+from stepscope.report.words.findings import finding_headline, lead_sentence
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -141,7 +141,7 @@ def test_a_loader_with_fewer_workers_than_cores_is_told_to_get_more(
         THRESHOLDS,
     )
     assert first in finding.actions[0].text
-    assert headline(finding).endswith(
+    assert finding_headline(finding).endswith(
         f"Worker processes that make batches: {workers}, on 4 cores."
     )
 

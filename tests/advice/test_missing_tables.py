@@ -13,7 +13,7 @@ from stepscope.advice.engine import signals_of
 from stepscope.advice.registry import RULES
 from stepscope.cli.output import Progress
 from stepscope.report import to_json
-from stepscope.report.compose import compose
+from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.session import open_profile
@@ -35,7 +35,7 @@ def test_a_deleted_table_turns_no_fail_into_a_pass(
     name: str, table: str, shared_profile: Any
 ) -> None:
     profile, before = read(shared_profile(name))
-    after = compose(profile.without(table, GONE), Progress(stages=9))
+    after = compose_report(profile.without(table, GONE), Progress(stages=9))
     failed = {one.id for one in before.findings if one.status == "fail"}
     passed = {one.id for one in after.findings if one.status == "pass"}
     assert failed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.derive.facts.evidence import SHOWN, largest, longest
+from stepscope.derive.facts.evidence import SHOWN, longest_intervals, places_of_largest
 from stepscope.derive.intervals.spans import Spans
 
 
@@ -16,9 +16,9 @@ def test_the_largest_come_first_and_equal_ones_in_their_order(
     values: list[int],
 ) -> None:
     expected = sorted(range(len(values)), key=lambda at: (-values[at], at))[:SHOWN]
-    assert largest(np.array(values, np.int64)).tolist() == expected
+    assert places_of_largest(np.array(values, np.int64)).tolist() == expected
 
 
 def test_the_longest_intervals_come_first() -> None:
     spans = Spans.of([(0, 2), (10, 15), (20, 21), (30, 35), (40, 44)])
-    assert longest(spans) == [(10, 15), (30, 35), (40, 44)]
+    assert longest_intervals(spans) == [(10, 15), (30, 35), (40, 44)]

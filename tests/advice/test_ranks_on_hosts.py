@@ -13,7 +13,7 @@ from tests.support.traces.judged import Judged
 from tests.support.traces.training import cores
 
 from stepscope.advice.engine import signals_of
-from stepscope.report.words.findings import headline
+from stepscope.report.words.findings import finding_headline
 
 STEPS = 12
 PERIOD_US = 10_000
@@ -71,8 +71,8 @@ def test_what_the_busiest_rank_does_beyond_the_others_is_named() -> None:
         ranks.append(blueprint.trace(lines, host=f"rank{number}"))
     found = Judged(signals_of(blueprint.profile(*ranks)))["multi.balance"]
     assert (found.parts[0].name, found.parts[0].detail) == ("rank1", "aten::sort")
-    assert "falls to rank1" in headline(found)
-    assert "most of it in aten::sort" in headline(found)
+    assert "falls to rank1" in finding_headline(found)
+    assert "most of it in aten::sort" in finding_headline(found)
 
 
 def test_ranks_with_as_much_work_pass() -> None:
@@ -125,7 +125,7 @@ def test_who_has_no_more_to_do_and_waits_for_a_core_is_not_blamed() -> None:
     found = on_full_cores()["allreduce.arrival"]
     assert (found.status, found.severity, found.note) == ("fail", "info", "cores")
     assert found.share_percent == pytest.approx(8.0, abs=0.1)
-    said = headline(found)
+    said = finding_headline(found)
     assert "The others wait for rank1, 800 µs a step, and it runs the same ops" in said
     assert "for 25.0 % of the time threads wait for one" in said
     assert found.actions[0].cause == "cores"
@@ -156,6 +156,6 @@ def test_nor_is_it_said_to_have_more_work() -> None:
     """1.2 ms of 9.2: beyond what two equal workers differ by otherwise."""
     found = on_full_cores(more_us=1_200)["multi.balance"]
     assert (found.status, found.severity, found.note) == ("fail", "info", "cores")
-    assert "in the same ops, as often" in headline(found)
+    assert "in the same ops, as often" in finding_headline(found)
     found = on_full_cores(more_us=1_200, busy=60.0)["multi.balance"]
     assert (found.status, found.severity, found.note) == ("fail", "warn", None)

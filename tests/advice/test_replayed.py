@@ -22,7 +22,7 @@ from stepscope.derive.facts.replaying.edits import Gone
 from stepscope.derive.facts.replaying.replays import ReplaySignals, replay_signals
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.device_sets import device_sets
-from stepscope.derive.step_time.owners import IDLE_OWNERS
+from stepscope.derive.step_time.host_time import IDLE_OWNERS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def test_what_hides_behind_other_work_is_not_promised() -> None:
     """The host's 370 µs could go, but no more than the kernel leaves: 605 µs stay."""
     signals = signals_of_lines(by_hand.synchronising())
     replays = signals.of(replay_signals)
-    saving = replays.saving((Gone(("host_compute",), "any"),), "vm:0")
+    saving = replays.saving_of_changes((Gone(("host_compute",), "any"),), "vm:0")
     assert saving is not None
     assert saving.high <= 1.0 - 0.595
 
@@ -67,8 +67,8 @@ def test_what_hides_behind_other_work_is_not_promised() -> None:
 def test_claims_together_promise_no_more_than_each_alone() -> None:
     replays = signals_of_lines(by_hand.synchronising()).of(replay_signals)
     claims = (Gone(("host_compute",), "any"), Gone(("launch", "sync"), "any"))
-    singles = [replays.saving((claim,), "vm:0") for claim in claims]
-    together = replays.saving(claims, "vm:0")
+    singles = [replays.saving_of_changes((claim,), "vm:0") for claim in claims]
+    together = replays.saving_of_changes(claims, "vm:0")
     assert together is not None
     assert together.high <= sum(one.high for one in singles if one is not None) + 1e-9
 
@@ -88,7 +88,7 @@ def test_the_recording_itself_is_never_what_comes_next(repository: Path) -> None
     profile = ss.open(repository / "tests/data/gpu/torch_launch_bound")
     replays = signals_of(profile).of(replay_signals)
     changes = (Gone(("launch",), "any"),)
-    replay = replays.usable("localhost:0")
+    replay = replays.usable_replay("localhost:0")
     assert replay is not None
     assert (
         next(iter(replay.path_owners(replay.edits_for_changes(changes, 0))))
@@ -133,7 +133,7 @@ def test_where_the_graph_is_incomplete_the_account_limits_the_gain() -> None:
 def test_without_steps_nothing_is_replayed() -> None:
     lines = [line for line in by_hand.launch_bound() if line[1] != "train"][:4]
     replays = signals_of_lines(lines).of(replay_signals)
-    assert replays.saving((Gone(("launch",), "any"),), "vm:0") is None
+    assert replays.saving_of_changes((Gone(("launch",), "any"),), "vm:0") is None
     why = replays.reason("vm:0")
     assert why is not None
     assert why.code == "NO_STEPS"

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from stepscope.advice.engine import explained
+from stepscope.advice.engine import mark_explained_findings
 from stepscope.advice.finding import Finding
 from stepscope.advice.item import Item, Rule, Words
 from stepscope.advice.judging.shared_time import shared_time
@@ -49,7 +49,7 @@ def told(
             for one in narrower
         ),
     ]
-    found = explained(
+    found = mark_explained_findings(
         {one.id: one for one in (broad, *narrower)},
         THRESHOLDS,
         [Rule(item, lambda *_: broad, ()) for item in items],

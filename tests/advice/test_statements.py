@@ -17,8 +17,8 @@ from tests.support.results.statements import (
     read,
 )
 
-from stepscope.advice.headline import by_cost
-from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS
+from stepscope.advice.headline import findings_by_cost
+from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS, OWNERS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -150,7 +150,7 @@ def test_nothing_is_called_well_while_something_fails(
     _, document = read(shared_profile(recorded_run))
     said = document.headline
     assert "no check fails" not in said.text.lower()
-    failing = by_cost(document.findings)
+    failing = findings_by_cost(document.findings)
     if said.finding is None and failing and failing[0].saving_ms is not None:
         assert said.owner in {"busy", *IDLE_OWNERS}
         if said.owner == "busy":

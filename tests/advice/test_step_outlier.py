@@ -12,7 +12,7 @@ from tests.support.traces.training import Recorder, findings, together
 import stepscope as ss
 from stepscope.advice.engine import evaluate as evaluate_all
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.headline import lead
+from stepscope.advice.headline import choose_lead_sentence
 from stepscope.advice.rules.running.slow_steps import judge_outliers as evaluate
 from stepscope.derive.facts.processors import Processors, processor_signals
 from stepscope.derive.facts.step_shares import NamedTime
@@ -163,7 +163,7 @@ def test_what_few_steps_lose_that_hold_most_of_the_time_is_said_first() -> None:
     signals = uneven(slow_us=88_000.0)
     found = {one.id: one for one in evaluate_all(signals)}
     assert found["input.bound"].status == "fail"
-    said = lead(tuple(found.values()), signals, THRESHOLDS)
+    said = choose_lead_sentence(tuple(found.values()), signals, THRESHOLDS)
     assert said.finding == "step.outlier"
     assert lead_sentence(found["step.outlier"]) == (
         "5 of 39 steps hold 59.0 % of the time: against a usual step they lose 53.0 % "
@@ -175,13 +175,19 @@ def test_a_finding_about_what_few_steps_lose_is_said_instead_of_them() -> None:
     signals = uneven(slow_us=88_000.0, waits=True)
     found = {one.id: one for one in evaluate_all(signals)}
     assert found["step.outlier"].explained_by == ("input.bound",)
-    assert lead(tuple(found.values()), signals, THRESHOLDS).finding == "input.bound"
+    assert (
+        choose_lead_sentence(tuple(found.values()), signals, THRESHOLDS).finding
+        == "input.bound"
+    )
 
 
 def test_what_few_steps_lose_that_hold_less_than_half_of_the_time_is_not() -> None:
     """Of 20 ms: they hold 100 of 440 ms, and lose 50 of these."""
     signals = uneven(slow_us=10_000.0)
-    assert lead(evaluate_all(signals), signals, THRESHOLDS).finding == "input.bound"
+    assert (
+        choose_lead_sentence(evaluate_all(signals), signals, THRESHOLDS).finding
+        == "input.bound"
+    )
 
 
 def test_one_slow_fetch_is_a_note_that_names_it() -> None:

@@ -13,7 +13,7 @@ from stepscope.advice.judging.program_facts import program_facts
 from stepscope.advice.rules.launches.launch_delay import evaluate
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import present
+from stepscope.unavailable import require_available
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_program_whose_step_is_a_graph_is_not_told_to_make_one(
     """Keras puts its training step into a graph; the report advised `@tf.function`."""
     lines = [("main", name, 10 * at, 5) for at, name in enumerate(names)]
     profile = blueprint.profile(blueprint.trace(lines))
-    traits = present(signals_of_profile(profile).of(program_traits))
+    traits = require_available(signals_of_profile(profile).of(program_traits))
     assert traits.graphed is graphed
     late = {program_traits: traits}
     codes = [

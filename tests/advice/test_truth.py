@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from stepscope.advice.headline import by_cost
+from stepscope.advice.headline import findings_by_cost
 from stepscope.cli.output import Progress
 from stepscope.report import to_json
-from stepscope.report.compose import compose
+from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
@@ -183,7 +183,7 @@ pytestmark = pytest.mark.profiles
 
 @cache
 def read(path: Path) -> Document:
-    return compose(open_profile(path), Progress(stages=9))
+    return compose_report(open_profile(path), Progress(stages=9))
 
 
 @every_truth
@@ -213,7 +213,9 @@ def test_text_and_json_begin_with_it(truth: Truth, shared_profile: Any) -> None:
 @every_truth
 def test_what_comes_second_is_said_second(truth: Truth, shared_profile: Any) -> None:
     document = read(shared_profile(truth.profile))
-    others = [one.id for one in by_cost(document.findings) if one.id != truth.finding]
+    others = [
+        one.id for one in findings_by_cost(document.findings) if one.id != truth.finding
+    ]
     if truth.second is not None:
         assert others[0] == truth.second
 
@@ -234,7 +236,7 @@ def test_what_is_no_fault_is_not_called_one(
     profile: str, wrong: str, shared_profile: Any
 ) -> None:
     document = read(shared_profile(profile))
-    assert wrong not in {one.id for one in by_cost(document.findings)}
+    assert wrong not in {one.id for one in findings_by_cost(document.findings)}
 
 
 def test_what_the_loader_gains_holds_what_eight_workers_measured(

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.advice.engine import explained, staged
+from stepscope.advice.engine import mark_explained_findings, mark_stage_order
 from stepscope.advice.finding import Finding
-from stepscope.advice.headline import costliest
+from stepscope.advice.headline import costliest_finding
 from stepscope.advice.item import Item, Rule, Words
 from stepscope.advice.registry import RULES
-from stepscope.advice.verdict import Verdict, judge, pattern_of, promise_of
+from stepscope.advice.verdict import Verdict, effect_pattern, judge, saving_of_effect
 from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.judging.effect_status import (
     StepSeries,
@@ -218,7 +218,7 @@ def test_a_doubt_names_its_source_and_is_at_most_all_of_the_time() -> None:
 def test_a_pattern_counts_the_steps_that_carry_the_effect(
     effects: list[int], kind: str, hit: int
 ) -> None:
-    found = pattern_of(effects, every_percent=60)
+    found = effect_pattern(effects, every_percent=60)
     assert (found.kind, found.steps_hit, found.steps) == (kind, hit, len(effects))
 
 
@@ -229,7 +229,7 @@ def test_a_gain_is_known_as_well_as_the_mean_of_the_steps() -> None:
     assert 2 < low < 2.9
     assert 3.1 < high < 4
     pattern = msgspec.structs.replace(
-        pattern_of(effects, every_percent=60), mean_ms=(low, high)
+        effect_pattern(effects, every_percent=60), mean_ms=(low, high)
     )
     # The end of an interval is no gain: these steps lose 3 ms.
     assert pattern.promise(3.0) == Saving(low=1.5, high=3.0)
@@ -265,9 +265,9 @@ def test_steps_that_differ_leave_the_mean_in_doubt_whatever_the_share_is() -> No
 def test_no_more_is_promised_than_a_step_lasts() -> None:
     scattered = tuple(ms * MS for ms in (1, 3, 9, 2, 2, 9, 1, 3, 2, 3, 9, 1))
     assert mean_interval_ms(scattered)[1] > 15 / 4
-    assert promise_of(scattered, scattered).high == pytest.approx(15 / 4)
+    assert saving_of_effect(scattered, scattered).high == pytest.approx(15 / 4)
     # Where all steps are alike nothing is in doubt.
-    assert promise_of((3 * MS,) * 10, (10 * MS,) * 10) == Saving(low=1.5, high=3)
+    assert saving_of_effect((3 * MS,) * 10, (10 * MS,) * 10) == Saving(low=1.5, high=3)
 
 
 @pytest.mark.parametrize("effects", [(3, 3, 3, 3), (1, 5)])
@@ -288,7 +288,7 @@ def _finding(stage: int, gain: float, severity: Any = "warn") -> Finding:
 
 
 def test_what_gains_less_than_an_earlier_stage_waits_for_it() -> None:
-    found = staged([_finding(6, 2.0), _finding(1, 3.0), _finding(3, 6.0)])
+    found = mark_stage_order([_finding(6, 2.0), _finding(1, 3.0), _finding(3, 6.0)])
     assert [(one.stage, one.after_stage) for one in found] == [
         (1, None),
         (3, None),
@@ -300,7 +300,7 @@ def test_what_gains_less_than_an_earlier_stage_waits_for_it() -> None:
 def test_what_gains_about_as_much_as_an_earlier_stage_need_not_wait(
     earlier: float, waits_for: int | None
 ) -> None:
-    found = staged([_finding(6, 2.0), _finding(1, earlier)])
+    found = mark_stage_order([_finding(6, 2.0), _finding(1, earlier)])
     assert found[1].after_stage == waits_for
 
 
@@ -308,12 +308,12 @@ def test_all_wait_for_a_recording_that_hides_too_much() -> None:
     capture = Finding(
         id="capture", title="", stage=0, status="fail", severity="critical"
     )
-    found = staged([_finding(1, 3.0), capture])
+    found = mark_stage_order([_finding(1, 3.0), capture])
     assert [one.after_stage for one in found] == [None, 0]
 
 
 def test_nothing_waits_for_information() -> None:
-    found = staged([_finding(1, 1.0, "info"), _finding(3, 0.5)])
+    found = mark_stage_order([_finding(1, 1.0, "info"), _finding(3, 0.5)])
     assert [one.after_stage for one in found] == [None, None]
 
 
@@ -343,13 +343,13 @@ def test_a_narrower_finding_explains_a_broader_one(
         )
         for one, explains in ((broad, ()), (narrow, (broad.id,)))
     ]
-    found = explained(
+    found = mark_explained_findings(
         {one.id: one for one in (broad, narrow)},
         THRESHOLDS,
         [Rule(item, lambda *_: broad, ()) for item in items],
     )
     assert found[broad.id].explained_by == (() if by is None else (by,))
-    first = costliest(staged(found.values()))
+    first = costliest_finding(mark_stage_order(found.values()))
     assert first is not None
     assert first.id == (by or broad.id)
 
@@ -363,7 +363,7 @@ def test_much_that_some_steps_lose_is_said_first(
 ) -> None:
     burst = _finding(2, 3.0, "info")
     burst = msgspec.structs.replace(burst, share_percent=share, note=note)
-    found = costliest([burst])
+    found = costliest_finding([burst])
     assert (found and found.id) == first
 
 

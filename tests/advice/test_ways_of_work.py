@@ -10,7 +10,7 @@ from tests.support.traces.waiting import core_time
 
 from stepscope.advice.rules.waiting.host_work import evaluate
 from stepscope.derive.facts.step_shares import NamedTime
-from stepscope.report.words.findings import headline
+from stepscope.report.words.findings import finding_headline
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -151,4 +151,4 @@ def test_what_most_of_the_function_is_stands_between_commas(
     )
     found = evaluate(signals_of(shares(host_compute=5.7, names=[part])), THRESHOLDS)
     said = "`augment` (images.py:41), most of it in `warp`, holds 55.0 % of the step"
-    assert headline(found).startswith(said)
+    assert finding_headline(found).startswith(said)

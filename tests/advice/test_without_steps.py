@@ -10,7 +10,7 @@ from tests.support.results.pages import document_of
 from tests.support.traces.kineto import call, complete, kernel, read_file
 
 from stepscope.advice.finding import Finding
-from stepscope.advice.headline import by_cost
+from stepscope.advice.headline import findings_by_cost
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,4 +70,4 @@ def test_work_counts_by_a_third(share: float, first: str) -> None:
         id="launch", stage=3, owners=("launch",), share_percent=30.0, **fields
     )
     work = Finding(id="amp", stage=6, share_percent=share, **fields)
-    assert by_cost([idle, work])[0].id == first
+    assert findings_by_cost([idle, work])[0].id == first

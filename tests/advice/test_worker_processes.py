@@ -24,9 +24,9 @@ from stepscope.derive.facts.hosts.worker_processes import (
     machine_cores,
     worker_time,
 )
-from stepscope.report.words.findings import headline, lead_sentence
+from stepscope.report.words.findings import finding_headline, lead_sentence
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import present
+from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -93,7 +93,7 @@ def test_the_workers_function_is_named_and_to_be_made_cheaper(judged: Any) -> No
         "Input-bound: waiting for data takes 30.0 % of the time, 3.00 ms a step; "
         "worker processes spend 82.0 % of theirs in `augment` (data.py:41)."
     )
-    assert headline(finding).endswith(
+    assert finding_headline(finding).endswith(
         "Worker processes that make batches: 2, on 2 cores. Of their time 82.0 % is "
         "spent in `augment` (data.py:41), and 3.0 % waiting for work."
     )
@@ -146,8 +146,8 @@ def test_batches_that_were_ready_need_no_more_workers(judged: Any) -> None:
     finding = judged(counted, time_of(idle_percent=75.0))
     assert "num_workers" not in advised(finding)
     assert "transfer of the batches" in finding.actions[0].text
-    assert "the batches were ready" in headline(finding)
-    assert "75.0 %" in headline(finding)
+    assert "the batches were ready" in finding_headline(finding)
+    assert "75.0 %" in finding_headline(finding)
     # What they do in other time is not what the step waits for.
     assert finding.workers == ()
     assert "augment" not in lead_sentence(finding)
@@ -158,7 +158,7 @@ def test_batches_that_were_ready_need_no_more_workers(judged: Any) -> None:
 def test_workers_without_a_function_that_stands_out_are_counted(judged: Any) -> None:
     time = time_of(most=None, functions=())
     finding = judged(LoaderWorkers(2, 2, used=1.9, full=True), time)
-    assert headline(finding).endswith(
+    assert finding_headline(finding).endswith(
         "Worker processes that make batches: 2, on 2 cores."
     )
     assert "produced in parallel" in finding.actions[0].text
@@ -219,7 +219,7 @@ def test_usable_cores_are_those_that_the_recording_says(
 ) -> None:
     trace = blueprint.trace([*on_host(), *cores(4)])
     assert blueprint.profile(trace).of_run(machine_cores) == {"vm": 4}
-    environment = present(trace.table("environment")).with_columns(cores=2)
+    environment = require_available(trace.table("environment")).with_columns(cores=2)
     known = trace.table
     monkeypatch.setattr(
         trace,

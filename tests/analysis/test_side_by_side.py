@@ -12,7 +12,7 @@ from tests.support.programs.declared import declared
 import stepscope
 from stepscope.advice.registry import RULES
 from stepscope.analysis.tools import TOOLS
-from stepscope.analysis.tools import answers as together
+from stepscope.analysis.tools import tool_answers as together
 from stepscope.cli.output import show_progress
 from stepscope.derive import profile_data
 from stepscope.derive.derivations import (
@@ -24,7 +24,7 @@ from stepscope.derive.derivations import (
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_json
-from stepscope.report.compose import STAGES, compose
+from stepscope.report.compose import STAGES, compose_report
 from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.plain import plain
 from stepscope.trace.model import TraceData
@@ -120,7 +120,7 @@ def test_threads_change_no_finding(
 
 def report(path: Path) -> bytes:
     with show_progress(STAGES) as shown:
-        return to_json.render_document(compose(stepscope.open(path), shown), {})
+        return to_json.render_document(compose_report(stepscope.open(path), shown), {})
 
 
 def with_inputs(names: set[str]) -> set[str]:

@@ -11,7 +11,7 @@ from tests.support.sites.view import View
 from tests.support.traces.nsight_compute import launch, line, long, long_rows, write
 
 from stepscope.serve.app import App
-from stepscope.serve.listening import make_server
+from stepscope.serve.listening import listening_server
 from stepscope.serve.pages import page_files
 from stepscope.serve.runs.source import open_source
 from stepscope.serve.runs.store import Store
@@ -38,7 +38,7 @@ def _measured(
         tmp_path_factory.mktemp("measured") / "kernels.csv",
         long(*rows, line(*SGEMM, *said)),
     )
-    listener = make_server("127.0.0.1", 0, lambda *_: [])
+    listener = listening_server("127.0.0.1", 0, lambda *_: [])
     store = Store(open_source(str(server.folder)), kernels=str(table))
     listener.app = App(store, page_files())
     thread = threading.Thread(target=listener.serve_forever, daemon=True)

@@ -13,7 +13,7 @@ from werkzeug.exceptions import NotFound
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from stepscope.serve.app import App
-from stepscope.serve.listening import make_server
+from stepscope.serve.listening import listening_server
 from stepscope.serve.pages import page_files
 from stepscope.serve.runs.source import open_source
 from stepscope.serve.runs.store import Store
@@ -27,7 +27,7 @@ PREFIX = "/data/plugin/stepscope"
 @pytest.fixture(scope="module")
 def mounted(server: Server) -> Iterator[Server]:
     """The same runs, served below a path and nowhere else."""
-    listener = make_server("127.0.0.1", 0, lambda *_: [])
+    listener = listening_server("127.0.0.1", 0, lambda *_: [])
     app = App(Store(open_source(str(server.folder))), page_files())
     listener.app = DispatcherMiddleware(NotFound(), {PREFIX: app})
     thread = threading.Thread(target=listener.serve_forever, daemon=True)

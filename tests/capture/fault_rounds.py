@@ -82,7 +82,7 @@ def _round(train: Train, truth: float, faults: Faults) -> list[str]:
             ss.start(logdir)
             loss = train()
             gc.collect()
-            recording = session.current()
+            recording = session.current_session()
             assert recording is not None
             recording.flush()
             run = ss.stop()
@@ -101,12 +101,12 @@ def _round(train: Train, truth: float, faults: Faults) -> list[str]:
 def left_over(threads: set[threading.Thread]) -> list[str]:
     """What of a recording still stands after its end; takes it away."""
     found = []
-    if session.current() is not None:
+    if session.current_session() is not None:
         found.append("a recording is still under way")
-        session.current().stop(save=False)  # type: ignore[union-attr]
-    if recorder.enabled():
+        session.current_session().stop(save=False)  # type: ignore[union-attr]
+    if recorder.is_recording():
         found.append("annotations are still kept")
-        recorder.disable()
+        recorder.stop_recording()
     ours = [it for it in gc.callbacks if "stepscope" in getattr(it, "__module__", "")]
     if ours:
         found.append("collections are still noted")

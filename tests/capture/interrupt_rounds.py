@@ -103,14 +103,14 @@ class Block:
         self._run = None
         ss.start(logdir)
         self._train()
-        recording = session.current()
+        recording = session.current_session()
         assert recording is not None
         recording.flush()
         self._run = ss.stop()
 
     def end(self, *, interrupted: bool) -> list[str]:
         """End what still goes on; what is wrong with it."""
-        if session.current() is not None:
+        if session.current_session() is not None:
             # The signal came while a step was recorded.
             self._run = ss.stop()
         elif interrupted:
@@ -145,7 +145,7 @@ class Windowed:
         assert window is not None
         window.close_window()
         problems = [] if window.phase is Phase.OVER else ["the window did not close"]
-        if session.current() is not None:
+        if session.current_session() is not None:
             problems.append("a recording goes on after the window")
         return problems
 

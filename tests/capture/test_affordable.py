@@ -15,7 +15,7 @@ from stepscope.capture.launching.notes import Note, read_notes
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.launching.window import Window
 from stepscope.capture.profile import Schedule
-from stepscope.capture.recording.session import current
+from stepscope.capture.recording.session import current_session
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Loop:
         return self.now_s
 
     def passes(self) -> None:
-        session = current()
+        session = current_session()
         self._passed += 1
         if self._passed > self.longer_after:
             self.now_s += self.longer_s
@@ -112,7 +112,7 @@ class AheadLoop(Loop):
         self.done_s = 0.0
 
     def passes(self) -> None:
-        session = current()
+        session = current_session()
         if session is None or session.options.counters_hz <= 1:
             self.now_s += 0.001
         else:
@@ -393,7 +393,7 @@ def test_a_window_by_time_begins_anew_without_calls_that_cost_too_much(
             for _ in range(1000):
                 nothing()
         window.lower_by_time()
-        lowered = current()
+        lowered = current_session()
         assert lowered is not None
         found[limit] = lowered.options.python_tracer_level
         window.close_by_time()

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def recording() -> Iterator[None]:
-    recorder.enable(1000)
+    recorder.start_recording(1000)
     yield
-    recorder.disable()
-    recorder.drain()
+    recorder.stop_recording()
+    recorder.drain_annotations()
 
 
 class Annotation:
@@ -48,7 +48,7 @@ def test_a_coroutine_is_annotated_until_it_is_done() -> None:
     # In a thread of its own: a browser that other tests drive has a loop in this one.
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(lambda: asyncio.run(wait())).result() == 7
-    rows = recorder.drain()
+    rows = recorder.drain_annotations()
     (index,) = (at for at, name in enumerate(rows.names) if name == "waiting")
     assert rows.end_ns[index] - rows.begin_ns[index] >= 20_000_000
 
@@ -60,7 +60,7 @@ def test_a_decorated_function_keeps_its_name_and_arguments() -> None:
         return one + other
 
     assert (add(1, other=2), add.__name__, add.__doc__) == (3, "add", "Adds.")
-    rows = recorder.drain()
+    rows = recorder.drain_annotations()
     assert rows.names[0].endswith("add")
     assert rows.stats[0] == {"kind": "x"}
 
@@ -86,7 +86,7 @@ def test_what_a_decorated_function_raises_shows_no_frame_of_ours() -> None:
 def test_a_step_carries_what_every_reader_looks_for() -> None:
     with ss.StepTrace(5, "validate", batch=3):
         pass
-    rows = recorder.drain()
+    rows = recorder.drain_annotations()
     assert rows.names == ["validate"]
     assert rows.stats == [{"step_num": 5, "_r": 1, "batch": 3}]
 
@@ -129,7 +129,7 @@ def test_of_those_who_record_beside_the_last_is_given_every_annotation() -> None
     }
     assert seen == [{"n": 1}]
     # What was only heard of stands in no other recording.
-    assert list(recorder.drain().beside) == [1, 1, 0, 0]
+    assert list(recorder.drain_annotations().beside) == [1, 1, 0, 0]
 
 
 def test_where_one_of_them_fails_the_annotation_counts_as_ours() -> None:
@@ -145,19 +145,19 @@ def test_where_one_of_them_fails_the_annotation_counts_as_ours() -> None:
         pass
     annotate.remove_forward(whole)
     annotate.remove_listener(broken)
-    rows = recorder.drain()
+    rows = recorder.drain_annotations()
     assert (rows.names, list(rows.beside)) == (["kept"], [0])
 
 
 def test_the_first_annotation_of_a_child_begins_its_recording_and_is_kept() -> None:
     begun: list[str] = []
-    recorder.forget()
+    recorder.forget_parent()
     annotate.at_first_annotation(lambda: begun.append("now"))
     for name in ("first", "second"):
         with ss.Trace(name):
             pass
     assert begun == ["now"]
-    rows = recorder.drain()
+    rows = recorder.drain_annotations()
     assert (rows.names, list(rows.beside)) == (["first", "second"], [0, 0])
 
 

@@ -15,7 +15,7 @@ from stepscope.capture.recording.assembling import (
     spool_head,
 )
 from stepscope.xspace.vocabulary import FORWARDED_PLANE, HOST_PLANE
-from stepscope.xspace.wire import fields_of
+from stepscope.xspace.wire import read_fields
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 #: The recording began at 2 s after this; frameworks began a little before or after.
@@ -153,13 +153,13 @@ def test_two_frameworks_and_ours_share_one_plane_and_no_id() -> None:
 
 def test_the_frameworks_own_bytes_stay_where_nothing_moves() -> None:
     first = framework("first", ZERO_NS + SECOND, at_ms=10)
-    planes = [bytes(plane) for field, plane in fields_of(first) if field == 1]
+    planes = [bytes(plane) for field, plane in read_fields(first) if field == 1]
     (device,) = (plane for plane in planes if b"/device:first" in plane)
     data = assembled(("first", first))
     assert device in data
     # And the lines of the plane that ours joined.
     (host,) = (plane for plane in planes if b"/host:CPU" in plane)
-    lines = [bytes(line) for field, line in fields_of(host) if field == 3]
+    lines = [bytes(line) for field, line in read_fields(host) if field == 3]
     assert len(lines) == 2
     assert all(line in data for line in lines)
 

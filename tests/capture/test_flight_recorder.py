@@ -122,7 +122,7 @@ def test_without_a_fault_nothing_is_left(tmp_path: Path) -> None:
             with ss.StepTrace(step):
                 pass
     assert [it for it in tmp_path.rglob("*") if it.is_file()] == []
-    assert not annotations.enabled()
+    assert not annotations.is_recording()
 
 
 def test_what_a_forked_child_does_is_not_in_it(tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_the_ring_keeps_the_last_and_begins_with_it(tmp_path: Path) -> None:
     steps = 0
     for _ in range(30):
         for _ in range(4000):
-            now = annotations.now()
-            annotations.keep("train", now, now + 100, step_num=steps, _r=1)
+            now = annotations.clock_ns()
+            annotations.keep_annotation("train", now, now + 100, step_num=steps, _r=1)
             steps += 1
         ring.store_new_events()
     ring.store_running_functions()

@@ -131,13 +131,13 @@ class Session:
 
     @classmethod
     def start(cls, *_: object) -> Session:
-        assert not recorder.enabled()
-        recorder.enable(1000)
+        assert not recorder.is_recording()
+        recorder.start_recording(1000)
         return cls()
 
     def stop(self) -> str:
-        recorder.disable()
-        kept = recorder.drain()
+        recorder.stop_recording()
+        kept = recorder.drain_annotations()
         columns = (kept.names, kept.begin_ns, kept.end_ns, kept.stats)
         self.found.append(Recorded([Step(*row) for row in zip(*columns, strict=True)]))
         return f"run {len(self.found)}"
@@ -148,8 +148,8 @@ def recordings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Recorded]]:
     monkeypatch.setattr(callbacks, "Session", Session)
     Session.found.clear()
     yield Session.found
-    recorder.disable()
-    recorder.drain()
+    recorder.stop_recording()
+    recorder.drain_annotations()
 
 
 def test_ten_to_fifteen_are_six_steps(
@@ -242,7 +242,7 @@ def test_a_fit_that_raises_ends_the_recording_and_raises_as_before(
     callback = callbacks.ProfilerCallback("logs", "10,15")
     with pytest.raises(KeyboardInterrupt, match="stop"):
         keras.Model().fit(40, callback, on_batch=fail)
-    assert not recorder.enabled()
+    assert not recorder.is_recording()
     (found,) = recordings
     assert found.steps() == [10, 11, 12]
     assert callback.run == "run 1"
@@ -313,7 +313,7 @@ def test_who_records_already_goes_on_and_training_too(
     monkeypatch.setattr(Session, "start", start)
     with pytest.warns(UserWarning, match="the test"):
         keras.Model().fit(30, callbacks.ProfilerCallback("logs", "10,15"))
-    assert recorder.enabled()
+    assert recorder.is_recording()
     around.stop()
     assert recordings[0].steps() == list(range(1, 31))
 

@@ -74,7 +74,7 @@ class Faulty:
 class FaultyFramework(Faulty):
     """One that is not asked for fragments, as the frameworks' collectors."""
 
-    flush = None  # type: ignore[assignment]
+    take_fragment = None  # type: ignore[assignment]
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Faulty]]:
     monkeypatch.setitem(COLLECTORS, "faulty", ("", ""))
     monkeypatch.setattr(session, "make_collector", make)
     yield used
-    assert session.current() is None
+    assert session.current_session() is None
 
 
 def numbers_of_steps(logdir: Path) -> list[int]:
@@ -102,7 +102,7 @@ def test_a_collector_that_fails_harms_neither_the_loop_nor_the_others(
     use.append(Faulty(call))
     with ss.Profile(tmp_path) as run:
         loss = train()
-        recording = session.current()
+        recording = session.current_session()
         assert recording is not None
         recording.flush()
     assert loss == LOSS
@@ -155,8 +155,8 @@ def test_an_interrupt_while_starting_passes_and_leaves_the_process_free(
     monkeypatch.setattr(collector, "start_collecting", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ss.start(tmp_path)
-    assert session.current() is None
-    assert not recorder.enabled()
+    assert session.current_session() is None
+    assert not recorder.is_recording()
     assert collector.calls[-1] == "stop"
     with ss.Profile(tmp_path, ss.ProfilerOptions(collectors=("host",))):
         assert train() == LOSS
@@ -186,7 +186,7 @@ def test_a_full_disk_at_the_end_leaves_the_spool_and_nothing_half_written(
 
     with ss.Profile(tmp_path) as run:
         loss = train()
-        recording = session.current()
+        recording = session.current_session()
         assert recording is not None
         monkeypatch.setattr(saving.os, "fsync", full)
     monkeypatch.undo()
@@ -238,7 +238,7 @@ def test_more_than_the_budget_drops_the_oldest_and_says_how_many(
     monkeypatch.setattr("stepscope.capture.ground.options._LEAST_BYTES", 1)
     options = ss.ProfilerOptions(collectors=("host",), max_bytes=12_000)
     with ss.Profile(tmp_path, options) as run:
-        recording = session.current()
+        recording = session.current_session()
         assert recording is not None
         for _ in range(30):
             train()

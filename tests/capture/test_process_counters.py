@@ -80,7 +80,7 @@ def test_levels_and_rates_are_those_of_the_files(
             """Ended by its count."""
 
     monkeypatch.setattr(collector, "_stop", Twice())
-    monkeypatch.setattr(process.recorder, "now", lambda: next(moments))
+    monkeypatch.setattr(process.recorder, "clock_ns", lambda: next(moments))
     collector.start_collecting(ss.ProfilerOptions(), ClockPair(0, 9_000_000_000))
     collected = collector.hand_over()
     monkeypatch.undo()

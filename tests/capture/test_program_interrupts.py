@@ -243,17 +243,17 @@ def test_an_annotation_that_a_signal_meets_in_a_recorder_beside_ours_is_not_lost
             meet_signal()
         return Beside()
 
-    recorder.enable(8)
+    recorder.start_recording(8)
     recorder.set_forward(begin)
     try:
         with pytest.raises(TimedOut), recorder.Trace("load"):
             pass
         # One that had begun is kept, and one that had not is not open.
-        kept = recorder.drain().names
+        kept = recorder.drain_annotations().names
         assert kept == (["load"] if where == "__exit__" else [])
     finally:
-        assert recorder.disable() == 0
-        recorder.drain()
+        assert recorder.stop_recording() == 0
+        recorder.drain_annotations()
 
 
 def interrupted_lines(python: str, *arguments: object) -> int:

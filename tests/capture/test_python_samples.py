@@ -75,14 +75,14 @@ class Looks:
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
-    found, stacks_of = Looks(), python_samples.recorder.stacks_of
+    found, stacks_of = Looks(), python_samples.recorder.thread_stacks
 
     def noted(threads: list[int]) -> list[Stack]:
         stacks = stacks_of(threads)
         found.note(threads)
         return stacks
 
-    monkeypatch.setattr(python_samples.recorder, "stacks_of", noted)
+    monkeypatch.setattr(python_samples.recorder, "thread_stacks", noted)
     return found
 
 
@@ -289,7 +289,7 @@ def test_a_failing_look_is_a_warning_and_harms_nobody(
     def failing(_: object) -> list[list[object]]:
         raise RuntimeError("no frames here")
 
-    monkeypatch.setattr(python_samples.recorder, "stacks_of", failing)
+    monkeypatch.setattr(python_samples.recorder, "thread_stacks", failing)
     with ss.Profile(tmp_path, OPTIONS) as run:
         pause(0.05)
     assert [it for it in run.warnings if "no frames here" in it]

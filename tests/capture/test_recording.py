@@ -12,7 +12,7 @@ from tests.support.programs.frameworks import check_every_tool, steps_of
 
 import stepscope as ss
 from stepscope._core import recorder
-from stepscope.capture.recording.session import Session, current
+from stepscope.capture.recording.session import Session, current_session
 from stepscope.errors import AlreadyRecording, BadUsage
 from stepscope.rundir import traces_in
 
@@ -232,7 +232,7 @@ def test_stop_without_start_is_one_line(tmp_path: Path) -> None:
         ss.stop()
     ss.start(tmp_path, OWN)
     assert ss.stop().path is not None
-    assert current() is None
+    assert current_session() is None
 
 
 def test_a_block_that_raises_keeps_what_was_recorded(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_recording_may_begin_later(tmp_path: Path) -> None:
     with ss.Trace("early"):
         pass
     is_early = time.monotonic() < begun + 0.1
-    while not recorder.enabled():
+    while not recorder.is_recording():
         assert time.monotonic() < begun + 60
         time.sleep(0.01)
     with ss.Trace("late"):

@@ -16,7 +16,7 @@ from tests.support.programs.storing import STORED
 import stepscope as ss
 from stepscope.analysis.overview_page import OverviewPageResult
 from stepscope.report.compose import judge_profile
-from stepscope.rundir import scan
+from stepscope.rundir import scan_directory
 
 if TYPE_CHECKING:
     from stepscope.rundir import Run
@@ -76,7 +76,7 @@ def run(
 
 def runs_here() -> tuple[Run, ...]:
     logdir = Path("stepscope-logs")
-    return scan(logdir).runs if logdir.is_dir() else ()
+    return scan_directory(logdir).runs if logdir.is_dir() else ()
 
 
 def script(text: str, name: str = "program.py") -> str:
@@ -516,7 +516,7 @@ def test_a_program_that_records_itself_is_left_alone() -> None:
     )
     assert (done.status, done.out) == (0, "trained ['30']\n")
     assert "records itself" in done.err
-    (own,) = scan(Path("own-logs")).runs
+    (own,) = scan_directory(Path("own-logs")).runs
     assert steps_of(own) == list(range(100, 130))
     assert done.runs == ()
 

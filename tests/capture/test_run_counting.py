@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from stepscope.capture.launching.arriving import Arrivals
 from stepscope.capture.launching.counting import RepeatedCalls, StepCounter
-from stepscope.capture.launching.launcher import resolve
+from stepscope.capture.launching.launcher import resolve_command
 from stepscope.capture.launching.notes import Note, read_notes, write_note
-from stepscope.capture.launching.outcome import describe, keep_the_best
+from stepscope.capture.launching.outcome import describe_outcome, keep_the_best
 from stepscope.capture.launching.plan import VARIABLE, RunPlan
 from stepscope.capture.launching.step_sources import jax as jax_calls
 from stepscope.capture.launching.step_sources import torch as torch_steps
@@ -174,11 +174,11 @@ def test_scripts_modules_and_code_run_in_this_interpreter(tmp_path: Path) -> Non
     script = tmp_path / "train.py"
     script.touch()
     for command in ([str(script), "--lr", "1"], ["-m", "mod"], ["-c", "pass"]):
-        assert resolve(command) == [sys.executable, *command]
+        assert resolve_command(command) == [sys.executable, *command]
 
 
 def test_other_commands_are_looked_for_on_the_path() -> None:
-    (shell, *rest) = resolve(["sh", "-c", "true"])
+    (shell, *rest) = resolve_command(["sh", "-c", "true"])
     assert shell.endswith("/sh")
     assert rest == ["-c", "true"]
 
@@ -195,7 +195,7 @@ def test_other_commands_are_looked_for_on_the_path() -> None:
 )
 def test_what_cannot_be_run_is_named(command: list[str], named: str) -> None:
     with pytest.raises(BadUsage, match=named):
-        resolve(command)
+        resolve_command(command)
 
 
 @pytest.fixture
@@ -280,7 +280,7 @@ def test_processes_that_trained_are_kept_and_others_are_not(tmp_path: Path) -> N
     assert (kept, left_out) == ((worker,), (agent, loader))
     assert [path.name for path in tmp_path.iterdir()] == ["worker"]
     plan = RunPlan(logdir="d", run="r", notes="n")
-    sentences = list(describe(kept, left_out, plan, anything=True, status=0))
+    sentences = list(describe_outcome(kept, left_out, plan, anything=True, status=0))
     assert any("p1.py, p3.py" in sentence for sentence in sentences)
 
 
@@ -301,7 +301,7 @@ def test_what_only_waited_is_kept_where_nothing_else_was_recorded(
     kept, left_out = keep_the_best([parent, *children])
     assert kept == (parent,)
     plan = RunPlan(logdir="d", run="r", notes="n")
-    first, *rest = describe(kept, left_out, plan, anything=True, status=0)
+    first, *rest = describe_outcome(kept, left_out, plan, anything=True, status=0)
     assert first.startswith("p1.py: it mostly waited for processes that it started")
     assert len(rest) == 1
     assert (tmp_path / "parent").exists()
@@ -323,7 +323,7 @@ def test_the_longest_wait_of_the_run_is_said_once(tmp_path: Path) -> None:
 
     def said(*waits_s: float) -> list[str]:
         notes = [worker._replace(stop_s=wait_s) for wait_s in waits_s]
-        told = describe(notes, [], plan, anything=True, status=0)
+        told = describe_outcome(notes, [], plan, anything=True, status=0)
         return [it for it in told if "waited" in it]
 
     assert said(0.5, 1.9) == []
@@ -340,7 +340,7 @@ def test_what_several_processes_have_in_common_is_said_once(tmp_path: Path) -> N
         for at in range(40)
     ]
     plan = RunPlan(logdir="d", run="r", notes="n")
-    told = list(describe(*keep_the_best(notes), plan, anything=False, status=0))
+    told = list(describe_outcome(*keep_the_best(notes), plan, anything=False, status=0))
     assert told == ["tool.py: nothing was recorded", "nothing was recorded"]
 
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import pytest
 
 from stepscope.capture.launching.notes import Note, program_is_known, program_name
-from stepscope.capture.launching.outcome import describe, keep_the_best
+from stepscope.capture.launching.outcome import describe_outcome, keep_the_best
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.launching.waiting import is_launcher
-from stepscope.rundir import scan
+from stepscope.rundir import scan_directory
 
 #: Each runs programs of its own.
 pytestmark = pytest.mark.slow(seconds=4)
@@ -86,7 +86,7 @@ def run(program: str, *arguments: object, options: tuple[str, ...] = BY_TIME) ->
         env=dict(os.environ),
     )
     assert done.returncode == 0, done.stderr
-    (run,) = scan(Path("stepscope-logs")).runs
+    (run,) = scan_directory(Path("stepscope-logs")).runs
     # A whole file of each process, and nothing else.
     files = list(run.directory.iterdir())
     assert len(run.hosts) == len(files)
@@ -167,7 +167,7 @@ def test_a_launcher_whose_processes_left_nothing_is_said_to_be_one() -> None:
     notes = (note(1, "waited"),)
     plan = RunPlan("logs", "run", "")
     kept, left_out = keep_the_best(notes)
-    first, *rest = describe(kept, left_out, plan, anything=False, status=0)
+    first, *rest = describe_outcome(kept, left_out, plan, anything=False, status=0)
     assert first.startswith("1.py: it only started other processes and waited for them")
     assert rest == ["nothing was recorded"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope as ss
-from stepscope.capture.recording.session import current
+from stepscope.capture.recording.session import current_session
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def test_each_cycle_records_its_active_steps(  # noqa: PLR0917 - a table
             with ss.Trace("work"):
                 pass
             profiler.step()
-    assert current() is None
+    assert current_session() is None
     found = [steps_of(run.path) for run in profiler.runs if run.path is not None]
     assert found == expected
     assert len(list(tmp_path.rglob("*.xplane.pb"))) == len(expected)

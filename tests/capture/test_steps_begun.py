@@ -59,13 +59,13 @@ def heard() -> Iterator[dict[str, list[str]]]:
         return tell
 
     framework, listener = teller("framework"), teller("listener")
-    recorder.enable(16)
+    recorder.start_recording(16)
     annotate.add_forward(framework)
     annotate.add_listener(listener)
     yield told
     annotate.remove_listener(listener)
     annotate.remove_forward(framework)
-    recorder.disable()
+    recorder.stop_recording()
 
 
 def test_a_framework_is_not_told_of_what_begins_beside_it(
@@ -81,7 +81,7 @@ def test_a_framework_is_not_told_of_what_begins_beside_it(
         "framework": ["before", "after"],
         "listener": ["before", "beside", "after"],
     }
-    drained = recorder.drain()
+    drained = recorder.drain_annotations()
     assert sorted(drained.names) == ["after", "before", "beside"]
 
 

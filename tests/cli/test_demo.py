@@ -144,10 +144,13 @@ def test_commands_name_the_program_as_the_shell_finds_it(tmp_path: Path) -> None
         if shutil.which("stepscope", path=it) is None
     )
     within = f"{script.parent}{os.pathsep}{bare}"
-    asked = "import sys; sys.argv[0] = {!r}; from stepscope.cli import demo as it;"
+    asked = (
+        "import sys; sys.argv[0] = {!r}; from stepscope.cli import demo as it;"
+        "print(it._stepscope_command())"
+    )
     for path, called in ((bare, str(script)), (within, "stepscope")):
         done = subprocess.run(
-            [sys.executable, "-c", asked.format(str(script)) + "print(it._command())"],
+            [sys.executable, "-c", asked.format(str(script))],
             capture_output=True,
             text=True,
             check=True,

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.explanation import explanation
 from stepscope.advice.registry import RULES
-from stepscope.analysis.results.remedied import remedied
+from stepscope.analysis.results.remedied import with_fitting_remedies
 from stepscope.cli.main import main
 from stepscope.report import to_json
 from stepscope.report.outline import as_markdown, as_text
@@ -242,7 +242,7 @@ class Judged(NamedTuple):
 def judged(request: pytest.FixtureRequest, data: Path) -> Judged:
     profile = open_profile(data / request.param)
     signals = signals_of(profile)
-    found = tuple(remedied(profile, one) for one in evaluate(signals))
+    found = tuple(with_fitting_remedies(profile, one) for one in evaluate(signals))
     return Judged(profile, signals, found)
 
 

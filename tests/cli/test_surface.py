@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
+from stepscope.capture.ground.options import LEAST_WINDOW_S
+from stepscope.cli import options
 from stepscope.cli.main import COMMANDS, main
+from stepscope.cli.requests import USUAL_STEPS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import click
 
 SURFACE = {
@@ -325,3 +328,16 @@ def test_a_reader_that_goes_away_is_no_error(repository: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+def test_every_declared_option_is_one_of_a_request() -> None:
+    declared = json.loads(Path(options.__file__).with_suffix(".json").read_bytes())
+    fields = {one.name: one.request.__struct_fields__ for one in COMMANDS}
+    for name, rows in declared.items():
+        known = fields.get(name) or {field for of in fields.values() for field in of}
+        assert set(rows) <= set(known), name
+
+
+def test_the_help_names_the_steps_and_seconds_that_are_recorded_by_default() -> None:
+    shown = f"{USUAL_STEPS}, and more until {LEAST_WINDOW_S:g} s have passed"
+    assert shown in " ".join(CliRunner().invoke(main, ["run", "--help"]).output.split())

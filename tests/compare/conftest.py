@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepscope.compare.comparison import compare
-from stepscope.compare.measured import measured
+from stepscope.compare.comparison import compare_runs
+from stepscope.compare.measured import measure_run
 from stepscope.report.compose import judge_profile
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
@@ -26,7 +26,7 @@ DATA = Path(__file__).resolve().parents[1] / "data"
 @cache
 def run_at(path: str) -> Measured:
     profile = open_profile(path)
-    return measured(profile, judge_profile(profile).findings)
+    return measure_run(profile, judge_profile(profile).findings)
 
 
 def recorded(name: str) -> Measured:
@@ -38,7 +38,7 @@ def against() -> Callable[..., Comparison]:
     """`against("new", "base")`: the comparison of two recorded profiles."""
 
     def compared(new: str, base: str, *, same_work: bool = False) -> Comparison:
-        return compare(
+        return compare_runs(
             recorded(base), recorded(new), thresholds=THRESHOLDS, same_work=same_work
         )
 

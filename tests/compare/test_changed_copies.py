@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.xspace.cutting import message_of, middles, without
 
-from stepscope.compare.comparison import compare
+from stepscope.compare.comparison import compare_runs
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ US = 1_000_000
 
 
 def compared(run_of: Callable[[str], Measured], base: Path, copy: Path) -> Comparison:
-    return compare(run_of(str(base)), run_of(str(copy)), thresholds=THRESHOLDS)
+    return compare_runs(run_of(str(base)), run_of(str(copy)), thresholds=THRESHOLDS)
 
 
 def changed(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.compare.parity import Parity, overlap, parity_of
+from stepscope.compare.parity import Parity, check_parity, multiset_overlap
 from stepscope.compare.work import Work
 from stepscope.thresholds import THRESHOLDS
 
@@ -37,7 +37,7 @@ def work(**changed: Any) -> Work:
 
 
 def of(base: Work, new: Work, *, same_work: bool = False) -> Parity:
-    return parity_of(base, new, thresholds=THRESHOLDS, same_work=same_work)
+    return check_parity(base, new, thresholds=THRESHOLDS, same_work=same_work)
 
 
 def state(parity: Parity, topic: str) -> str:
@@ -46,9 +46,9 @@ def state(parity: Parity, topic: str) -> str:
 
 
 def test_the_overlap_of_multisets_counts_how_often() -> None:
-    assert overlap({"a": 3.0, "b": 1.0}, {"a": 1.0, "b": 1.0}) == 2 / 4
-    assert overlap({}, {}) == 1.0
-    assert overlap({"a": 1.0}, {"b": 1.0}) == 0.0
+    assert multiset_overlap({"a": 3.0, "b": 1.0}, {"a": 1.0, "b": 1.0}) == 2 / 4
+    assert multiset_overlap({}, {}) == 1.0
+    assert multiset_overlap({"a": 1.0}, {"b": 1.0}) == 0.0
 
 
 def test_equal_work_is_comparable() -> None:

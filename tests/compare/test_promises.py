@@ -8,7 +8,12 @@ import pytest
 
 from stepscope.advice.finding import Finding
 from stepscope.compare.changes import StepTimeChange
-from stepscope.compare.promises import Outcome, Promise, answers_to, promises_of
+from stepscope.compare.promises import (
+    Outcome,
+    Promise,
+    judge_promises,
+    promises_of_findings,
+)
 from stepscope.derive.facts.evidence import Saving
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
@@ -43,15 +48,17 @@ def answers(
     time: StepTimeChange | Unavailable,
     batches: float = 1.0,
 ) -> tuple[Outcome, ...]:
-    return answers_to(promises, now, time, thresholds=THRESHOLDS, batches=batches)
+    return judge_promises(promises, now, time, thresholds=THRESHOLDS, batches=batches)
 
 
-PROMISED = promises_of([finding()])
+PROMISED = promises_of_findings([finding()])
 
 
 def test_nothing_is_above_a_promise_that_is_open_there() -> None:
     saving = Saving(low=2.0, high=4.0, open_above=True)
-    (kept,) = answers(promises_of([finding(saving_ms=saving)]), [gone()], change(6.0))
+    (kept,) = answers(
+        promises_of_findings([finding(saving_ms=saving)]), [gone()], change(6.0)
+    )
     assert kept.verdict == "inside"
 
 
@@ -89,7 +96,7 @@ def test_half_of_the_effect_gone_is_a_try() -> None:
 
 
 def test_an_effect_without_time_is_tried_where_the_rule_passes() -> None:
-    promised = promises_of([finding(ms_per_step=None)])
+    promised = promises_of_findings([finding(ms_per_step=None)])
     (failing,) = answers(promised, [finding(ms_per_step=None)], change(3.0))
     assert failing.verdict == "untried"
     (passing,) = answers(promised, [gone()], change(3.0))
@@ -113,7 +120,7 @@ def test_runs_that_are_not_comparable_give_no_number() -> None:
 
 
 def test_several_changes_at_once_are_held_to_what_they_promised_together() -> None:
-    promised = promises_of([finding(), finding("launch.delay")])
+    promised = promises_of_findings([finding(), finding("launch.delay")])
     now = [gone(), gone("launch.delay")]
     joint, *single = answers(promised, now, change(6.0))
     assert joint.findings == ("input.bound", "launch.delay")
@@ -123,7 +130,7 @@ def test_several_changes_at_once_are_held_to_what_they_promised_together() -> No
 
 
 def test_one_change_of_two_is_held_to_its_own_promise() -> None:
-    promised = promises_of([finding(), finding("launch.delay")])
+    promised = promises_of_findings([finding(), finding("launch.delay")])
     found = answers(promised, [gone(), finding("launch.delay")], change(3.0))
     assert [one.verdict for one in found] == ["inside", "untried"]
 
@@ -134,11 +141,11 @@ def test_only_findings_that_fail_with_a_gain_promise_one() -> None:
         finding("b", saving_ms=None),
         finding("c", explained_by=("input.bound",)),
     ]
-    assert promises_of(others) == ()
+    assert promises_of_findings(others) == ()
 
 
 def test_promises_are_those_of_a_batch_where_a_step_has_several() -> None:
-    (promise,) = promises_of([finding()], batches=4)
+    (promise,) = promises_of_findings([finding()], batches=4)
     assert (promise.low_ms, promise.high_ms, promise.effect_ms) == (0.5, 1.0, 1.0)
     # Steps of eight batches now: 8 ms of a step is the same effect of a batch.
     (found,) = answers((promise,), [finding(ms_per_step=8.0)], change(0.7), batches=8)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepscope.compare.comparison import compare
+from stepscope.compare.comparison import compare_runs
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def test_workers_gain_what_the_wait_for_batches_promised(
         run_of(str(shared_profile(f"kineto/resnet50_num_workers_{count}")))
         for count in (0, 4)
     )
-    found = compare(base, new, thresholds=THRESHOLDS)
+    found = compare_runs(base, new, thresholds=THRESHOLDS)
     assert found.parity.comparable
     assert {one.topic: one.by for one in found.parity.checks}["batch"] == "operands"
     assert found.step_time is not None

@@ -11,7 +11,7 @@ import pytest
 
 from stepscope.compare.store import (
     Kept,
-    answered,
+    answer_promises,
     promise_file,
     read_promises,
     write_promises,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def kept_of(run: Measured) -> Kept:
-    return answered(Kept(), run, thresholds=THRESHOLDS)[0]
+    return answer_promises(Kept(), run, thresholds=THRESHOLDS)[0]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_a_later_run_answers_as_the_comparison_does(
 ) -> None:
     file = tmp_path / "logs.promises.json"
     write_promises(file, stored)
-    after, answers = answered(
+    after, answers = answer_promises(
         read_promises(file), run_of("gpu/torch_graph"), thresholds=THRESHOLDS
     )
     (answer,) = answers
@@ -53,19 +53,21 @@ def test_a_later_run_answers_as_the_comparison_does(
 
 def test_asking_again_changes_nothing(stored: Kept, run_of: RunOf) -> None:
     run = run_of("gpu/torch_graph")
-    once, _ = answered(stored, run, thresholds=THRESHOLDS)
-    twice, _ = answered(once, run, thresholds=THRESHOLDS)
+    once, _ = answer_promises(stored, run, thresholds=THRESHOLDS)
+    twice, _ = answer_promises(once, run, thresholds=THRESHOLDS)
     assert once == twice
 
 
 def test_no_run_answers_for_a_later_one(run_of: RunOf) -> None:
     later = kept_of(run_of("gpu/torch_graph"))
-    _, answers = answered(later, run_of("gpu/torch_healthy"), thresholds=THRESHOLDS)
+    _, answers = answer_promises(
+        later, run_of("gpu/torch_healthy"), thresholds=THRESHOLDS
+    )
     assert answers == ()
 
 
 def test_other_work_gives_no_answer_but_a_reason(stored: Kept, run_of: RunOf) -> None:
-    after, (answer,) = answered(
+    after, (answer,) = answer_promises(
         stored, run_of("gpu/torch_overlap"), thresholds=THRESHOLDS
     )
     assert answer.outcomes == ()
@@ -194,7 +196,7 @@ def test_absurd_numbers_give_no_number(stored: Kept, run_of: RunOf) -> None:
     for fields in absurd.values():
         work = msgspec.convert(msgspec.to_builtins(run.work) | fields, type(run.work))
         tampered = Kept(runs={name: msgspec.structs.replace(run, work=work)})
-        _, (answer,) = answered(
+        _, (answer,) = answer_promises(
             tampered, run_of("gpu/torch_graph"), thresholds=THRESHOLDS
         )
         assert answer.outcomes == ()

@@ -8,8 +8,8 @@ import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.training import DETAILS, together
 
-from stepscope.compare.comparison import compare
-from stepscope.compare.measured import measured
+from stepscope.compare.comparison import compare_runs
+from stepscope.compare.measured import measure_run
 from stepscope.report.outline import as_text
 from stepscope.report.outline.comparison import comparison_outline
 from stepscope.report.page import plain_text
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def of(lines: list[Any]) -> Any:
     trace = blueprint.trace(lines, devices={0: blueprint.A100})
-    return measured(blueprint.profile(trace), ())
+    return measure_run(blueprint.profile(trace), ())
 
 
 def other_grids(lines: list[Any]) -> list[Any]:
@@ -37,7 +37,7 @@ def other_grids(lines: list[Any]) -> list[Any]:
 
 def against_real(real: list[Any], made: list[Any], **more: Any) -> Comparison:
     more = {"synthetic": True} | more
-    return compare(of(real), of(made), thresholds=THRESHOLDS, **more)
+    return compare_runs(of(real), of(made), thresholds=THRESHOLDS, **more)
 
 
 def said(found: Comparison) -> str:

@@ -102,7 +102,7 @@ def walked(
     )
     assert np.array_equal(placed, rows.rows)
     out = np.empty((7, len(rows.start)), np.int64)
-    count = tiles.fold(
+    count = tiles.fold_window(
         *(rows.start, rows.dur, placed, timing, longest, rows.edges, blocks),
         *(*window, out),
     )

@@ -90,13 +90,13 @@ def test_bytes_are_those_of_a_plain_encoder_and_need_exactly_the_room(
 ) -> None:
     kernels, expected = FORMS[form], encoded_slowly(events)
     arrays = columns(events)
-    assert kernels.encode(*arrays, np.empty(0, np.uint8)) == len(expected)
+    assert kernels.encode_line_events(*arrays, np.empty(0, np.uint8)) == len(expected)
     out = np.full(len(expected) + 3, 0xAA, np.uint8)
-    assert kernels.encode(*arrays, out[: len(expected)]) == len(expected)
+    assert kernels.encode_line_events(*arrays, out[: len(expected)]) == len(expected)
     assert out.tobytes() == expected + b"\xaa\xaa\xaa"
     if expected:
         short = out[: len(expected) - 1]
-        assert kernels.encode(*arrays, short) == kernels.NO_ROOM
+        assert kernels.encode_line_events(*arrays, short) == kernels.NO_ROOM
 
 
 @pytest.mark.parametrize("kernels", FORMS.values(), ids=FORMS)
@@ -107,7 +107,7 @@ def test_columns_that_do_not_fit_are_refused(kernels: ModuleType) -> None:
     def answer(position: int, changed: np.ndarray) -> int:
         arrays = columns([event])
         arrays[position] = changed
-        return int(kernels.encode(*arrays, out))
+        return int(kernels.encode_line_events(*arrays, out))
 
     for position in range(9):
         shorter = columns([event])[position][:-1]

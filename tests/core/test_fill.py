@@ -64,7 +64,7 @@ class Columns:
                 np.array([row for _, row in far], np.int32),
             ]
         return int(
-            kernels.fill(
+            kernels.fill_columns(
                 np.frombuffer(data, np.uint8),
                 0,
                 len(self.rows),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,16 +53,16 @@ def test_a_row_without_a_value_is_refused(
 def test_values_of_every_width_keep_their_type(type_: type[np.generic]) -> None:
     values = np.array([0, 1, 1, 0, 1], type_)
     rows = np.array([4, 0, -1, 2], np.int32)
-    found = by_row(values[::1], rows, none=1)
+    found = values_by_row(values[::1], rows, none=1)
     assert found.dtype == values.dtype
     assert found.tolist() == [values[4], values[0], type_(1), values[2]]
 
 
 def test_values_that_are_not_side_by_side_are_found_too() -> None:
     table = np.arange(8, dtype=np.uint8).reshape(4, 2)
-    assert by_row(table[:, 1], np.array([3, 0], np.int32)).tolist() == [7, 1]
+    assert values_by_row(table[:, 1], np.array([3, 0], np.int32)).tolist() == [7, 1]
 
 
 def test_a_row_below_0_is_an_error_unless_it_stands_for_none() -> None:
     with pytest.raises(IndexError, match="beyond the 3 values"):
-        by_row(np.arange(3), np.array([-1], np.int32))
+        values_by_row(np.arange(3), np.array([-1], np.int32))

@@ -59,18 +59,18 @@ def test_totals_are_the_sums_of_the_lists(
 def test_sums_beyond_the_precision_of_a_real_are_exact(kernels: ModuleType) -> None:
     out = [np.zeros(1, np.int64) for _ in range(4)]
     code, value = columns([(0, 2**60), (0, 1), (0, 1)])
-    kernels.totals(code, value, ALL, *out)
+    kernels.sum_groups(code, value, ALL, *out)
     assert out[1].tolist() == [2**60 + 2]
 
 
 def test_a_code_beyond_the_groups_is_refused(kernels: ModuleType) -> None:
     out = [np.zeros(GROUPS, np.int64) for _ in range(4)]
-    assert kernels.totals(*columns([(GROUPS, 1)]), ALL, *out) == kernels.BAD_RANGE
+    assert kernels.sum_groups(*columns([(GROUPS, 1)]), ALL, *out) == kernels.BAD_RANGE
 
 
 def test_a_row_of_no_group_is_left_out(kernels: ModuleType) -> None:
     out = [np.zeros(1, np.int64) for _ in range(4)]
-    assert kernels.totals(*columns([(-1, 7), (0, 2), (-1, -7)]), ALL, *out) == 3
+    assert kernels.sum_groups(*columns([(-1, 7), (0, 2), (-1, -7)]), ALL, *out) == 3
     assert [column.tolist() for column in out] == [[1], [2], [2], [2]]
 
 
@@ -78,25 +78,31 @@ def test_only_rows_that_are_asked_for_count(kernels: ModuleType) -> None:
     out = [np.zeros(2, np.int64) for _ in range(4)]
     where = np.array([1, 0, 1, 0], np.uint8)
     rows = [(0, 5), (0, 7), (1, -3), (GROUPS, 2)]
-    assert kernels.totals(*columns(rows), where, *out) == 4
+    assert kernels.sum_groups(*columns(rows), where, *out) == 4
     assert [column.tolist() for column in out] == [[1, 1], [5, -3], [5, -3], [5, -3]]
-    assert kernels.totals(*columns(rows), where[1:], *out) == kernels.BAD_RANGE
+    assert kernels.sum_groups(*columns(rows), where[1:], *out) == kernels.BAD_RANGE
 
 
 def test_outputs_that_are_empty_are_not_filled(kernels: ModuleType) -> None:
     rows = columns([(0, 5), (1, -3), (0, 2)])
     none = np.zeros(0, np.int64)
     count, total = np.zeros(2, np.int64), np.zeros(2, np.int64)
-    assert kernels.totals(*rows, ALL, count, total, none, none) == 3
+    assert kernels.sum_groups(*rows, ALL, count, total, none, none) == 3
     assert [count.tolist(), total.tolist()] == [[2, 1], [7, -3]]
-    refused = kernels.totals(*rows, ALL, count, none, total, total)
+    refused = kernels.sum_groups(*rows, ALL, count, none, total, total)
     assert refused == kernels.BAD_RANGE
-    assert kernels.totals(*rows, ALL, count, total, total, none) == kernels.BAD_RANGE
+    assert (
+        kernels.sum_groups(*rows, ALL, count, total, total, none) == kernels.BAD_RANGE
+    )
 
 
 def test_arrays_of_different_lengths_are_refused(kernels: ModuleType) -> None:
     code, _ = columns([(0, 1)])
     out = [np.zeros(GROUPS, np.int64) for _ in range(4)]
-    assert kernels.totals(code, np.zeros(2, np.int64), ALL, *out) == kernels.BAD_RANGE
+    assert (
+        kernels.sum_groups(code, np.zeros(2, np.int64), ALL, *out) == kernels.BAD_RANGE
+    )
     out[3] = np.zeros(1, np.int64)
-    assert kernels.totals(code, np.zeros(1, np.int64), ALL, *out) == kernels.BAD_RANGE
+    assert (
+        kernels.sum_groups(code, np.zeros(1, np.int64), ALL, *out) == kernels.BAD_RANGE
+    )

@@ -42,7 +42,9 @@ def nested(
     parent, depth = np.full(count, -9, np.int32), np.full(count, -9, np.int32)
     self_ps = np.full(count, -9, np.int64)
     stack = np.empty((2, count if room is None else room), np.int64)
-    answer = kernels.nest(starts, durs, 0, count, parent, depth, self_ps, stack)
+    answer = kernels.nest_track_rows(
+        starts, durs, 0, count, parent, depth, self_ps, stack
+    )
     return answer, parent.tolist(), depth.tolist(), self_ps.tolist()
 
 
@@ -130,7 +132,9 @@ def test_rows_outside_the_range_are_left_alone(kernels: ModuleType) -> None:
     parent, depth = np.full(4, 7, np.int32), np.full(4, 7, np.int32)
     self_ps = np.full(4, 7, np.int64)
     stack = np.empty((2, 2), np.int64)
-    assert kernels.nest(starts, durs, 1, 3, parent, depth, self_ps, stack) == 0
+    assert (
+        kernels.nest_track_rows(starts, durs, 1, 3, parent, depth, self_ps, stack) == 0
+    )
     assert parent.tolist() == [7, -1, 1, 7]
     assert depth.tolist() == [7, 0, 1, 7]
     assert self_ps.tolist() == [7, 4, 1, 7]
@@ -170,7 +174,9 @@ def test_a_staircase_of_overhangs_takes_linear_work(
     parent, depth = np.empty(count, np.int32), np.empty(count, np.int32)
     self_ps, stack = np.empty(count, np.int64), np.empty((2, 4), np.int64)
     kernels = form or kernel_forms("nesting")["plain"]
-    answer = kernels.nest(starts, durs, 0, count, parent, depth, self_ps, stack)
+    answer = kernels.nest_track_rows(
+        starts, durs, 0, count, parent, depth, self_ps, stack
+    )
     assert answer == count - 1
     assert np.array_equal(depth, np.arange(count))
     assert self_ps[:-1].tolist() == [1] * (count - 1)
@@ -197,7 +203,9 @@ def flattened(
     running = np.empty((4, count if room is None else room), np.int64)
     out = np.empty((3, 2 * count if places is None else places), np.int64)
     coded = np.array(codes, np.uint8)
-    answer = kernels.flatten(starts, durs, coded, marks, 0, count, running, out)
+    answer = kernels.flatten_track_rows(
+        starts, durs, coded, marks, 0, count, running, out
+    )
     return answer if answer < 0 else list(zip(*out[:, :answer].tolist(), strict=True))
 
 
@@ -277,7 +285,7 @@ def test_ranges_beyond_the_arrays_are_refused(kernels: ModuleType) -> None:
     rows32, stack = np.zeros(3, np.int32), np.empty((2, 3), np.int64)
     short32, flat_stack = np.zeros(2, np.int32), np.empty((3, 3), np.int64)
     bad = kernels.BAD_RANGE
-    nest, first = kernels.nest, kernels.first_unordered
+    nest, first = kernels.nest_track_rows, kernels.first_unordered
     assert first(three, three, 0, 4) == first(two, three, 0, 3) == bad
     assert first(three, three, -1, 2) == first(three, three, 2, 1) == bad
     for begin, end in ((-1, 2), (2, 1), (0, 4)):
@@ -301,7 +309,9 @@ def test_flattening_beyond_the_arrays_is_refused(kernels: ModuleType) -> None:
             "running": np.empty((4, 3), np.int64),
             "out": np.empty((3, 6), np.int64),
         }
-        return kernels.flatten(*(given | changed).values()) == kernels.BAD_RANGE
+        return (
+            kernels.flatten_track_rows(*(given | changed).values()) == kernels.BAD_RANGE
+        )
 
     assert not refused()
     assert refused(begin=-1)
@@ -329,10 +339,10 @@ def test_another_thread_runs_during_a_kernel(
     running, out = np.empty((4, 9), np.int64), np.empty((3, 2 * count), np.int64)
 
     def nest() -> None:
-        kernels.nest(starts, durs, 0, count, parent, depth, self_ps, stack)
+        kernels.nest_track_rows(starts, durs, 0, count, parent, depth, self_ps, stack)
 
     def flatten() -> None:
-        kernels.flatten(starts, durs, codes, sticky, 0, count, running, out)
+        kernels.flatten_track_rows(starts, durs, codes, sticky, 0, count, running, out)
 
     assert not runs_beside(lambda: sum(range(1_000_000)))
     assert any(runs_beside(nest) for _ in range(20))

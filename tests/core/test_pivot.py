@@ -13,7 +13,7 @@ from tests.support.xspace.kernels import uncompiled
 
 from stepscope._core import pivot as installed
 from stepscope.xspace.reading.columns import Stats
-from stepscope.xspace.reading.pivot import intern_places, pivot, pivot_rows
+from stepscope.xspace.reading.pivot import intern_places, pivot_range, pivot_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,7 @@ def test_each_wanted_key_has_the_last_value_of_its_event(
             if key in keys and begin <= event < end:
                 expected[:, slot, event - begin] = (value, kind, length)
     with mock.patch(DRIVER, FORMS[form]):
-        found = pivot(stats_of(rows), wanted, event_begin=begin, event_end=end)
+        found = pivot_range(stats_of(rows), wanted, event_begin=begin, event_end=end)
     assert found.value.tolist() == expected[0].tolist()
     assert found.kind.tolist() == expected[1].tolist()
     assert found.length.tolist() == expected[2].tolist()
@@ -69,7 +69,7 @@ def test_some_events_have_the_values_that_a_range_of_them_has(
 ) -> None:
     wanted = [2, (0, 5), 99, -1]
     with mock.patch(DRIVER, FORMS[form]):
-        whole = pivot(stats_of(rows), wanted, event_begin=0, event_end=13)
+        whole = pivot_range(stats_of(rows), wanted, event_begin=0, event_end=13)
         found = pivot_rows(stats_of(rows), wanted, np.array(events, np.int32))
     assert found.value.tolist() == whole.value[:, events].tolist()
     assert found.kind.tolist() == whole.kind[:, events].tolist()
@@ -127,14 +127,14 @@ def test_kernels_refuse_arrays_that_do_not_fit(form: str) -> None:
     ]
     slots = np.zeros(1, np.int32)
     outputs = [np.zeros((1, 2), dtype) for dtype in (np.int64, np.uint8, np.int32)]
-    assert kernels.pivot(*columns, slots, 0, *outputs) == 2
+    assert kernels.pivot_stats(*columns, slots, 0, *outputs) == 2
     for position in range(5):
         short = list(columns)
         short[position] = short[position][:1]
-        assert kernels.pivot(*short, slots, 0, *outputs) == kernels.BAD_RANGE
+        assert kernels.pivot_stats(*short, slots, 0, *outputs) == kernels.BAD_RANGE
     # The stats belong to event 0, the outputs begin at event 1 or have no slot.
-    assert kernels.pivot(*columns, slots, 1, *outputs) == kernels.BAD_RANGE
-    assert kernels.pivot(*columns, slots + 1, 0, *outputs) == kernels.BAD_RANGE
+    assert kernels.pivot_stats(*columns, slots, 1, *outputs) == kernels.BAD_RANGE
+    assert kernels.pivot_stats(*columns, slots + 1, 0, *outputs) == kernels.BAD_RANGE
 
     of_rows = (np.zeros(2, np.int32), np.zeros(2, np.int64))
     assert kernels.pivot_rows(*columns, slots, *of_rows, *outputs) == 4
@@ -156,7 +156,9 @@ def test_kernels_refuse_arrays_that_do_not_fit(form: str) -> None:
 
     def intern(slots: int, room: int) -> int:
         table = np.full(slots, -1, np.int32)
-        return int(kernels.intern(data, place, length, 1, table, ids, firsts[:room]))
+        return int(
+            kernels.intern_strings(data, place, length, 1, table, ids, firsts[:room])
+        )
 
     assert intern(8, 3) == 3
     assert intern(8, 2) == kernels.NO_ROOM

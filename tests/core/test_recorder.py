@@ -21,10 +21,10 @@ FORMS = {"installed": installed, "plain": uncompiled("recorder")}
 @pytest.fixture(params=sorted(FORMS))
 def recorder(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     module = FORMS[request.param]
-    module.enable(100)
+    module.start_recording(100)
     yield module
-    module.disable()
-    module.drain()
+    module.stop_recording()
+    module.drain_annotations()
 
 
 class Beside:
@@ -51,20 +51,20 @@ def test_an_annotation_is_kept_with_its_times_thread_and_values(
     with recorder.Trace("train", step_num=3, _r=1):
         inside = time.monotonic_ns()
     after = time.monotonic_ns()
-    rows = recorder.drain()
+    rows = recorder.drain_annotations()
     assert rows.names == ["train"]
     assert before <= rows.begin_ns[0] <= inside <= rows.end_ns[0] <= after
     assert list(rows.thread) == [threading.get_native_id()]
     assert rows.stats == [{"step_num": 3, "_r": 1}]
     assert list(rows.beside) == [0]
-    assert recorder.drain().names == []
+    assert recorder.drain_annotations().names == []
 
 
 def test_what_is_over_is_kept_with_the_times_it_is_given(recorder: ModuleType) -> None:
     given: list[str] = []
     recorder.set_forward(lambda name, _: given.append(name))
-    recorder.keep("train", 5, 9, step_num=3, _r=1)
-    rows = recorder.drain()
+    recorder.keep_annotation("train", 5, 9, step_num=3, _r=1)
+    rows = recorder.drain_annotations()
     assert (rows.names, list(rows.begin_ns), list(rows.end_ns)) == (["train"], [5], [9])
     assert rows.stats == [{"step_num": 3, "_r": 1}]
     assert list(rows.thread) == [threading.get_native_id()]
@@ -73,32 +73,32 @@ def test_what_is_over_is_kept_with_the_times_it_is_given(recorder: ModuleType) -
 
 
 def test_what_is_over_gives_way_like_any_other(recorder: ModuleType) -> None:
-    recorder.enable(2)
+    recorder.start_recording(2)
     for number in range(3):
-        recorder.keep(str(number), number, number)
-    assert recorder.lost() == 1
-    assert recorder.drain().names == ["1", "2"]
-    recorder.disable()
-    recorder.keep("late", 1, 2)
-    assert recorder.drain().names == []
+        recorder.keep_annotation(str(number), number, number)
+    assert recorder.count_lost() == 1
+    assert recorder.drain_annotations().names == ["1", "2"]
+    recorder.stop_recording()
+    recorder.keep_annotation("late", 1, 2)
+    assert recorder.drain_annotations().names == []
 
 
 def test_nothing_is_kept_while_recording_is_off(recorder: ModuleType) -> None:
-    recorder.disable()
+    recorder.stop_recording()
     with recorder.Trace("train"):
         pass
     recorder.mark_step(1)
     recorder.end_step()
-    assert recorder.drain().names == []
+    assert recorder.drain_annotations().names == []
 
 
 def test_the_oldest_give_way_and_are_counted(recorder: ModuleType) -> None:
-    recorder.enable(3)
+    recorder.start_recording(3)
     for number in range(10):
         with recorder.Trace(str(number)):
             pass
-    assert recorder.lost() == 7
-    assert recorder.drain().names == ["7", "8", "9"]
+    assert recorder.count_lost() == 7
+    assert recorder.drain_annotations().names == ["7", "8", "9"]
 
 
 def test_values_that_annotate_when_they_end_do_not_stop_the_program(
@@ -115,12 +115,12 @@ def test_values_that_annotate_when_they_end_do_not_stop_the_program(
             with recorder.Trace("holder", value=Value()):
                 pass
 
-    recorder.enable(1)
+    recorder.start_recording(1)
     thread = threading.Thread(target=program, daemon=True)
     thread.start()
     thread.join(60)
     assert not thread.is_alive()
-    assert "holder" in recorder.drain().names
+    assert "holder" in recorder.drain_annotations().names
 
 
 def test_an_object_that_is_entered_again_is_kept_each_time(
@@ -130,7 +130,7 @@ def test_an_object_that_is_entered_again_is_kept_each_time(
     for _ in range(3):
         with handle:
             pass
-    rows = recorder.drain()
+    rows = recorder.drain_annotations()
     assert rows.names == ["again"] * 3
     assert list(rows.begin_ns) == sorted(set(rows.begin_ns))
     ended = zip(rows.end_ns, rows.begin_ns[1:], strict=False)
@@ -140,30 +140,30 @@ def test_an_object_that_is_entered_again_is_kept_each_time(
 def test_what_spans_the_start_or_the_end_of_a_recording_is_not_kept(
     recorder: ModuleType,
 ) -> None:
-    recorder.disable()
+    recorder.stop_recording()
     early = recorder.Trace("early").__enter__()
-    recorder.enable(100)
+    recorder.start_recording(100)
     early.__exit__(None, None, None)
     late = recorder.Trace("late").__enter__()
-    assert recorder.disable() == 1
-    recorder.enable(100)
+    assert recorder.stop_recording() == 1
+    recorder.start_recording(100)
     late.__exit__(None, None, None)
-    assert recorder.drain().names == []
-    assert recorder.disable() == 0
+    assert recorder.drain_annotations().names == []
+    assert recorder.stop_recording() == 0
 
 
 def test_an_annotation_can_be_cancelled(recorder: ModuleType) -> None:
     trace = recorder.Trace("begun").__enter__()
     trace.cancel()
     trace.__exit__(None, None, None)
-    assert recorder.drain().names == []
-    assert recorder.disable() == 0
+    assert recorder.drain_annotations().names == []
+    assert recorder.stop_recording() == 0
 
 
 def test_values_may_be_added_while_it_is_open(recorder: ModuleType) -> None:
     with recorder.Trace("load", file="a") as trace:
         trace.set_metadata(rows=7)
-    assert recorder.drain().stats == [{"file": "a", "rows": 7}]
+    assert recorder.drain_annotations().stats == [{"file": "a", "rows": 7}]
 
 
 def test_marked_steps_end_where_the_next_begins(recorder: ModuleType) -> None:
@@ -171,7 +171,7 @@ def test_marked_steps_end_where_the_next_begins(recorder: ModuleType) -> None:
         recorder.mark_step(step)
     recorder.end_step()
     recorder.end_step()
-    rows = recorder.drain()
+    rows = recorder.drain_annotations()
     assert [stats["step_num"] for stats in rows.stats] == [4, 5]
     assert rows.end_ns[0] <= rows.begin_ns[1]
 
@@ -185,7 +185,7 @@ def test_annotations_are_handed_on_and_marked_as_such(recorder: ModuleType) -> N
     with recorder.Trace("alone"):
         pass
     assert log == [("in", "outer"), ("in", "inner"), ("out", "inner"), ("out", "outer")]
-    rows = recorder.drain()
+    rows = recorder.drain_annotations()
     assert dict(zip(rows.names, rows.beside, strict=True)) == {
         "inner": 1,
         "outer": 1,
@@ -199,7 +199,7 @@ def test_one_that_outlives_who_recorded_beside_us_counts_as_ours(
     recorder.set_forward(lambda name, _: Beside([], name))
     with recorder.Trace("long"):
         recorder.set_forward(None)
-    assert list(recorder.drain().beside) == [0]
+    assert list(recorder.drain_annotations().beside) == [0]
 
 
 def test_what_is_only_heard_of_stands_in_no_other_recording(
@@ -210,7 +210,7 @@ def test_what_is_only_heard_of_stands_in_no_other_recording(
     with recorder.Trace("heard"):
         pass
     assert log == [("in", "heard"), ("out", "heard")]
-    assert list(recorder.drain().beside) == [0]
+    assert list(recorder.drain_annotations().beside) == [0]
 
 
 @pytest.mark.parametrize("fails_at", ["make", "enter", "exit"])
@@ -225,7 +225,7 @@ def test_what_the_other_one_raises_harms_nobody(
     recorder.set_forward(make)
     with recorder.Trace("kept"):
         pass
-    rows = recorder.drain()
+    rows = recorder.drain_annotations()
     assert rows.names == ["kept"]
     assert list(rows.beside) == [0]
 
@@ -235,11 +235,11 @@ def test_an_exception_passes_through_and_the_annotation_is_kept(
 ) -> None:
     with pytest.raises(KeyError, match="mine"), recorder.Trace("raising"):
         raise KeyError("mine")
-    assert recorder.drain().names == ["raising"]
+    assert recorder.drain_annotations().names == ["raising"]
 
 
 def test_threads_are_told_apart_and_none_is_lost(recorder: ModuleType) -> None:
-    recorder.enable(100_000)
+    recorder.start_recording(100_000)
     seen: dict[str, int] = {}
     drained: list[Any] = []
     done = threading.Event()
@@ -252,7 +252,7 @@ def test_threads_are_told_apart_and_none_is_lost(recorder: ModuleType) -> None:
 
     def drain() -> None:
         while not done.is_set():
-            drained.append(recorder.drain())
+            drained.append(recorder.drain_annotations())
 
     drainer = threading.Thread(target=drain)
     workers = [threading.Thread(target=annotate, args=(name,)) for name in "abc"]
@@ -262,7 +262,7 @@ def test_threads_are_told_apart_and_none_is_lost(recorder: ModuleType) -> None:
         thread.join()
     done.set()
     drainer.join()
-    drained.append(recorder.drain())
+    drained.append(recorder.drain_annotations())
     names = [name for rows in drained for name in rows.names]
     threads = {
         (name, thread)
@@ -271,19 +271,19 @@ def test_threads_are_told_apart_and_none_is_lost(recorder: ModuleType) -> None:
     }
     assert sorted(names) == sorted("abc" * 2_000)
     assert threads == set(seen.items())
-    assert recorder.lost() == 0
+    assert recorder.count_lost() == 0
 
 
 def test_a_forked_child_begins_anew(recorder: ModuleType) -> None:
     with recorder.Trace("parent's"):
         pass
     recorder.set_forward(lambda name, _: Beside([], name))
-    recorder.forget()
-    assert not recorder.enabled()
-    assert recorder.drain().names == []
-    recorder.enable(10)
+    recorder.forget_parent()
+    assert not recorder.is_recording()
+    assert recorder.drain_annotations().names == []
+    recorder.start_recording(10)
     with recorder.Trace("child's"):
         pass
-    rows = recorder.drain()
+    rows = recorder.drain_annotations()
     assert rows.names == ["child's"]
     assert list(rows.beside) == [0]

@@ -75,7 +75,7 @@ def test_rows_that_meet_a_set_share_an_instant_with_it(
     for kernels in kernel_forms("rows").values():
         for only, expected in ((0, meeting), (1, outermost)):
             out = np.full(len(rows), -1, np.int64)
-            count = kernels.meeting(
+            count = kernels.rows_meeting_set(
                 *row_columns(rows), WANTED, *columns(pairs), only, out
             )
             assert expected == out[:count].tolist()
@@ -96,7 +96,7 @@ def test_garbage_rows_stay_within_their_room(
         out = around[20 : 20 + 2 * count].reshape(2, count)
         quick = kernels.union_quick(*row_columns(rows), WANTED, 9, 0, count, out)
         assert quick <= count
-        met = kernels.meeting(
+        met = kernels.rows_meeting_set(
             *row_columns(rows), WANTED, *columns(pairs), 0, out.reshape(-1)[:count]
         )
         assert met <= count
@@ -126,7 +126,7 @@ def test_arrays_that_break_the_contract_are_refused(kernels: ModuleType) -> None
     assert quick(three, three, code, wanted, 1, 0, 3, flat) == bad
     assert quick(three, three, code, wanted, 1, 0, 3, room[:, :2].copy()) == small
     assert quick(descending, three, code, wanted, 1, 0, 3, room) == disorder
-    meeting = kernels.meeting
+    meeting = kernels.rows_meeting_set
     assert meeting(three, two, code, wanted, two, two, 0, three.copy()) == bad
     assert meeting(three, three, code[:2], wanted, two, two, 0, three.copy()) == bad
     assert meeting(three, three, code, wanted[:9], two, two, 0, three.copy()) == bad

@@ -256,9 +256,9 @@ def test_another_thread_runs_during_a_kernel(
     out, covered = np.empty((2, 2 * count), np.int64), np.empty(count, np.int64)
     works: list[Callable[[], object]] = [
         lambda: kernels.union_events(starts, durs, 0, count, out),
-        lambda: kernels.union(starts, ends, starts, ends, out),
-        lambda: kernels.intersection(starts, ends, starts, ends, out),
-        lambda: kernels.difference(starts, ends, starts + 1, ends + 1, out),
+        lambda: kernels.union_sets(starts, ends, starts, ends, out),
+        lambda: kernels.intersect_sets(starts, ends, starts, ends, out),
+        lambda: kernels.subtract_sets(starts, ends, starts + 1, ends + 1, out),
         lambda: kernels.covered_before(starts, ends, starts, ends, covered),
         lambda: kernels.covered_until(starts, ends, starts, covered),
     ]

@@ -82,7 +82,7 @@ def folded(
     buckets = -(-width // bucket) if bucket else len(index.rows)
     room = min(len(index.rows), (len(index.edges) - 1) * (2 * buckets + 1))
     out = np.full((kernels.COLUMNS, room), -9, np.int64)
-    count = kernels.fold(*index, *window, bucket, out)
+    count = kernels.fold_window(*index, *window, bucket, out)
     assert count >= 0
     return list(zip(*out[:, :count].tolist(), strict=True))
 
@@ -316,18 +316,18 @@ def test_arrays_that_do_not_belong_together_are_refused(
     }
     out = np.zeros((kernels.COLUMNS, 9), np.int64)
     broken = index._replace(**{changed: wrong[changed]})
-    assert kernels.fold(*broken, 0, 100, 10, out) == kernels.BAD_RANGE
-    assert kernels.fold(*index, 0, 100, -1, out) == kernels.BAD_RANGE
-    assert kernels.fold(*index, 0, 100, 2**62, out) == kernels.BAD_RANGE
-    assert kernels.fold(*index, 0, 100, 10, out[1:]) == kernels.BAD_RANGE
-    assert kernels.fold(*index, 0, 100, 10, out) == 4
+    assert kernels.fold_window(*broken, 0, 100, 10, out) == kernels.BAD_RANGE
+    assert kernels.fold_window(*index, 0, 100, -1, out) == kernels.BAD_RANGE
+    assert kernels.fold_window(*index, 0, 100, 2**62, out) == kernels.BAD_RANGE
+    assert kernels.fold_window(*index, 0, 100, 10, out[1:]) == kernels.BAD_RANGE
+    assert kernels.fold_window(*index, 0, 100, 10, out) == 4
 
 
 @pytest.mark.parametrize("room", range(4))
 def test_no_slice_is_written_beyond_the_output(kernels: ModuleType, room: int) -> None:
     index = example(kernels)
     out = np.full((kernels.COLUMNS, room), -9, np.int64)
-    assert kernels.fold(*index, 0, 100, 25, out) == kernels.NO_ROOM
+    assert kernels.fold_window(*index, 0, 100, 25, out) == kernels.NO_ROOM
 
 
 def test_another_thread_runs_meanwhile(
@@ -345,6 +345,6 @@ def test_another_thread_runs_meanwhile(
     assert isinstance(index, Index)
     out = np.empty((kernels.COLUMNS, rows), np.int64)
     assert any(
-        runs_beside(lambda: kernels.fold(*index, 0, 2 * rows, 1, out))
+        runs_beside(lambda: kernels.fold_window(*index, 0, 2 * rows, 1, out))
         for _ in range(20)
     )

@@ -44,7 +44,9 @@ def indexed(
     last = len(data) if end is None else end
     owner, tags = np.empty(32, np.int32), np.empty(32, np.uint32)
     place, size, stop = np.empty(32, np.int64), np.empty(32, np.int64), int64(0)
-    count = wire.index(raw(data), int64(0), int64(last), owner, tags, place, size, stop)
+    count = wire.index_fields(
+        raw(data), int64(0), int64(last), owner, tags, place, size, stop
+    )
     assert owner[:count].tolist() == [0] * count
     rows = zip(
         tags[:count].tolist(),
@@ -130,7 +132,7 @@ def test_rows_beyond_the_room_are_counted_and_not_written(wire: ModuleType) -> N
     data = number_field(1, 1) * 5
     owner, tags = np.full(2, 7, np.int32), np.full(2, 7, np.uint32)
     place, size = np.full((2, 2), 7, np.int64)
-    count = wire.index(
+    count = wire.index_fields(
         raw(data), int64(0), int64(10), owner, tags, place, size, int64(0)
     )
     assert count == 5
@@ -140,7 +142,7 @@ def test_rows_beyond_the_room_are_counted_and_not_written(wire: ModuleType) -> N
 def scanned(wire: ModuleType, data: bytes) -> dict[str, Any]:
     head = np.zeros((1, HEAD), np.int64)
     rows = np.array([[0, len(data), -9, -9, -9, -9]], np.int64)
-    assert wire.scan(raw(data), 0, 1, rows, head) == 1
+    assert wire.scan_chunks(raw(data), 0, 1, rows, head) == 1
     return {
         "head": head[0].tolist(),
         "counts": rows[0, 2:5].tolist(),
@@ -179,7 +181,7 @@ def test_split_cuts_between_fields_only(wire: ModuleType) -> None:
     one = event(number_field(1, 1), number_field(2, 300))
     data = number_field(1, 5) + one * 6 + number_field(10, 9)
     head, cuts, stop = np.zeros((1, HEAD), np.int64), int64(0, 0, 0, 0), int64(0)
-    count = wire.split(raw(data), 0, len(data), 2 * len(one), head, 0, cuts, stop)
+    count = wire.split_line(raw(data), 0, len(data), 2 * len(one), head, 0, cuts, stop)
     assert cuts[:count].tolist() == [
         2 + 2 * len(one),
         2 + 4 * len(one),
@@ -195,10 +197,12 @@ def test_bytes_outside_the_data_are_refused(
     data = raw(event())
     head, stop = np.zeros((1, HEAD), np.int64), int64(0)
     rows = np.array([[begin, end, 0, 0, 0, 0]], np.int64)
-    assert wire.scan(data, 0, 1, rows, head) == wire.BAD_RANGE
-    assert wire.split(data, begin, end, 1, head, 0, int64(0), stop) == wire.BAD_RANGE
+    assert wire.scan_chunks(data, 0, 1, rows, head) == wire.BAD_RANGE
+    assert (
+        wire.split_line(data, begin, end, 1, head, 0, int64(0), stop) == wire.BAD_RANGE
+    )
     room = np.empty(4, np.int32), np.empty(4, np.uint32), *np.empty((2, 4), np.int64)
-    found = wire.index(data, int64(begin), int64(end), *room, stop)
+    found = wire.index_fields(data, int64(begin), int64(end), *room, stop)
     assert found == wire.BAD_RANGE
 
 
@@ -206,15 +210,15 @@ def test_chunks_and_arrays_that_do_not_fit_are_refused(wire: ModuleType) -> None
     data = raw(event())
     rows, head = np.zeros((1, 6), np.int64), np.zeros((1, HEAD), np.int64)
     for first, last in ((-1, 1), (1, 0), (0, 2)):
-        assert wire.scan(data, first, last, rows, head) == wire.BAD_RANGE
-    assert wire.scan(data, 0, 1, rows[:, :5].copy(), head) == wire.BAD_RANGE
-    assert wire.scan(data, 0, 1, rows, head[:0]) == wire.BAD_RANGE
+        assert wire.scan_chunks(data, first, last, rows, head) == wire.BAD_RANGE
+    assert wire.scan_chunks(data, 0, 1, rows[:, :5].copy(), head) == wire.BAD_RANGE
+    assert wire.scan_chunks(data, 0, 1, rows, head[:0]) == wire.BAD_RANGE
     none, stop = int64(), int64(0)
     for step, row in ((0, 0), (1, 1), (1, -1)):
-        found = wire.split(data, 0, 2, step, head, row, none, stop)
+        found = wire.split_line(data, 0, 2, step, head, row, none, stop)
         assert found == wire.BAD_RANGE
     owner, tags, place = np.empty(4, np.int32), np.empty(4, np.uint32), int64(0, 0, 0)
-    found = wire.index(data, int64(0), int64(2), owner, tags, place, place, stop)
+    found = wire.index_fields(data, int64(0), int64(2), owner, tags, place, place, stop)
     assert found == wire.BAD_RANGE
 
 

@@ -19,7 +19,7 @@ from tests.support.xspace.proto import values_of_space
 
 import stepscope as ss
 from stepscope.report.plain import plain
-from stepscope.xspace.reading.decode import decode
+from stepscope.xspace.reading.decode import decode_file
 
 TESTS = Path(__file__).resolve().parents[1]
 RECORDING = "data/jax_marked"
@@ -36,7 +36,7 @@ import stepscope as ss
 from stepscope import _core
 from stepscope._core import _shim
 from stepscope.report.plain import plain
-from stepscope.xspace.reading.decode import decode
+from stepscope.xspace.reading.decode import decode_file
 from tests.support.xspace.proto import values_of_space
 logdir = Path(sys.argv[2])
 (path,) = logdir.rglob("*.xplane.pb.gz")
@@ -46,7 +46,7 @@ stands_in = {
     stem: import_module(f"stepscope._core.{stem}").cython is _shim for stem in stems
 }
 overview = plain(ss.open(logdir).tool("overview_page"))
-answer = str(folder), stands_in, values_of_space(decode(path)), overview
+answer = str(folder), stands_in, values_of_space(decode_file(path)), overview
 sys.stdout.buffer.write(pickle.dumps(answer))
 """
 
@@ -72,7 +72,7 @@ def test_uncompiled_kernels_read_a_recording_like_the_compiled_ones(
     assert {name for name, shim in stands_in.items() if not shim} == set()
     assert "wire" in stands_in
     (path,) = (TESTS / RECORDING).rglob("*.xplane.pb.gz")
-    expected = values_of_space(decode(path))
+    expected = values_of_space(decode_file(path))
     assert sum(len(line["events"]) for line in lines(expected)) == 2287
     assert values == expected
     assert overview == plain(ss.open(TESTS / RECORDING).tool("overview_page"))

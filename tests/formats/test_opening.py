@@ -14,7 +14,7 @@ from tests.support.traces import nsight
 from tests.support.xspace.literal import event, line, plane, space
 
 from stepscope.errors import BadInput, UnknownFormat
-from stepscope.formats.opening import find, open_hosts, open_run, read
+from stepscope.formats.opening import find_runs, open_hosts, open_run, read
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def test_loose_traces_of_a_log_directory_are_runs_of_their_own(tmp_path: Path) -
     put(tmp_path / "mine" / ".hidden.json", KINETO)
     put(tmp_path / "mine" / "config.json", b'{"learning_rate": 1}')
     put(tmp_path / "other.json", CHROME)
-    found = find(tmp_path)
+    found = find_runs(tmp_path)
     assert {run.name for run in found.runs} == {
         "2025_01_01_00_00_00",
         "mine/first.json.gz",
@@ -276,14 +276,14 @@ def test_loose_traces_of_a_log_directory_are_runs_of_their_own(tmp_path: Path) -
 
 def test_a_loose_trace_is_found_where_there_is_no_other_run(tmp_path: Path) -> None:
     put(tmp_path / "below" / "only.json", KINETO)
-    assert [run.name for run in find(tmp_path).runs] == ["below/only.json"]
+    assert [run.name for run in find_runs(tmp_path).runs] == ["below/only.json"]
 
 
 def test_a_loose_file_that_changes_is_looked_at_again(tmp_path: Path) -> None:
     put(tmp_path / "below" / "only.json", b"{}")
-    assert find(tmp_path).runs == ()
+    assert find_runs(tmp_path).runs == ()
     put(tmp_path / "below" / "only.json", KINETO)
-    assert len(find(tmp_path).runs) == 1
+    assert len(find_runs(tmp_path).runs) == 1
 
 
 KERNELS = {nsight.KERNEL: [nsight.kernel("gemm", 1000, 2000, 1)]}
@@ -308,7 +308,7 @@ def test_databases_of_nsight_systems_are_runs_of_a_log_directory(
     put(tmp_path / "nsys" / "empty.sqlite", b"")
     # A folder made for a run, with a database alone: nothing else would name it.
     database(run.parent / "alone" / "vm.sqlite")
-    found = find(tmp_path)
+    found = find_runs(tmp_path)
     assert {each.name for each in found.runs} == {
         "2025_01_01_00_00_00",
         "plugins/profile/alone/vm.sqlite",
@@ -333,7 +333,7 @@ def test_memory_files_are_runs_of_a_log_directory_after_all_others(
     profile = ROOT / "tests/data/jax_memory/memory.prof"
     put(tmp_path / "memory" / "jax.prof", profile.read_bytes())
     put(tmp_path / "memory" / "weights.pkl", pickle.dumps({"layer": [1.0]}))
-    names_of_runs = [each.name for each in find(tmp_path).runs]
+    names_of_runs = [each.name for each in find_runs(tmp_path).runs]
     assert names_of_runs[0] == "2020_01_01_00_00_00"
     assert set(names_of_runs[1:]) == {"memory/oom.pickle", "memory/jax.prof"}
     assert open_hosts(tmp_path)[0] == "2020_01_01_00_00_00"
@@ -362,7 +362,7 @@ def test_databases_of_a_directory_are_one_run_where_they_were_recorded_together(
     session(tmp_path / "b.sqlite", start_s=10, duration_s=20)
     later = session(tmp_path / "c.sqlite", start_s=3_600, duration_s=20)
     put(tmp_path / "d.sqlite.gz", gzip.compress(later.read_bytes()))
-    assert {run.name: len(run.hosts) for run in find(tmp_path).runs} == {
+    assert {run.name: len(run.hosts) for run in find_runs(tmp_path).runs} == {
         "a.sqlite + b.sqlite": 2,
         "c.sqlite": 1,
         "d.sqlite.gz": 1,
@@ -374,7 +374,7 @@ def test_databases_that_say_no_time_are_one_run_where_their_names_say_the_rank(
 ) -> None:
     for name in ("train.rank0", "train.rank1", "try", "other"):
         database(tmp_path / f"{name}.sqlite")
-    assert {run.name: len(run.hosts) for run in find(tmp_path).runs} == {
+    assert {run.name: len(run.hosts) for run in find_runs(tmp_path).runs} == {
         "train.rank0.sqlite + train.rank1.sqlite": 2,
         "try.sqlite": 1,
         "other.sqlite": 1,
@@ -388,7 +388,7 @@ def test_traces_of_a_directory_are_one_run_where_they_say_their_rank(
         info = b'"distributedInfo": {"rank": %d}, "traceEvents"' % rank
         put(tmp_path / f"{rank}.json", KINETO.replace(b'"traceEvents"', info))
     put(tmp_path / "alone.json", KINETO)
-    assert {run.name: len(run.hosts) for run in find(tmp_path).runs} == {
+    assert {run.name: len(run.hosts) for run in find_runs(tmp_path).runs} == {
         "0.json + 1.json": 2,
         "alone.json": 1,
     }
@@ -446,7 +446,7 @@ def test_databases_of_other_programs_are_passed_over(tmp_path: Path) -> None:
         base.execute("CREATE VIEW StringIds AS SELECT text FROM notes")
         base.commit()
     put(tmp_path / "a.json", KINETO)
-    found = find(tmp_path)
+    found = find_runs(tmp_path)
     assert [file.name for run in found.runs for file in run.hosts[0].paths] == [
         "a.json"
     ]
@@ -459,21 +459,21 @@ def test_a_database_that_is_still_written_is_listed_when_it_is_whole(
 ) -> None:
     path = database(tmp_path / "below" / "train.sqlite")
     beside = put(path.with_name(path.name + ending), b"rows")
-    found = find(tmp_path)
+    found = find_runs(tmp_path)
     assert found.runs == ()
     ((refused, why),) = found.refused
     assert refused == path
     assert why.endswith(f"train.sqlite{ending} holds a part of it")
     # SQLite leaves an empty log behind where it cannot remove it.
     beside.write_bytes(b"")
-    assert [run.name for run in find(tmp_path).runs] == ["below/train.sqlite"]
+    assert [run.name for run in find_runs(tmp_path).runs] == ["below/train.sqlite"]
 
 
 def test_a_database_lies_beside_the_traces_of_its_folder(tmp_path: Path) -> None:
     for name in ("rank0.json", "rank1.json"):
         os.utime(put(tmp_path / name, KINETO), (2e9, 2e9))
     os.utime(database(tmp_path / "train.sqlite"), (1e9, 1e9))
-    runs = find(tmp_path).runs
+    runs = find_runs(tmp_path).runs
     assert [(run.name, len(run.hosts)) for run in runs] == [
         (tmp_path.name, 2),
         ("train.sqlite", 1),

@@ -9,7 +9,7 @@ import pytest
 from tests.support.xspace.literal import event, line, plane, space
 
 from stepscope.errors import BadInput, UnknownFormat
-from stepscope.formats.sniff import FOREIGN, detect, foreign
+from stepscope.formats.sniff import FOREIGN, detect_format, foreign_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ PPROF_SAMPLE_TYPE = b"\x0a\x04\x08\x01\x10\x02"
 def test_content_tells_the_format(tmp_path: Path, content: bytes, found: str) -> None:
     path = tmp_path / "file.bin"
     path.write_bytes(content)
-    assert detect(path) == found
+    assert detect_format(path) == found
 
 
 def test_a_database_that_sqlite_wrote_is_recognised(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_database_that_sqlite_wrote_is_recognised(tmp_path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER)")
     database.close()
-    assert detect(path) == "nsight_systems"
+    assert detect_format(path) == "nsight_systems"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_name_decides_what_bytes_cannot(
 ) -> None:
     path = tmp_path / name
     path.write_bytes(SPACE)
-    assert detect(path) == found
+    assert detect_format(path) == found
 
 
 def test_binary_saved_as_text_is_recognised_though_some_bytes_stayed(
@@ -125,7 +125,7 @@ def test_binary_saved_as_text_is_recognised_though_some_bytes_stayed(
     binary = bytes(range(256)) * 50 + "ʗ".encode()
     path = tmp_path / "vm.xplane.pb"
     path.write_bytes(SPACE[:1] + binary.decode("utf-8", "replace").encode())
-    assert detect(path) == "text_damaged"
+    assert detect_format(path) == "text_damaged"
 
 
 @pytest.mark.profiles
@@ -133,7 +133,7 @@ def test_the_real_file_that_was_saved_as_text_is_recognised(
     shared_profile: Callable[[str], Path],
 ) -> None:
     (path,) = shared_profile("corrupt/utf8_mangled").rglob("*.xplane.pb*")
-    assert detect(path) == "text_damaged"
+    assert detect_format(path) == "text_damaged"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_unknown_content_names_how_it_begins(
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(UnknownFormat) as caught:
-        detect(path)
+        detect_format(path)
     assert f"it begins with {told}" in str(caught.value)
 
 
@@ -158,7 +158,7 @@ def test_unknown_content_names_how_it_begins(
 def test_a_format_without_a_reader_is_one_line_with_a_way_out(
     tmp_path: Path, found: str
 ) -> None:
-    text = str(foreign(tmp_path / "file", found))
+    text = str(foreign_error(tmp_path / "file", found))
     assert text.startswith(f"{tmp_path / 'file'}: ")
     assert FOREIGN[found].way_out in text
     assert text.endswith(".")
@@ -167,7 +167,7 @@ def test_a_format_without_a_reader_is_one_line_with_a_way_out(
 
 def test_a_file_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="No such file"):
-        detect(tmp_path / "gone")
+        detect_format(tmp_path / "gone")
 
 
 REAL = {
@@ -187,7 +187,7 @@ def test_real_files_of_other_formats_are_recognised(
     shared_profile: Callable[[str], Path], folder: str, found: str
 ) -> None:
     files = [path for path in shared_profile(folder).rglob("*") if path.is_file()]
-    assert {path.name: detect(path) for path in files} == {
+    assert {path.name: detect_format(path) for path in files} == {
         path.name: found for path in files
     }
 
@@ -201,4 +201,4 @@ def test_every_real_xspace_is_recognised(
         if "utf8_mangled" not in path.parts
     ]
     assert len(files) >= 25
-    assert {detect(path) for path in files} == {"xspace"}
+    assert {detect_format(path) for path in files} == {"xspace"}

@@ -15,9 +15,9 @@ from tests.support.traces import blueprint
 import stepscope
 from stepscope.cli.main import main
 from stepscope.errors import BadInput
-from stepscope.formats.opening import find
+from stepscope.formats.opening import find_runs
 from stepscope.formats.workers import named_after_files, with_worker_runs
-from stepscope.rundir import Run, runs_of_listing, scan
+from stepscope.rundir import Run, runs_of_listing, scan_directory
 
 RECORDED = next((Path(__file__).parents[1] / "data" / "torch_train").glob("*.json.gz"))
 STEPS = 6
@@ -42,7 +42,7 @@ def record(
 def runs_in(logdir: Path) -> list[tuple[str, float, list[str]]]:
     return [
         (run.name, run.unix_s, [path.name for it in run.hosts for path in it.paths])
-        for run in find(logdir).runs
+        for run in find_runs(logdir).runs
     ]
 
 
@@ -116,7 +116,7 @@ def test_the_log_directory_itself_may_be_a_run_and_hold_others(tmp_path: Path) -
     record(logdir, "vm_1")
     record(logdir / "later", "vm_2", unix_s=NEXT_DAY_S)
     assert [name for name, _, _ in runs_in(logdir)] == ["later", "log"]
-    assert find(logdir).results_only == ()
+    assert find_runs(logdir).results_only == ()
     assert stepscope.open(logdir).run == "later"
     assert stepscope.open(logdir / "later").run == "later"
 
@@ -216,7 +216,9 @@ def test_a_worker_whose_file_changed_is_named_anew(tmp_path: Path) -> None:
     text = '{"schemaVersion": 1, "distributedInfo": {"rank": %d}, "traceEvents": []}'
     for rank in (3, 14):
         path.write_text(text % rank)
-        assert [host.host for host in find(tmp_path).runs[0].hosts] == [f"rank{rank}"]
+        assert [host.host for host in find_runs(tmp_path).runs[0].hosts] == [
+            f"rank{rank}"
+        ]
 
 
 def test_a_listing_tells_the_directories_that_a_walk_finds(tmp_path: Path) -> None:
@@ -246,7 +248,7 @@ def test_a_listing_tells_the_directories_that_a_walk_finds(tmp_path: Path) -> No
             for run in runs
         ]
 
-    assert told(listed) == told(find(top).runs)
+    assert told(listed) == told(find_runs(top).runs)
     assert len(listed) == 5
     shutil.rmtree(top / "plugins")
-    assert scan(top).runs == ()
+    assert scan_directory(top).runs == ()

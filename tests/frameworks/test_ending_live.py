@@ -20,13 +20,13 @@ PROGRAM: Final = """
 import atexit, sys, time
 import torch
 import stepscope as ss
-from stepscope.capture.recording.session import current
+from stepscope.capture.recording.session import current_session
 
 torch.set_num_threads(1)
 server = ss.server.start(0)
 print(server.address, flush=True)
 row = torch.ones(4)
-while current() is None:
+while current_session() is None:
     time.sleep(0.01)
 for _ in range(200_000):
     row + 1

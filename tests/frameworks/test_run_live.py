@@ -18,7 +18,7 @@ import pytest
 from tests.support.programs.frameworks import interpreter
 
 import stepscope as ss
-from stepscope.rundir import scan
+from stepscope.rundir import scan_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,7 +198,7 @@ def record(
     )
     steps = {}
     logdir = folder / "stepscope-logs"
-    for run in scan(logdir).runs if logdir.is_dir() else ():
+    for run in scan_directory(logdir).runs if logdir.is_dir() else ():
         for host in run.hosts:
             overview = ss.open(host.paths[0]).tool("overview_page")
             steps[host.host] = [step.step for step in getattr(overview, "steps", ())]
@@ -401,7 +401,7 @@ def test_workers_of_torchrun_are_hosts_of_one_run(
     assert done.status == 0, done.err
     assert len(done.steps) == 2
     assert all(steps == list(range(11, 21)) for steps in done.steps.values())
-    (run,) = scan(tmp_path / "stepscope-logs").runs
+    (run,) = scan_directory(tmp_path / "stepscope-logs").runs
     assert [host.host.rpartition(".")[2] for host in run.hosts] == ["0", "1"]
     assert float(done.out) > 0
     assert "not recorded, because it only started the others" in done.err

@@ -10,7 +10,7 @@ from tests.support.programs.frameworks import interpreter, run_program, steps_of
 import stepscope as ss
 from stepscope.analysis.overview_page import OverviewPageResult
 from stepscope.derive.step_windows.windows import windows
-from stepscope.unavailable import present
+from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,8 +77,8 @@ def test_counting_what_was_recorded_loses_none_of_it(tmp_path: Path) -> None:
     assert (warnings, afterwards) == (0, 0)
     profile = ss.open(tmp_path / "logs")
     (host,) = profile.hosts
-    events = present(profile.table(host, "events"))
-    names = present(profile.table(host, "event_types"))["name"].to_list()
+    events = require_available(profile.table(host, "events"))
+    names = require_available(profile.table(host, "event_types"))["name"].to_list()
     ops = [names[it] for it in events["type"].to_list()]
     # 1 + 2 + 3 + 4 passes, of one product and two for its gradients each.
     assert ops.count("aten::mm") == 3 * 10
@@ -114,7 +114,7 @@ def test_steps_whose_events_were_dropped_are_not_judged(tmp_path: Path) -> None:
     assert told.endswith("Only steps that were over by then are judged")
     profile = ss.open(tmp_path / "logs")
     (host,) = profile.hosts
-    placed = present(profile.derived(host, windows))
+    placed = require_available(profile.derived(host, windows))
     is_out = placed.rows["flags"].list.contains("unrecorded").to_list()
     # Annotations are kept before all others: all six are there.
     whole = is_out.index(True)
@@ -122,8 +122,8 @@ def test_steps_whose_events_were_dropped_are_not_judged(tmp_path: Path) -> None:
     assert is_out == [False] * whole + [True] * (6 - whole)
     assert placed.measured.height == whole
     # Each that is judged has all of its products; the next one lacks some.
-    events = present(profile.table(host, "events"))
-    names = present(profile.table(host, "event_types"))["name"].to_list()
+    events = require_available(profile.table(host, "events"))
+    names = require_available(profile.table(host, "event_types"))["name"].to_list()
     begins = [
         begin
         for kind, begin in events.select("type", "start_ps").iter_rows()

@@ -26,7 +26,7 @@ from tests.support.traces.kineto import check_all, check_declared  # noqa: E402
 
 from stepscope.errors import BadInput  # noqa: E402
 from stepscope.formats.opening import read  # noqa: E402
-from stepscope.report.compose import compose  # noqa: E402
+from stepscope.report.compose import compose_report  # noqa: E402
 from stepscope.report.outline import as_text  # noqa: E402
 from stepscope.report.outline.whole import report_outline  # noqa: E402
 from stepscope.report.page import plain_text  # noqa: E402
@@ -78,7 +78,7 @@ def refusal_of(path: Path, *, whole: bool) -> str:
         timed = isinstance(trace.table("events"), pl.DataFrame)
         (check_all if timed else check_declared)(trace)
         if whole:
-            document = compose(open_profile(path), _Silent())
+            document = compose_report(open_profile(path), _Silent())
             shown = plain_text(as_text.render(report_outline(document), width=100))
             # Names of a file must not command the terminal.
             assert all(it.isprintable() for it in shown.splitlines()), shown

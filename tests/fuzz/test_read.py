@@ -10,7 +10,7 @@ from tests.support.xspace.literal import Ref, Unsigned, event, line, plane, spac
 
 from stepscope.errors import BadInput
 from stepscope.formats.opening import read
-from stepscope.trace.schema import check
+from stepscope.trace.schema import check_frame
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
@@ -79,7 +79,7 @@ def outcome(path: Path, content: bytes) -> str:
             assert table.reason
             assert table.remedy
         else:
-            assert check(schema, table) == []
+            assert check_frame(schema, table) == []
     events = trace.table("events")
     assert events.height == 0 or events["dur_ps"].min() >= 0
     return "read"

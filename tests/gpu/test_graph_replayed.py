@@ -19,7 +19,7 @@ import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.derive.facts.recording import capture_signals
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.unavailable import present
+from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:
     from stepscope.analysis.tools import ProfileWithTools
@@ -46,7 +46,7 @@ def busy_ns(name: str) -> float:
     """What kernels, or graphs, take in our table of the device's activities."""
     profile = opened(name)
     (host,) = profile.hosts
-    rows = present(profile.table(host, "device_activity"))
+    rows = require_available(profile.table(host, "device_activity"))
     kinds = rows["kind"].cast(str)
     return float(rows.filter(kinds == "kernel")["dur_ps"].sum()) / 1000
 

@@ -18,7 +18,7 @@ import pytest
 import stepscope as ss
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.measured import MeasuredKernels, measured_kernels
-from stepscope.unavailable import present
+from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:
     from stepscope.analysis.tools import ProfileWithTools
@@ -41,7 +41,7 @@ def _found(profile: ProfileWithTools) -> MeasuredKernels:
 
 def test_the_table_holds_what_the_counters_said(profile: ProfileWithTools) -> None:
     counted = json.loads(gzip.decompress((FOLDER / "counters.json.gz").read_bytes()))
-    metrics = present(profile.table("localhost", "kernel_metrics"))
+    metrics = require_available(profile.table("localhost", "kernel_metrics"))
     for ours, theirs in zip(
         metrics.iter_rows(named=True), counted["kernels"], strict=True
     ):
@@ -64,7 +64,7 @@ def test_what_is_joined_has_the_occupancy_and_registers_of_the_recorded_kernel(
     profile: ProfileWithTools, found: MeasuredKernels
 ) -> None:
     """Neither number is used for the join."""
-    recorded = present(profile.derived("localhost", kernels)).rows
+    recorded = require_available(profile.derived("localhost", kernels)).rows
     joined = found.rows.join(recorded, on="class", suffix="_recorded")
     assert joined.height == recorded.height == 166
     for row in joined.iter_rows(named=True):

@@ -25,7 +25,7 @@ from stepscope.advice.engine import evaluate, signals_of
 from stepscope.cli.main import main as command_line
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.measured import name_forms
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -65,9 +65,9 @@ def by_shape(
 def of_the_framework() -> dict[Shape, list[float]]:
     profile = opened(RECORDED)
     (host,) = profile.hosts
-    rows = present(profile.table(host, "device_activity"))
-    names = present(profile.table(host, "event_types"))["name"]
-    shapes = present(profile.table(host, "geometries"))
+    rows = require_available(profile.table(host, "device_activity"))
+    names = require_available(profile.table(host, "event_types"))["name"]
+    shapes = require_available(profile.table(host, "geometries"))
     sides = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
     kernels = rows.filter(pl.col("kind") == "kernel")
     return by_shape(
@@ -138,7 +138,7 @@ def test_occupancy_and_registers_are_those_that_were_counted() -> None:
     """We work the occupancy out from the launch; Nsight Compute does by itself."""
     profile = opened(RECORDED, STEP)
     (host,) = profile.hosts
-    counted = present(profile.table(host, "kernel_metrics"))
+    counted = require_available(profile.table(host, "kernel_metrics"))
     told: dict[Shape, set[tuple[float, int]]] = defaultdict(set)
     sides = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
     for row in counted.iter_rows(named=True):

@@ -20,7 +20,7 @@ from tests.support.programs.frameworks import check_every_tool
 import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.derive.facts.recording import capture_signals
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,10 @@ def test_steps_and_the_work_of_the_device_are_there(way: str) -> None:
     # Work of one more step may be recorded than is marked as a whole.
     assert rest == 0
     assert worked - shown in {0, 1}
-    assert present(profile.table(host, "devices"))["name"][0] == "NVIDIA H100 80GB HBM3"
+    assert (
+        require_available(profile.table(host, "devices"))["name"][0]
+        == "NVIDIA H100 80GB HBM3"
+    )
 
 
 @pytest.mark.parametrize("way", WAYS)

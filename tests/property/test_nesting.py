@@ -11,8 +11,8 @@ from stepscope.derive.intervals.nesting import (
     NESTED_KINDS,
     Nesting,
     flatten_tracks,
+    nest_events,
     nest_subset,
-    nesting,
 )
 from stepscope.derive.intervals.spans import Spans
 from stepscope.trace.tables import TRACK_KINDS
@@ -58,7 +58,7 @@ def test_self_times_of_a_track_add_up_to_its_busy_time(
     listed: list[tuple[str, Rows]],
 ) -> None:
     tracks, events = tables(listed)
-    found = nesting(tracks, events)
+    found = nest_events(tracks, events)
     starts, durs = events["start_ps"].to_numpy(), events["dur_ps"].to_numpy()
     assert (found.self_ps >= 0).all()
     for kind, rows in ranges(tracks):
@@ -74,7 +74,7 @@ def test_a_child_starts_within_its_parent_and_one_level_below(
     listed: list[tuple[str, Rows]],
 ) -> None:
     tracks, events = tables(listed)
-    found = nesting(tracks, events)
+    found = nest_events(tracks, events)
     starts = events["start_ps"].to_numpy()
     ends = starts + events["dur_ps"].to_numpy()
     child = np.flatnonzero(found.parent >= 0)
@@ -94,8 +94,8 @@ def test_nesting_does_not_depend_on_the_clock(
     rows: Rows, shift: int, factor: int
 ) -> None:
     moved = [(shift + factor * start, factor * dur) for start, dur in rows]
-    before = nesting(*tables([("thread", rows)]))
-    after = nesting(*tables([("thread", moved)]))
+    before = nest_events(*tables([("thread", rows)]))
+    after = nest_events(*tables([("thread", moved)]))
     assert (after.parent == before.parent).all()
     assert (after.self_ps == factor * before.self_ps).all()
 
@@ -108,7 +108,7 @@ def test_flat_rows_are_as_good_as_absent(
     count = len(events)
     flags = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
     flat = np.array(flags, np.bool_)
-    found = nesting(tracks, events, flat_rows=np.flatnonzero(flat))
+    found = nest_events(tracks, events, flat_rows=np.flatnonzero(flat))
     kept = np.flatnonzero(~flat)
     left = events[kept]
     alone = nest_subset(

@@ -17,7 +17,7 @@ from tests.support.xspace.kernels import uncompiled_xspace
 from tests.support.xspace.proto import XSpaceMessage, values_of_message
 from tests.support.xspace.wire import SPACES
 
-from stepscope.xspace.merging.merge import Part, merge, whole_length
+from stepscope.xspace.merging.merge import Part, merge_messages, whole_length
 
 SHIFTS = st.sampled_from([0, 1, 250, 10**9])
 #: Times that count from 1970 are moved by another rule, which has its own test.
@@ -87,7 +87,9 @@ def test_every_event_survives_with_its_names(
         return
     given_parts = [Part(data=data, shift_ns=by) for data, by in parts]
     with FORMS[form]():
-        merged = values_of_message(merge(given_parts, join_lines=join, keep_first=keep))
+        merged = values_of_message(
+            merge_messages(given_parts, join_lines=join, keep_first=keep)
+        )
     expected: Counter[Any] = Counter()
     stats: Counter[Any] = Counter()
     for values, shift in apart:
@@ -110,7 +112,9 @@ def test_every_event_survives_with_its_names(
 
 @given(parts=st.lists(SPACES, min_size=1, max_size=3))
 def test_no_two_names_share_an_id_and_every_key_is_its_id(parts: list[bytes]) -> None:
-    data = merge([Part(data=part) for part in parts], join_lines=True, keep_first=False)
+    data = merge_messages(
+        [Part(data=part) for part in parts], join_lines=True, keep_first=False
+    )
     for plane in XSpaceMessage.FromString(data).planes:
         for entries in (plane.event_metadata, plane.stat_metadata):
             assert all(key == entry.id for key, entry in entries.items())

@@ -74,7 +74,9 @@ def test_whom_a_program_is_open_to_is_said_only_of_one_that_listens() -> None:
 
 @pytest.mark.parametrize("place", ["train.py", "-1", "65536", "h:", "h:x", ""])
 def test_what_is_no_place_to_listen_at(place: str) -> None:
-    with pytest.raises(BadUsage, match=r"no place to listen at.*-- before the command"):
+    with pytest.raises(
+        BadUsage, match=r"not a place to listen at.*-- before the command"
+    ):
         ServePlan.parse_place(place)
 
 

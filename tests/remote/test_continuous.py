@@ -10,7 +10,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.capture.ground.options import ProfilerOptions
-from stepscope.capture.recording.session import current
+from stepscope.capture.recording.session import current_session
 from stepscope.remote import captures, server
 from stepscope.remote.continuous import Client, Continuous, HeldByAnother
 from stepscope.remote.destinations import Allowance
@@ -146,14 +146,14 @@ def test_what_is_full_ends_and_is_kept_for_its_client(program: Program) -> None:
 
 
 def begin(options: ProfilerOptions) -> captures._Recording:
-    return captures._Recording.begin(options, lambda: None)
+    return captures._Recording.begin_recording(options, lambda: None)
 
 
 def test_the_lease_of_a_real_recording_ends() -> None:
     continuous = Continuous(begin, lease_s=0.2)
     continuous.start_recording(ProfilerOptions(), OWNER)
-    assert current() is not None
-    until(lambda: current() is None)
+    assert current_session() is not None
+    until(lambda: current_session() is None)
     assert continuous.take_snapshot(OWNER) is None
 
 
@@ -163,16 +163,16 @@ def test_a_recording_ends_when_the_process_has_grown() -> None:
     with ss.Trace("piece"):
         pass
     grown = bytearray(b"1" * 80 * MB)
-    until(lambda: current() is None)
+    until(lambda: current_session() is None)
     content = continuous.take_snapshot(OWNER)
     assert content is not None
     assert b"piece" in content
     assert b"may grow by 33,554,432 bytes while a client records it" in content
     del grown
     # It goes on: with what the process has grown to, as its beginning.
-    assert current() is not None
+    assert current_session() is not None
     continuous.stop_recording(OWNER)
-    assert current() is None
+    assert current_session() is None
 
 
 def test_a_profile_ends_too_when_the_process_has_grown(
@@ -208,7 +208,7 @@ def test_who_began_a_recording_by_a_session_id_has_to_name_it(
     assert decode_message(ProfileResponse, calls("GetSnapshot", mine)).xspace
     stop = encode_message(StopContinuousProfilingRequest(session_id="mine"))
     calls("StopContinuousProfiling", stop)
-    assert current() is None
+    assert current_session() is None
 
 
 def test_a_snapshot_beyond_one_message_is_refused_as_a_profile_is(

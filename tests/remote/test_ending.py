@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 PROGRAM = """
 import signal, sys, threading
 import stepscope as ss
-from stepscope.capture.recording.session import current
+from stepscope.capture.recording.session import current_session
 from stepscope.remote.messages import ProfileRequest
 
 def ends(how):
@@ -40,7 +40,7 @@ how = sys.stdin.readline().strip()
 if how == "handles":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(4))
 print(server.address, flush=True)
-while current() is None:
+while current_session() is None:
     sum(range(1000))
 for number in range(1000):
     with ss.StepTrace(number):

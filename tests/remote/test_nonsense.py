@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import stepscope as ss
 from stepscope.cli.main import main
-from stepscope.errors import one_line
+from stepscope.errors import printable_line
 from stepscope.remote import calling, client, server
 from stepscope.remote.messages import (
     MAX_FIELDS,
@@ -224,8 +224,8 @@ def test_what_a_host_says_moves_no_cursor(hosts: Hosts, tmp_path: Path) -> None:
 
 
 def test_letters_of_every_script_stay_as_they_are() -> None:
-    assert one_line(" größer\n\u00a0als 漢字 – 5 µs ") == "größer als 漢字 – 5 µs"
-    assert one_line("a\x00b\x7f\ud800") == r"a\x00b\x7f\ud800"
+    assert printable_line(" größer\n\u00a0als 漢字 – 5 µs ") == "größer als 漢字 – 5 µs"
+    assert printable_line("a\x00b\x7f\ud800") == r"a\x00b\x7f\ud800"
 
 
 def test_a_recording_larger_than_is_taken_is_that_hosts_own_outcome(
@@ -260,7 +260,7 @@ def test_a_recording_that_came_is_stored_without_another_copy_of_it(
         tracemalloc.start()
         return answer
 
-    monkeypatch.setattr(calling.Caller, "_call", call)
+    monkeypatch.setattr(calling.Caller, "_call_method", call)
     try:
         outcome = client.trace(hosts({}), tmp_path, 20)
         peaks.append(tracemalloc.get_traced_memory()[1])

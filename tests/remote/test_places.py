@@ -67,7 +67,7 @@ def test_what_is_no_place_for_a_socket_is_said_in_one_line(short: Path) -> None:
         "relative/socket": "does not begin with /",
         f"{short}/{'long' * 30}": "more than 107 bytes",
         f"{short}/none/none/socket": "No such file",
-        f"{short}/link/socket": "no folder, but a link",
+        f"{short}/link/socket": "not a folder but a link",
         f"{short}/file": "something else has this name",
     }.items():
         with pytest.raises(BadUsage, match=why) as refused:

@@ -73,13 +73,13 @@ def waiting(**environment: str) -> Iterator[int]:
 def test_of_what_listens_below_only_the_first_is_meant(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "owner", lambda _: os.getuid())
+    monkeypatch.setattr(registry, "process_owner", lambda _: os.getuid())
     monkeypatch.setattr(registry, "started_ticks", lambda _: 1)
     # 10 is a launcher, 12 and 13 are its workers, which 11 lies between in one case;
     # 14 makes batches for 13, and 20 is nobody's of these.
     above = {10: (1,), 11: (10, 1), 12: (11, 10, 1), 13: (10, 1), 14: (13, 10, 1)}
-    monkeypatch.setattr(registry, "ancestors", lambda it: above.get(it, (1,)))
-    monkeypatch.setattr(registry, "command", lambda it: str(it).encode())
+    monkeypatch.setattr(registry, "process_ancestors", lambda it: above.get(it, (1,)))
+    monkeypatch.setattr(registry, "command_line", lambda it: str(it).encode())
     registry.note_server(ADDRESS, None)
     (file,) = folder.iterdir()
     for process in (12, 13, 14, 20):

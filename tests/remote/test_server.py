@@ -20,7 +20,7 @@ import pytest
 import stepscope as ss
 from stepscope.capture.collectors.host import HostCollector
 from stepscope.capture.collectors.tensorflow import _why_no_server
-from stepscope.capture.recording.session import current
+from stepscope.capture.recording.session import current_session
 from stepscope.errors import BadUsage
 from stepscope.remote import captures, server
 from stepscope.remote.messages import (
@@ -66,7 +66,7 @@ def begun(call: Callable[..., bytes], request: ProfileRequest) -> list[Any]:
             came.append(error)
 
     threading.Thread(target=ask, daemon=True).start()
-    until(lambda: current() is not None or came)
+    until(lambda: current_session() is not None or came)
     return came
 
 
@@ -80,7 +80,7 @@ def test_a_profile_comes_over_the_wire(calls: Callable[..., bytes]) -> None:
     answer = decode_message(ProfileResponse, calls("Profile", encode_message(SHORT)))
     assert b"/host:CPU" in answer.xspace or b"Task Environment" in answer.xspace
     assert not answer.empty_trace
-    assert current() is None
+    assert current_session() is None
 
 
 def steps_until(ended: threading.Event, *, annotated: bool = True) -> threading.Thread:
@@ -177,7 +177,7 @@ def test_the_main_thread_does_only_what_pytorch_needs_it_for(
 ) -> None:
     """PyTorch's profiler is ended by the thread that began it; the program goes on."""
     threads: dict[str, threading.Thread] = {}
-    for name in ("halt", "stop"):
+    for name in ("halt_collecting", "hand_over"):
         original = getattr(HostCollector, name)
 
         def call(
@@ -193,8 +193,8 @@ def test_the_main_thread_does_only_what_pytorch_needs_it_for(
     until(lambda: came)
     assert came[0].xspace
     main = threading.main_thread()
-    assert (threads["halt"] is main) == uses_torch
-    assert threads["stop"] is not main
+    assert (threads["halt_collecting"] is main) == uses_torch
+    assert threads["hand_over"] is not main
 
 
 def test_a_client_hears_that_a_signal_interrupted_the_start(
@@ -264,7 +264,7 @@ def test_who_records_later_locks_nobody_out(
         )
         # Those that wait are ended too, and record nothing.
         until(lambda: all(one.done() for one in pending))
-    assert current() is None
+    assert current_session() is None
 
 
 @pytest.mark.slow
@@ -275,7 +275,7 @@ def test_a_client_that_goes_frees_the_program(calls: Callable[..., bytes]) -> No
         encode_message(ProfileRequest(duration_ms=600_000, session_id="gone")),
     )
     assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-    until(lambda: current() is None)
+    until(lambda: current_session() is None)
     assert decode_message(
         ProfileResponse, calls("Profile", encode_message(SHORT))
     ).xspace
@@ -320,7 +320,7 @@ def test_a_malformed_request_is_refused_and_records_nothing(
     error = refused(calls, method, data)
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert "\n" not in error.details()
-    assert current() is None
+    assert current_session() is None
 
 
 def test_a_request_of_megabytes_is_not_read(calls: Callable[..., bytes]) -> None:
@@ -345,7 +345,7 @@ def test_a_hundred_clients_get_an_answer_each(ours: server.Server) -> None:
         grpc.StatusCode.RESOURCE_EXHAUSTED,
     }
     assert grpc.StatusCode.OK in codes
-    until(lambda: current() is None)
+    until(lambda: current_session() is None)
 
 
 def test_the_server_tells_its_clock_and_its_process(
@@ -408,7 +408,7 @@ def test_snapshots_follow_each_other(calls: Callable[..., bytes]) -> None:
         assert f"piece {number}".encode() in answer.xspace
         assert f"piece {1 - number}".encode() not in answer.xspace
     calls("StopContinuousProfiling", b"")
-    assert current() is None
+    assert current_session() is None
     assert refused(calls, "GetSnapshot", asked).code() == grpc.StatusCode.NOT_FOUND
 
 
@@ -488,7 +488,7 @@ _PROGRAM = """
 import sys, threading
 import grpc
 import stepscope as ss
-from stepscope.capture.recording.session import current
+from stepscope.capture.recording.session import current_session
 from stepscope.remote.messages import ProfileRequest, encode_message
 started = ss.server.start(0)
 channel = grpc.insecure_channel(started.address)
@@ -497,7 +497,7 @@ pending = call.future(
     encode_message(ProfileRequest(duration_ms=600_000, session_id="s")),
     metadata=(("authorization", f"Bearer {started.token}"),),
 )
-while current() is None:
+while current_session() is None:
     sum(range(1000))
 print("the loss is 0.5")
 sys.exit(3)

@@ -194,5 +194,5 @@ def test_one_such_recording_is_made_at_a_time(answering: Any, tmp_path: Path) ->
 
 
 def test_a_peer_that_is_no_address_is_refused_at_the_start() -> None:
-    with pytest.raises(BadUsage, match="no address of a profiler server"):
+    with pytest.raises(BadUsage, match="not an address of a profiler server"):
         server.start(0, peers=["vm:0"])

@@ -13,7 +13,7 @@ from stepscope.report.page import (
     plain_text,
     sparkline,
     table_lines,
-    wrapped,
+    wrap_text,
 )
 from stepscope.report.words.names import percent, range_ms
 
@@ -70,7 +70,7 @@ def test_the_stretched_column_gives_way_to_the_width() -> None:
 
 
 def test_lines_end_without_blanks_and_wrap_within_the_width() -> None:
-    lines = wrapped("word " * 40, 50, indent=4)
+    lines = wrap_text("word " * 40, 50, indent=4)
     assert all(len("".join(piece.text for piece in one)) <= 50 for one in lines)
     assert plain_text([line("a  ")]) == "a\n"
 

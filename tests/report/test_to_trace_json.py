@@ -22,7 +22,7 @@ from stepscope.analysis.trace_viewer.arguments import (
     UNSIGNED,
     Arguments,
 )
-from stepscope.analysis.trace_viewer.events import SpanPiece, all_spans
+from stepscope.analysis.trace_viewer.events import SpanPiece, trace_spans
 from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.to_json import make_envelope
@@ -48,7 +48,9 @@ def written(profile: ProfileData, *, piece_spans: int = 1000) -> bytes:
         quality=recording_doubts(profile),
     )
     hosts, _ = host_traces(profile)
-    write_trace(answer, hosts, all_spans(profile, piece_spans=piece_spans), file.write)
+    write_trace(
+        answer, hosts, trace_spans(profile, piece_spans=piece_spans), file.write
+    )
     return file.getvalue()
 
 

@@ -201,7 +201,7 @@ def test_the_cache_lets_go_of_what_was_not_used(tmp_path: Path) -> None:
         os.utime(place, (1000 + number, 1000 + number))
         places.append(place)
     os.utime(places[0], (2000, 2000))
-    cache.prune([places[2]])
+    cache.prune_unused([places[2]])
     assert [place.exists() for place in places] == [True, False, True]
     with pytest.raises(BadInput, match="more than the cache"):
         cache.place("m://b", RemoteFile(path="b/x", size=251, tag="", unix_s=0))

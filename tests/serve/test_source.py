@@ -246,4 +246,4 @@ def test_what_is_no_directory_is_refused_at_the_start(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
     assert "--source" in result.output
-    assert "is no directory" in result.output
+    assert "is not a directory" in result.output

@@ -23,7 +23,7 @@ from tests.support.xspace.wire import (
 
 from stepscope.errors import BadInput, Malformed
 from stepscope.xspace.reading.columns import Damage, XSpace
-from stepscope.xspace.reading.decode import decode, decode_bytes
+from stepscope.xspace.reading.decode import decode_bytes, decode_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +63,7 @@ def test_every_value_of_the_committed_recordings_equals_protobufs(
     for path in paths:
         data = whole_bytes(path)
         if len(data) < 2**18:
-            assert values_of_message(data) == values_of_space(decode(path))
+            assert values_of_message(data) == values_of_space(decode_file(path))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,9 @@ def test_every_value_of_real_profiles_equals_protobufs(
     paths = sorted(shared_profile(source).rglob("*.xplane.pb*"))
     assert paths
     for path in paths:
-        assert values_of_message(whole_bytes(path)) == values_of_space(decode(path))
+        assert values_of_message(whole_bytes(path)) == values_of_space(
+            decode_file(path)
+        )
 
 
 def test_the_key_of_a_map_entry_wins_and_the_last_entry_of_a_key() -> None:
@@ -249,7 +251,7 @@ def test_real_cut_files_give_all_events_but_no_names(
     shared_profile: Callable[[str], Path], source: str, events: int
 ) -> None:
     (path,) = shared_profile(f"corrupt/{source}").rglob("*.xplane.pb*")
-    space = decode(path)
+    space = decode_file(path)
     assert len(space.events) == events
     assert set(event_names(space)) == {
         f"(unknown event {number})" for number in set(space.event_types.id.tolist())
@@ -326,11 +328,11 @@ def test_nothing_is_refused_with_the_likely_cause(tmp_path: Path) -> None:
     path = tmp_path / "empty.xplane.pb"
     path.touch()
     with pytest.raises(BadInput, match="2 GiB limit"):
-        decode(path)
+        decode_file(path)
     with pytest.raises(BadInput, match="no bytes"):
         decode_bytes(b"")
     with pytest.raises(BadInput, match="cannot be read"):
-        decode(tmp_path / "absent.xplane.pb")
+        decode_file(tmp_path / "absent.xplane.pb")
 
 
 def test_a_file_saved_as_text_is_recognised(repository: Path) -> None:
@@ -348,7 +350,7 @@ def test_a_real_file_saved_as_text_is_recognised(
 ) -> None:
     (path,) = shared_profile("corrupt/utf8_mangled").rglob("*.xplane.pb*")
     with pytest.raises(BadInput, match="text conversion"):
-        decode(path)
+        decode_file(path)
 
 
 def test_packed_files_are_found_by_content(tmp_path: Path) -> None:
@@ -358,7 +360,7 @@ def test_packed_files_are_found_by_content(tmp_path: Path) -> None:
     members = gzip.compress(data[:half]) + gzip.compress(data[half:]) + bytes(20)
     for packed in (gzip.compress(data), members):
         path.write_bytes(packed)
-        for space in (decode(path), decode_bytes(packed)):
+        for space in (decode_file(path), decode_bytes(packed)):
             assert values_of_space(space) == values_of_message(data)
             assert space.damage == ()
 

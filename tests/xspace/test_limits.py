@@ -22,8 +22,8 @@ from tests.support.xspace.wire import (
 )
 
 from stepscope.errors import BadInput
-from stepscope.xspace.reading.decode import decode, decode_bytes
-from stepscope.xspace.reading.source import unpack
+from stepscope.xspace.reading.decode import decode_bytes, decode_file
+from stepscope.xspace.reading.source import unpack_gzip
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +56,8 @@ def test_a_copied_file_may_change_and_a_mapped_one_is_the_same(
     data = plane(line(event() * 10_000))
     path = tmp_path / "vm.xplane.pb"
     path.write_bytes(data)
-    copied = decode(path, mapped=False)
-    mapped = decode(path)
+    copied = decode_file(path, mapped=False)
+    mapped = decode_file(path)
     assert copied.data.tobytes() == mapped.data.tobytes() == data
     assert np.array_equal(copied.events.offset_ps, mapped.events.offset_ps)
     # Written in place, as a recorder writes: the mapping shows it, the copy does not.
@@ -120,7 +120,7 @@ def test_places_beyond_four_gigabytes_are_right(tmp_path: Path) -> None:
     if path.stat().st_blocks * 512 > 2**30:
         pytest.skip("the file system keeps no holes, and four gigabytes are too much")
 
-    space = decode(path)
+    space = decode_file(path)
 
     assert (len(space.events), len(space.stats)) == (planes, 2 * planes)
     assert space.hostnames == ("host",)
@@ -136,7 +136,7 @@ def test_a_stream_that_was_made_to_unpack_to_much_is_refused_early() -> None:
     assert len(bomb) < 2**20
     tracemalloc.start()
     with pytest.raises(BadInput, match="more than 200 times its size"):
-        unpack(bomb, "bomb.json.gz")
+        unpack_gzip(bomb, "bomb.json.gz")
     assert tracemalloc.get_traced_memory()[1] < 2**29
     tracemalloc.stop()
 
@@ -147,4 +147,4 @@ def test_what_packs_as_well_as_recordings_do_is_unpacked() -> None:
     content = b"".join(rng.bytes(2**12) * 30 for _ in range(768))
     packed = gzip.compress(content, compresslevel=1)
     assert len(content) / len(packed) > 20
-    assert len(unpack(packed, "real.json.gz")[0]) == len(content)
+    assert len(unpack_gzip(packed, "real.json.gz")[0]) == len(content)

@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 from tests.support.xspace.wire import double, number_field, sized, tag
 
 from stepscope._core import wire
-from stepscope.xspace.wire import MalformedMessage, fields_of, packed
+from stepscope.xspace.wire import MalformedMessage, packed_numbers, read_fields
 
 MANY = 64
 MESSAGES = st.lists(
     st.one_of(
-        st.builds(number_field, st.integers(1, 2**29 - 1), st.integers(0, 2**64 - 1)),
+        st.builds(
+            number_field,
+            st.integers(1, 2**29 - 1),
+            st.integers(0, 2**64 - 1),
+        ),
         st.builds(sized, st.integers(1, 2**29 - 1), st.binary(max_size=200)),
         st.builds(double, st.integers(1, 20), st.floats(allow_nan=False)),
         st.binary(max_size=12),
@@ -29,7 +33,7 @@ def by_kernel(message: bytes) -> list[tuple[int, int | bytes]] | None:
     owner, tags = np.empty(MANY, np.int32), np.empty(MANY, np.uint32)
     place, size, stop = (np.empty(it, np.int64) for it in (MANY, MANY, 1))
     edges = np.zeros(1, np.int64), np.array([len(message)], np.int64)
-    count = wire.index(data, *edges, owner, tags, place, size, stop)
+    count = wire.index_fields(data, *edges, owner, tags, place, size, stop)
     assert 0 <= count <= MANY
     if stop[0] >= 0:
         return None
@@ -43,7 +47,7 @@ def by_kernel(message: bytes) -> list[tuple[int, int | bytes]] | None:
 
 def in_python(message: bytes) -> list[tuple[int, int | bytes]] | None:
     try:
-        fields = list(fields_of(message))
+        fields = list(read_fields(message))
     except MalformedMessage:
         return None
     return [(it, v if isinstance(v, int) else bytes(v)) for it, v in fields]
@@ -71,6 +75,6 @@ def test_what_breaks_the_format_is_refused_in_both(message: bytes) -> None:
 
 
 def test_packed_numbers_end_with_a_whole_one() -> None:
-    assert packed(memoryview(b"\x01\x96\x01")) == [1, 150]
+    assert packed_numbers(memoryview(b"\x01\x96\x01")) == [1, 150]
     with pytest.raises(MalformedMessage):
-        packed(memoryview(b"\x01\x96"))
+        packed_numbers(memoryview(b"\x01\x96"))

@@ -9,7 +9,7 @@ import pytest
 from tests.support.xspace.proto import values_of_message, values_of_space
 
 from stepscope.xspace.fields import DOUBLE, INT, REF, TEXT, UINT
-from stepscope.xspace.reading.decode import decode, decode_bytes
+from stepscope.xspace.reading.decode import decode_bytes, decode_file
 from stepscope.xspace.writing import builders
 from stepscope.xspace.writing.builders import Unsigned
 from stepscope.xspace.writing.encode import StatColumn
@@ -231,7 +231,7 @@ def test_a_message_beyond_the_budget_is_split_between_lines(
     assert all(0 < path.stat().st_size <= budget for path in parts)
 
     def contents(path: Path) -> list[tuple[Any, ...]]:
-        values = values_of_space(decode(path))
+        values = values_of_space(decode_file(path))
         assert values["hostnames"] == ["host"]
         return [
             (plane["name"], line["name"], plane["types"][event[0]]["name"], event[1:])

@@ -141,7 +141,7 @@ def _stats_fit(
 
 
 @cython.ccall
-def encode(
+def encode_line_events(
     type_id: cython.const[cython.longlong][::1],
     offset: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],

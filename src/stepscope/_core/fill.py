@@ -47,13 +47,7 @@ BAD_RANGE = -3
 @cython.inline
 @cython.nogil
 @cython.returns(
-    (
-        cython.ulonglong,
-        cython.uchar,
-        cython.ulonglong,
-        cython.longlong,
-        cython.bint,
-    )
+    (cython.ulonglong, cython.uchar, cython.ulonglong, cython.longlong, cython.bint)
 )
 @cython.exceptval(check=False)
 def _read_stat(
@@ -373,7 +367,7 @@ def _rows_fit(
 
 
 @cython.ccall
-def fill(
+def fill_columns(
     data: cython.const[cython.uchar][::1],
     first: cython.longlong,
     last: cython.longlong,

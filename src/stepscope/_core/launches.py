@@ -20,7 +20,7 @@ BAD_RANGE = -3
 
 
 @cython.ccall
-def match(
+def match_launches(
     called: cython.const[cython.longlong][::1],
     wanted: cython.const[cython.longlong][::1],
     least: cython.longlong,
@@ -70,7 +70,7 @@ def match(
 
 
 @cython.ccall
-def waits(
+def find_idle_waits(
     launch: cython.const[cython.int][::1],
     begin: cython.const[cython.longlong][::1],
     busy_until: cython.const[cython.longlong][::1],
@@ -126,7 +126,7 @@ def waits(
 
 
 @cython.ccall
-def executions(
+def count_executions(
     place: cython.const[cython.int][::1],
     execution: cython.const[cython.int][::1],
     owner: cython.int[::1],
@@ -173,8 +173,7 @@ def executions(
 @cython.nogil
 @cython.exceptval(check=False)
 def _edges_fit(
-    begin: cython.const[cython.longlong][::1],
-    source: cython.const[cython.int][::1],
+    begin: cython.const[cython.longlong][::1], source: cython.const[cython.int][::1]
 ) -> cython.bint:
     """Return whether the edges of all nodes are places of `source`."""
     node: cython.longlong
@@ -192,7 +191,7 @@ def _edges_fit(
 
 
 @cython.ccall
-def ordered(
+def order_nodes(
     begin: cython.const[cython.longlong][::1],
     source: cython.const[cython.int][::1],
     first: cython.longlong[::1],
@@ -260,7 +259,7 @@ def ordered(
 
 
 @cython.ccall
-def forward(
+def schedule_nodes(
     order: cython.const[cython.int][::1],
     begin: cython.const[cython.longlong][::1],
     source: cython.const[cython.int][::1],
@@ -320,7 +319,7 @@ def forward(
 
 
 @cython.ccall
-def endings(
+def find_idle_endings(
     ends: cython.const[cython.longlong][::1],
     begin: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -384,7 +383,7 @@ def endings(
 
 
 @cython.ccall
-def gaps(
+def find_unlaunched_gaps(
     track: cython.const[cython.int][::1],
     begin: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],

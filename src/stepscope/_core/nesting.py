@@ -67,7 +67,7 @@ def first_unordered(
 
 
 @cython.ccall
-def nest(
+def nest_track_rows(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     begin: cython.longlong,
@@ -285,7 +285,7 @@ def _flatten_segments(
     return count
 
 
-def flatten(
+def flatten_track_rows(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     code: cython.const[cython.uchar][::1],
@@ -358,7 +358,7 @@ def flatten(
 
 
 @cython.ccall
-def inherit(
+def inherit_from_parents(
     parent: cython.const[cython.int][::1],
     label: cython.int[::1],
     begin: cython.longlong,
@@ -395,7 +395,7 @@ def inherit(
 
 
 @cython.ccall
-def running(
+def running_rows(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     parent: cython.const[cython.int][::1],

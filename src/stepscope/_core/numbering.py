@@ -23,7 +23,7 @@ Item = cython.fused_type(cython.uchar, cython.int, cython.longlong)
 
 
 @cython.ccall
-def number(
+def number_pairs(
     outer: cython.const[cython.int][::1],
     inner: cython.const[cython.int][::1],
     least: cython.longlong,
@@ -82,7 +82,7 @@ def number(
 
 
 @cython.ccall
-def pick(
+def pick_rows(
     key: cython.const[cython.int][::1],
     wanted: cython.const[cython.uchar][::1],
     begin: cython.longlong,
@@ -136,7 +136,7 @@ def pick(
 
 
 @cython.ccall
-def totals(
+def sum_groups(
     code: cython.const[cython.int][::1],
     value: cython.const[cython.longlong][::1],
     where: cython.const[cython.uchar][::1],
@@ -187,7 +187,7 @@ def totals(
 
 
 @cython.ccall
-def hulls(
+def group_hulls(
     code: cython.const[cython.int][::1],
     begin: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -230,7 +230,7 @@ def hulls(
 
 
 @cython.ccall
-def tally(
+def tally_names(
     group: cython.const[cython.int][::1],
     name: cython.const[cython.int][::1],
     place: cython.const[cython.int][::1],
@@ -269,7 +269,7 @@ def tally(
 
 
 @cython.ccall
-def gather(
+def gather_values(
     values: cython.const[Item][::1],
     rows: cython.const[cython.int][::1],
     none: cython.const[Item][::1],

@@ -26,7 +26,7 @@ FRACTION = 2
 
 
 @cython.ccall
-def pivot(
+def pivot_stats(
     event: cython.const[cython.int][::1],
     key: cython.const[cython.int][::1],
     kind: cython.const[cython.uchar][::1],
@@ -160,7 +160,7 @@ def _same_bytes(
 
 
 @cython.ccall
-def intern(
+def intern_strings(
     data: cython.const[cython.uchar][::1],
     place: cython.const[cython.longlong][::1],
     length: cython.const[cython.longlong][::1],

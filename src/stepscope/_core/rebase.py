@@ -158,15 +158,7 @@ def _rewrite_event(
             at = _put_varint(out, at, cython.cast(cython.ulonglong, size), write)
             if write:
                 _rewrite_stat(
-                    data,
-                    pos,
-                    after,
-                    stat_keys,
-                    stat_values,
-                    stat_missing,
-                    out,
-                    at,
-                    1,
+                    data, pos, after, stat_keys, stat_values, stat_missing, out, at, 1
                 )
             at += size
         else:
@@ -184,7 +176,7 @@ def _rewrite_event(
 
 
 @cython.ccall
-def rewrite(
+def rewrite_events(
     data: cython.const[cython.uchar][::1],
     begin: cython.const[cython.longlong][::1],
     end: cython.const[cython.longlong][::1],
@@ -260,7 +252,7 @@ def rewrite(
 
 
 @cython.ccall
-def times(
+def event_times(
     data: cython.const[cython.uchar][::1],
     begin: cython.const[cython.longlong][::1],
     end: cython.const[cython.longlong][::1],

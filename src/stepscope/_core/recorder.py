@@ -339,7 +339,7 @@ class Collections:
         return count
 
 
-def now() -> int:
+def clock_ns() -> int:
     """Return nanoseconds of the clock that annotations are timed with."""
     moment: int = _clock_ns()
     return moment
@@ -351,12 +351,12 @@ def thread_id() -> int:
     return thread
 
 
-def enabled() -> bool:
+def is_recording() -> bool:
     """Return whether annotations are kept."""
     return bool(_ring.enabled)
 
 
-def enable(capacity: int) -> None:
+def start_recording(capacity: int) -> None:
     """Keep annotations from now on, at most so many until they are drained."""
     _ring.events.clear()
     _ring.capacity = max(1, capacity)
@@ -367,7 +367,7 @@ def enable(capacity: int) -> None:
     _ring.enabled = True
 
 
-def disable() -> int:
+def stop_recording() -> int:
     """Keep no more; return how many annotations are open, which will not be kept."""
     _ring.enabled = False
     _ring.forward = None
@@ -378,7 +378,7 @@ def disable() -> int:
     return opened
 
 
-def drain() -> Drained:
+def drain_annotations() -> Drained:
     """Take all that was kept until now; others may go on adding."""
     rows = Drained([], array("q"), array("q"), array("q"), [], bytearray())
     popleft = _ring.events.popleft
@@ -392,7 +392,7 @@ def drain() -> Drained:
     return rows
 
 
-def lost() -> int:
+def count_lost() -> int:
     """Return how many annotations gave way since `enable` for want of draining."""
     count: int = _ring.lost
     return count
@@ -415,7 +415,7 @@ def set_forward(
     _ring.keeps = keeps
 
 
-def forget() -> None:
+def forget_parent() -> None:
     """Begin anew in a child that was forked: nothing of the parent is kept there."""
     _ring.enabled = False
     _ring.lock = threading.Lock()
@@ -429,7 +429,7 @@ def forget() -> None:
     _forget_thread()
 
 
-def keep(name: str, begin_ns: int, end_ns: int, **stats: object) -> None:
+def keep_annotation(name: str, begin_ns: int, end_ns: int, **stats: object) -> None:
     """Keep an annotation of this thread that is over; it is not handed on."""
     if not _ring.enabled:
         return
@@ -461,7 +461,7 @@ def end_step() -> None:
         before.__exit__(None, None, None)
 
 
-def stacks_of(threads: Sequence[int]) -> list[Stack]:
+def thread_stacks(threads: Sequence[int]) -> list[Stack]:
     """Return what each thread runs, the outermost first; empty where it is gone.
 
     Of each the codes, and by code the offset of the instruction that runs.

@@ -152,7 +152,7 @@ def _read_stack(
     return count
 
 
-def look(
+def sample_stack(
     files: cython.const[cython.longlong][::1],
     states: cython.const[cython.longlong][::1],
     threads: cython.const[cython.longlong][::1],

@@ -128,7 +128,7 @@ def union_quick(
 
 
 @cython.ccall
-def meeting(
+def rows_meeting_set(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     code: cython.const[cython.uchar][::1],
@@ -190,7 +190,7 @@ def meeting(
 
 
 @cython.ccall
-def fit(
+def nest_fitting_rows(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     chosen: cython.const[cython.uchar][::1],
@@ -244,7 +244,7 @@ def fit(
 
 
 @cython.ccall
-def spread(
+def spread_lanes(
     start: cython.const[cython.longlong][::1],
     end: cython.const[cython.longlong][::1],
     by_end: cython.const[cython.longlong][::1],
@@ -305,7 +305,7 @@ def spread(
 
 
 @cython.ccall
-def children(
+def count_children(
     parent: cython.const[cython.int][::1],
     chosen: cython.const[cython.uchar][::1],
     count: cython.int[::1],
@@ -336,7 +336,7 @@ def children(
 
 
 @cython.ccall
-def mark(
+def mark_calls(
     rows: cython.const[cython.int][::1],
     parent: cython.const[cython.int][::1],
     of_type: cython.const[cython.int][::1],
@@ -394,7 +394,7 @@ def mark(
 
 
 @cython.ccall
-def paint(
+def paint_codes(
     parent: cython.const[cython.int][::1],
     sticky: cython.const[cython.uchar][::1],
     code: cython.uchar[::1],

@@ -202,7 +202,7 @@ def _spans_fit(
 
 
 @cython.ccall
-def union(
+def union_sets(
     a_start: cython.const[cython.longlong][::1],
     a_end: cython.const[cython.longlong][::1],
     b_start: cython.const[cython.longlong][::1],
@@ -257,7 +257,7 @@ def union(
 
 
 @cython.ccall
-def intersection(
+def intersect_sets(
     a_start: cython.const[cython.longlong][::1],
     a_end: cython.const[cython.longlong][::1],
     b_start: cython.const[cython.longlong][::1],
@@ -295,7 +295,7 @@ def intersection(
 
 
 @cython.ccall
-def difference(
+def subtract_sets(
     a_start: cython.const[cython.longlong][::1],
     a_end: cython.const[cython.longlong][::1],
     b_start: cython.const[cython.longlong][::1],
@@ -346,7 +346,7 @@ def difference(
 
 
 @cython.ccall
-def survey(
+def survey_track(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     begin: cython.longlong,

@@ -84,7 +84,7 @@ def _push_interval(
 
 
 @cython.ccall
-def sweep(
+def sweep_intervals(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     key: cython.const[cython.int][::1],

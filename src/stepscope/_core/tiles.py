@@ -387,7 +387,7 @@ def _fold_lanes(
 
 
 @cython.ccall
-def fold(
+def fold_window(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],

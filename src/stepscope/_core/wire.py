@@ -24,7 +24,7 @@ BAD_RANGE = -3
 
 
 @cython.ccall
-def index(
+def index_fields(
     data: cython.const[cython.uchar][::1],
     begin: cython.const[cython.longlong][::1],
     end: cython.const[cython.longlong][::1],
@@ -147,7 +147,7 @@ def _read_head(
 
 
 @cython.ccall
-def split(
+def split_line(
     data: cython.const[cython.uchar][::1],
     begin: cython.longlong,
     end: cython.longlong,
@@ -227,7 +227,7 @@ def _count_stats(
 
 
 @cython.ccall
-def scan(
+def scan_chunks(
     data: cython.const[cython.uchar][::1],
     first: cython.longlong,
     last: cython.longlong,

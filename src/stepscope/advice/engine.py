@@ -14,7 +14,7 @@ from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.headline import ABOUT, are_slow_steps
 from stepscope.advice.judging.shared_time import shared_time
 from stepscope.advice.registry import RULES
-from stepscope.advice.replayed import limited, replayed
+from stepscope.advice.replayed import limit_saving, promise_by_replay
 from stepscope.advice.signals import Signals
 from stepscope.derive.facts.devices.launching import queue_signals
 from stepscope.derive.facts.devices.small_work import small_ops
@@ -70,26 +70,30 @@ def evaluate(
     accounted = signals.of(account_signals)
     if accounted == NOTHING_RECORDED:
         # No rule knows more than that, whatever else it would ask for.
-        return staged(rule.item.cannot_tell(NOTHING_RECORDED) for rule in RULES)
+        return mark_stage_order(
+            rule.item.cannot_tell(NOTHING_RECORDED) for rule in RULES
+        )
     plain = signals.of(frameworks_used) == PLAIN
     found = {
         rule.item.id: rule.item.not_applicable(
             shared_texts("judging").reason("no_framework")
         )
         if plain and rule.item.of_frameworks
-        else limited(rule.evaluate(signals, thresholds), signals)
+        else limit_saving(rule.evaluate(signals, thresholds), signals)
         for rule in RULES
     }
     shared = shared_time(accounted)
-    marked = explained(found, thresholds, shared=shared).values()
-    return staged(replayed(one, signals, thresholds) for one in marked)
+    marked = mark_explained_findings(found, thresholds, shared=shared).values()
+    return mark_stage_order(
+        promise_by_replay(one, signals, thresholds) for one in marked
+    )
 
 
 def _longest_share(narrower: Sequence[Finding], _: Finding) -> float:
     return max(map(_share_of_time, narrower), default=0.0)
 
 
-def explained(
+def mark_explained_findings(
     findings: Mapping[str, Finding],
     thresholds: Thresholds,
     rules: Iterable[Rule] = RULES,
@@ -175,7 +179,7 @@ def _narrower_holding_enough(
     return tuple(name for name in ranked if held[name] > 0)
 
 
-def staged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def mark_stage_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Mark which stage to settle first.
 
     A failing finding waits for an earlier stage if one there promises more: what costs

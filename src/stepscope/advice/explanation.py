@@ -12,7 +12,7 @@ from stepscope.advice.checklist import STAGES
 from stepscope.advice.finding import Finding
 from stepscope.advice.registry import RULES
 from stepscope.advice.replayed import why_not_replayed
-from stepscope.analysis.results.walk import fields_of
+from stepscope.analysis.results.walk import struct_fields
 from stepscope.derive.replay.critical import critical_path
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.derive.step_windows.windows import windows
@@ -196,7 +196,7 @@ def explanation(
         critical_path=None if isinstance(path, Unavailable) else path,
         missing=(
             *(
-                (path.for_field("critical_path"),)
+                (path.missing_field("critical_path"),)
                 if isinstance(path, Unavailable)
                 else ()
             ),
@@ -208,7 +208,7 @@ def explanation(
 def _not_replayed(finding: Finding, signals: Signals) -> tuple[Missing, ...]:
     """Return why the gain is what the account limits, and not that of a replay."""
     why = why_not_replayed(finding, signals)
-    return () if why is None else (why.for_field(GAIN_FIELD),)
+    return () if why is None else (why.missing_field(GAIN_FIELD),)
 
 
 def _host_of_finding(profile: ProfileData, finding: Finding) -> str:
@@ -273,7 +273,7 @@ def _numbers_of_parts(
 def _named_fields(value: object) -> dict[str, object] | None:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
-    fields = fields_of(value)
+    fields = struct_fields(value)
     if fields is None:
         return None
     # A number is the place of something: it says nothing to a reader.

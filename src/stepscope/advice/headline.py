@@ -16,7 +16,7 @@ from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.slow_steps import HELD_BY_SLOW
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.frameworks import PLAIN, frameworks_used
-from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
+from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -98,13 +98,13 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
     stepped: bool = True
 
 
-def costliest(findings: Sequence[Finding]) -> Finding | None:
+def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
     """Return the failing finding that costs most and need not wait for another.
 
     A grave flaw of the recording costs more than all others: it may undo them.
     """
     flaws = [one for one in findings if one.status == "fail" and _is_grave(one)]
-    ranked = by_cost(
+    ranked = findings_by_cost(
         one
         for one in findings
         if one.after_stage is None or _outweighs_flaws(one, flaws)
@@ -127,7 +127,7 @@ def _outweighs_flaws(finding: Finding, flaws: Sequence[Finding]) -> bool:
     )
 
 
-def by_cost(findings: Iterable[Finding]) -> list[Finding]:
+def findings_by_cost(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings that are worth doing something about, the costliest first.
 
     Those that a narrower finding explains are left out. Time that is lost in some
@@ -203,10 +203,12 @@ def _is_grave(finding: Finding) -> bool:
     return finding.stage == 0 and finding.severity == "critical"
 
 
-def lead(findings: Sequence[Finding], signals: Signals, thresholds: Thresholds) -> Lead:
+def choose_lead_sentence(
+    findings: Sequence[Finding], signals: Signals, thresholds: Thresholds
+) -> Lead:
     """Choose what is said first."""
     found = signals.of(account_signals)
-    first = costliest(findings)
+    first = costliest_finding(findings)
     if isinstance(found, Unavailable):
         if first is not None:
             return _lead_of_finding(first)

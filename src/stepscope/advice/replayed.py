@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import shared_texts
-from stepscope.advice.headline import by_cost
+from stepscope.advice.headline import findings_by_cost
 from stepscope.advice.registry import RULES
 from stepscope.derive.facts.evidence import Limits, Saving
 from stepscope.derive.facts.replaying.edits import Gone
 from stepscope.derive.facts.replaying.replays import replay_signals
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
+from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -42,15 +42,15 @@ _CHANGES: Final = {
 }
 
 
-def limited(finding: Finding, signals: Signals) -> Finding:
+def limit_saving(finding: Finding, signals: Signals) -> Finding:
     """Return a finding whose saving is within its limits."""
     if finding.saving_ms is None:
         return finding
-    saving = finding.saving_ms.within(limits_of(finding, signals))
+    saving = finding.saving_ms.within(saving_limits(finding, signals))
     return msgspec.structs.replace(finding, saving_ms=saving)
 
 
-def limits_of(finding: Finding, signals: Signals) -> Limits:
+def saving_limits(finding: Finding, signals: Signals) -> Limits:
     """Return what limits the saving of a finding, as far as the account knows it.
 
     What a device does stays, except for the owners that the finding is about. A finding
@@ -127,7 +127,9 @@ def _changes_of_finding(
     return (Gone(finding.owners, finding.place),) if goes else ()
 
 
-def replayed(finding: Finding, signals: Signals, thresholds: Thresholds) -> Finding:
+def promise_by_replay(
+    finding: Finding, signals: Signals, thresholds: Thresholds
+) -> Finding:
     """Promise what the replay of the steps without the finding's cause gains.
 
     Where it cannot tell, the limits stay that follow from the account.
@@ -136,16 +138,13 @@ def replayed(finding: Finding, signals: Signals, thresholds: Thresholds) -> Find
     if bound is None and finding.id not in _CHANGES:
         return finding
     changes = _changes_of_finding(finding, signals, thresholds)
-    limits = limits_of(finding, signals)
+    limits = saving_limits(finding, signals)
     if not changes or (
         isinstance(changes[0], Gone) and not _is_whole_effect(finding, limits)
     ):
         return finding
-    saving = signals.of(replay_signals).saving(
-        changes,
-        finding.devices[0],
-        limits=limits,
-        bound=bound,
+    saving = signals.of(replay_signals).saving_of_changes(
+        changes, finding.devices[0], limits=limits, bound=bound
     )
     if saving is None or (bound is None and saving.high < _NOTHING):
         return finding
@@ -176,7 +175,7 @@ def why_not_replayed(finding: Finding, signals: Signals) -> Unavailable | None:
     return _NOT_KNOWN if goes or finding.id in _CHANGES else _NO_CHANGE
 
 
-def together(
+def replay_together(
     findings: Sequence[Finding],
     signals: Signals,
     thresholds: Thresholds,
@@ -188,7 +187,7 @@ def together(
     Args:
         first: Id of the finding that is shown first; null for the costliest.
     """
-    ranked = sorted(by_cost(findings), key=lambda one: one.id != first)[:MOST]
+    ranked = sorted(findings_by_cost(findings), key=lambda one: one.id != first)[:MOST]
     replays = signals.of(replay_signals)
     told = [
         (one, changes, one.saving_ms)
@@ -200,8 +199,8 @@ def together(
     if not told:
         return Together(left_out=tuple(one.id for one in ranked))
     foremost, changes, _ = told[0]
-    host = replays.host_of(foremost.devices[0])
-    mine = [it for it in told if replays.host_of(it[0].devices[0]) == host]
+    host = replays.host_of_label(foremost.devices[0])
+    mine = [it for it in told if replays.host_of_label(it[0].devices[0]) == host]
     ids = tuple(one.id for one, _, _ in mine)
     after = replays.next_bottleneck(changes, foremost.devices[0])
     if after is not None and after[0] in foremost.owners and after[1] >= _ALL:
@@ -212,7 +211,7 @@ def together(
         left_out=tuple(one.id for one in ranked if one.id not in ids),
         saving_ms=replays.together(
             [(changes, one.devices[0], saving) for one, changes, saving in mine],
-            Limits(None, limits_of(foremost, signals).step_ms),
+            Limits(None, saving_limits(foremost, signals).step_ms),
         )
         if len(mine) > 1
         else None,

@@ -71,7 +71,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: Unavailable | None = None
 
 
-def pattern_of(effect_ps: Sequence[int], *, every_percent: float) -> Pattern:
+def effect_pattern(effect_ps: Sequence[int], *, every_percent: float) -> Pattern:
     """Describe how an effect is spread over the steps.
 
     Args:
@@ -89,13 +89,13 @@ def pattern_of(effect_ps: Sequence[int], *, every_percent: float) -> Pattern:
     )
 
 
-def promise_of(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Saving:
+def saving_of_effect(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Saving:
     """Return what a step gains if an effect goes that is not that of a verdict.
 
     Args:
         window_ps: The lengths of these steps.
     """
-    pattern = pattern_of(effect_ps, every_percent=0)
+    pattern = effect_pattern(effect_ps, every_percent=0)
     pattern = _add_mean_interval(pattern, effect_ps, window_ps)
     return pattern.promise(sum(effect_ps) / max(len(effect_ps), 1) / PS_PER_MS)
 
@@ -112,16 +112,12 @@ def _add_mean_interval(
 
 
 def judge(
-    series: StepSeries,
-    *,
-    warn: Threshold,
-    critical: Threshold,
-    thresholds: Thresholds,
+    series: StepSeries, *, warn: Threshold, critical: Threshold, thresholds: Thresholds
 ) -> Verdict:
     """Compare the effect of a series with at least one step with two thresholds."""
     effects, windows = series.effect_ps, series.window_ps
     effect, window = sum(effects), sum(windows)
-    pattern = pattern_of(effects, every_percent=thresholds.steps_share.value)
+    pattern = effect_pattern(effects, every_percent=thresholds.steps_share.value)
     share = percent_of(effect, window)
     status, severity, note = status_of(
         series, warn=warn, critical=critical, thresholds=thresholds

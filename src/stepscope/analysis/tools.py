@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 import msgspec
 
-from stepscope.analysis.results.remedied import remedied
+from stepscope.analysis.results.remedied import with_fitting_remedies
 from stepscope.analysis.results.tool import Tool
 from stepscope.derive.consistency import consistency
 from stepscope.derive.host.tracers import tracers
@@ -84,12 +84,12 @@ def find_tool(name: str) -> Tool:
     raise BadUsage.unknown_name("tool", name, known)
 
 
-def needs(name: str) -> tuple[Wanted, ...]:
+def tool_needs(name: str) -> tuple[Wanted, ...]:
     """Return what a tool reads, and what its notes on data quality read."""
     return *find_tool(name).needs, *_DOUBTS
 
 
-def answers(
+def tool_answers(
     profile: ProfileData,
     names: Iterable[str],
     *,
@@ -112,7 +112,9 @@ def answers(
     def reader(tool: Tool) -> Reader:
         def run() -> None:
             begun(tool)
-            found[tool.name] = remedied(profile, tool.analyse(profile, tool.options()))
+            found[tool.name] = with_fitting_remedies(
+                profile, tool.analyse(profile, tool.options())
+            )
 
         return Reader(tool.needs, run)
 
@@ -149,7 +151,7 @@ def analyse(
         raise BadUsage(message) from error
     profile.prepare(tool.needs)
     run = tool.analyse_as(producer) if producer else tool.analyse
-    return remedied(profile, run(profile, chosen))
+    return with_fitting_remedies(profile, run(profile, chosen))
 
 
 class ProfileWithTools(ProfileData):

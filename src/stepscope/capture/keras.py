@@ -7,6 +7,7 @@ program, never here.
 from __future__ import annotations
 
 import functools
+import math
 import re
 import sys
 import time
@@ -122,7 +123,12 @@ class ProfilerCallback:
         """End the step before, and begin the next one."""
         self._end_step()
         first = self._batches_before + batch + 1
-        count = self._batches_of_execution(batch)
+        count = getattr(self._trained_model, "steps_per_execution", None)
+        count = count if isinstance(count, int) and count > 0 else 1
+        self._execution = count
+        in_epoch = (self.params or {}).get("steps")
+        if isinstance(in_epoch, int) and in_epoch > batch:
+            count = min(count, in_epoch - batch)
         self._follow_window(first, first + count - 1)
         self._next_batch = first + count
         self._begin_step("train", first, n_steps=count)
@@ -176,14 +182,6 @@ class ProfilerCallback:
         self._session = None
         self._ends_at = self._began_at = 0.0
 
-    def _batches_of_execution(self, batch: int) -> int:
-        count = getattr(self._trained_model, "steps_per_execution", None)
-        self._execution = count if isinstance(count, int) and count > 0 else 1
-        in_epoch = (self.params or {}).get("steps")
-        if isinstance(in_epoch, int) and in_epoch > batch:
-            return min(self._execution, in_epoch - batch)
-        return self._execution
-
     def _begin_step(self, name: str, number: int, **stats: int) -> None:
         self._step = Trace(name, step_num=number, _r=1, **stats)
         self._step.__enter__()
@@ -201,7 +199,18 @@ class ProfilerCallback:
             if time.monotonic() >= self._ends_at or self._is_enough(window, first):
                 self._stop_recording()
         elif not self._started and last >= window.first and first <= window.last:
-            self._start_recording(window.seconds)
+            self._started = True
+            try:
+                self._session = Session.start(self._logdir, self._options)
+            except Exception as error:
+                if is_from_handler(error):
+                    raise
+                # Nothing of ours may end the training.
+                warnings.warn(f"stepscope records nothing: {error}", stacklevel=2)
+                return
+            limit_s = math.inf if window.seconds is None else window.seconds
+            self._began_at = time.monotonic()
+            self._ends_at = self._began_at + limit_s
 
     def _stop_after_window(self) -> None:
         if self._window is not None and self._is_enough(self._window, self._next_batch):
@@ -211,20 +220,6 @@ class ProfilerCallback:
         if next_batch <= window.last:
             return False
         return time.monotonic() >= self._began_at + window.least_s
-
-    def _start_recording(self, seconds: float | None) -> None:
-        self._started = True
-        try:
-            self._session = Session.start(self._logdir, self._options)
-        except Exception as error:
-            if is_from_handler(error):
-                raise
-            # Nothing of ours may end the training.
-            warnings.warn(f"stepscope records nothing: {error}", stacklevel=2)
-            return
-        limit = float("inf") if seconds is None else seconds
-        self._began_at = time.monotonic()
-        self._ends_at = self._began_at + limit
 
     def _stop_recording(self) -> None:
         session, self._session = self._session, None
@@ -261,7 +256,6 @@ def _imported_keras() -> Any:
 
 @functools.cache
 def _as_callback(cls: Any) -> Any:
-    """Return the class itself, or one of its name that is a Keras callback too."""
     base = _imported_keras().callbacks.Callback
     if issubclass(cls, base):
         return cls
@@ -300,8 +294,6 @@ class BatchWindow(NamedTuple):
     """Batches `first` to `last` of a `fit`, counted from 1, both included.
 
     Attributes:
-        first: The first batch that is recorded.
-        last: The last one.
         seconds: Recording ends after so long even if `last` was not reached; None
             means that it does not.
         least_s: Recording goes on after `last` until so long.

@@ -13,7 +13,7 @@ from stepscope.capture.ground.affordable import StepCost, lower_options
 from stepscope.capture.ground.annotate import StepTrace
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.options import ProfilerOptions
-from stepscope.capture.recording.session import Session, current
+from stepscope.capture.recording.session import Session, current_session
 from stepscope.errors import BadUsage, StepscopeError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def stop(save: bool = True) -> Run:  # noqa: FBT001, FBT002 - TensorFlow's signa
     Raises:
         BadUsage: Nothing is being recorded.
     """
-    session = current()
+    session = current_session()
     if session is None:
         raise BadUsage("nothing is being recorded; ss.start(logdir) begins.")
     return session.stop(save=save)
@@ -68,7 +68,6 @@ class Profile:
     def __init__(
         self, logdir: str | os.PathLike[str], options: ProfilerOptions | None = None
     ) -> None:
-        """Record into a log directory; see `start`."""
         self._logdir = logdir
         self._options = options
         self._session: Session | None = None
@@ -207,7 +206,8 @@ class Schedule:
             self._open.cancel()
             self._open = None
         if self._session is not None:
-            self._end_session(keep=self._step_of_cycle() >= self._wait + self._warmup)
+            is_active = self._step % self._cycle >= self._wait + self._warmup
+            self._end_session(keep=is_active)
 
     def step(self) -> None:
         """Say that a step of the loop is over."""
@@ -220,7 +220,7 @@ class Schedule:
             note = self._cost.note_recorded if recorded else self._cost.note_unrecorded
             note(self._now_s() - began_s)
         self._step += 1
-        if self._session is not None and self._step_of_cycle() == 0:
+        if self._session is not None and self._step % self._cycle == 0:
             self._end_session(keep=True)
         try:
             self._begin_step()
@@ -229,13 +229,10 @@ class Schedule:
             self._repeat, self._cycle = 1, self._step
             _log.warning("stepscope: the schedule ends here: %s", error)
 
-    def _step_of_cycle(self) -> int:
-        return self._step % self._cycle
-
     def _begin_step(self) -> None:
         if self._repeat > 0 and self._step >= self._repeat * self._cycle:
             return
-        place = self._step_of_cycle()
+        place = self._step % self._cycle
         first_active = self._wait + self._warmup
         if place == first_active and self._session is not None:
             self._end_session(keep=False)

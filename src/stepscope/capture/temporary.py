@@ -27,14 +27,7 @@ _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def make_folder(kind: str, *, within: str | os.PathLike[str] | None = None) -> str:
-    """Make a temporary folder; those that killed programs left are removed first.
-
-    Args:
-        within: Where; None takes the usual folder.
-
-    Raises:
-        OSError: None can be made there.
-    """
+    """Make a temporary folder; those that killed programs left are removed first."""
     parent = tempfile.gettempdir() if within is None else os.fspath(within)
     for folder in {parent, _IN_MEMORY}:
         _remove_left_behind(folder)
@@ -100,7 +93,6 @@ def _processes_here() -> str:
 
 
 def _started_ticks(process: int) -> int | None:
-    """Return when a process started, since the machine did; None if there is none."""
     try:
         text = Path(f"/proc/{process}/stat").read_bytes()
         return int(text.rpartition(b")")[2].split()[_STARTED_TICKS])

@@ -12,11 +12,11 @@ import click
 import msgspec
 
 from stepscope.capture.ground.options import ProfilerOptions
-from stepscope.capture.launching.harmless import say
+from stepscope.capture.launching.harmless import say_line
 from stepscope.cli.light_start import check_threads
 from stepscope.cli.output import recording_bar
 from stepscope.cli.requests import ReportRequest
-from stepscope.errors import one_line
+from stepscope.errors import printable_line
 from stepscope.remote import client, registry
 from stepscope.remote.addresses import parse_addresses as parsed
 from stepscope.remote.transport import checked_token, grpc_module
@@ -73,7 +73,7 @@ def answer_request(request: CaptureRequest) -> int:
         duration_ms = _USUAL_MS if steps is None else _LONGEST_MS
     for_steps = "" if steps is None else f"{steps} steps, at most "
     hosts = "1 host" if len(wanted) == 1 else f"{len(wanted)} hosts"
-    say(f"recording {hosts} for {for_steps}{duration_ms / 1000:g} s")
+    say_line(f"recording {hosts} for {for_steps}{duration_ms / 1000:g} s")
     tells = request.form != "json"
     table = HostsTable(wanted) if tells else None
     expected_s = None if steps else (duration_ms + request.delay_ms) / 1000
@@ -95,7 +95,7 @@ def answer_request(request: CaptureRequest) -> int:
             )
     except client.CaptureFailed as failed:
         # The table has said of each why not.
-        say(_NOBODY)
+        say_line(_NOBODY)
         if table is None:
             click.echo(_outcome_json(failed.outcome))
         return _NOTHING
@@ -103,9 +103,9 @@ def answer_request(request: CaptureRequest) -> int:
     if request.form == "json":
         click.echo(_outcome_json(outcome))
     else:
-        say(f"recorded into {outcome.directory}")
+        say_line(f"recorded into {outcome.directory}")
         if not complete:
-            say(
+            say_line(
                 f"{len(outcome.hosts)} of {len(outcome.all)} hosts were recorded: the "
                 "report is of these alone"
             )
@@ -123,7 +123,6 @@ class HostsTable:
     """Writes a row for each host when its outcome comes, on standard error."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
-        """Write the head; addresses are those of the rows to come."""
         self._width = max(len(one) for one in (_HOST, *addresses))
         self._lock = threading.Lock()
         self._write_row(_HOST, "outcome", "bytes", "asked", "seconds", "")
@@ -131,7 +130,7 @@ class HostsTable:
     def add_row(self, one: HostOutcome) -> None:
         """Write the row of a host; from any thread."""
         self._write_row(
-            one_line(one.address),
+            printable_line(one.address),
             one.state,
             f"{one.bytes:,}" if one.state == "ok" else "–",
             f"{one.attempts}",
@@ -143,7 +142,7 @@ class HostsTable:
         self, host: str, state: str, size: str, asked: str, seconds: str, remark: str
     ) -> None:
         line = f"  {host:<{self._width}}  {state:<7}  {size:>13}  {asked:>5}  "
-        line += f"{seconds:>7}  {one_line(remark)}"
+        line += f"{seconds:>7}  {printable_line(remark)}"
         with self._lock, contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"{line.rstrip()}\n")
 

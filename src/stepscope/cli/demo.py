@@ -10,14 +10,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.launching.harmless import say
+from stepscope.capture.launching.harmless import say_line
 from stepscope.cli import report as reporting
 from stepscope.cli import run as running
 from stepscope.cli.output import text_width
 from stepscope.errors import StepscopeError
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import FIRST_SECTIONS, report_outline
-from stepscope.report.page import Piece, line, wrapped
+from stepscope.report.page import Piece, line, wrap_text
 from stepscope.rundir import run_directory
 
 if TYPE_CHECKING:
@@ -62,23 +62,20 @@ def answer_request(request: DemoRequest) -> int:
         [
             *_short_report(here),
             line(Piece("On a GPU", "heading")),
-            *wrapped(_ABOUT_RECORDED, text_width(), indent=2),
+            *wrap_text(_ABOUT_RECORDED, text_width(), indent=2),
             line(),
             *_short_report(gpu),
-            *[
-                line(Piece("What next", "heading")),
-                *(
-                    line(f"  {what:<18}  ", Piece(command, "code"))
-                    for what, command in commands.items()
-                ),
-            ],
+            line(Piece("What next", "heading")),
+            *(
+                line(f"  {what:<18}  ", Piece(command, "code"))
+                for what, command in commands.items()
+            ),
         ]
     )
     return 0
 
 
 def _record_loop(logdir: Path) -> None:
-    """Record the loop for what is installed in this interpreter."""
     installed = (
         script
         for package, script in PROGRAMS.items()
@@ -90,7 +87,7 @@ def _record_loop(logdir: Path) -> None:
     # The copy beside the recording can be read like any other program.
     script = logdir / program
     shutil.copyfile(_HERE / "demo_programs" / program, script)
-    say("recording a small training loop on this machine")
+    say_line("recording a small training loop on this machine")
     status = running.record_program([sys.executable, str(script)], plan)
     if status or not run_directory(logdir, plan.run).is_dir():
         raise StepscopeError(

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from stepscope.capture.launching.harmless import say
-from stepscope.capture.launching.launcher import launch, resolve
+from stepscope.capture.launching.harmless import say_line
+from stepscope.capture.launching.launcher import launch_program, resolve_command
 from stepscope.capture.launching.notes import read_notes
 from stepscope.capture.launching.outcome import keep_the_best
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.temporary import make_folder
 from stepscope.cli.light_start import check_threads
 from stepscope.cli.output import deliver_answer
-from stepscope.doctor.checks import checks
+from stepscope.doctor.checks import run_checks
 from stepscope.doctor.machine import Machine
 from stepscope.doctor.recording_cost import Trial, cost_checks
-from stepscope.errors import BadUsage, one_line
+from stepscope.errors import BadUsage, printable_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from stepscope.capture.launching.notes import Note
     from stepscope.cli.requests import DoctorRequest
@@ -55,7 +55,9 @@ def answer_request(request: DoctorRequest) -> int:
             )
         return _answer_of_program(request.program, form=request.form)
     if request.path is None:
-        found = checks(Machine.here(servers=_listening_programs), Path(request.logdir))
+        found = run_checks(
+            Machine.here(servers=_listening_programs), Path(request.logdir)
+        )
     else:
         check_threads()
         from stepscope.analysis.results.remedied import (  # noqa: PLC0415 - reads nothing otherwise
@@ -76,7 +78,7 @@ def _answer_of_program(command: Sequence[str], *, form: str) -> int:
     What is recorded is removed. Text goes to standard error, as the program may print
     anything; JSON is the last line of standard output.
     """
-    arguments = resolve(command)
+    arguments = resolve_command(command)
     folder = make_folder("doctor")
     try:
         plan = RunPlan(
@@ -88,17 +90,17 @@ def _answer_of_program(command: Sequence[str], *, form: str) -> int:
             max_slowdown=math.inf,
             watches=False,
         )
-        say(
+        say_line(
             f"records {_STEPS} steps of the program after {_STEPS} others; it runs to "
             "its end"
         )
-        status = launch(arguments, plan, os.environ)
+        status = launch_program(arguments, plan, os.environ)
         kept, _ = keep_the_best(read_notes(folder))
         found = [one for note in kept for one in cost_checks(_make_trial(note, plan))]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if not found:
-        say("no Python process of the command could be reached: nothing is known")
+        say_line("no Python process of the command could be reached: nothing is known")
     _print_checks(found, form=form, err=form != "json")
     return status
 
@@ -134,34 +136,24 @@ def _print_checks(found: Sequence[Check], *, form: str, err: bool) -> None:
 
 
 def _listening_programs() -> list[str]:
-    """Return the programs of this user that can be recorded now."""
     from stepscope.remote.registry import listening_processes  # noqa: PLC0415 - only to look
 
     return [
-        one_line(f"{one.process} ({one.program}) at {one.address}")
+        printable_line(f"{one.process} ({one.program}) at {one.address}")
         for one in listening_processes()
     ]
-
-
-def _checks_by_remedy(found: Iterable[Check]) -> Iterator[tuple[list[str], Check]]:
-    """Give the names of checks with one remedy for one reason, and the first of them.
-
-    Others are given one by one, each in its place.
-    """
-    names: dict[Check, list[str]] = {}
-    for one in found:
-        # Without a remedy each is a fact of its own.
-        key = msgspec.structs.replace(one, name="" if one.remedy else one.name)
-        names.setdefault(key, []).append(one.name)
-    for key, those in names.items():
-        yield those, key
 
 
 def check_lines(found: Sequence[Check]) -> Iterator[str]:
     """Write the checks by group, then how many are in which state."""
     for group, members in groupby(found, key=lambda one: one.group):
         yield group
-        for names, one in _checks_by_remedy(members):
+        # One remedy for one reason is said once; without any each is a fact by itself.
+        names_by_check: dict[Check, list[str]] = {}
+        for one in members:
+            key = msgspec.structs.replace(one, name="" if one.remedy else one.name)
+            names_by_check.setdefault(key, []).append(one.name)
+        for one, names in names_by_check.items():
             told = f"{one.fact[:1].upper()}{one.fact[1:]}" if one.remedy else one.fact
             text = f"{_MARKS[one.state]}  {', '.join(names)}: {told}"
             yield textwrap.fill(

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from stepscope.analysis.gaps.explanation import explain_gap
-from stepscope.cli.output import check_free, deliver_answer, show_progress, text_width
-from stepscope.cli.report import show_lines
+from stepscope.cli.output import check_free, deliver_answer, show_progress
+from stepscope.cli.report import show_outline
 from stepscope.cli.requests import REPORT_FORMS
 from stepscope.errors import BadUsage
 from stepscope.report import to_json
-from stepscope.report.outline import as_markdown, as_text
 from stepscope.report.outline.gaps import gap_outline
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
@@ -67,11 +66,7 @@ def answer_request(asked: ExplainRequest) -> int:
     if isinstance(found, Unavailable):
         click.echo(f"stepscope: {found.reason} {found.remedy}", err=True)
         return _NO
-    outline = gap_outline(found)
-    if asked.form == "markdown":
-        deliver_answer(as_markdown.render(outline), asked.output)
-    else:
-        show_lines(as_text.render(outline, width=text_width()), asked.output)
+    show_outline(gap_outline(found), asked)
     return 0
 
 

@@ -96,7 +96,10 @@ def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
     with _no_search_for_cycles(for_good=small):
         _start_single_threaded(_BLAS_THREADS, partial(import_module, "numpy"))
         if small:
-            _start_single_threaded(_TABLE_THREADS, _start_polars)
+            # Threads of polars start when they are first asked for.
+            _start_single_threaded(
+                _TABLE_THREADS, lambda: import_module("polars").thread_pool_size()
+            )
         yield
 
 
@@ -114,11 +117,13 @@ def check_threads(computing: int | None = None) -> None:
     """
     if "polars" in sys.modules:
         return
-    if not _can_map(_TABLE_BYTES):
+    try:
+        mmap.mmap(-1, _TABLE_BYTES).close()
+    except OSError:
         raise BadUsage(
             f"{_TABLE_BYTES >> 20} MiB of address space are needed, and this process "
             "may not have so much more. Raise the limit (ulimit -v)."
-        )
+        ) from None
     limits = []
     with suppress(ImportError, OSError, ValueError):
         import resource  # noqa: PLC0415 - Windows has none
@@ -140,15 +145,6 @@ def check_threads(computing: int | None = None) -> None:
             f"{wanted} threads are needed, and this user or container may not have so "
             f"many more. {MORE_THREADS}"
         )
-
-
-def _can_map(count_bytes: int) -> bool:
-    """Return whether the limit of address space leaves so much; nothing is used."""
-    try:
-        mmap.mmap(-1, count_bytes).close()
-    except OSError:
-        return False
-    return True
 
 
 def _can_start(count: int) -> bool:
@@ -230,15 +226,7 @@ def _start_single_threaded(variable: str, start: Callable[[], object]) -> None:
         del os.environ[variable]
 
 
-def _start_polars() -> None:
-    import polars as pl  # noqa: PLC0415 - as above
-
-    # Its threads start when they are first asked for.
-    pl.thread_pool_size()
-
-
 def _are_small(paths: Iterable[str]) -> bool:
-    """Return whether there are files, and all of them are small together."""
     left = _SMALL
     try:
         for path in map(Path, paths):
@@ -256,11 +244,8 @@ def _are_small(paths: Iterable[str]) -> bool:
 def _no_search_for_cycles(*, for_good: bool) -> Iterator[None]:
     """Never look for garbage among modules: they live until the process ends.
 
-    Neither is it looked for at the end, when all memory is given back anyway.
-
-    Args:
-        for_good: Whether there is too little to work on for any garbage to matter:
-            searches take longer than what they would find is worth.
+    Neither is it looked for at the end, when all memory is given back anyway, and
+    `for_good` never again, where searches take longer than what they find is worth.
     """
     gc.disable()
     try:

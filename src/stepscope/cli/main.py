@@ -38,7 +38,7 @@ from stepscope.cli.requests import (
     ShowRequest,
 )
 from stepscope.doctor.kernel_checks import uncompiled_notice
-from stepscope.errors import BadUsage, StepscopeError, one_line
+from stepscope.errors import BadUsage, StepscopeError, printable_line
 from stepscope.serve.built import missing_page_notice
 
 if TYPE_CHECKING:
@@ -64,16 +64,9 @@ class _WithProgram(click.Command):
 
 
 class Command(NamedTuple):
-    """One command.
+    """One command: its request, and the function beside this module that answers it.
 
-    Attributes:
-        name: What it is called.
-        request: What it is asked for; its docstring is the help.
-        module: Module beside this one that does it, imported when it is called.
-        function: What does it there.
-        kind: How its words are read.
-        runs_program: Whether it ends with a program, whose options are its own.
-        checks_threads: Whether room for threads is looked for before the import.
+    The docstring of the request is the help; the module is imported when it is called.
     """
 
     name: str
@@ -91,7 +84,7 @@ class Command(NamedTuple):
 
     def parsed_command(self) -> click.Command:
         """Return the command with its options."""
-        parameters = list(declared_parameters(self.request))
+        parameters = list(declared_parameters(self.name, self.request))
         if self.request is ShowRequest:
             from stepscope.cli.tool_options import tool_options  # noqa: PLC0415 - of it
 
@@ -215,10 +208,7 @@ class Edge(click.Group):
         arguments = None if args is None else list(args)
         try:
             outcome = super().main(
-                arguments,
-                prog_name or "stepscope",
-                standalone_mode=False,
-                **extra,
+                arguments, prog_name or "stepscope", standalone_mode=False, **extra
             )
         except (KeyboardInterrupt, click.Abort, _Interrupted):
             _print_error("interrupted")
@@ -227,13 +217,13 @@ class Edge(click.Group):
             said = error.format_message()
             if isinstance(error, click.UsageError) and error.ctx is not None:
                 said = f"{said} See `{error.ctx.command_path} --help`."
-            _print_error(one_line(said))
+            _print_error(printable_line(said))
             sys.exit(_NO_ANSWER)
         except StepscopeError as error:
-            _print_error(one_line(str(error)))
+            _print_error(printable_line(str(error)))
             sys.exit(_NO_ANSWER)
         except OSError as error:
-            _print_error(one_line(refusal_sentence(error)))
+            _print_error(printable_line(refusal_sentence(error)))
             if error.filename in {None, STANDARD_OUTPUT}:
                 drop_output()
             sys.exit(_NO_ANSWER)
@@ -289,4 +279,4 @@ def _print_defect(error: Exception) -> None:
     if os.environ.get("STEPSCOPE_DEBUG"):
         traceback.print_exception(error)
     kind = type(error).__name__
-    _print_error(one_line(f"{kind}: {error}; {_REPORT_DEFECTS}"))
+    _print_error(printable_line(f"{kind}: {error}; {_REPORT_DEFECTS}"))

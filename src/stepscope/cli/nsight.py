@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.launching.harmless import say
-from stepscope.capture.launching.launcher import resolve, supervise
+from stepscope.capture.launching.harmless import say_line
+from stepscope.capture.launching.launcher import resolve_command, supervise_program
 from stepscope.capture.launching.nsight import (
     NcuPlan,
     NsysPlan,
@@ -53,13 +53,13 @@ def record_timeline(asked: NsysRequest) -> int:
         asked.output, asked.range, asked.delay_s, asked.duration_s, asked.profiler_api
     )
     called = nsys_command(tool, plan, arguments)
-    say(shlex.join(called))
-    status = supervise(called, nsys_environment(dict(os.environ)))
+    say_line(shlex.join(called))
+    status = supervise_program(called, nsys_environment(dict(os.environ)))
     raw, report, database = outputs
     if not database.exists():
-        say(_missing_report_words(raw, report, status))
+        say_line(_missing_report_words(raw, report, status))
         return status
-    say(f"wrote {database}")
+    say_line(f"wrote {database}")
     if not asked.no_report:
         with _say_problems():
             _report_on(str(database))
@@ -67,7 +67,6 @@ def record_timeline(asked: NsysRequest) -> int:
 
 
 def _missing_report_words(raw: Path, report: Path, status: int) -> str:
-    """Say what there is without a database, and what makes one of it."""
     export = f"nsys export --type sqlite {shlex.quote(str(report))}"
     if report.exists():
         return f"convert the report yourself: {export}"
@@ -97,10 +96,10 @@ def measure_kernels(asked: NcuRequest) -> int:
         profiler_api=asked.profiler_api,
     )
     called = ncu_command(tool, plan, arguments)
-    say(shlex.join(called))
-    status = supervise(called, os.environ)
+    say_line(shlex.join(called))
+    status = supervise_program(called, os.environ)
     if not report.exists():
-        say(
+        say_line(
             f"Nsight Compute wrote no report (exit status {status}): no kernel was "
             "chosen, it may not read counters, or there is no driver; it says above "
             "which (docs/nsight.md)"
@@ -110,21 +109,16 @@ def measure_kernels(asked: NcuRequest) -> int:
         from stepscope.formats.registry import printed_tables  # noqa: PLC0415 - as above
 
         table.write_bytes(printed_tables(report, tool))
-        say(f"wrote {report} and {table}")
+        say_line(f"wrote {report} and {table}")
         if asked.beside is None:
-            say(f"see them in a report: stepscope report PATH --kernels {table}")
+            say_line(f"see them in a report: stepscope report PATH --kernels {table}")
         else:
             _report_on(asked.beside, kernels=str(table))
     return status
 
 
 def _kernel_patterns(asked: NcuRequest) -> tuple[str, ...]:
-    """Return the functions of the kernels that an op launches in a recording.
-
-    Raises:
-        BadUsage: No recording was given, or the op launches nothing in it.
-        BadInput: The recording cannot be read.
-    """
+    """Return the functions of the kernels that an op launches in a recording."""
     if asked.op is None:
         return ()
     if asked.beside is None:
@@ -146,22 +140,14 @@ def _kernel_patterns(asked: NcuRequest) -> tuple[str, ...]:
 
 
 def _resolve_program(command: Sequence[str], name: str) -> list[str]:
-    """Return the arguments of the program that a tool is to run.
-
-    Raises:
-        BadUsage: There is no such program, or it would trace the GPU itself.
-    """
-    arguments = resolve(command)
+    """Return the arguments of the program that a tool is to run."""
+    arguments = resolve_command(command)
     check_alone(arguments, name)
     return arguments
 
 
 def _make_room(outputs: Sequence[Path], *, force: bool) -> None:
-    """Make room for what a tool will write.
-
-    Raises:
-        BadUsage: A file exists that may not be overwritten.
-    """
+    """Make room for what a tool will write."""
     for path in outputs:
         if path.exists() and not force:
             raise BadUsage(f"{path}: exists already. Add --force to overwrite it")
@@ -170,7 +156,6 @@ def _make_room(outputs: Sequence[Path], *, force: bool) -> None:
 
 
 def _report_on(path: str, kernels: str | None = None) -> None:
-    """Print the report on standard error, apart from the program's own output."""
     from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
         report as reporting,
     )
@@ -185,4 +170,4 @@ def _say_problems() -> Iterator[None]:
     try:
         yield
     except (StepscopeError, OSError) as error:
-        say(str(error))
+        say_line(str(error))

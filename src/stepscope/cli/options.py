@@ -1,26 +1,19 @@
 """Options of the command line, made from the Struct that holds what they say.
 
 The field of an option has its type and its default; what only the command line needs is
-beside the type, an `Option` or an `Argument`.
+a row of `options.json`: those of its command, or those of `any` command.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import NoneType, UnionType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Final,
-    Literal,
-    NamedTuple,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin
 
 import click
 import msgspec
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     import os
@@ -41,96 +34,89 @@ class _GivenPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-#: The type of each argument and option that is a path.
-GIVEN_PATH: Final = _GivenPath(path_type=str)
-#: The type of each one that is a file to read at once.
-EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=str)
-
-
-class Argument(NamedTuple):
-    """A word of the command line that has no name.
+class _Declared(Frozen, frozen=True, forbid_unknown_fields=True):
+    """What the command line has to know of a field.
 
     Attributes:
-        metavar: What stands for it in the help.
-        type: What checks it.
-        required: Whether it must be given; several must be given once.
-    """
-
-    metavar: str
-    type: click.ParamType[Any] | None = None
-    required: bool = True
-
-
-class Option(NamedTuple):
-    """An option of the command line.
-
-    Attributes:
-        help: What it does, a sentence.
-        metavar: What stands for its value in the help.
-        flags: How it is called; as its field where empty.
-        type: What checks it, where the type of the field does not.
+        help: What an option does, a sentence.
+        argument: What stands in the help for a word that has no flag; not an option.
+        required: Whether an argument must be given; several must be given once.
+        flags: How an option is called; as its field where empty.
+        value: What stands in the help for its value.
+        takes: What checks it, where the type of the field does not.
         default: What the help says of the default, where that is not its value.
-        envvar: The environment variable that gives it, too.
-        flag_value: Its value where it is given without one.
+        variable: The environment variable that gives it, too.
+        alone: Its value where it is given without one.
     """
 
-    help: str
-    metavar: str | None = None
+    help: str = ""
+    argument: str | None = None
+    required: bool = True
     flags: tuple[str, ...] = ()
-    type: click.ParamType[Any] | None = None
+    value: str | None = None
+    takes: Literal["path", "file", "word"] | tuple[int, int | None] | None = None
     default: str | None = None
-    envvar: str | None = None
-    flag_value: str | None = None
+    variable: str | None = None
+    alone: str | None = None
+
+    def value_type(self) -> click.ParamType[Any] | None:
+        """Return what checks a value; None where the type of the field does."""
+        if isinstance(self.takes, tuple):
+            return click.IntRange(*self.takes)
+        if self.takes == "path":
+            return _GivenPath(path_type=str)
+        if self.takes == "file":
+            return click.Path(exists=True, dir_okay=False, path_type=str)
+        return None if self.takes is None else click.UNPROCESSED
 
 
-def declared_parameters(request: type[msgspec.Struct]) -> Iterator[click.Parameter]:
-    """Yield the options and arguments that a Struct declares, in its order."""
+def declared_parameters(
+    command: str, request: type[msgspec.Struct]
+) -> Iterator[click.Parameter]:
+    """Yield the options and arguments of a command, in the order of its fields."""
+    rows = msgspec.json.decode(
+        Path(__file__).with_name("options.json").read_bytes(),
+        type=dict[str, dict[str, _Declared]],
+    )
+    declared_by_field = rows["any"] | rows.get(command, {})
     for field in msgspec.structs.fields(request):
-        kind, *beside = get_args(field.type)
-        for declared in beside:
-            if isinstance(declared, Option):
-                yield _make_option(field, kind, declared)
-            elif isinstance(declared, Argument):
-                several = get_origin(kind) is tuple
-                yield click.Argument(
-                    [field.name],
-                    metavar=declared.metavar,
-                    type=declared.type,
-                    nargs=-1 if several else 1,
-                    required=declared.required,
-                )
+        declared = declared_by_field.get(field.name)
+        if declared is not None and declared.argument is not None:
+            yield click.Argument(
+                [field.name],
+                metavar=declared.argument,
+                type=declared.value_type(),
+                nargs=-1 if get_origin(field.type) is tuple else 1,
+                required=declared.required,
+            )
+        elif declared is not None:
+            yield _make_option(field, declared)
 
 
-def _make_option(
-    field: msgspec.structs.FieldInfo, kind: object, declared: Option
-) -> click.Option:
+def _make_option(field: msgspec.structs.FieldInfo, declared: _Declared) -> click.Option:
     flags = declared.flags or (f"--{field.name.replace('_', '-')}",)
+    kind = field.type
     if kind is bool:
         return click.Option([*flags, field.name], is_flag=True, help=declared.help)
-    shown = declared.default
-    optional: dict[str, Any] = {}
-    if declared.flag_value is not None:
-        optional = {"is_flag": False, "flag_value": declared.flag_value}
-    several = get_origin(kind) is tuple
-    return click.Option(
-        [*flags, field.name],
-        type=declared.type or _value_type(kind),
-        default=None if several else field.default,
-        multiple=several,
-        metavar=declared.metavar,
-        help=declared.help,
-        show_default=field.default is not None if shown is None else shown,
-        envvar=declared.envvar,
-        **optional,
-    )
-
-
-def _value_type(kind: object) -> click.ParamType[Any] | type:
-    """Return the type of one value."""
     if isinstance(kind, UnionType) or get_origin(kind) is Union:
         (kind,) = (one for one in get_args(kind) if one is not NoneType)
-    if get_origin(kind) is tuple:
+    several = get_origin(kind) is tuple
+    if several:
         kind = get_args(kind)[0]
     if get_origin(kind) is Literal:
-        return click.Choice(list(get_args(kind)))
-    return cast("type", kind)
+        kind = click.Choice(list(get_args(kind)))
+    shown = declared.default
+    optional: dict[str, Any] = {}
+    if declared.alone is not None:
+        optional = {"is_flag": False, "flag_value": declared.alone}
+    return click.Option(
+        [*flags, field.name],
+        type=declared.value_type() or cast("type", kind),
+        default=None if several else field.default,
+        multiple=several,
+        metavar=declared.value,
+        help=declared.help,
+        show_default=field.default is not None if shown is None else shown,
+        envvar=declared.variable,
+        **optional,
+    )

@@ -58,11 +58,9 @@ class _ClosedOutput(io.StringIO):
 
     @property
     def buffer(self) -> NoReturn:
-        """Refuse to be written to."""
         raise OSError(errno.EBADF, "it is closed", STANDARD_OUTPUT)
 
     def write(self, text: str, /) -> int:
-        """Refuse a text."""
         return len(text) and self.buffer
 
 
@@ -157,7 +155,6 @@ def opened_output(output: str | None) -> Iterator[BinaryIO]:
 
 
 def _replacement_file(path: Path) -> Iterator[BinaryIO]:
-    """Yield a new file that takes the place of a path once it is written whole."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".stepscope-")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -232,7 +229,6 @@ def draw_lines(lines: Iterable[Line]) -> None:
 
 
 def _make_bar() -> Bar:
-    """Return a bar on standard error that is gone when it stops."""
     from rich.console import Console  # noqa: PLC0415 - only when something is drawn
     from rich.progress import (  # noqa: PLC0415 - only when something is drawn
         BarColumn,

@@ -20,7 +20,7 @@ from stepscope.cli.output import (
 from stepscope.cli.requests import REPORT_FORMS, ReportRequest
 from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage
-from stepscope.report.compose import STAGES, compose, explain_rule, judge_profile
+from stepscope.report.compose import STAGES, compose_report, explain_rule, judge_profile
 from stepscope.report.outline import as_markdown, as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import Piece, line, plain_text
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
-    from stepscope.cli.requests import DiffRequest
+    from stepscope.cli.requests import DiffRequest, ExplainRequest
     from stepscope.compare.measured import Measured
     from stepscope.compare.store import Answer
     from stepscope.derive.profile_data import ProfileData
@@ -70,11 +70,7 @@ def answer_difference(asked: DiffRequest) -> int:
 
 
 def _check_options(asked: ReportRequest) -> None:
-    """Refuse options that do not go together.
-
-    Raises:
-        BadUsage: There is no such form, or two options exclude each other.
-    """
+    """Refuse options that do not go together."""
     if asked.form not in REPORT_FORMS:
         raise BadUsage.unknown_name("format", asked.form, REPORT_FORMS)
     if asked.explain is not None and (asked.against or asked.store):
@@ -96,7 +92,7 @@ def _report_run(asked: ReportRequest, kept_in: Path | None) -> None:
     with show_progress(1 + STAGES) as shown:
         shown.stage("Reading")
         profile = open_profile(*asked.paths, kernels=asked.kernels)
-        document = compose(profile, shown)
+        document = compose_report(profile, shown)
     answers = None
     if kept_in is not None:
         answers = _keep_promises(
@@ -109,12 +105,12 @@ def _report_run(asked: ReportRequest, kept_in: Path | None) -> None:
         deliver_answer(to_json.render_document(document, beside), asked.output)
         return
     outline = (*report_outline(document), *_kept_outline(kept_in, answers))
-    _show_outline(outline, asked)
+    show_outline(outline, asked)
 
 
 def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
     # Only of two runs.
-    from stepscope.compare.comparison import compare  # noqa: PLC0415
+    from stepscope.compare.comparison import compare_runs  # noqa: PLC0415
     from stepscope.report.outline.comparison import (  # noqa: PLC0415
         comparison_outline,
     )
@@ -125,7 +121,7 @@ def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
         shown.stage("Findings")
         both = [_measure_run(one, judge_profile(one).findings) for one in (base, new)]
         shown.stage("Comparing")
-        found = compare(
+        found = compare_runs(
             *both,
             thresholds=THRESHOLDS,
             same_work=asked.same_work,
@@ -138,7 +134,7 @@ def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
         beside = _as_json(kept_in, answers)
         deliver_answer(to_json.render_comparison(found, beside), asked.output)
         return
-    _show_outline((*comparison_outline(found), *_kept_outline(kept_in, answers)), asked)
+    show_outline((*comparison_outline(found), *_kept_outline(kept_in, answers)), asked)
 
 
 def _explain_verdict(asked: ReportRequest, rule: str) -> None:
@@ -157,10 +153,11 @@ def _explain_verdict(asked: ReportRequest, rule: str) -> None:
 
         deliver_answer(to_json.render_explanation(found), asked.output)
         return
-    _show_outline(explanation_outline(found), asked)
+    show_outline(explanation_outline(found), asked)
 
 
-def _show_outline(outline: Outline, asked: ReportRequest) -> None:
+def show_outline(outline: Outline, asked: ReportRequest | ExplainRequest) -> None:
+    """Write an outline as the page or the Markdown that was asked for."""
     if asked.form == "markdown":
         deliver_answer(as_markdown.render(outline), asked.output)
     else:
@@ -168,9 +165,9 @@ def _show_outline(outline: Outline, asked: ReportRequest) -> None:
 
 
 def _measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
-    from stepscope.compare.measured import measured  # noqa: PLC0415 - to compare
+    from stepscope.compare.measured import measure_run  # noqa: PLC0415 - to compare
 
-    return measured(profile, findings)
+    return measure_run(profile, findings)
 
 
 def _keep_promises(
@@ -179,12 +176,12 @@ def _keep_promises(
     """Answer for earlier promises, and keep those of this run."""
     # Only with --store.
     from stepscope.compare.store import (  # noqa: PLC0415
-        answered,
+        answer_promises,
         read_promises,
         write_promises,
     )
 
-    after, answers = answered(
+    after, answers = answer_promises(
         # Another report may have written meanwhile.
         read_promises(kept_in),
         run,
@@ -208,7 +205,6 @@ def _kept_outline(kept_in: Path | None, answers: tuple[Answer, ...] | None) -> O
 def _as_json(
     kept_in: Path | None, answers: tuple[Answer, ...] | None
 ) -> dict[str, object]:
-    """Return what JSON has beside the answer itself."""
     if kept_in is None:
         return {}
     return {"promises_kept": {"file": str(kept_in), "answers": answers}}
@@ -218,7 +214,7 @@ def compose_with_progress(paths: Sequence[str]) -> Document:
     """Compute everything that a report needs, and show the progress meanwhile."""
     with show_progress(1 + STAGES) as shown:
         shown.stage("Reading")
-        return compose(open_profile(*paths), shown)
+        return compose_report(open_profile(*paths), shown)
 
 
 def show_lines(lines: Sequence[Line], output: str | None = None) -> None:

@@ -1,17 +1,15 @@
-"""What each command can be asked for: its options and arguments, declared once.
+"""What each command can be asked for, with the types and defaults of its options.
 
-The docstring of a request is the help of its command.
+The docstring of a request is the help of its command; `options.json` has the words of
+its options.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-import click
 import msgspec
 
-from stepscope.capture.ground.options import LEAST_WINDOW_S
-from stepscope.cli.options import EXISTING_FILE, GIVEN_PATH, Argument, Option
 from stepscope.frozen import Frozen
 
 #: Forms of `report`.
@@ -21,39 +19,7 @@ SHOW_FORMS: Final = ("table", "json", "csv", "parquet", "pprof")
 #: Steps that are recorded where nobody says how many.
 USUAL_STEPS: Final = 10
 
-Command = Annotated[
-    tuple[str, ...], Argument("COMMAND…", click.UNPROCESSED, required=False)
-]
-Paths = Annotated[tuple[str, ...], Argument("PATH…", GIVEN_PATH)]
-OutputFile = Annotated[
-    str | None,
-    Option("Write into FILE.", "FILE", ("-o", "--output"), type=GIVEN_PATH),
-]
-Force = Annotated[bool, Option("Overwrite FILE where it exists.")]
-KernelTable = Annotated[
-    str | None,
-    Option(
-        "Metrics of the same program's kernels: a table or report of Nsight Compute.",
-        "TABLE",
-        type=GIVEN_PATH,
-    ),
-]
-ReportForm = Annotated[
-    str, Option("Form of the answer.", "|".join(REPORT_FORMS), ("--format",))
-]
-SameWork = Annotated[
-    bool,
-    Option("State that both runs do the same work in a step, where nothing proves it."),
-]
-LogDirectory = Annotated[
-    str, Option("Where the recording is written.", "DIR", type=GIVEN_PATH)
-]
-NoReport = Annotated[bool, Option("Record only; do not report.")]
 _LOG_DIRECTORY: Final = "stepscope-logs"
-_HOST_LEVELS: Final = (
-    "0 nothing of the framework's ops, 1 critical ones, 2 all, 3 verbose."
-)
-_DEVICE_LEVELS: Final = "0 records nothing of devices."
 
 
 class ReadsProfiles(Frozen, frozen=True):
@@ -71,41 +37,16 @@ class ReportRequest(ReadsProfiles, frozen=True, eq=True, kw_only=True):
     supported format; several PATHs are several workers of one run.
     """
 
-    paths: Paths
-    against: Annotated[
-        tuple[str, ...],
-        Option(
-            "Compare with the run BASE: what changed, and whether promised gains came.",
-            "BASE",
-            type=GIVEN_PATH,
-        ),
-    ] = ()
-    same_work: SameWork = False
-    synthetic: Annotated[
-        bool,
-        Option(
-            "State that PATH is the run BASE on synthetic data: does BASE wait for "
-            "input?"
-        ),
-    ] = False
-    store: Annotated[
-        bool,
-        Option(
-            "Keep the promised gains next to the log directory, and answer for earlier "
-            "ones."
-        ),
-    ] = False
-    explain: Annotated[
-        str | None,
-        Option(
-            "Say how RULE came to its verdict: definition, numbers, what was left out.",
-            "RULE",
-        ),
-    ] = None
-    form: ReportForm = "text"
-    kernels: KernelTable = None
-    output: OutputFile = None
-    force: Force = False
+    paths: tuple[str, ...]
+    against: tuple[str, ...] = ()
+    same_work: bool = False
+    synthetic: bool = False
+    store: bool = False
+    explain: str | None = None
+    form: str = "text"
+    kernels: str | None = None
+    output: str | None = None
+    force: bool = False
 
     def files_to_read(self) -> tuple[str, ...]:
         """Return all files and folders that it reads."""
@@ -120,12 +61,12 @@ class DiffRequest(ReadsProfiles, frozen=True, kw_only=True):
     several workers of one run.
     """
 
-    base: Annotated[str, Argument("BASE", GIVEN_PATH)]
-    new: Annotated[str, Argument("NEW", GIVEN_PATH)]
-    same_work: SameWork = False
-    form: ReportForm = "text"
-    output: OutputFile = None
-    force: Force = False
+    base: str
+    new: str
+    same_work: bool = False
+    form: str = "text"
+    output: str | None = None
+    force: bool = False
 
     def files_to_read(self) -> tuple[str, ...]:
         """Return all files and folders that it reads."""
@@ -140,28 +81,15 @@ class ExplainRequest(ReadsProfiles, frozen=True, kw_only=True):
     of the step threads is.
     """
 
-    paths: Paths
-    at: Annotated[
-        str | None,
-        Option(
-            "Explain the gap of the device that holds TIME (1.2345s, 12ms, 850us).",
-            "TIME",
-        ),
-    ] = None
-    begin: Annotated[
-        str | None, Option("Explain the time from TIME on …", "TIME", ("--from",))
-    ] = None
-    end: Annotated[str | None, Option("… to TIME.", "TIME", ("--to",))] = None
-    host: Annotated[
-        str | None, Option("On this host; by default the first one.", "H")
-    ] = None
-    device: Annotated[
-        int | None,
-        Option("Of this device; by default the one that waits longest at TIME.", "N"),
-    ] = None
-    form: ReportForm = "text"
-    output: OutputFile = None
-    force: Force = False
+    paths: tuple[str, ...]
+    at: str | None = None
+    begin: str | None = None
+    end: str | None = None
+    host: str | None = None
+    device: int | None = None
+    form: str = "text"
+    output: str | None = None
+    force: bool = False
 
     def files_to_read(self) -> tuple[str, ...]:
         """Return all files and folders that it reads."""
@@ -179,29 +107,16 @@ class ShowRequest(ReadsProfiles, frozen=True, kw_only=True):
     several are several workers of one run.
     """
 
-    tool: Annotated[str, Argument("TOOL")]
-    paths: Paths
-    hosts: Annotated[tuple[str, ...], Option("Only this host.", "H", ("--host",))] = ()
-    compat: Annotated[
-        str | None,
-        Option(
-            "The numbers that the producer itself wrote at capture time: tensorflow.",
-            "PRODUCER",
-        ),
-    ] = None
-    form: Annotated[
-        str,
-        Option(
-            "Form of the answer; parquet and pprof need -o, pprof is of model_views.",
-            "|".join(SHOW_FORMS),
-            ("--format",),
-        ),
-    ] = "table"
-    table: Annotated[str | None, Option("Another table of TOOL.", "NAME")] = None
+    tool: str
+    paths: tuple[str, ...]
+    hosts: tuple[str, ...] = ()
+    compat: str | None = None
+    form: str = "table"
+    table: str | None = None
     options: dict[str, object] = msgspec.field(default_factory=dict)
-    kernels: KernelTable = None
-    output: OutputFile = None
-    force: Force = False
+    kernels: str | None = None
+    output: str | None = None
+    force: bool = False
 
     def files_to_read(self) -> tuple[str, ...]:
         """Return all files and folders that it reads."""
@@ -218,80 +133,25 @@ class RunRequest(Frozen, frozen=True, kw_only=True):
     is the program's own. What stepscope says, it says on standard error.
     """
 
-    command: Command
-    logdir: LogDirectory = _LOG_DIRECTORY
-    skip_steps: Annotated[int, Option("Steps before recording begins.", "N")] = 10
-    steps: Annotated[
-        int | None,
-        Option(
-            "Steps to record.",
-            "N",
-            default=f"{USUAL_STEPS}, and more until {LEAST_WINDOW_S:g} s have passed",
-        ),
-    ] = None
-    max_s: Annotated[
-        float,
-        Option(
-            "End with the step that ends S seconds or more after the first one.", "S"
-        ),
-    ] = 10.0
-    wait_s: Annotated[
-        float,
-        Option("Where no steps are found: seconds before recording begins.", "S"),
-    ] = 15.0
-    record_s: Annotated[
-        float, Option("Where no steps are found: seconds to record.", "S")
-    ] = 5.0
-    max_slowdown: Annotated[
-        float,
-        Option(
-            "Record less where steps take more than X longer than before; 1 is twice.",
-            "X",
-        ),
-    ] = 4.0
-    host_tracer_level: Annotated[int, Option(_HOST_LEVELS, "0-3")] = 2
-    python_tracer_level: Annotated[
-        int,
-        Option(
-            "1 records every call of a Python function, in place of samples.", "0-1"
-        ),
-    ] = 0
-    device_tracer_level: Annotated[int, Option(_DEVICE_LEVELS, "0-1")] = 1
-    python_sampling_hz: Annotated[
-        float,
-        Option("Stack samples a second; 0 takes none.", "HZ"),
-    ] = 100.0
-    record_shapes: Annotated[bool, Option("Shapes of ops' inputs (PyTorch).")] = False
-    profile_memory: Annotated[bool, Option("Allocations (PyTorch).")] = False
-    no_report: NoReport = False
-    serve: Annotated[
-        str | None,
-        Option(
-            "Record nothing by itself: listen for stepscope capture (a free PORT).",
-            "[[HOST:]PORT]",
-            flag_value="0",
-        ),
-    ] = None
-    open_to: Annotated[
-        Literal["machine", "network"] | None,
-        Option(
-            "With --serve: any user of this machine, or whoever reaches the port, may "
-            "record, without a token (TensorFlow's and XProf's clients send none).",
-            flags=("--open",),
-        ),
-    ] = None
-    certificate: Annotated[
-        str | None,
-        Option(
-            "With --serve: encrypt, with this chain of certificates (PEM).",
-            "FILE",
-            type=EXISTING_FILE,
-        ),
-    ] = None
-    key: Annotated[
-        str | None,
-        Option("The private key of --certificate (PEM).", "FILE", type=EXISTING_FILE),
-    ] = None
+    command: tuple[str, ...]
+    logdir: str = _LOG_DIRECTORY
+    skip_steps: int = 10
+    steps: int | None = None
+    max_s: float = 10.0
+    wait_s: float = 15.0
+    record_s: float = 5.0
+    max_slowdown: float = 4.0
+    host_tracer_level: int = 2
+    python_tracer_level: int = 0
+    device_tracer_level: int = 1
+    python_sampling_hz: float = 100.0
+    record_shapes: bool = False
+    profile_memory: bool = False
+    no_report: bool = False
+    serve: str | None = None
+    open_to: Literal["machine", "network"] | None = None
+    certificate: str | None = None
+    key: str | None = None
 
 
 class CaptureRequest(Frozen, frozen=True, kw_only=True):
@@ -299,107 +159,27 @@ class CaptureRequest(Frozen, frozen=True, kw_only=True):
 
     ADDRESS is host:port of a profiler server in the program: that of stepscope run
     --serve, ss.server.start, tf.profiler.experimental.server.start or
-    jax.profiler.start_server. Several are
-    recorded at the same time, as hosts of one run; @FILE means the addresses in a file,
-    unix:/PATH a Unix socket, tpu://NAME:PORT that port of each worker of a Cloud TPU.
+    jax.profiler.start_server. Several are recorded at the same time, as hosts of one
+    run; @FILE means the addresses in a file, unix:/PATH a Unix socket, tpu://NAME:PORT
+    that port of each worker of a Cloud TPU.
     """
 
-    addresses: Annotated[tuple[str, ...], Argument("ADDRESS…", required=False)]
-    attach: Annotated[
-        tuple[int, ...],
-        Option(
-            "A process of this machine: of stepscope run --serve, or one that called "
-            "ss.server.start(). A launcher means all that it started. May be given "
-            "often.",
-            "PID",
-            type=click.IntRange(1),
-        ),
-    ] = ()
-    duration_ms: Annotated[
-        int | None,
-        Option(
-            "How long to record.",
-            "N",
-            ("--ms",),
-            type=click.IntRange(1, 3_600_000),
-            default="2000; with --steps 60000",
-        ),
-    ] = None
-    steps: Annotated[
-        int | None,
-        Option(
-            "End after N whole steps, at the latest after --ms (stepscope's servers).",
-            "N",
-            type=click.IntRange(1, 1_000_000),
-        ),
-    ] = None
-    delay_ms: Annotated[
-        int, Option("Begin N milliseconds later.", "N", type=click.IntRange(0))
-    ] = 0
-    attempts: Annotated[
-        int,
-        Option(
-            "How often to ask a host that is busy or does not answer.",
-            "N",
-            type=click.IntRange(1, 100),
-        ),
-    ] = 3
-    logdir: Annotated[
-        str,
-        Option(
-            "Where the recording is written: a directory, or a URL (s3://…, gs://…).",
-            "DIR",
-            type=GIVEN_PATH,
-        ),
-    ] = _LOG_DIRECTORY
-    host_tracer_level: Annotated[
-        int, Option(_HOST_LEVELS, "0-3", type=click.IntRange(0, 3))
-    ] = 2
-    python_tracer_level: Annotated[
-        int,
-        Option(
-            "1 records every call of a Python function.",
-            "0-1",
-            type=click.IntRange(0, 1),
-        ),
-    ] = 0
-    device_tracer_level: Annotated[
-        int, Option(_DEVICE_LEVELS, "0-1", type=click.IntRange(0, 1))
-    ] = 1
-    token: Annotated[
-        str | None,
-        Option(
-            "What servers of other users and machines want to be sent; or set "
-            "STEPSCOPE_TOKEN. Those of your own here are known.",
-            "TEXT",
-            envvar="STEPSCOPE_TOKEN",
-        ),
-    ] = None
-    certificate: Annotated[
-        str | None,
-        Option(
-            "Encrypt, and trust servers with this certificate (PEM).",
-            "FILE",
-            type=EXISTING_FILE,
-        ),
-    ] = None
-    max_bytes: Annotated[
-        int,
-        Option(
-            "Take no larger recording from a host.",
-            "N",
-            type=click.IntRange(1),
-            default="4 GiB",
-        ),
-    ] = 4 * 2**30
-    allow_partial: Annotated[
-        bool, Option("Succeed where only some hosts were recorded.")
-    ] = False
-    form: Annotated[
-        Literal["text", "json"],
-        Option("How to say what became of each host.", flags=("--format",)),
-    ] = "text"
-    no_report: NoReport = False
+    addresses: tuple[str, ...]
+    attach: tuple[int, ...] = ()
+    duration_ms: int | None = None
+    steps: int | None = None
+    delay_ms: int = 0
+    attempts: int = 3
+    logdir: str = _LOG_DIRECTORY
+    host_tracer_level: int = 2
+    python_tracer_level: int = 0
+    device_tracer_level: int = 1
+    token: str | None = None
+    certificate: str | None = None
+    max_bytes: int = 4 * 2**30
+    allow_partial: bool = False
+    form: Literal["text", "json"] = "text"
+    no_report: bool = False
 
 
 class ServeRequest(Frozen, frozen=True, kw_only=True):
@@ -409,45 +189,13 @@ class ServeRequest(Frozen, frozen=True, kw_only=True):
     these (s3://…, gs://…). New profiles are shown as soon as they are there.
     """
 
-    logdir: Annotated[str, Argument("LOGDIR", GIVEN_PATH)]
-    host: Annotated[
-        str,
-        Option(
-            "Listen at this address; one that others reach asks for a token.", "ADDRESS"
-        ),
-    ] = "127.0.0.1"
-    port: Annotated[
-        int,
-        Option(
-            "Listen at this port; 0 takes any free one.",
-            "N",
-            type=click.IntRange(0, 65535),
-        ),
-    ] = 6007
-    kernels: KernelTable = None
-    source: Annotated[
-        tuple[str, ...],
-        Option(
-            "Show the text of the program's files in this directory; may be given "
-            "again.",
-            "DIR",
-        ),
-    ] = ()
-    capture: Annotated[
-        tuple[str, ...],
-        Option(
-            "Let the page record the program that listens there; may be given again.",
-            "HOST:PORT",
-        ),
-    ] = ()
-    capture_token: Annotated[
-        str | None,
-        Option(
-            "What these programs want to be sent; or set STEPSCOPE_TOKEN.",
-            "TEXT",
-            envvar="STEPSCOPE_TOKEN",
-        ),
-    ] = None
+    logdir: str
+    host: str = "127.0.0.1"
+    port: int = 6007
+    kernels: str | None = None
+    source: tuple[str, ...] = ()
+    capture: tuple[str, ...] = ()
+    capture_token: str | None = None
 
 
 class DoctorRequest(Frozen, frozen=True, kw_only=True):
@@ -460,17 +208,10 @@ class DoctorRequest(Frozen, frozen=True, kw_only=True):
     meanwhile, from one run to its end. The exit status is the program's own.
     """
 
-    path: Annotated[
-        str | None, Argument("[PATH | -- COMMAND…]", GIVEN_PATH, required=False)
-    ] = None
+    path: str | None = None
     program: tuple[str, ...] | None = None
-    logdir: Annotated[
-        str, Option("Where a recording would be written.", "DIR", type=GIVEN_PATH)
-    ] = _LOG_DIRECTORY
-    form: Annotated[
-        Literal["text", "json"],
-        Option("For people, or for programs.", flags=("--format",)),
-    ] = "text"
+    logdir: str = _LOG_DIRECTORY
+    form: Literal["text", "json"] = "text"
 
 
 class NsysRequest(Frozen, frozen=True, kw_only=True):
@@ -479,41 +220,14 @@ class NsysRequest(Frozen, frozen=True, kw_only=True):
     The exit status is that of the program.
     """
 
-    command: Command
-    range: Annotated[
-        str | None,
-        Option(
-            "Record while the NVTX range of this name is open, the first time.", "NAME"
-        ),
-    ] = None
-    profiler_api: Annotated[
-        bool,
-        Option(
-            "Record between the program's own calls of cudaProfilerStart and -Stop."
-        ),
-    ] = False
-    delay_s: Annotated[
-        int, Option("Seconds before recording begins.", "S", type=click.IntRange(0))
-    ] = 0
-    duration_s: Annotated[
-        int | None,
-        Option(
-            "Seconds to record; until the program ends where it is left out.",
-            "S",
-            type=click.IntRange(1),
-        ),
-    ] = None
-    output: Annotated[
-        str,
-        Option(
-            "Write NAME.nsys-rep and NAME.sqlite.",
-            "NAME",
-            ("--output", "-o"),
-            type=GIVEN_PATH,
-        ),
-    ] = "timeline"
-    force: Force = False
-    no_report: Annotated[bool, Option("Record only.")] = False
+    command: tuple[str, ...]
+    range: str | None = None
+    profiler_api: bool = False
+    delay_s: int = 0
+    duration_s: int | None = None
+    output: str = "timeline"
+    force: bool = False
+    no_report: bool = False
 
 
 class NcuRequest(Frozen, frozen=True, kw_only=True):
@@ -523,72 +237,17 @@ class NcuRequest(Frozen, frozen=True, kw_only=True):
     times mean nothing. The exit status is that of the program.
     """
 
-    command: Command
-    beside: Annotated[
-        str | None,
-        Option(
-            "A recording of the same program: report on it with what was measured.",
-            "PATH",
-            type=GIVEN_PATH,
-        ),
-    ] = None
-    op: Annotated[
-        str | None,
-        Option("Only kernels that this op launches in --beside PATH.", "NAME"),
-    ] = None
-    kernels: Annotated[
-        tuple[str, ...],
-        Option(
-            "Only kernels whose function's name matches as a whole.",
-            "REGEX",
-            ("--kernel",),
-        ),
-    ] = ()
-    range: Annotated[
-        str | None,
-        Option("Only kernels launched inside the NVTX range of this name.", "NAME"),
-    ] = None
-    profiler_api: Annotated[
-        bool,
-        Option(
-            "Measure between the program's own calls of cudaProfilerStart and -Stop."
-        ),
-    ] = False
-    skip: Annotated[
-        int,
-        Option(
-            "Launches of these kernels before the first that is measured.",
-            "N",
-            type=click.IntRange(0),
-        ),
-    ] = 0
-    launches: Annotated[
-        int,
-        Option(
-            "Launches to measure; each one is run many times.",
-            "N",
-            ("--count",),
-            type=click.IntRange(1),
-        ),
-    ] = 100
-    sections: Annotated[
-        str,
-        Option(
-            "Sections to measure: basic, full, roofline, or another set of ncu.",
-            "NAME",
-            ("--set",),
-        ),
-    ] = "full"
-    output: Annotated[
-        str,
-        Option(
-            "Write NAME.ncu-rep and NAME.csv.",
-            "NAME",
-            ("--output", "-o"),
-            type=GIVEN_PATH,
-        ),
-    ] = "kernels"
-    force: Force = False
+    command: tuple[str, ...]
+    beside: str | None = None
+    op: str | None = None
+    kernels: tuple[str, ...] = ()
+    range: str | None = None
+    profiler_api: bool = False
+    skip: int = 0
+    launches: int = 100
+    sections: str = "full"
+    output: str = "kernels"
+    force: bool = False
 
 
 class DemoRequest(Frozen, frozen=True, kw_only=True):

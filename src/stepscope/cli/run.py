@@ -9,22 +9,22 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from stepscope.capture.ground.options import LEAST_WINDOW_S, MAX_EVENTS
-from stepscope.capture.launching.harmless import say
+from stepscope.capture.launching.harmless import say_line
 from stepscope.capture.launching.launcher import (
     armed_environment,
-    launch,
-    resolve,
-    supervise,
+    launch_program,
+    resolve_command,
+    supervise_program,
 )
 from stepscope.capture.launching.notes import read_notes
 from stepscope.capture.launching.outcome import (
-    describe,
+    describe_outcome,
     keep_the_best,
     tell_early_ends,
 )
@@ -86,8 +86,8 @@ def answer_request(request: RunRequest) -> int:
     if not {"--steps", "--record-s"} & set(written):
         choices["max_events"] = MAX_EVENTS
     plan = plan_run(request.logdir, **choices)
-    arguments = resolve(request.command)
-    say(f"recording into {plan.logdir}, run {plan.run}")
+    arguments = resolve_command(request.command)
+    say_line(f"recording into {plan.logdir}, run {plan.run}")
     status = record_program(arguments, plan)
     directory = run_directory(Path(plan.logdir), plan.run)
     with _status_kept("the report"):
@@ -97,17 +97,7 @@ def answer_request(request: RunRequest) -> int:
 
 
 def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> int:
-    """Run the program with a profiler server in it, and return its status.
-
-    Args:
-        request: What was asked for.
-        place: Where it listens, as `--serve` has it.
-        written: The options that were written, as they are called.
-
-    Raises:
-        BadUsage: Options say what to record, which `stepscope capture` decides, or
-            the certificate and the key do not belong together.
-    """
+    """Run the program with a profiler server in it, and return its status."""
     # Only where it is asked for.
     from stepscope.remote.autoserve import (  # noqa: PLC0415
         CERTIFICATE_VARIABLE,
@@ -127,7 +117,7 @@ def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> i
     environment = armed_environment(
         {**os.environ, CERTIFICATE_VARIABLE: files}, VARIABLE, plan.to_text()
     )
-    return supervise(resolve(request.command), environment)
+    return supervise_program(resolve_command(request.command), environment)
 
 
 def _certificate_files(certificate: str | None, key: str | None) -> str:
@@ -158,24 +148,29 @@ def _certificate_files(certificate: str | None, key: str | None) -> str:
 
 def record_program(arguments: Sequence[str], plan: RunPlan) -> int:
     """Run a program, finish what its processes recorded, and return its status."""
-    reason = _why_unwritable(plan.logdir)
+    try:
+        Path(plan.logdir).mkdir(parents=True, exist_ok=True)
+        is_writable = os.access(plan.logdir, os.W_OK | os.X_OK)
+        reason = None if is_writable else "permission denied"
+    except OSError as error:
+        reason = str(error.strerror)
     if reason is not None:
-        say(
+        say_line(
             f"{plan.logdir}: cannot be written to ({reason}): nothing is recorded. "
             "Give another --logdir"
         )
-        return supervise(arguments, os.environ)
+        return supervise_program(arguments, os.environ)
     notes = _folder_for_notes(plan.logdir)
     try:
-        status = launch(arguments, plan._replace(notes=notes), os.environ)
+        status = launch_program(arguments, plan._replace(notes=notes), os.environ)
         with _status_kept("finishing the recording"):
             kept, left_out = keep_the_best(read_notes(notes))
             tell_early_ends(kept, status)
             directory = run_directory(Path(plan.logdir), plan.run)
-            for sentence in describe(
+            for sentence in describe_outcome(
                 kept, left_out, plan, anything=_holds_traces(directory), status=status
             ):
-                say(sentence)
+                say_line(sentence)
     finally:
         with _status_kept("tidying up"):
             shutil.rmtree(notes, ignore_errors=True)
@@ -199,20 +194,11 @@ def _status_kept(what: str) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
-        say(f"{what} was interrupted")
+        say_line(f"{what} was interrupted")
     except (StepscopeError, OSError) as error:
-        say(str(error))
+        say_line(str(error))
     except BaseException as error:  # noqa: BLE001 - tables that panic raise no `Exception`
-        say(f"{what} failed: {type(error).__name__}: {error}")
-
-
-def _why_unwritable(logdir: str) -> str | None:
-    """Return why nothing can be recorded into a directory; None where it can be."""
-    try:
-        Path(logdir).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        return str(error.strerror)
-    return None if os.access(logdir, os.W_OK | os.X_OK) else "permission denied"
+        say_line(f"{what} failed: {type(error).__name__}: {error}")
 
 
 def _holds_traces(directory: Path) -> bool:
@@ -229,7 +215,16 @@ def _report_apart(directory: Path) -> None:
         return
     process = os.fork()
     if not process:
-        _report_and_exit(directory)
+        # It says nothing where it is interrupted.
+        with contextlib.suppress(BaseException):
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            # What libraries say where they find no memory takes thousands of lines.
+            sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            with _status_kept("the report"):
+                _print_report(directory)
+            sys.stderr.flush()
+        os._exit(0)
     try:
         _, ended = os.waitpid(process, 0)
     except BaseException:
@@ -237,27 +232,13 @@ def _report_apart(directory: Path) -> None:
         os.waitpid(process, 0)
         raise
     if os.WIFSIGNALED(ended):
-        say(
+        say_line(
             f"the report was not made: signal {os.WTERMSIG(ended)} ended it. Make it "
             f"where there is more memory: stepscope report {directory}"
         )
 
 
-def _report_and_exit(directory: Path) -> NoReturn:
-    """Report in a process that was forked; it says nothing where it is interrupted."""
-    with contextlib.suppress(BaseException):
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        # What libraries say where they find no memory takes thousands of lines.
-        sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        with _status_kept("the report"):
-            _print_report(directory)
-        sys.stderr.flush()
-    os._exit(0)
-
-
 def _print_report(directory: Path) -> None:
-    """Print the report on standard error, apart from the program's own output."""
     check_threads()
     from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
         report as reporting,
@@ -270,7 +251,7 @@ def _print_report(directory: Path) -> None:
         not isinstance(it, Unavailable) and it["begin_ps"].is_not_null().any()
         for it in environments
     ):
-        say("the recording holds no event, so there is nothing to report")
+        say_line("the recording holds no event, so there is nothing to report")
         return
     with contextlib.redirect_stdout(sys.stderr):
         reporting.answer_request(ReportRequest(paths=(str(directory),)))

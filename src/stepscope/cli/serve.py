@@ -20,7 +20,7 @@ from stepscope.remote.addresses import parse_addresses
 from stepscope.remote.transport import checked_token, grpc_module
 from stepscope.serve.app import App
 from stepscope.serve.built import missing_page_notice
-from stepscope.serve.listening import make_server
+from stepscope.serve.listening import listening_server
 from stepscope.serve.pages import page_files
 from stepscope.serve.recorder import Capturing
 from stepscope.serve.runs.program_files import ProgramFiles
@@ -52,7 +52,8 @@ def answer_request(request: ServeRequest) -> int:
     program = ProgramFiles(request.source) if request.source else None
     store = Store(open_source(request.logdir), kernels=request.kernels)
     captures = _make_capturing(store, request) if request.capture else None
-    server = make_server(request.host, request.port, _not_yet)
+    # The port decides the policy, and is known only once the server listens.
+    server = listening_server(request.host, request.port, lambda *_: [])
     with server:
         policy = make_policy(request.host, server.port)
         server.app = App(
@@ -73,12 +74,7 @@ def answer_request(request: ServeRequest) -> int:
 
 
 def _make_capturing(store: Store, request: ServeRequest) -> Capturing:
-    """Return what records the programs at these addresses into the log directory.
-
-    Raises:
-        BadUsage: An address is none, gRPC is not installed, or recordings cannot be
-            written where LOGDIR is.
-    """
+    """Return what records the programs at these addresses into the log directory."""
     grpc_module()
     logdir, token = request.logdir, request.capture_token
     if token is not None:
@@ -128,12 +124,6 @@ def _end_now(number: int, frame: FrameType | None) -> NoReturn:
         # After the ^C of a terminal.
         os.write(2, b"\n")
     os._exit(0)
-
-
-# The port decides the policy, and is known only once the server listens.
-def _not_yet(environ: object, start_response: object) -> list[bytes]:
-    del environ, start_response
-    return []
 
 
 def _greeting_lines(logdir: str, host: str, server: Server, policy: Policy) -> str:

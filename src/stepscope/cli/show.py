@@ -14,7 +14,7 @@ from stepscope.analysis.model_views import AnnotationDetailResult, ModelViewsRes
 from stepscope.analysis.pod_viewer import PodViewerResult
 from stepscope.analysis.tools import COMPAT, TOOLS, find_tool
 from stepscope.analysis.trace_viewer import TraceViewerResult
-from stepscope.analysis.trace_viewer.events import all_spans
+from stepscope.analysis.trace_viewer.events import trace_spans
 from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.cli.output import (
     check_free,
@@ -29,10 +29,11 @@ from stepscope.errors import BadUsage
 from stepscope.report import to_json, to_pprof, to_table, to_trace_json
 from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.exports import render_csv, render_parquet
+from stepscope.report.outline import as_text
 from stepscope.report.tables import LIMITS, SUMMARY, choose_table, name_of_main, tables
-from stepscope.report.text import model as text_model
-from stepscope.report.text import op as text_op
-from stepscope.report.text import pod as text_pod
+from stepscope.report.text.model import annotation_outline, view_outline
+from stepscope.report.text.op import op_outline
+from stepscope.report.text.pod import pod_outline
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.results.tool import Tool
     from stepscope.cli.requests import ShowRequest
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.report.outline.parts import Outline
 
 #: Exit status where the tool has no answer about this profile.
 _NO: Final = 1
@@ -101,7 +103,6 @@ def answer_request(request: ShowRequest) -> int:
 def _write_trace(
     result: TraceViewerResult, profile: ProfileData, output: str | None
 ) -> None:
-    """Write a whole trace for other viewers, compressed where the name says so."""
     answer = to_json.make_envelope(
         "trace_viewer",
         result,
@@ -109,7 +110,7 @@ def _write_trace(
         quality=recording_doubts(profile),
     )
     hosts, _ = host_traces(profile)
-    spans = all_spans(profile)
+    spans = trace_spans(profile)
     with opened_output(output) as file:
         if output is None or not output.endswith(".gz"):
             to_trace_json.write_trace(answer, hosts, spans, file.write)
@@ -179,35 +180,24 @@ def _on_screen(
     found: dict[str, pl.DataFrame],
 ) -> str:
     """Write one table, or the page of a result whose tables belong together."""
-    width = page_width()
-    if isinstance(result, OpDetailResult) and request.table is None:
-        return text_op.render(result, title=title, others=list(found), width=width)
-    if isinstance(result, PodViewerResult) and request.table is None:
-        return text_pod.render(
-            result,
-            title=title,
-            doubts=list(
-                dict.fromkeys(
-                    doubt.message
-                    for doubt in recording_doubts(profile)
-                    if doubt.scope == "run" and doubt.severity != "info"
-                )
-            ),
-            others=list(found),
-            width=width,
+    width, others, whole = page_width(), list(found), request.table is None
+    outline: Outline = ()
+    if isinstance(result, OpDetailResult) and whole:
+        outline = op_outline(result, title=title, others=others)
+    elif isinstance(result, PodViewerResult) and whole:
+        doubts = dict.fromkeys(
+            doubt.message
+            for doubt in recording_doubts(profile)
+            if doubt.scope == "run" and doubt.severity != "info"
         )
-    if isinstance(result, AnnotationDetailResult) and request.table is None:
-        return text_model.render_annotation(
-            result, title=title, others=list(found), width=width
-        )
-    if isinstance(result, ModelViewsResult) and request.table in (None, *SHOWN):
-        return text_model.render_view(
-            result,
-            view=request.table or result.view,
-            title=title,
-            others=list(found),
-            width=width,
-        )
+        outline = pod_outline(result, title=title, doubts=list(doubts), others=others)
+    elif isinstance(result, AnnotationDetailResult) and whole:
+        outline = annotation_outline(result, title=title, others=others)
+    elif isinstance(result, ModelViewsResult) and request.table in (None, *SHOWN):
+        view = request.table or result.view
+        outline = view_outline(result, view=view, title=title, others=others)
+    if outline:
+        return as_text.render_page(outline, width=width)
     name = request.table or name_of_main(found)
     return to_table.render(
         choose_table(found, name),

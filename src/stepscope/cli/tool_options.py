@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import click
 from msgspec import inspect
 
 from stepscope.analysis.options import OPTIONS
 from stepscope.analysis.results.tool import field_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: Hosts are chosen by --host, for every tool alike.
 _HOSTS: Final = frozenset({"host", "hosts"})
@@ -69,20 +72,16 @@ _PLAIN: Final[dict[type[inspect.Type], _Value]] = {
 }
 
 
-def tool_options() -> list[click.Option]:
-    """Return every option of every tool; they have no defaults."""
-    return [_make_option(name, of) for name, of in _declared_fields().items()]
-
-
-def _make_option(name: str, fields: dict[str, inspect.Field]) -> click.Option:
-    value = _option_value(next(iter(fields.values())).type)
-    flag, text = f"--{name.replace('_', '-')}", _option_help(name, fields, value)
-    if value.kind is bool:
-        return click.Option([flag], is_flag=True, default=None, help=text)
-    title = f"{value.title},…" if value.by_commas else value.title
-    return click.Option(
-        [flag], type=value.kind, multiple=value.several, metavar=title, help=text
-    )
+def tool_options() -> Iterator[click.Option]:
+    """Yield every option of every tool; they have no defaults."""
+    for name, fields in _declared_fields().items():
+        value = _option_value(next(iter(fields.values())).type)
+        given: dict[str, Any] = {"is_flag": True, "default": None}
+        if value.kind is not bool:
+            title = f"{value.title},…" if value.by_commas else value.title
+            given = {"type": value.kind, "multiple": value.several, "metavar": title}
+        flag, text = f"--{name.replace('_', '-')}", _option_help(name, fields, value)
+        yield click.Option([flag], help=text, **given)
 
 
 def _option_help(name: str, fields: dict[str, inspect.Field], value: _Value) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from stepscope.compare.measured import KernelTime
 from stepscope.derive.judging.effect_status import difference_interval
-from stepscope.derive.step_time.owners import CATEGORIES, OWNERS, owners_of
+from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS, category_owners
+from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.compare.measured import KernelTimes, OpTimes
     from stepscope.compare.timing import RunTimes
 
-_CATEGORY_OF: Final = {one.name: one.category for one in OWNERS}
+_CATEGORY_OF: Final = {owner.name: owner.category for owner in OWNERS}
 
 Kind: TypeAlias = Literal["appeared", "vanished", "slowed", "quickened", "same"]
 
@@ -93,9 +94,11 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 def step_time_change(base: RunTimes, new: RunTimes) -> StepTimeChange:
     """Compare the mean steps of two runs that have some."""
-    before, after = (sum(one.window_ps) / len(one.window_ps) for one in (base, new))
+    before, after = (
+        sum(times.window_ps) / len(times.window_ps) for times in (base, new)
+    )
     low, high = difference_interval(
-        base.in_order(base.window_ps), new.in_order(new.window_ps)
+        base.values_by_step(base.window_ps), new.values_by_step(new.window_ps)
     )
     verdict: Literal["faster", "slower", "noise"] = "noise"
     if high < 0 or low > 0:
@@ -117,11 +120,15 @@ def owner_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
     An owner that one of the runs could not look at is left out: its time is part of
     `unexplained` there.
     """
-    known = [one.name for one in OWNERS if _both_know(one.name, base, new)]
+    known = [
+        (owner.name, base.owners_ps[owner.name], new.owners_ps[owner.name])
+        for owner in OWNERS
+        if owner.name in base.owners_ps and owner.name in new.owners_ps
+    ]
     return _largest_first(
-        _change_of_steps(name, base, new, base.owners_ps[name], new.owners_ps[name])
-        for name in known
-        if any(base.owners_ps[name]) or any(new.owners_ps[name])
+        _change_of_steps(name, base, new, before, after)
+        for name, before, after in known
+        if any(before) or any(after)
     )
 
 
@@ -131,27 +138,19 @@ def breakdown_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
     A category is left out if one of the runs could not look at an owner of it that the
     other knows.
     """
-    found = []
+    changes = []
     for category in CATEGORIES:
-        owners = [
-            one
-            for one in owners_of(category)
-            if one in base.owners_ps or one in new.owners_ps
-        ]
-        if not owners or not all(_both_know(one, base, new) for one in owners):
-            continue
-        sums = [
-            tuple(
-                map(sum, zip(*(one.owners_ps[owner] for owner in owners), strict=True))
+        owners, others = (
+            [owner for owner in category_owners(category) if owner in times.owners_ps]
+            for times in (base, new)
+        )
+        if owners and owners == others:
+            columns = ([run.owners_ps[one] for one in owners] for run in (base, new))
+            before, after = (
+                tuple(map(sum, zip(*times, strict=True))) for times in columns
             )
-            for one in (base, new)
-        ]
-        found.append(_change_of_steps(category, base, new, *sums))
-    return tuple(found)
-
-
-def _both_know(owner: str, base: RunTimes, new: RunTimes) -> bool:
-    return owner in base.owners_ps and owner in new.owners_ps
+            changes.append(_change_of_steps(category, base, new, before, after))
+    return tuple(changes)
 
 
 def _change_of_steps(
@@ -162,8 +161,10 @@ def _change_of_steps(
     after: tuple[int, ...],
 ) -> Change:
     """Compare what is known for each step."""
-    means = [sum(times) / len(times) for times in (before, after)]
-    low, high = difference_interval(base.in_order(before), new.in_order(after))
+    old_mean, new_mean = (sum(times) / len(times) for times in (before, after))
+    low, high = difference_interval(
+        base.values_by_step(before), new.values_by_step(after)
+    )
     kind: Kind = "same"
     if low > 0 or high < 0:
         kind = "slowed" if low > 0 else "quickened"
@@ -171,110 +172,105 @@ def _change_of_steps(
         name=name,
         category=_CATEGORY_OF.get(name, name),
         kind=kind,
-        base_ms=means[0] / PS_PER_MS,
-        new_ms=means[1] / PS_PER_MS,
-        change_ms=(means[1] - means[0]) / PS_PER_MS,
+        base_ms=old_mean / PS_PER_MS,
+        new_ms=new_mean / PS_PER_MS,
+        change_ms=(new_mean - old_mean) / PS_PER_MS,
         low_ms=low / PS_PER_MS,
         high_ms=high / PS_PER_MS,
     )
 
 
 def op_changes(
-    base: OpTimes, new: OpTimes, batches: tuple[float, float]
-) -> tuple[Change, ...]:
+    base: OpTimes | Unavailable,
+    new: OpTimes | Unavailable,
+    batches: tuple[float, float],
+) -> tuple[Change, ...] | Unavailable:
     """Compare the self time of ops in a step, the largest change first.
 
-    Args:
-        base: Ops of the base run.
-        new: Ops of the new run.
-        batches: By what to divide the times of a step of the base and of the new run.
+    The times are divided by `batches`, those of the base and of the new run.
     """
+    if isinstance(base, Unavailable):
+        return base
+    if isinstance(new, Unavailable):
+        return new
     return _largest_first(
-        _change_of_name(
-            key.name,
-            _divide_or_none(base.get(key), batches[0]),
-            _divide_or_none(new.get(key), batches[1]),
-            side=key.side,
+        _change_of_totals(
+            key.name, (base.get(key), new.get(key)), batches, side=key.side
         )
         for key in base.keys() | new.keys()
     )
 
 
 def kernel_changes(
-    base: KernelTimes, new: KernelTimes, batches: tuple[float, float]
-) -> tuple[Change, ...]:
+    base: KernelTimes | Unavailable,
+    new: KernelTimes | Unavailable,
+    batches: tuple[float, float],
+) -> tuple[Change, ...] | Unavailable:
     """Compare the time of kernels in a step, the largest change first.
 
     A kernel is distinguished by the op that launched it where both runs have the kernel
     under a common op; else, as where one of them recorded no ops, by its name alone.
-
-    Args:
-        base: Kernels of the base run.
-        new: Kernels of the new run.
-        batches: By what to divide the times of a step of the base and of the new run.
+    The times are divided by `batches`, those of the base and of the new run.
     """
-    alone = _without_common_op(base, new)
-    before, after = (_merge_kernel_times(one, alone) for one in (base, new))
-    found = []
-    for key in before.keys() | after.keys():
-        old, other = before.get(key), after.get(key)
-        change = _change_of_name(
+    if isinstance(base, Unavailable):
+        return base
+    if isinstance(new, Unavailable):
+        return new
+    in_both = {key.name for key in base} & {key.name for key in new}
+    without_op = in_both - {key.name for key in base.keys() & new.keys()}
+    before, after = (_sum_over_ops(times, without_op) for times in (base, new))
+    absent = KernelTime(0.0, 0.0)
+    return _largest_first(
+        _change_of_totals(
             key.name,
-            None if old is None else old.ms / batches[0],
-            None if other is None else other.ms / batches[1],
+            (
+                before[key].ms if key in before else None,
+                after[key].ms if key in after else None,
+            ),
+            batches,
             scope=key.op,
+            base_runs=before.get(key, absent).runs / batches[0],
+            new_runs=after.get(key, absent).runs / batches[1],
         )
-        found.append(
-            msgspec.structs.replace(
-                change,
-                base_runs=0.0 if old is None else old.runs / batches[0],
-                new_runs=0.0 if other is None else other.runs / batches[1],
-            )
-        )
-    return _largest_first(found)
-
-
-def _without_common_op(base: KernelTimes, new: KernelTimes) -> set[str]:
-    """Return the kernels of both runs that no op launches in both."""
-    names = [{key.name for key in one} for one in (base, new)]
-    common = {key.name for key in base.keys() & new.keys()}
-    return (names[0] & names[1]) - common
-
-
-def _merge_kernel_times(times: KernelTimes, alone: set[str]) -> KernelTimes:
-    """Return the times by kernel, some of them whatever op launched them."""
-    found: KernelTimes = {}
-    for key, one in times.items():
-        place = msgspec.structs.replace(key, op=None) if key.name in alone else key
-        held = found.get(place, KernelTime(0.0, 0.0))
-        found[place] = KernelTime(held.ms + one.ms, held.runs + one.runs)
-    return found
-
-
-def with_shares(
-    changes: tuple[Change, ...], step: StepTimeChange
-) -> tuple[Change, ...]:
-    """Return the changes with their shares of the step's change, if there is one."""
-    if step.verdict == "noise":
-        return changes
-    return tuple(
-        msgspec.structs.replace(one, share_percent=100 * one.change_ms / step.change_ms)
-        for one in changes
+        for key in before.keys() | after.keys()
     )
 
 
-def _divide_or_none(value: float | None, by: float) -> float | None:
-    return None if value is None else value / by
+def _sum_over_ops(times: KernelTimes, names: set[str]) -> KernelTimes:
+    """Return the times by kernel, those of some names whatever op launched them."""
+    summed: KernelTimes = {}
+    for key, time in times.items():
+        place = msgspec.structs.replace(key, op=None) if key.name in names else key
+        held = summed.get(place, KernelTime(0.0, 0.0))
+        summed[place] = KernelTime(held.ms + time.ms, held.runs + time.runs)
+    return summed
 
 
-def _change_of_name(
+def changes_with_shares(
+    changes: tuple[Change, ...] | Unavailable, step: StepTimeChange
+) -> tuple[Change, ...] | Unavailable:
+    """Return the changes with their shares of the step's change, if there is one."""
+    if isinstance(changes, Unavailable) or step.verdict == "noise":
+        return changes
+    return tuple(
+        msgspec.structs.replace(
+            change, share_percent=100 * change.change_ms / step.change_ms
+        )
+        for change in changes
+    )
+
+
+def _change_of_totals(
     name: str,
-    before: float | None,
-    after: float | None,
-    *,
-    scope: str | None = None,
-    side: Literal["host", "device"] | None = None,
+    times: tuple[float | None, float | None],
+    batches: tuple[float, float],
+    **fields: Any,
 ) -> Change:
+    """Compare what is known for all steps together."""
+    before, after = (
+        None if time is None else time / count
+        for time, count in zip(times, batches, strict=True)
+    )
     kind: Kind = "same"
     if before is None or after is None:
         kind = "appeared" if before is None else "vanished"
@@ -282,24 +278,17 @@ def _change_of_name(
         kind = "slowed" if after > before else "quickened"
     return Change(
         name=name,
-        scope=scope,
-        side=side,
         kind=kind,
         base_ms=before,
         new_ms=after,
         change_ms=(after or 0.0) - (before or 0.0),
+        **fields,
     )
 
 
-def _largest_first(found: Iterable[Change]) -> tuple[Change, ...]:
-    return tuple(
-        sorted(
-            found,
-            key=lambda one: (
-                -abs(one.change_ms),
-                one.name,
-                one.side or "",
-                one.scope or "",
-            ),
-        )
-    )
+def _largest_first(changes: Iterable[Change]) -> tuple[Change, ...]:
+    def sort_key(change: Change) -> tuple[float, str, str, str]:
+        size = -abs(change.change_ms)
+        return size, change.name, change.side or "", change.scope or ""
+
+    return tuple(sorted(changes, key=sort_key))

@@ -6,7 +6,7 @@ Definition: docs/compare.md.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -15,26 +15,25 @@ from stepscope.compare.changes import (
     Change,
     StepTimeChange,
     breakdown_changes,
+    changes_with_shares,
     kernel_changes,
     op_changes,
     owner_changes,
     step_time_change,
-    with_shares,
 )
-from stepscope.compare.parity import Parity, parity_of
-from stepscope.compare.promises import Outcome, answers_to, promises_of
+from stepscope.compare.parity import Parity, check_parity
+from stepscope.compare.promises import Outcome, judge_promises, promises_of_findings
 from stepscope.compare.synthetic import SyntheticInput, synthetic_input
-from stepscope.derive.step_time.owners import CATEGORIES, owners_of
+from stepscope.derive.step_time.host_time import CATEGORIES, category_owners
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from stepscope.advice.finding import Finding
     from stepscope.compare.measured import Measured
     from stepscope.compare.timing import RunTimes
-    from stepscope.compare.work import Work
     from stepscope.thresholds import Thresholds
 
 
@@ -133,7 +132,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[Missing, ...]
 
 
-def compare(
+def compare_runs(
     base: Measured,
     new: Measured,
     *,
@@ -143,209 +142,153 @@ def compare(
 ) -> Comparison:
     """Compare two runs; times are compared only if both do the same work.
 
-    Args:
-        base: The run to compare with.
-        new: The run that is looked at.
-        thresholds: How much of the work must be the same.
-        same_work: Whether somebody states that both do the same work.
-        synthetic: Whether somebody states that the new run has synthetic data.
+    Whoever asks may state that the work is the same, or that the new run has synthetic
+    data.
     """
-    parity = parity_of(base.work, new.work, thresholds=thresholds, same_work=same_work)
-    batches = _batch_divisors(base.work, new.work)
-    time = time_between(base.times, new.times, parity, batches)
-    note = _Notes()
-    tables: dict[str, tuple[Change, ...] | None] = {}
-    for name, work_out in _TABLES.items():
-        found = time if isinstance(time, Unavailable) else work_out(base, new, batches)
-        changes = note.present(name, found)
-        if changes is not None and not isinstance(time, Unavailable):
-            changes = with_shares(changes, time)
-        tables[name] = changes
-    group = _steps_per_column(base, new)
+    parity = check_parity(
+        base.work, new.work, thresholds=thresholds, same_work=same_work
+    )
+    batches = 1.0, 1.0
+    if base.work.batches is not None and new.work.batches is not None:
+        batches = base.work.batches, new.work.batches
+    times = comparable_times(base.times, new.times, parity, batches)
+    time: StepTimeChange | Unavailable
+    compared: dict[str, Any]
+    if isinstance(times, Unavailable):
+        time = times
+        compared = dict.fromkeys(("breakdown", "owners", "ops", "kernels"), times)
+    else:
+        time = step_time_change(*times)
+        tables = {
+            "breakdown": breakdown_changes(*times),
+            "owners": owner_changes(*times),
+            "ops": op_changes(base.ops, new.ops, batches),
+            "kernels": kernel_changes(base.kernels, new.kernels, batches),
+        }
+        compared = {
+            name: changes_with_shares(changes, time) for name, changes in tables.items()
+        }
+    compared["step_time"] = time
+    missing = tuple(
+        result.missing_field(field)
+        for field, result in compared.items()
+        if isinstance(result, Unavailable)
+    )
+    compared |= dict.fromkeys(note.field for note in missing)
+    # So many steps a column that both runs fit on one ruler.
+    steps = max(_steps_of_a_host(base), _steps_of_a_host(new))
+    group = max(math.ceil(steps / _MOST_COLUMNS), 1)
     return Comparison(
-        base=_run_of_two(base, batches[0], group),
-        new=_run_of_two(new, batches[1], group),
+        base=_describe_run(base, batches[0], group),
+        new=_describe_run(new, batches[1], group),
         per="step" if batches == (1.0, 1.0) else "batch",
         parity=parity,
-        step_time=note.present("step_time", time),
-        synthetic_input=synthetic_input(time, tables["owners"], thresholds=thresholds)
+        synthetic_input=synthetic_input(time, compared["owners"], thresholds=thresholds)
         if synthetic
         else None,
-        **tables,
-        findings=_compare_findings(base.findings, new.findings),
-        promises=answers_to(
-            promises_of(base.findings, batches[0]),
+        **compared,
+        findings=_finding_changes(base.findings, new.findings),
+        promises=judge_promises(
+            promises_of_findings(base.findings, batches[0]),
             new.findings,
             time,
             thresholds=thresholds,
             batches=batches[1],
         ),
-        missing=tuple(note.missing),
+        missing=missing,
     )
 
 
-def time_between(
+def comparable_times(
     base: RunTimes | Unavailable,
     new: RunTimes | Unavailable,
     parity: Parity,
     batches: tuple[float, float] = (1.0, 1.0),
-) -> StepTimeChange | Unavailable:
-    """Return the change of the step's time, or why nothing can be said of it."""
+) -> tuple[RunTimes, RunTimes] | Unavailable:
+    """Return the times of a batch of both runs, or why they cannot be compared."""
     if parity.unavailable is not None:
         return parity.unavailable
     if isinstance(base, Unavailable):
         return base
     if isinstance(new, Unavailable):
         return new
-    return step_time_change(base.per(batches[0]), new.per(batches[1]))
-
-
-class _Notes:
-    """Collects why fields are null."""
-
-    def __init__(self) -> None:
-        self.missing: list[Missing] = []
-
-    def present(self, field: str, found: Any) -> Any:
-        """Return a value, or None with a note of the reason."""
-        if isinstance(found, Unavailable):
-            self.missing.append(found.for_field(field))
-            return None
-        return found
-
-
-def _batch_divisors(base: Work, new: Work) -> tuple[float, float]:
-    """Return by what times are divided: batches where both runs say how many."""
-    if base.batches is None or new.batches is None:
-        return 1.0, 1.0
-    return base.batches, new.batches
-
-
-def _run_of_two(one: Measured, batches: float, group: int) -> RunOfTwo:
-    times = None if isinstance(one.times, Unavailable) else one.times.per(batches)
-    return RunOfTwo(
-        run=one.run,
-        hosts=one.hosts,
-        steps=0 if times is None else len(times.window_ps),
-        mean_ms=None if times is None else times.mean_ms,
-        median_ms=None if times is None else times.median_ms,
-        recording_ms=None
-        if times is None
-        else times.recording_ps / len(times.window_ps) / batches / PS_PER_MS,
-        columns=None if times is None else _compared_columns(times, group),
-    )
+    return base.times_per_batch(batches[0]), new.times_per_batch(batches[1])
 
 
 #: Columns of a run in a chart.
 _MOST_COLUMNS: Final = 200
 
 
-def _steps_per_column(base: Measured, new: Measured) -> int:
-    """Return how many steps a column holds, so that both runs fit on one ruler."""
-    counts = [
-        len(one.times.window_ps) // one.times.hosts
-        for one in (base, new)
-        if not isinstance(one.times, Unavailable)
-    ]
-    return max(math.ceil(max(counts, default=1) / _MOST_COLUMNS), 1)
+def _steps_of_a_host(run: Measured) -> int:
+    if isinstance(run.times, Unavailable):
+        return 0
+    return len(run.times.window_ps) // run.times.hosts
 
 
-def _compared_columns(times: RunTimes, group: int) -> StepColumns:
-    found: dict[str, tuple[float, ...]] = {}
+def _describe_run(run: Measured, batches: float, group: int) -> RunOfTwo:
+    if isinstance(run.times, Unavailable):
+        return RunOfTwo(
+            run=run.run,
+            hosts=run.hosts,
+            steps=0,
+            mean_ms=None,
+            median_ms=None,
+            recording_ms=None,
+            columns=None,
+        )
+    times = run.times.times_per_batch(batches)
+    steps = len(times.window_ps)
+    return RunOfTwo(
+        run=run.run,
+        hosts=run.hosts,
+        steps=steps,
+        mean_ms=times.mean_ms,
+        median_ms=times.median_ms,
+        recording_ms=times.recording_ps / steps / batches / PS_PER_MS,
+        columns=_step_columns(times, group),
+    )
+
+
+def _step_columns(times: RunTimes, group: int) -> StepColumns:
+    breakdown_ms: dict[str, tuple[float, ...]] = {}
     for category in CATEGORIES:
         series = [
-            times.in_order(times.owners_ps[owner])
-            for owner in owners_of(category)
+            times.values_by_step(times.owners_ps[owner])
+            for owner in category_owners(category)
             if owner in times.owners_ps
         ]
         if series:
             summed = [sum(of_step) / PS_PER_MS for of_step in zip(*series, strict=True)]
-            parts = [summed[at : at + group] for at in range(0, len(summed), group)]
-            found[category] = tuple(sum(part) / len(part) for part in parts)
-    return StepColumns(steps_per_column=group, breakdown_ms=found)
+            parts = [summed[i : i + group] for i in range(0, len(summed), group)]
+            breakdown_ms[category] = tuple(sum(part) / len(part) for part in parts)
+    return StepColumns(steps_per_column=group, breakdown_ms=breakdown_ms)
 
 
-_Table: TypeAlias = tuple[Change, ...] | Unavailable
-
-
-def _compare_times(
-    compared: Callable[[RunTimes, RunTimes], tuple[Change, ...]],
-) -> Callable[[Measured, Measured, tuple[float, float]], _Table]:
-    def table(base: Measured, new: Measured, batches: tuple[float, float]) -> _Table:
-        if isinstance(base.times, Unavailable) or isinstance(new.times, Unavailable):
-            return _NO_TIMES
-        return compared(base.times.per(batches[0]), new.times.per(batches[1]))
-
-    return table
-
-
-_NO_TIMES: Final = Unavailable(
-    code="NO_STEPS",
-    reason="The steps of one of the runs have no time.",
-    remedy="Mark the steps of both programs.",
-)
-
-
-def _compare_ops(base: Measured, new: Measured, batches: tuple[float, float]) -> _Table:
-    if isinstance(base.ops, Unavailable):
-        return base.ops
-    if isinstance(new.ops, Unavailable):
-        return new.ops
-    return op_changes(base.ops, new.ops, batches)
-
-
-def _compare_kernels(
-    base: Measured, new: Measured, batches: tuple[float, float]
-) -> _Table:
-    if isinstance(base.kernels, Unavailable):
-        return base.kernels
-    if isinstance(new.kernels, Unavailable):
-        return new.kernels
-    return kernel_changes(base.kernels, new.kernels, batches)
-
-
-_TABLES: Final[
-    dict[str, Callable[[Measured, Measured, tuple[float, float]], _Table]]
-] = {
-    "breakdown": _compare_times(breakdown_changes),
-    "owners": _compare_times(owner_changes),
-    "ops": _compare_ops,
-    "kernels": _compare_kernels,
-}
-
-
-def _compare_findings(
+def _finding_changes(
     base: Sequence[Finding], new: Sequence[Finding]
 ) -> tuple[FindingChange, ...]:
     """List the findings that fail in one of the runs, in the order of the guides."""
-    before, now = ({one.id: one for one in found} for found in (base, new))
+    before, now = ({one.id: one for one in findings} for findings in (base, new))
     changes = []
-    for name in (*before, *(one for one in now if one not in before)):
+    for name in before | now:
         old, other = before.get(name), now.get(name)
-        failed = [one for one in (other, old) if one is not None]
-        failed = [one for one in failed if one.status == "fail"]
+        failed = [one for one in (other, old) if one and one.status == "fail"]
         if not failed:
             continue
+        change: Literal["gone", "came", "stayed", "unknown"] = "unknown"
+        if old and other and "cannot_tell" not in (old.status, other.status):
+            change = "gone" if old.status == "fail" else "came"
+            change = "stayed" if old.status == other.status else change
         changes.append(
             FindingChange(
                 id=name,
                 title=failed[0].title,
-                change=_finding_change(old, other),
-                base=None if old is None else old.status,
-                new=None if other is None else other.status,
+                change=change,
+                base=old.status if old else None,
+                new=other.status if other else None,
                 severity=failed[0].severity,
-                base_ms=None if old is None else old.ms_per_step,
-                new_ms=None if other is None else other.ms_per_step,
+                base_ms=old.ms_per_step if old else None,
+                new_ms=other.ms_per_step if other else None,
             )
         )
     return tuple(changes)
-
-
-def _finding_change(
-    old: Finding | None, new: Finding | None
-) -> Literal["gone", "came", "stayed", "unknown"]:
-    if old is None or new is None or "cannot_tell" in (old.status, new.status):
-        return "unknown"
-    if old.status == new.status:
-        return "stayed"
-    return "gone" if old.status == "fail" else "came"

@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.analysis.tools import analyse
 from stepscope.compare.timing import run_times
-from stepscope.compare.work import kernel_runs, work_of
+from stepscope.compare.work import kernel_runs, measure_work
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
@@ -63,25 +63,25 @@ _SIDES: Final[dict[str, Literal["host", "device"]]] = {
 
 def op_times(profile: ProfileData) -> OpTimes | Unavailable:
     """Return what each op takes of a step of all hosts and devices."""
-    found = _rows_by_name(profile, "framework_op_stats", ("name", "host_or_device"))
-    if isinstance(found, Unavailable):
-        return found
-    return {OpKey(name, _SIDES[side]): ms for (name, side), ms in found.items()}
+    times = _step_ms_by_key(profile, "framework_op_stats", ("name", "host_or_device"))
+    if isinstance(times, Unavailable):
+        return times
+    return {OpKey(name, _SIDES[side]): ms for (name, side), ms in times.items()}
 
 
 def kernel_times(profile: ProfileData) -> KernelTimes | Unavailable:
     """Return what each kernel takes of a step of all hosts and devices."""
-    found = _rows_by_name(profile, "kernel_stats", ("kernel_name", "op_name"))
-    if isinstance(found, Unavailable):
-        return found
+    times = _step_ms_by_key(profile, "kernel_stats", ("kernel_name", "op_name"))
+    if isinstance(times, Unavailable):
+        return times
     runs = kernel_runs(profile)
     return {
         KernelKey(name, op or None): KernelTime(ms, runs.get((name, op or None), 0.0))
-        for (name, op), ms in found.items()
+        for (name, op), ms in times.items()
     }
 
 
-def _rows_by_name(
+def _step_ms_by_key(
     profile: ProfileData, tool: str, keys: tuple[str, str]
 ) -> dict[tuple[str, str], float] | Unavailable:
     """Return ms of a step by two columns; unavailable where there is no such time."""
@@ -94,15 +94,17 @@ def _rows_by_name(
     if len(rows) and not len(known):
         return next(
             (
-                Unavailable(code=one.code, reason=one.reason, remedy=one.remedy)
-                for one in missing
-                if one.field.endswith("per_step_us")
+                Unavailable(code=note.code, reason=note.reason, remedy=note.remedy)
+                for note in missing
+                if note.field.endswith("per_step_us")
             ),
             _NO_STEP_TIME,
         )
     named = known.with_columns(pl.col(keys[1]).fill_null(""))
     summed = named.group_by(keys).agg(pl.col("per_step_us").sum()).sort(keys)
-    return {(name, by): time / _US_PER_MS for name, by, time in summed.iter_rows()}
+    return {
+        (name, second): time / _US_PER_MS for name, second, time in summed.iter_rows()
+    }
 
 
 class Measured(Frozen, frozen=True):
@@ -129,24 +131,21 @@ class Measured(Frozen, frozen=True):
     kernels: KernelTimes | Unavailable
 
 
-def measured(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
+def measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
     """Measure a run for comparisons."""
+    environments = (profile.table(host, "environment") for host in profile.hosts)
+    starts = (
+        table["start_unix_ns"][0]
+        for table in environments
+        if not isinstance(table, Unavailable)
+    )
     return Measured(
         run=profile.run,
         hosts=profile.hosts,
-        start_unix_ns=_start_of_run(profile),
+        start_unix_ns=next(starts, None),
         findings=findings,
-        work=work_of(profile),
+        work=measure_work(profile),
         times=run_times(profile),
         ops=op_times(profile),
         kernels=kernel_times(profile),
     )
-
-
-def _start_of_run(profile: ProfileData) -> int | None:
-    for host in profile.hosts:
-        table = profile.table(host, "environment")
-        if not isinstance(table, Unavailable):
-            found: int | None = table["start_unix_ns"][0]
-            return found
-    return None

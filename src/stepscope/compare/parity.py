@@ -5,7 +5,7 @@ Definition: docs/compare.md#the-same-work.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -70,42 +70,36 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
         return self.unavailable is None
 
 
-def parity_of(
+def check_parity(
     base: Work, new: Work, *, thresholds: Thresholds, same_work: bool = False
 ) -> Parity:
-    """Compare the work of two runs.
+    """Compare the work of a step of two runs.
 
-    Args:
-        base: Work of a step of the one run.
-        new: Work of a step of the other.
-        thresholds: How much must overlap.
-        same_work: Whether somebody states that the work is the same: it outweighs what
-            the recordings do not show, but not what they show to differ.
+    That somebody states that the work is the same outweighs what the recordings do not
+    show, but not what they show to differ.
     """
     checks = (
-        _check_devices(base, new),
-        _check_steps(base, new, thresholds),
-        _check_batch(base, new, thresholds),
-        _check_model(base, new),
-        _check_counts("kernels", base.kernels, new.kernels, thresholds),
-        _check_counts("ops", base.ops, new.ops, thresholds),
+        _compare_devices(base, new),
+        _compare_steps(base, new, thresholds),
+        _compare_batches(base, new, thresholds),
+        _compare_models(base, new),
+        _compare_counts("kernels", base.kernels, new.kernels, thresholds),
+        _compare_counts("ops", base.ops, new.ops, thresholds),
     )
-    disproof = [one for one in checks[:4] if one.status == "differs"]
-    doubts = [one for one in checks[1:3] if one.status == "unknown"]
+    disproof = [check for check in checks[:4] if check.status == "differs"]
+    doubts = [check for check in checks[1:3] if check.status == "unknown"]
     ran = checks[4:]
-    if not any(one.status == "same" for one in ran):
-        known = [one for one in ran if one.status == "differs"]
-        doubts += known or [ran[1]]
+    if not any(check.status == "same" for check in ran):
+        doubts += [check for check in ran if check.status == "differs"] or [ran[1]]
     # Without steps there is nothing to compare, whatever somebody states.
-    stepless = [one for one in doubts if one.topic == "steps"]
+    stepless = [check for check in doubts if check.topic == "steps"]
     against = disproof or stepless or ([] if same_work else doubts)
-    reason = " ".join(one.reason for one in against if one.reason is not None)
     return Parity(
         checks=checks,
         vouched=same_work and bool(doubts) and not against,
         unavailable=Unavailable(
             code="OTHER_WORK",
-            reason=reason,
+            reason=" ".join(check.reason for check in against if check.reason),
             remedy=_OTHER_WORK if disproof or stepless else _SAME_WORK,
         )
         if against
@@ -113,35 +107,34 @@ def parity_of(
     )
 
 
-def overlap(a: Mapping[str, float], b: Mapping[str, float]) -> float:
+def multiset_overlap(a: Mapping[str, float], b: Mapping[str, float]) -> float:
     """Return the Jaccard index of two multisets: 1 where they are equal."""
-    names = a.keys() | b.keys()
-    common = sum(min(a.get(one, 0.0), b.get(one, 0.0)) for one in names)
-    either = sum(max(a.get(one, 0.0), b.get(one, 0.0)) for one in names)
+    pairs = [(a.get(name, 0.0), b.get(name, 0.0)) for name in a.keys() | b.keys()]
+    common, either = sum(map(min, pairs)), sum(map(max, pairs))
     return common / either if either else 1.0
 
 
-def _check_devices(base: Work, new: Work) -> Check:
-    told = [_device_text(one) for one in (base, new)]
-    same = (base.devices, base.processes) == (new.devices, new.processes)
+def _check_same(topic: Topic, why_not: str, *, same: bool, **fields: Any) -> Check:
     return Check(
-        topic="devices",
+        topic=topic,
         status="same" if same else "differs",
-        base=told[0],
-        new=told[1],
-        reason=None
-        if same
-        else f"The devices differ: {told[0]} before, {told[1]} now.",
+        reason=None if same else why_not,
+        **fields,
     )
 
 
-def _device_text(work: Work) -> str:
-    kinds = ", ".join(f"{n} × {name}" for name, n in work.devices.items())
-    processes = "" if work.processes == 1 else f", {work.processes} processes"
-    return f"{kinds or 'no device'}{processes}"
+def _compare_devices(base: Work, new: Work) -> Check:
+    shown, now = (
+        (", ".join(f"{n} × {name}" for name, n in work.devices.items()) or "no device")
+        + ("" if work.processes == 1 else f", {work.processes} processes")
+        for work in (base, new)
+    )
+    same = (base.devices, base.processes) == (new.devices, new.processes)
+    why_not = f"The devices differ: {shown} before, {now} now."
+    return _check_same("devices", why_not, same=same, base=shown, new=now)
 
 
-def _check_steps(base: Work, new: Work, thresholds: Thresholds) -> Check:
+def _compare_steps(base: Work, new: Work, thresholds: Thresholds) -> Check:
     reasons = []
     for name, work in (("base", base), ("new", new)):
         if work.steps < thresholds.few_steps.value:
@@ -162,35 +155,32 @@ def _check_steps(base: Work, new: Work, thresholds: Thresholds) -> Check:
     )
 
 
-def _check_batch(base: Work, new: Work, thresholds: Thresholds) -> Check:
+def _compare_batches(base: Work, new: Work, thresholds: Thresholds) -> Check:
     """Compare the sizes of batches by the best evidence that both runs hold."""
-    if base.batch_sizes is not None and new.batch_sizes is not None:
-        told = [", ".join(map(str, one.batch_sizes or ())) for one in (base, new)]
-        if base.batch_sizes != new.batch_sizes:
-            why = (
-                f"The input pipeline makes batches of {told[0]} before, {told[1]} now."
-            )
-            return Check(
-                topic="batch",
-                status="differs",
-                base=told[0],
-                new=told[1],
-                by="pipeline",
-                reason=why,
-            )
-    for by, a, b in (
+    sizes = base.batch_sizes, new.batch_sizes
+    shown, now = (
+        None if stated is None else ", ".join(map(str, stated)) for stated in sizes
+    )
+    from_stages = _check_same(
+        "batch",
+        f"The input pipeline produces batches of {shown} before, {now} now.",
+        same=base.batch_sizes == new.batch_sizes,
+        base=shown,
+        new=now,
+        by="pipeline",
+    )
+    if None not in sizes and from_stages.status == "differs":
+        return from_stages
+    for evidence, a, b in (
         ("operands", base.shapes, new.shapes),
         ("programs", base.program_inputs, new.program_inputs),
         ("launches", base.launches, new.launches),
     ):
-        shared = None if a is None or b is None else _shape_agreement(a, b)
+        shared = None if a is None or b is None else _agreement_of_shapes(a, b)
         if shared is not None:
-            return _check_shapes(by, *shared, thresholds)
-    if base.batch_sizes is not None and base.batch_sizes == new.batch_sizes:
-        told_both = ", ".join(map(str, base.batch_sizes))
-        return Check(
-            topic="batch", status="same", base=told_both, new=told_both, by="pipeline"
-        )
+            return _compare_shapes(evidence, *shared, thresholds)
+    if base.batch_sizes is not None and from_stages.status == "same":
+        return from_stages
     if base.copied_bytes and new.copied_bytes:
         less, more = sorted((base.copied_bytes, new.copied_bytes))
         if less / more >= thresholds.same_shapes.value:
@@ -203,7 +193,7 @@ def _check_batch(base: Work, new: Work, thresholds: Thresholds) -> Check:
     )
 
 
-def _shape_agreement(
+def _agreement_of_shapes(
     a: Mapping[str, Counts], b: Mapping[str, Counts]
 ) -> tuple[float, str | None] | None:
     """Return how far the shapes agree where a name runs as often in both.
@@ -219,79 +209,70 @@ def _shape_agreement(
             continue
         shapes = a[name].keys() | b[name].keys()
         agreed = sum(
-            min(a[name].get(one, 0.0), b[name].get(one, 0.0)) for one in shapes
+            min(a[name].get(shape, 0.0), b[name].get(shape, 0.0)) for shape in shapes
         )
         common += agreed
         either += max(runs)
         if max(runs) - agreed > max(largest, 0.01 * max(runs)):
             different, largest = name, max(runs) - agreed
-    whole = max(sum(sum(one.values()) for one in run.values()) for run in (a, b))
+    whole = max(sum(sum(shape.values()) for shape in run.values()) for run in (a, b))
     enough = either > 0 and either >= whole / 2
     return (common / either, different) if enough else None
 
 
-def _check_shapes(
+def _compare_shapes(
     by: str, agreed: float, different: str | None, thresholds: Thresholds
 ) -> Check:
     # A program is compiled for its sizes: a single other one makes it another program.
     wanted = 1.0 if by == "programs" else thresholds.same_shapes.value
-    same = agreed >= wanted
     what = {"operands": "operands", "programs": "inputs"}.get(by, "launches")
-    return Check(
-        topic="batch",
-        status="same" if same else "differs",
+    return _check_same(
+        "batch",
+        f"The sizes of the {what} differ in {100 * (1 - agreed):.0f} % of what both "
+        f"runs have, as of `{different}`: another batch or model.",
+        same=agreed >= wanted,
         overlap=agreed,
         by=by,
-        reason=None
-        if same
-        else f"The sizes of the {what} differ in {100 * (1 - agreed):.0f} % of "
-        f"what both runs have, as of `{different}`: another batch or model.",
     )
 
 
-def _check_model(base: Work, new: Work) -> Check:
+def _compare_models(base: Work, new: Work) -> Check:
     if base.variables is None or new.variables is None:
-        return Check(topic="model", status="unknown", reason=_NO_VARIABLES)
-    counts = [sum(one.variables.values()) for one in (base, new) if one.variables]
-    told = [f"{n} {'variable' if n == 1 else 'variables'}" for n in counts]
+        why = "The variables of the model were not recorded in both runs."
+        return Check(topic="model", status="unknown", reason=why)
+    counts = (sum(variables.values()) for variables in (base.variables, new.variables))
+    shown, now = (f"{n} {'variable' if n == 1 else 'variables'}" for n in counts)
     same = base.variables == new.variables
-    return Check(
-        topic="model",
-        status="same" if same else "differs",
-        base=told[0],
-        new=told[1],
-        reason=None if same else "The variables of the model have other sizes.",
-    )
+    why_not = "The variables of the model have other sizes."
+    return _check_same("model", why_not, same=same, base=shown, new=now)
 
 
-_NO_VARIABLES: Final = "The variables of the model were not recorded in both runs."
-
-
-def _check_counts(
+def _compare_counts(
     topic: Literal["kernels", "ops"],
     base: Counts | None,
     new: Counts | None,
     thresholds: Thresholds,
 ) -> Check:
-    told = [None if one is None else f"{sum(one.values()):.0f}" for one in (base, new)]
+    shown, now = (
+        None if counts is None else f"{sum(counts.values()):.0f}"
+        for counts in (base, new)
+    )
     if base is None or new is None:
         return Check(
             topic=topic,
             status="unknown",
-            base=told[0],
-            new=told[1],
+            base=shown,
+            new=now,
             reason=f"The {topic} of a step were not recorded in both runs.",
         )
-    found = overlap(base, new)
-    same = found >= thresholds.same_work.value
-    return Check(
-        topic=topic,
-        status="same" if same else "differs",
-        overlap=found,
-        base=told[0],
-        new=told[1],
-        reason=None
-        if same
-        else f"Only {100 * found:.0f} % of the {topic} of a step are those of the "
-        f"other run (at least {100 * thresholds.same_work.value:.0f} % are wanted).",
+    shared = multiset_overlap(base, new)
+    wanted = thresholds.same_work.value
+    return _check_same(
+        topic,
+        f"Only {100 * shared:.0f} % of the {topic} of a step are those of the other "
+        f"run (at least {100 * wanted:.0f} % are wanted).",
+        same=shared >= wanted,
+        overlap=shared,
+        base=shown,
+        new=now,
     )

@@ -12,7 +12,7 @@ import msgspec
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from stepscope.advice.finding import Finding
     from stepscope.compare.changes import StepTimeChange
@@ -79,14 +79,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-def promises_of(
+def promises_of_findings(
     findings: Sequence[Finding], batches: float = 1.0
 ) -> tuple[Promise, ...]:
     """Return the promises of all failing findings, per batch where a step has several.
 
     The largest comes first.
     """
-    found = [
+    promises = [
         Promise(
             finding=one.id,
             title=one.title,
@@ -100,10 +100,10 @@ def promises_of(
         # Of a finding that a narrower one explains, the gain is promised there.
         if one.status == "fail" and one.saving_ms is not None and not one.explained_by
     ]
-    return tuple(sorted(found, key=lambda one: (-one.high_ms, one.finding)))
+    return tuple(sorted(promises, key=lambda one: (-one.high_ms, one.finding)))
 
 
-def answers_to(
+def judge_promises(
     promises: Sequence[Promise],
     findings: Sequence[Finding],
     time: StepTimeChange | Unavailable,
@@ -114,54 +114,37 @@ def answers_to(
     """Say of each promise of an earlier run whether the new run kept it.
 
     Where several causes were changed, the gain is that of all together: it is compared
-    with what they promised together, and comes first.
-
-    Args:
-        promises: Of the earlier run.
-        findings: Of the new run.
-        time: The change of the step's time; unavailable where the runs are not
-            comparable.
-        thresholds: How much of an effect must be gone to count as tried.
-        batches: Number of batches of a step of the new run.
+    with what they promised together, and comes first. `findings` and `batches` (of a
+    step) are of the new run; `time` is unavailable where the runs are not comparable.
     """
     if isinstance(time, Unavailable):
         return tuple(
-            _outcome_without_gain(one, "not_comparable", time.reason)
-            for one in promises
+            _unjudged_outcome(one, "not_comparable", time.reason) for one in promises
         )
-    by_id = {one.id: one for one in findings}
-    states = {
-        one.finding: _is_cause_changed(one, by_id.get(one.finding), thresholds, batches)
-        for one in promises
-    }
-    tried = [one for one in promises if states[one.finding] is True]
-    joint = [_outcome_of_gain(tried, time)] if len(tried) > 1 else []
-    return (
-        *joint,
-        *(_outcome_of_one(one, states, len(tried), time) for one in promises),
-    )
-
-
-def _outcome_of_one(
-    promise: Promise,
-    states: Mapping[str, bool | None],
-    tried: int,
-    time: StepTimeChange,
-) -> Outcome:
-    state = states[promise.finding]
-    if state is None:
-        return _outcome_without_gain(promise, "not_comparable", _UNSEEN)
-    if not state:
-        return _outcome_without_gain(promise, "untried", None)
-    if tried > 1:
-        return _outcome_without_gain(promise, "joint", None)
-    return _outcome_of_gain([promise], time)
+    by_id = {finding.id: finding for finding in findings}
+    states = [
+        _cause_is_gone(promise, by_id.get(promise.finding), thresholds, batches)
+        for promise in promises
+    ]
+    tried = [
+        promise for promise, gone in zip(promises, states, strict=True) if gone is True
+    ]
+    outcomes = [_judge_gain(tried, time)] if len(tried) > 1 else []
+    for promise, gone in zip(promises, states, strict=True):
+        if gone is None:
+            outcomes.append(_unjudged_outcome(promise, "not_comparable", _UNSEEN))
+        elif gone and len(tried) == 1:
+            outcomes.append(_judge_gain(tried, time))
+        else:
+            verdict: Verdict = "joint" if gone else "untried"
+            outcomes.append(_unjudged_outcome(promise, verdict, None))
+    return tuple(outcomes)
 
 
 _UNSEEN: Final = "The new run does not show whether the cause is gone."
 
 
-def _is_cause_changed(
+def _cause_is_gone(
     promise: Promise, now: Finding | None, thresholds: Thresholds, batches: float
 ) -> bool | None:
     """Return whether the cause was changed: its effect is gone, or most of it is."""
@@ -173,16 +156,16 @@ def _is_cause_changed(
     return now.status != "fail"
 
 
-def _outcome_of_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
+def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     """Compare what some changes gained with what they promised together.
 
     Together they gain at least what the best of them does, and at most the sum, and no
     more than the step, unless one of them is open above.
     """
-    low = max(one.low_ms for one in promises)
+    low = max(promise.low_ms for promise in promises)
     high = max(
-        min(sum(one.high_ms for one in promises), time.base_ms),
-        *(one.high_ms for one in promises),
+        min(sum(promise.high_ms for promise in promises), time.base_ms),
+        *(promise.high_ms for promise in promises),
     )
     gained, least, most = -time.change_ms, -time.high_ms, -time.low_ms
     verdict: Verdict = "inside"
@@ -191,13 +174,13 @@ def _outcome_of_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outco
     if least <= 0 and most >= high:
         verdict = "not_comparable"
         reason = _TOO_WIDE
-    elif least > high and not any(one.open_above for one in promises):
+    elif least > high and not any(promise.open_above for promise in promises):
         verdict = "above"
     elif most < low:
         verdict = "below"
     return Outcome(
-        findings=tuple(one.finding for one in promises),
-        titles=tuple(one.title for one in promises),
+        findings=tuple(promise.finding for promise in promises),
+        titles=tuple(promise.title for promise in promises),
         low_ms=low,
         high_ms=high,
         verdict=verdict,
@@ -208,7 +191,7 @@ def _outcome_of_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outco
     )
 
 
-def _outcome_without_gain(
+def _unjudged_outcome(
     promise: Promise, verdict: Verdict, reason: str | None
 ) -> Outcome:
     return Outcome(

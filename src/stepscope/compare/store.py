@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
-from stepscope.compare.comparison import time_between
-from stepscope.compare.parity import parity_of
-from stepscope.compare.promises import Outcome, Promise, answers_to, promises_of
+from stepscope.compare.changes import step_time_change
+from stepscope.compare.comparison import comparable_times
+from stepscope.compare.parity import check_parity
+from stepscope.compare.promises import (
+    Outcome,
+    Promise,
+    judge_promises,
+    promises_of_findings,
+)
 from stepscope.compare.timing import RunTimes
 from stepscope.compare.work import Counts, Work
 from stepscope.errors import BadInput
@@ -96,8 +102,8 @@ def promise_file(path: str | os.PathLike[str]) -> Path:
             "promises can be kept beside a local log directory only",
             "Leave out --store, or copy the run first.",
         )
-    found = Path(path).resolve()
-    folder = found if found.is_dir() else found.parent
+    target = Path(path).resolve()
+    folder = target if target.is_dir() else target.parent
     for above in (folder, *folder.parents):
         if above.name == "profile" and above.parent.name == "plugins":
             folder = above.parent.parent
@@ -157,82 +163,60 @@ def write_promises(path: Path, kept: Kept) -> None:
         raise
 
 
-def answered(
+def answer_promises(
     kept: Kept, run: Measured, *, thresholds: Thresholds, same_work: bool = False
 ) -> tuple[Kept, tuple[Answer, ...]]:
     """Let a run answer for the promises of earlier ones, and add its own.
 
     A run answers only for runs that were recorded before it, as far as the times are
     known. Nobody answers for a run without promises.
-
-    Args:
-        kept: What is known of other runs.
-        run: The run that is looked at.
-        thresholds: How much of the work must be the same.
-        same_work: Whether somebody states that the work is the same.
     """
     name, start = run.run, run.start_unix_ns
-    work = _work_with_digests(run.work)
+    batches = run.work.batches or 1.0
+    times = run.times
+    if not isinstance(times, Unavailable):
+        times = times.times_per_batch(batches)
+    work = _digest_work(run.work)
     answers: list[Answer] = []
     runs = dict(kept.runs)
     for other, stored in kept.runs.items():
-        if other == name or not stored.promises or _is_later(stored, start):
+        recorded = stored.start_unix_ns
+        later = start is not None and recorded is not None and recorded > start
+        if other == name or not stored.promises or later:
             continue
-        one = _compute_answer(other, stored, run, work, thresholds, same_work=same_work)
-        answers.append(one)
-        if one.outcomes:
+        compared = comparable_times(
+            RunTimes(window_ps=stored.window_ps, hosts=stored.hosts),
+            times,
+            check_parity(stored.work, work, thresholds=thresholds, same_work=same_work),
+        )
+        if isinstance(compared, Unavailable):
+            answers.append(Answer(run=other, outcomes=(), unavailable=compared))
+            continue
+        outcomes = judge_promises(
+            stored.promises,
+            run.findings,
+            step_time_change(*compared),
+            thresholds=thresholds,
+            batches=batches,
+        )
+        answers.append(Answer(run=other, outcomes=outcomes, unavailable=None))
+        if outcomes:
             runs[other] = msgspec.structs.replace(
-                stored, answers={**stored.answers, name: one.outcomes}
+                stored, answers={**stored.answers, name: outcomes}
             )
-    if not isinstance(run.times, Unavailable):
-        before = kept.runs.get(name)
-        batches = run.work.batches or 1.0
-        times = run.times.per(batches)
+    if not isinstance(times, Unavailable):
         runs[name] = StoredRun(
             start_unix_ns=start,
             work=work,
             window_ps=times.window_ps,
             hosts=times.hosts,
-            promises=promises_of(run.findings, batches),
-            answers={} if before is None else before.answers,
+            promises=promises_of_findings(run.findings, batches),
+            answers=kept.runs[name].answers if name in kept.runs else {},
         )
     return Kept(runs=runs), tuple(answers)
 
 
-def _compute_answer(
-    other: str,
-    stored: StoredRun,
-    run: Measured,
-    work: Work,
-    thresholds: Thresholds,
-    *,
-    same_work: bool,
-) -> Answer:
-    parity = parity_of(stored.work, work, thresholds=thresholds, same_work=same_work)
-    batches = run.work.batches or 1.0
-    times = run.times
-    time = time_between(
-        RunTimes(window_ps=stored.window_ps, hosts=stored.hosts),
-        times if isinstance(times, Unavailable) else times.per(batches),
-        parity,
-    )
-    if isinstance(time, Unavailable):
-        return Answer(run=other, outcomes=(), unavailable=time)
-    outcomes = answers_to(
-        stored.promises, run.findings, time, thresholds=thresholds, batches=batches
-    )
-    return Answer(run=other, outcomes=outcomes, unavailable=None)
-
-
-def _is_later(stored: StoredRun, start: int | None) -> bool:
-    return (
-        start is not None
-        and stored.start_unix_ns is not None
-        and stored.start_unix_ns > start
-    )
-
-
-def _work_with_digests(work: Work) -> Work:
+def _digest_work(work: Work) -> Work:
     """Return the work with short digests for names, which may be long and private."""
     changed: dict[str, object] = {}
     for field in ("kernels", "ops"):
@@ -240,24 +224,20 @@ def _work_with_digests(work: Work) -> Work:
         changed[field] = None if counts is None else _digest_names(counts)
     for field in ("launches", "shapes", "program_inputs"):
         nested: dict[str, Counts] | None = getattr(work, field)
-        changed[field] = (
-            None
-            if nested is None
-            else {
-                _name_digest(name): _digest_names(one) for name, one in nested.items()
-            }
-        )
+        changed[field] = nested and {
+            _name_digest(name): _digest_names(inner) for name, inner in nested.items()
+        }
     return msgspec.structs.replace(work, **changed)
 
 
 def _digest_names(counts: Counts) -> Counts:
-    found: Counts = {}
+    digested: Counts = {}
     for name, count in counts.items():
-        found[_name_digest(name)] = found.get(_name_digest(name), 0.0) + count
-    return found
+        digest = _name_digest(name)
+        digested[digest] = digested.get(digest, 0.0) + count
+    return digested
 
 
 def _name_digest(name: str) -> str:
-    return hashlib.blake2s(
-        name.encode("utf-8", "surrogatepass"), digest_size=8
-    ).hexdigest()
+    data = name.encode("utf-8", "surrogatepass")
+    return hashlib.blake2s(data, digest_size=8).hexdigest()

@@ -8,7 +8,7 @@ Definition: docs/compare.md#a-run-on-synthetic-data.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from stepscope.compare.changes import Change, StepTimeChange
     from stepscope.thresholds import Thresholds
-
-_COPIES: Final = "copy_in"
 
 
 class SyntheticInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,18 +56,12 @@ def synthetic_input(
     *,
     thresholds: Thresholds,
 ) -> SyntheticInput:
-    """Judge the change from a run on real data to one on synthetic data.
-
-    Args:
-        time: The mean step of both runs, or why they are not comparable.
-        owners: What became of the owners of the step's time; None where not known.
-        thresholds: The shares from which input is a matter.
-    """
+    """Judge the change from a run on real data to one on synthetic data."""
     if isinstance(time, Unavailable):
         return SyntheticInput(status="cannot_tell", unavailable=time)
     share = -time.change_percent
     warn, critical = thresholds.input_warn, thresholds.input_critical
-    left = next((one for one in owners or () if one.name == _COPIES), None)
+    copies = next((one for one in owners or () if one.name == "copy_in"), None)
     failed = share >= warn.value and time.verdict == "faster"
     return SyntheticInput(
         status="fail" if failed else "pass",
@@ -83,5 +75,5 @@ def synthetic_input(
         )
         if time.verdict == "faster"
         else None,
-        copies_ms=None if left is None else left.new_ms,
+        copies_ms=copies.new_ms if copies else None,
     )

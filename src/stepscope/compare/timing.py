@@ -10,7 +10,7 @@ import polars as pl
 
 from stepscope.analysis.steps.measured_hosts import measured_rows, measured_run
 from stepscope.analysis.steps.rows import OWNER_COLUMNS, mean_over_devices
-from stepscope.derive.step_time.owners import OWNERS
+from stepscope.derive.step_time.host_time import OWNERS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -50,28 +50,28 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
         """Return the median step, in ms; None without steps."""
         return statistics.median(self.window_ps) / PS_PER_MS if self.window_ps else None
 
-    def per(self, batches: float) -> RunTimes:
+    def times_per_batch(self, batches: float) -> RunTimes:
         """Return the times of one batch, where each step has so many."""
         if batches == 1:
             return self
         return msgspec.structs.replace(
             self,
-            window_ps=tuple(round(one / batches) for one in self.window_ps),
+            window_ps=tuple(round(time_ps / batches) for time_ps in self.window_ps),
             owners_ps={
-                name: tuple(round(one / batches) for one in times)
+                name: tuple(round(time_ps / batches) for time_ps in times)
                 for name, times in self.owners_ps.items()
             },
         )
 
-    def in_order(self, values: tuple[int, ...]) -> list[float]:
+    def values_by_step(self, values: tuple[int, ...]) -> list[float]:
         """Return one value per step of the run: the mean of hosts in lock step.
 
         Hosts wait for each other, so their steps are no independent samples.
         """
         each = len(values) // self.hosts
         if self.hosts == 1 or each * self.hosts != len(values):
-            return [float(one) for one in values]
-        return [sum(values[at::each]) / self.hosts for at in range(each)]
+            return [float(value) for value in values]
+        return [sum(values[step::each]) / self.hosts for step in range(each)]
 
 
 def run_times(profile: ProfileData) -> RunTimes | Unavailable:

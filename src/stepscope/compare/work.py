@@ -12,7 +12,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import (
     find_handle,
-    numbers_of,
+    owner_numbers,
     rows_of_owners,
     rows_with_key,
 )
@@ -22,17 +22,15 @@ from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import OpCategory
-from stepscope.derive.step_windows.windows import windows
-from stepscope.derive.steps.assignment import activity_steps
-from stepscope.derive.steps.chosen import steps
+from stepscope.derive.step_windows.windows import windows, windows_of_times
+from stepscope.derive.steps.chosen import activity_steps, steps
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
@@ -46,19 +44,11 @@ _SIZES: Final = (
 _TYPE: Final = Pattern(r"[a-z]+\d*(?:e\dm\d\w*)?\[")
 
 
-def operand_shapes(
-    profile: ProfileData, host: str, events: NDArray[np.int32]
-) -> pl.Series | None:
+def operand_shapes(profile: ProfileData, host: str, events: Int32s) -> pl.Series | None:
     """Return the sizes of the operands of some host events, null where unknown.
 
-    Args:
-        profile: The run.
-        host: Which of its hosts.
-        events: Rows of `events`, ascending.
-
-    Returns:
-        Texts of the name "sizes", one per event, in which element types are left out;
-        None where nothing recorded any.
+    They are texts of the name "sizes", one per event (`events` ascend), in which
+    element types are left out; None where nothing recorded any.
     """
     stats = profile.table(host, "stats")
     if isinstance(stats, Unavailable) or not len(events):
@@ -66,14 +56,13 @@ def operand_shapes(
     trace = profile.trace(host)
     values = rows_of_owners(stats, "event", events)
     for name in _SIZES:
-        found = values.only(values.key == find_handle(trace.strings, name))
-        owner, code, texts = text_codes(trace, found)
-        if not len(owner):
-            continue
-        at = np.full(len(events), len(texts))
-        at[np.searchsorted(events, owner)] = code
-        plain = [_TYPE.sub("[", text) or None for text in texts]
-        return pl.Series("sizes", [*plain, None], pl.String)[at]
+        key = find_handle(trace.strings, name)
+        owner, code, texts = text_codes(trace, values.only(values.key == key))
+        if len(owner):
+            text_of_event = np.full(len(events), len(texts))
+            text_of_event[np.searchsorted(events, owner)] = code
+            plain = [_TYPE.sub("[", text) or None for text in texts]
+            return pl.Series("sizes", [*plain, None], pl.String)[text_of_event]
     return None
 
 
@@ -82,20 +71,19 @@ def program_inputs(profile: ProfileData) -> dict[str, dict[str, float]] | None:
 
     Inputs of the parts of a program count too. None where no program was recorded.
     """
-    found: dict[str, Counter[str]] = {}
+    inputs: dict[str, Counter[str]] = {}
     for host in profile.hosts:
         table = profile.table(host, "hlo_ops")
         if isinstance(table, Unavailable):
             continue
-        inputs = table.filter(
-            (pl.col("opcode") == "parameter") & pl.col("shape").is_not_null()
-        )
+        of_inputs = (pl.col("opcode") == "parameter") & pl.col("shape").is_not_null()
+        shapes = table.filter(of_inputs).select("module", "shape")
         # One row per input of a program, not per execution.
-        for module, shape in inputs.select("module", "shape").iter_rows():
-            found.setdefault(module, Counter())[_TYPE.sub("[", shape)] += 1
+        for module, shape in shapes.iter_rows():
+            inputs.setdefault(module, Counter())[_TYPE.sub("[", shape)] += 1
     return {
-        module: {one: float(n) for one, n in sorted(sizes.items())}
-        for module, sizes in sorted(found.items())
+        module: {size: float(n) for size, n in sorted(sizes.items())}
+        for module, sizes in sorted(inputs.items())
     } or None
 
 
@@ -104,7 +92,7 @@ def batch_sizes(profile: ProfileData) -> tuple[int, ...] | None:
 
     None where no stage names one.
     """
-    found: set[int] = set()
+    sizes: set[int] = set()
     for host in profile.hosts:
         stats = profile.table(host, "stats")
         stages = profile.table(host, "iterators")
@@ -112,11 +100,10 @@ def batch_sizes(profile: ProfileData) -> tuple[int, ...] | None:
             continue
         handle = find_handle(profile.trace(host).strings, StatKey.BATCH_SIZE)
         values = rows_with_key(stats, "event", handle)
-        events = np.unique(values.owner)
-        mine = events[np.isin(events, handles(stages, "event"))]
-        numbers, known = numbers_of(values, mine, handle)
-        found.update(numbers[known].tolist())
-    return tuple(sorted(found)) or None
+        events = np.intersect1d(values.owner, handles(stages, "event"))
+        numbers, known = owner_numbers(values, events, handle)
+        sizes.update(numbers[known].tolist())
+    return tuple(sorted(sizes)) or None
 
 
 #: Name → how often in a step.
@@ -169,237 +156,228 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     variables: dict[str, int] | None
 
 
-class _Measured(Frozen, frozen=True):
+class _HostWindows(Frozen, frozen=True):
     """The measured windows of one host."""
 
     host: str
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    step_rows: NDArray[np.int64]
+    rows: pl.DataFrame
+    step_rows: Int64s
 
-    def holds(self, times: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def contains_times(self, times: Int64s) -> Bools:
         """Return which instants lie in a measured window."""
-        at = np.searchsorted(self.starts, times, side="right") - 1
-        return (at >= 0) & (times < self.ends[np.maximum(at, 0)])
+        return windows_of_times(self.rows, times) >= 0
 
 
-def work_of(profile: ProfileData) -> Work:
+def measure_work(profile: ProfileData) -> Work:
     """Count what the measured steps of all hosts do, for one step or one batch."""
-    hosts = _known_hosts(profile)
-    count = sum(len(one.starts) for one in hosts)
-    batches = _batches_of_hosts(profile, hosts)
+    hosts = _windows_of_hosts(profile)
+    count = sum(len(measured.rows) for measured in hosts)
+    batches = _mean_batches(profile, hosts)
     unit = max(count if batches is None else round(batches * count), 1)
-    launched = [_launched_kernels(profile, one) for one in hosts]
-    ran = [one for one in launched if one is not None]
+    launches = _kernel_launches(profile, hosts)
     shapes, ops = _count_ops(profile, hosts, unit)
-    stepped = [profile.derived(one.host, steps) for one in hosts]
-    known = [one for one in stepped if not isinstance(one, Unavailable)]
-    least = min(known, key=lambda one: one.confidence, default=None)
-    rows = pl.concat(ran) if ran else None
+    stepped = [profile.derived(measured.host, steps) for measured in hosts]
+    known = [found for found in stepped if not isinstance(found, Unavailable)]
+    least = min(known, key=lambda found: found.confidence, default=None)
+    environments = [profile.table(host, "environment") for host in profile.hosts]
+    processes = [
+        table["processes"][0]
+        for table in environments
+        if not isinstance(table, Unavailable) and table["processes"][0] is not None
+    ]
     return Work(
-        devices=_devices_used(profile),
-        processes=_process_count(profile),
+        devices=_count_devices(profile),
+        processes=max(processes, default=len(profile.hosts)),
         steps=count if least is not None else 0,
         step_source=None if least is None else least.source,
         confidence=0.0 if least is None else least.confidence,
         batches=batches,
-        kernels=None if rows is None else _counts_per_unit(rows, "kernel", unit),
+        kernels=None if launches is None else _count_names(launches, "kernel", unit),
         launches=None
-        if rows is None
-        else _nested_counts(rows, "kernel", "shape", unit),
-        ops=_counts_per_unit(rows, "op", unit)
-        if ops is None and rows is not None
+        if launches is None
+        else _count_pairs(launches, "kernel", "shape", unit),
+        ops=_count_names(launches, "op", unit)
+        if ops is None and launches is not None
         else ops,
         shapes=shapes,
         program_inputs=program_inputs(profile),
         batch_sizes=batch_sizes(profile),
-        copied_bytes=_bytes_copied(profile, hosts, unit),
-        variables=_model_variables(profile),
+        copied_bytes=_copied_bytes(profile, hosts, unit),
+        variables=_count_variables(profile),
     )
 
 
 def kernel_runs(profile: ProfileData) -> dict[tuple[str, str | None], float]:
     """Return how often each kernel of each op runs in a step; None for no op."""
-    hosts = _known_hosts(profile)
-    count = max(sum(len(one.starts) for one in hosts), 1)
-    launched = (_launched_kernels(profile, one) for one in hosts)
-    ran = [one for one in launched if one is not None]
-    if not ran:
+    hosts = _windows_of_hosts(profile)
+    count = max(sum(len(measured.rows) for measured in hosts), 1)
+    launches = _kernel_launches(profile, hosts)
+    if launches is None:
         return {}
-    rows = pl.concat(ran).group_by("kernel", "op").agg(pl.col("count").sum())
+    rows = launches.group_by("kernel", "op").agg(pl.col("count").sum())
     return {(kernel, op): n / count for kernel, op, n in rows.iter_rows()}
 
 
-def _known_hosts(profile: ProfileData) -> list[_Measured]:
-    every = (_measured_hosts(profile, host) for host in profile.hosts)
-    return [one for one in every if one is not None]
+def _windows_of_hosts(profile: ProfileData) -> list[_HostWindows]:
+    hosts = []
+    for host in profile.hosts:
+        host_windows = profile.derived(host, windows)
+        if not isinstance(host_windows, Unavailable):
+            rows = host_windows.measured.sort("start_ps")
+            step_rows = rows["step_row"].fill_null(-1).cast(pl.Int64).to_numpy()
+            hosts.append(_HostWindows(host, rows, step_rows))
+    return hosts
 
 
-def _measured_hosts(profile: ProfileData, host: str) -> _Measured | None:
-    found = profile.derived(host, windows)
-    if isinstance(found, Unavailable):
-        return None
-    rows = found.measured.sort("start_ps")
-    step_rows = rows["step_row"].fill_null(-1).cast(pl.Int64).to_numpy()
-    return _Measured(host, ints(rows, "start_ps"), ints(rows, "end_ps"), step_rows)
-
-
-def _batches_of_hosts(profile: ProfileData, hosts: list[_Measured]) -> float | None:
+def _mean_batches(profile: ProfileData, hosts: list[_HostWindows]) -> float | None:
     """Return the mean number of batches of a measured step; None where unknown."""
-    counted = []
-    for one in hosts:
-        found = profile.derived(one.host, steps)
-        if isinstance(found, Unavailable):
+    counts = []
+    for measured in hosts:
+        host_steps = profile.derived(measured.host, steps)
+        if isinstance(host_steps, Unavailable):
             return None
-        of_steps = found.rows["batches"][one.step_rows[one.step_rows >= 0].tolist()]
-        if of_steps.null_count() or not len(of_steps):
+        step_rows = measured.step_rows[measured.step_rows >= 0].tolist()
+        batches = host_steps.rows["batches"][step_rows]
+        if batches.null_count() or not len(batches):
             return None
-        counted += of_steps.to_list()
-    return sum(counted) / len(counted) if counted else None
+        counts += batches.to_list()
+    return sum(counts) / len(counts) if counts else None
 
 
-def _is_in_step(profile: ProfileData, one: _Measured) -> NDArray[np.bool_]:
+def _activities_in_steps(profile: ProfileData, measured: _HostWindows) -> Bools:
     """Return which activities belong to a measured step."""
-    activity = present(profile.table(one.host, "device_activity"))
-    of_step = profile.derived(one.host, activity_steps)
-    if isinstance(of_step, Unavailable):
-        return one.holds(ints(activity, "start_ps"))
-    return np.isin(of_step, one.step_rows[one.step_rows >= 0])
+    activity = require_available(profile.table(measured.host, "device_activity"))
+    step_of_activity = profile.derived(measured.host, activity_steps)
+    if isinstance(step_of_activity, Unavailable):
+        return measured.contains_times(ints(activity, "start_ps"))
+    return np.isin(step_of_activity, measured.step_rows[measured.step_rows >= 0])
 
 
-def _launched_kernels(profile: ProfileData, one: _Measured) -> pl.DataFrame | None:
-    """Return `kernel`, `op`, `shape` and `count` of the kernels in measured steps."""
-    described = profile.derived(one.host, kernels)
-    classes = profile.derived(one.host, activity_classes)
-    if isinstance(described, Unavailable) or isinstance(classes, Unavailable):
-        return None
-    inside = _is_in_step(profile, one)
-    counts = np.bincount(classes.code[inside], minlength=len(classes.rows))
-    return described.rows.select(
-        pl.col("kernel_name").alias("kernel"),
-        pl.col("op_name").replace("", None).alias("op"),
-        pl.concat_str(
-            launch_dimensions("grid"), launch_dimensions("block"), separator=" "
-        ).alias("shape"),
-        pl.Series("count", counts[described.rows["class"].to_numpy()], pl.Int64),
-    ).filter(pl.col("count") > 0)
+def _kernel_launches(
+    profile: ProfileData, hosts: list[_HostWindows]
+) -> pl.DataFrame | None:
+    """Return `kernel`, `op`, `shape` and `count` of the kernels in measured steps.
+
+    None where no device was looked at.
+    """
+    launches = []
+    for measured in hosts:
+        described = profile.derived(measured.host, kernels)
+        classes = profile.derived(measured.host, activity_classes)
+        if isinstance(described, Unavailable) or isinstance(classes, Unavailable):
+            continue
+        codes = classes.code[_activities_in_steps(profile, measured)]
+        counts = np.bincount(codes, minlength=len(classes.rows))
+        rows = described.rows.select(
+            pl.col("kernel_name").alias("kernel"),
+            pl.col("op_name").replace("", None).alias("op"),
+            pl.concat_str(
+                launch_dimensions("grid"), launch_dimensions("block"), separator=" "
+            ).alias("shape"),
+            pl.Series("count", counts[described.rows["class"].to_numpy()], pl.Int64),
+        )
+        launches.append(rows.filter(pl.col("count") > 0))
+    return pl.concat(launches) if launches else None
 
 
-def _counts_per_unit(rows: pl.DataFrame, name: str, unit: int) -> Counts | None:
+def _count_names(rows: pl.DataFrame, name: str, unit: int) -> Counts | None:
     """Return how often each name occurs for one unit; None where none is known."""
     known = rows.filter(pl.col(name).is_not_null())
     summed = known.group_by(name).agg(pl.col("count").sum()).sort(name)
-    return {one: n / unit for one, n in summed.iter_rows()} or None
+    return {text: n / unit for text, n in summed.iter_rows()} or None
 
 
-def _nested_counts(
+def _count_pairs(
     rows: pl.DataFrame, outer: str, inner: str, unit: int
 ) -> dict[str, Counts] | None:
     known = rows.filter(pl.col(outer).is_not_null() & pl.col(inner).is_not_null())
     summed = known.group_by(outer, inner).agg(pl.col("count").sum()).sort(outer, inner)
-    found: dict[str, Counts] = {}
-    for one, other, n in summed.iter_rows():
-        found.setdefault(one, {})[other] = n / unit
-    return found or None
+    counts: dict[str, Counts] = {}
+    for name, text, n in summed.iter_rows():
+        counts.setdefault(name, {})[text] = n / unit
+    return counts or None
 
 
 def _count_ops(
-    profile: ProfileData, hosts: list[_Measured], unit: int
+    profile: ProfileData, hosts: list[_HostWindows], unit: int
 ) -> tuple[dict[str, Counts] | None, Counts | None]:
     """Return the sizes of operands by op, and the ops, of the host's executions."""
     shaped, executed = [], []
-    for one in hosts:
-        found = profile.derived(one.host, host_op_events)
-        if isinstance(found, Unavailable):
+    for measured in hosts:
+        executions = profile.derived(measured.host, host_op_events)
+        if isinstance(executions, Unavailable):
             continue
-        category = found.ops["category"].to_numpy()
+        category = executions.ops["category"].to_numpy()
         of_framework = np.isin(category, [int(one) for one in _FRAMEWORKS])
-        chosen = of_framework[found.op] & one.holds(found.start_ps)
-        chosen &= ~_makes_input(profile, one.host, found)
-        names = found.ops["name"][found.op[chosen]]
-        executed.append(pl.DataFrame({"op": names}))
-        sizes = operand_shapes(profile, one.host, found.event[chosen])
+        chosen = of_framework[executions.op] & measured.contains_times(
+            executions.start_ps
+        )
+        chosen &= ~_produces_input(profile, measured.host, executions)
+        names = executions.ops["name"][executions.op[chosen]]
+        rows = pl.DataFrame({"op": names}).with_columns(pl.lit(1).alias("count"))
+        executed.append(rows)
+        sizes = operand_shapes(profile, measured.host, executions.event[chosen])
         if sizes is not None:
-            executed[-1] = executed[-1].with_columns(sizes)
-            shaped.append(executed[-1].select("op", "sizes", pl.lit(1).alias("count")))
-    if not any(len(one) for one in executed):
+            shaped.append(rows.with_columns(sizes))
+    if not any(len(rows) for rows in executed):
         return None, None
-    counted = pl.concat(one.select("op") for one in executed)
-    ops = _counts_per_unit(counted.with_columns(pl.lit(1).alias("count")), "op", unit)
-    shapes = _nested_counts(pl.concat(shaped), "op", "sizes", unit) if shaped else None
-    return shapes, ops
+    shapes = _count_pairs(pl.concat(shaped), "op", "sizes", unit) if shaped else None
+    return shapes, _count_names(pl.concat(executed), "op", unit)
 
 
-def _makes_input(
-    profile: ProfileData, host: str, found: HostOpEvents
-) -> NDArray[np.bool_]:
+def _produces_input(profile: ProfileData, host: str, executions: HostOpEvents) -> Bools:
     """Return which executions belong to the input pipeline, by thread and by call."""
     tracks = profile.table(host, "tracks")
     events = profile.table(host, "events")
     stages = profile.table(host, "iterators")
     if isinstance(tracks, Unavailable) or isinstance(events, Unavailable):
-        return np.zeros(len(found.event), np.bool_)
-    track = handles(events, "track")[found.event]
-    pools = tracks["name"].str.contains(_INPUT_THREADS).to_numpy()
-    inside = pools[track]
+        return np.zeros(len(executions.event), np.bool_)
+    track = handles(events, "track")[executions.event]
+    in_pool = tracks["name"].str.contains(_INPUT_THREADS).to_numpy()[track]
     if isinstance(stages, Unavailable):
-        return inside
-    of_stage = handles(stages, "track")
+        return in_pool
+    stage_track = handles(stages, "track")
     # One round per thread that fetches batches.
-    for thread in np.unique(of_stage).tolist():
-        calls = stages.filter(pl.Series(of_stage == thread))
+    for thread in np.unique(stage_track).tolist():
+        calls = stages.filter(pl.Series(stage_track == thread))
         spans = Spans.from_events(ints(calls, "start_ps"), ints(calls, "dur_ps"))
-        here = np.flatnonzero(track == thread)
-        begins = found.start_ps[here]
-        inside[here] |= spans.within(begins, begins + 1) > 0
-    return inside
+        on_thread = np.flatnonzero(track == thread)
+        begins = executions.start_ps[on_thread]
+        in_pool[on_thread] |= spans.within(begins, begins + 1) > 0
+    return in_pool
 
 
-def _devices_used(profile: ProfileData) -> dict[str, int]:
-    found: Counter[str] = Counter()
+def _count_devices(profile: ProfileData) -> dict[str, int]:
+    devices: Counter[str] = Counter()
     for host in profile.hosts:
         table = profile.table(host, "devices")
         if not isinstance(table, Unavailable):
-            used = table.filter(pl.col("activities") > 0)
-            found.update(
-                name or kind for name, kind in used.select("name", "type").iter_rows()
-            )
-    return dict(sorted(found.items()))
+            used = table.filter(pl.col("activities") > 0).select("name", "type")
+            devices.update(name or kind for name, kind in used.iter_rows())
+    return dict(sorted(devices.items()))
 
 
-def _process_count(profile: ProfileData) -> int:
-    stated = [
-        table["processes"][0]
-        for host in profile.hosts
-        if not isinstance(table := profile.table(host, "environment"), Unavailable)
-    ]
-    return max((one for one in stated if one is not None), default=len(profile.hosts))
-
-
-def _bytes_copied(
-    profile: ProfileData, hosts: list[_Measured], unit: int
+def _copied_bytes(
+    profile: ProfileData, hosts: list[_HostWindows], unit: int
 ) -> float | None:
-    total, seen = 0, False
-    for one in hosts:
-        activity = profile.table(one.host, "device_activity")
+    totals = []
+    for measured in hosts:
+        activity = profile.table(measured.host, "device_activity")
         if isinstance(activity, Unavailable):
             continue
-        mine = activity.filter(pl.Series(_is_in_step(profile, one)))
-        copies = mine.filter(pl.col("kind").cast(pl.String) == "h2d")["bytes"]
-        if len(copies) and not copies.null_count():
-            seen = True
-            total += int(copies.sum())
-    return total / unit if seen else None
+        in_steps = pl.Series(_activities_in_steps(profile, measured))
+        is_copy = pl.col("kind").cast(pl.String) == "h2d"
+        copied = activity.filter(in_steps, is_copy)["bytes"]
+        if len(copied) and not copied.null_count():
+            totals.append(int(copied.sum()))
+    return sum(totals) / unit if totals else None
 
 
-def _model_variables(profile: ProfileData) -> dict[str, int] | None:
+def _count_variables(profile: ProfileData) -> dict[str, int] | None:
     table = profile.table(profile.hosts[0], "parameters")
     if isinstance(table, Unavailable):
         return None
     # A model's layers, not events.
-    names = (
-        "×".join(map(str, shape))
-        for shape in table["shape"].to_list()
-        if shape is not None
-    )
-    return dict(sorted(Counter(names).items())) or None
+    shapes = table["shape"].drop_nulls().to_list()
+    sizes = Counter("×".join(map(str, shape)) for shape in shapes)
+    return dict(sorted(sizes.items())) or None

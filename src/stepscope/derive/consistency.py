@@ -8,19 +8,18 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, ints
-from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.columns.dense_codes import totals_by_code
 from stepscope.derive.device.attribution import NoOp
 from stepscope.derive.steps.stored import spans_apart
 from stepscope.trace.quality import QualityNote
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.peaks import DevicePeaks
@@ -47,7 +46,7 @@ def consistency(
     correlation: Correlation | Unavailable,
     steps: Steps | Unavailable,
     windows: Windows | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     input_between_steps: InputBetweenSteps | Unavailable | None,
     device_activity: pl.DataFrame | Unavailable,
     activity_ops: ActivityOps | Unavailable,
@@ -83,7 +82,7 @@ def consistency(
 
 def _step_notes(
     steps: Steps | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     windows: Windows | Unavailable,
     between: InputBetweenSteps | Unavailable | None,
 ) -> Iterator[QualityNote]:
@@ -171,11 +170,11 @@ def kernels_without_op(
     device_activity: pl.DataFrame, activity_ops: ActivityOps
 ) -> list[QualityNote]:
     """Return one note on kernels and collectives; none where all have an op."""
-    is_kernel = by_row(
+    is_kernel = values_by_row(
         np.isin(np.arange(256), _KERNELS), codes(device_activity, "kind")
     )
     reason = np.where(is_kernel, activity_ops.no_op, np.int32(-1))
-    sums = totals_by(reason, ints(device_activity, "dur_ps"), count=len(NoOp))
+    sums = totals_by_code(reason, ints(device_activity, "dur_ps"), count=len(NoOp))
     numbers, times = sums.count.tolist(), sums.total.tolist()
     without = [it for it in NoOp if it != NoOp.NAMED and numbers[it]]
     if not without:

@@ -83,7 +83,7 @@ def frameworks_used(
     return tuple(spoken_of) or _recorded_frameworks(environment, profile)
 
 
-def of_framework(name: FunctionName) -> bool:
+def is_framework_function(name: FunctionName) -> bool:
     """Return whether a function is a framework's own: it works for ops."""
     return bool(name.library) and _PACKAGE.search(name.file or "") is not None
 

@@ -28,8 +28,7 @@ from stepscope.trace.tables import KERNEL_METRICS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.kernels import Kernels
 
@@ -119,7 +118,7 @@ class _Assigned(Frozen, frozen=True):
     """Measured launches of some classes."""
 
     classes: tuple[int, ...]
-    rows: NDArray[np.int64]
+    rows: Int64s
     certainty: float
     pairing: str
 
@@ -190,15 +189,11 @@ def measured_kernels(
         for found, rows in launches.items()
         for one in _assign_launches(found, np.sort(np.array(rows)), recorded, in_order)
     ]
-    unmatched = kernel_metrics[sorted(lost)]
-    return _join_metrics(table, assigned, unmatched)
+    return _join_metrics(table, assigned, kernel_metrics[sorted(lost)])
 
 
 def _assign_launches(
-    found: _Candidates,
-    rows: NDArray[np.int64],
-    recorded: _Recorded,
-    in_order: NDArray[np.int32],
+    found: _Candidates, rows: Int64s, recorded: _Recorded, in_order: Int32s
 ) -> Iterator[_Assigned]:
     if len({recorded.op[one] for one in found.classes}) == 1:
         yield _Assigned(found.classes, rows, found.certainty, "one_op")
@@ -221,7 +216,7 @@ def _assign_launches(
             yield _Assigned((class_,), mine, found.certainty, pairing)
 
 
-def _shortest_cycle(sequence: NDArray[np.int32], measured: int) -> NDArray[np.int32]:
+def _shortest_cycle(sequence: Int32s, measured: int) -> Int32s:
     """Return the shortest cycle that the recorded launches repeat to their end.
 
     It divides the number of measured launches, and holds every class; none otherwise.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
+from stepscope._core.nesting import inherit_from_parents
 from stepscope.derive.columns.arrays import (
     ACTIVITY_CODES,
     accepted_answer,
@@ -21,7 +21,7 @@ from stepscope.derive.columns.arrays import (
     handles,
     ints,
 )
-from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.dense_codes import number_values
 from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans
@@ -29,7 +29,7 @@ from stepscope.derive.names.op_names import NO_ANNOTATION
 from stepscope.derive.step_time.host_time import STICKY, HostCode
 from stepscope.frozen import Frozen
 from stepscope.patterns import ascii_only
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.attribution import ActivityOps
@@ -108,24 +109,22 @@ class HostPhases(Frozen, frozen=True):
         ops: The phase by row of `ops` of `host_op_events`, from the names alone.
     """
 
-    firm: NDArray[np.uint8]
-    loose: NDArray[np.uint8]
-    ops: NDArray[np.uint8]
+    firm: UInt8s
+    loose: UInt8s
+    ops: UInt8s
 
-    def phases_of_ops(self, host_ops: HostOpEvents) -> NDArray[np.uint8]:
+    def phases_of_ops(self, host_ops: HostOpEvents) -> UInt8s:
         """Return the phase of each execution of an op."""
         return self.refine_phases(host_ops.event, self.ops[host_ops.op])
 
-    def refine_phases(
-        self, event: NDArray[np.integer], named: NDArray[np.uint8]
-    ) -> NDArray[np.uint8]:
+    def refine_phases(self, event: NDArray[np.integer], named: UInt8s) -> UInt8s:
         """Return the phases of work whose own names give evidence too.
 
         Args:
             event: The events in which the work was done or launched; -1 for none.
         """
-        firm = by_row(self.firm, event, none=UNKNOWN_PHASE)
-        loose = by_row(self.loose, event, none=UNKNOWN_PHASE)
+        firm = values_by_row(self.firm, event, none=UNKNOWN_PHASE)
+        loose = values_by_row(self.loose, event, none=UNKNOWN_PHASE)
         weak = np.where(named != UNKNOWN_PHASE, named, loose)
         return np.where(firm != UNKNOWN_PHASE, firm, weak)
 
@@ -176,13 +175,13 @@ def phases(
         if isinstance(activity_ops, Unavailable):
             return activity_ops
         named = op_phases(activity_ops.ops["name"], activity_ops.ops["type"])
-        phase = by_row(named, activity_ops.op)
+        phase = values_by_row(named, activity_ops.op)
         if not isinstance(correlation, Unavailable):
             called_in = handles(correlation.launches, "event")
-            event = by_row(called_in, correlation.launch_of_activity, none=-1)
+            event = values_by_row(called_in, correlation.launch_of_activity, none=-1)
             phase = host_phases.refine_phases(event, phase)
         shown = {one.device for one in account.devices}
-        return _on_devices(windows, device_activity, phase, shown)
+        return _device_phases(windows, device_activity, phase, shown)
     if (
         isinstance(device_activity, Unavailable)
         and device_activity.code != "NO_DEVICE_PLANE"
@@ -208,16 +207,13 @@ def phases(
     )
 
 
-def _seen_phases(phase: NDArray[np.uint8]) -> frozenset[str]:
+def _seen_phases(phase: UInt8s) -> frozenset[str]:
     counts = np.bincount(phase, minlength=len(PHASES))[: len(PHASES)]
     return frozenset(PHASES[code] for code in np.flatnonzero(counts).tolist())
 
 
-def _on_devices(
-    windows: Windows,
-    activity: pl.DataFrame,
-    phase: NDArray[np.uint8],
-    shown: set[int | None],
+def _device_phases(
+    windows: Windows, activity: pl.DataFrame, phase: UInt8s, shown: set[int | None]
 ) -> Phases:
     none = len(PHASES)
     is_kernel = codes(activity, "kind") == ACTIVITY_CODES["kernel"]
@@ -226,7 +222,7 @@ def _on_devices(
     device = handles(activity, "device")
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
     frames = []
-    numbers = sorted(device[dense(device).first].tolist())
+    numbers = sorted(device[number_values(device).first].tolist())
     for number in [it for it in numbers if it in shown] or numbers:
         here = np.where(device == number, of_activity, np.uint8(none))
         sets = {}
@@ -244,9 +240,9 @@ def _host_sets(
     events: pl.DataFrame,
     host: HostClasses,
     host_ops: HostOpEvents,
-    phase: NDArray[np.uint8],
+    phase: UInt8s,
     *,
-    within: NDArray[np.uint8],
+    within: UInt8s,
 ) -> dict[str, Spans]:
     """Return where step threads run ops of each phase; the innermost op decides.
 
@@ -277,10 +273,10 @@ def _host_sets(
 
 
 def _charge_phases(
-    sets: dict[str, Spans], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    sets: dict[str, Spans], starts: Int64s, ends: Int64s
 ) -> pl.DataFrame:
     """Charge each instant to the first phase that has it; known phases win."""
-    columns: dict[str, NDArray[np.int64] | NDArray[np.int32]] = {
+    columns: dict[str, Int64s | Int32s] = {
         "window": np.arange(len(starts), dtype=np.int32)
     }
     taken, covered = Spans.empty(), np.zeros(len(starts), np.int64)
@@ -304,19 +300,19 @@ def host_phases(
     firm_codes = [PHASES.index(phase) for phase in FIRM]
     of_type = range_phases(event_types["name"]).astype(np.int32)
     types = handles(events, "type")
-    own = by_row(_phase_labels(of_type), types)
+    own = values_by_row(_phase_labels(of_type), types)
     is_firm = np.isin(of_type, firm_codes)
     # Most recordings have no such ranges: nothing is written for each event then.
-    firm: NDArray[np.int32] = np.broadcast_to(np.int32(-1), types.shape)
+    firm: Int32s = np.broadcast_to(np.int32(-1), types.shape)
     if is_firm.any():
-        firm = by_row(np.where(is_firm, of_type, np.int32(-1)), types)
+        firm = values_by_row(np.where(is_firm, of_type, np.int32(-1)), types)
         _hand_down(event_nesting, firm)
     # Calls of functions hold ops of all phases.
     calls = is_true(host_op_events.ops["call"])
     of_op = np.where(calls, UNKNOWN_PHASE, named).astype(np.int32)
-    op_label = by_row(_phase_labels(of_op), host_op_events.op)
+    op_label = values_by_row(_phase_labels(of_op), host_op_events.op)
     at = host_op_events.event
-    own[at] = np.where(op_label >= 0, op_label, by_row(own, at))
+    own[at] = np.where(op_label >= 0, op_label, values_by_row(own, at))
     _hand_down(event_nesting, own)
     # Most recordings have no links between passes.
     if not isinstance(host_values, Unavailable) and len(
@@ -333,21 +329,21 @@ def host_phases(
     return HostPhases(_phase_codes(firm), _phase_codes(own), named)
 
 
-def _phase_labels(phase: NDArray[np.int32]) -> NDArray[np.int32]:
+def _phase_labels(phase: Int32s) -> Int32s:
     return np.where(phase == UNKNOWN_PHASE, np.int32(-1), phase)
 
 
-def _phase_codes(label: NDArray[np.int32]) -> NDArray[np.uint8]:
+def _phase_codes(label: Int32s) -> UInt8s:
     code = label.astype(np.uint8)
     np.copyto(code, UNKNOWN_PHASE, where=label < 0)
     return code
 
 
-def _hand_down(nesting: Nesting, label: NDArray[np.int32]) -> None:
-    accepted_answer(inherit(nesting.parent, label, 0, len(label)))
+def _hand_down(nesting: Nesting, label: Int32s) -> None:
+    accepted_answer(inherit_from_parents(nesting.parent, label, 0, len(label)))
 
 
-def range_phases(names: pl.Series) -> NDArray[np.uint8]:
+def range_phases(names: pl.Series) -> UInt8s:
     """Return each range's phase by its name, as a position in `PHASES`."""
     name = names.alias("name").to_frame()
     return _first_phase(
@@ -359,7 +355,7 @@ def range_phases(names: pl.Series) -> NDArray[np.uint8]:
     )
 
 
-def op_phases(names: pl.Series, types: pl.Series) -> NDArray[np.uint8]:
+def op_phases(names: pl.Series, types: pl.Series) -> UInt8s:
     """Return each op's phase by its name and type, as a position in `PHASES`."""
     frame = pl.DataFrame({"name": names, "type": types.fill_null("")}).with_columns(
         pl.col("name").fill_null("")
@@ -381,9 +377,7 @@ def op_phases(names: pl.Series, types: pl.Series) -> NDArray[np.uint8]:
     return _first_phase(frame, rules)
 
 
-def _first_phase(
-    frame: pl.DataFrame, rules: Sequence[tuple[pl.Expr, str]]
-) -> NDArray[np.uint8]:
+def _first_phase(frame: pl.DataFrame, rules: Sequence[tuple[pl.Expr, str]]) -> UInt8s:
     code = pl.coalesce(
         *(
             pl.when(condition).then(pl.lit(PHASES.index(phase), pl.UInt8))
@@ -391,5 +385,4 @@ def _first_phase(
         ),
         pl.lit(UNKNOWN_PHASE, pl.UInt8),
     )
-    found: NDArray[np.uint8] = frame.select(code).to_series().to_numpy()
-    return found
+    return frame.select(code).to_series().to_numpy()

@@ -214,21 +214,17 @@ class ProfileData:
             )
         arguments: dict[str, object] = {}
         for name, may_be_absent in found.inputs.items():
-            value = self._input_of_run(name)
+            value: object
+            if name == _RUN:
+                value = self
+            elif (of_run := run_derivation(name)) is not None:
+                value = self.of_run(of_run)
+            else:
+                value = {host: self._input_value(trace, name) for host, trace in traces}
             if isinstance(value, Unavailable) and not may_be_absent:
                 return value
             arguments[name] = value
         return wanted.function(**arguments)
-
-    def _input_of_run(self, name: str) -> object:
-        if name == _RUN:
-            return self
-        of_run = run_derivation(name)
-        if of_run is not None:
-            return self.of_run(of_run)
-        return {
-            host: self._input_value(trace, name) for host, trace in self.traces.items()
-        }
 
     def _compute_value(self, trace: TraceData, found: Derivation) -> object:
         arguments: dict[str, object] = {}
@@ -286,23 +282,20 @@ def _waiting_tasks(
     while ahead:
         one = ahead.pop()
         if one not in found:
-            found[one] = _needed_values(one)
+            if one.gather is not None and one.name in FACTS:
+                found[one] = [one.name], []
+            else:
+                given = {_RUN, *_OF_TRACE}
+                names = [
+                    it for it in read_signature(one.function).inputs if it not in given
+                ]
+                by_name = {name: run_derivation(name) for name in names}
+                found[one] = (
+                    [name for name, run in by_name.items() if run is None],
+                    [run for run in by_name.values() if run is not None],
+                )
             ahead += found[one][1]
     return found
-
-
-def _needed_values(
-    wanted: RunDerivation[Any],
-) -> tuple[list[str], list[RunDerivation[Any]]]:
-    if wanted.gather is not None and wanted.name in FACTS:
-        return [wanted.name], []
-    given = {_RUN, *_OF_TRACE}
-    names = [it for it in read_signature(wanted.function).inputs if it not in given]
-    of_run = {name: run_derivation(name) for name in names}
-    return (
-        [name for name, run in of_run.items() if run is None],
-        [run for run in of_run.values() if run is not None],
-    )
 
 
 def _value_name(wanted: Callable[..., object] | str) -> str:

@@ -20,17 +20,17 @@ from stepscope.derive.columns.arrays import (
     codes,
     handles,
     ints,
-    picked,
+    wanted_rows,
 )
-from stepscope.derive.columns.dense_codes import Codes, combined, dense
+from stepscope.derive.columns.dense_codes import Codes, number_rows, number_values
 from stepscope.derive.names.event_kinds import EventFlag, EventKinds
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import absent
+from stepscope.trace.reading.nullable import absent_mask
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.correlation import Correlation
 
 
@@ -49,42 +49,42 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
     """
 
     what: str
-    symbol: NDArray[np.int32]
-    label: NDArray[np.int32]
-    at_ps: NDArray[np.int64]
-    weight: NDArray[np.int64]
-    work: NDArray[np.int64]
-    gap_ps: NDArray[np.int64]
+    symbol: Int32s
+    label: Int32s
+    at_ps: Int64s
+    weight: Int64s
+    work: Int64s
+    gap_ps: Int64s
     end_ps: int
     on_device: bool
-    launch: NDArray[np.int32] | None = None
+    launch: Int32s | None = None
 
     def __len__(self) -> int:
         return len(self.symbol)
 
     @cached_property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Int64s:
         """Occurrences per symbol."""
         return np.bincount(self.symbol).astype(np.int64)
 
     @cached_property
-    def weight_before(self) -> NDArray[np.int64]:
+    def weight_before(self) -> Int64s:
         """Weight before each entry, and before the end."""
         return _running_sums(self.weight)
 
     @cached_property
-    def work_before(self) -> NDArray[np.int64]:
+    def work_before(self) -> Int64s:
         """Work before each entry, and before the end."""
         return _running_sums(self.work)
 
     @cached_property
-    def heaviest(self) -> NDArray[np.int64]:
+    def heaviest(self) -> Int64s:
         """All symbols, those of most weight first."""
         weight = np.bincount(self.symbol, weights=self.weight)
         return np.argsort(-weight, kind="stable")
 
     @cached_property
-    def index(self) -> NDArray[np.int64]:
+    def index(self) -> Int64s:
         """Symbol × (length + 1) + entry, ascending: the entries of each symbol."""
         small = len(self.counts) <= np.iinfo(np.uint16).max
         # Sixteen bits are sorted by counting, many times faster than by comparing.
@@ -92,7 +92,7 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         order = np.argsort(symbol, kind="stable")
         return self.symbol[order].astype(np.int64) * (len(self) + 1) + order
 
-    def symbol_entries(self, symbols: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    def symbol_entries(self, symbols: Int64s) -> list[Int64s]:
         """Return the entries of each of some symbols, ascending."""
         number = np.zeros(len(self.counts), np.uint16)
         number[symbols] = np.arange(1, len(symbols) + 1)
@@ -126,7 +126,7 @@ _NO_OP: Final = (
 def device_sequence(
     tracks: pl.DataFrame,
     device_activity: pl.DataFrame,
-    launch_of_activity: NDArray[np.int32] | None,
+    launch_of_activity: Int32s | None,
 ) -> SymbolSequence | None:
     """Return the kernels of the busiest stream; None where no kernel ran.
 
@@ -165,7 +165,7 @@ def activity_by_launch(correlation: Correlation) -> SymbolSequence | None:
     device_activity, launches = correlation.activity, correlation.launches
     launch_of_activity = correlation.launch_of_activity
     kind = codes(device_activity, "kind")
-    wanted: NDArray[np.bool_] = np.isin(kind, (*_PROGRAM, ACTIVITY_CODES["collective"]))
+    wanted: Bools = np.isin(kind, (*_PROGRAM, ACTIVITY_CODES["collective"]))
     row = np.flatnonzero((launch_of_activity >= 0) & wanted)
     if not len(row):
         return None
@@ -203,7 +203,7 @@ def op_sequences(
         return {}
     dur = ints(events, "dur_ps")
     busy = np.bincount(of_track[event], weights=dur[event], minlength=len(tracks))
-    captured = picked(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
+    captured = wanted_rows(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
     fed = np.bincount(of_track[captured], weights=dur[captured], minlength=len(tracks))
     busy[fed >= _WORKER * busy] = 0
     threads = np.argsort(-busy, kind="stable")[: np.count_nonzero(busy)]
@@ -228,7 +228,7 @@ def instruction_sequence(
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     event_kinds: EventKinds,
-    executed: NDArray[np.int32],
+    executed: Int32s,
 ) -> SymbolSequence | None:
     """Return instructions of compiled programs on host threads; None without any.
 
@@ -236,8 +236,7 @@ def instruction_sequence(
         executed: Rows of the events that name an instruction.
     """
     event = np.unique(executed).astype(np.int64)
-    is_end = event_kinds.has(EventFlag.END_THUNK)
-    event = event[~is_end[handles(events, "type")[event]]]
+    event = event[~event_kinds.has(EventFlag.END_THUNK)[handles(events, "type")[event]]]
     event = event[program_threads(tracks)[handles(events, "track")[event]]]
     if not len(event):
         return None
@@ -246,17 +245,17 @@ def instruction_sequence(
     )
 
 
-def program_threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:
+def program_threads(tracks: pl.DataFrame) -> Bools:
     """Return True for rows of `tracks` that are host threads, not input workers."""
     thread = TRACK_CODES["thread"]
-    on_host: NDArray[np.bool_] = absent(tracks["device"])
-    worker: NDArray[np.bool_] = tracks["name"].str.starts_with(_RUNNER).to_numpy()
-    found: NDArray[np.bool_] = (codes(tracks, "kind") == thread) & on_host & ~worker
+    on_host: Bools = absent_mask(tracks["device"])
+    worker: Bools = tracks["name"].str.starts_with(_RUNNER).to_numpy()
+    found: Bools = (codes(tracks, "kind") == thread) & on_host & ~worker
     return found
 
 
 def sequence_of_events(
-    what: str, events: pl.DataFrame, event: NDArray[np.int64], *, on_device: bool
+    what: str, events: pl.DataFrame, event: Int64s, *, on_device: bool
 ) -> SymbolSequence:
     """Return events by their begins, without those that span most of the recording."""
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
@@ -268,7 +267,7 @@ def sequence_of_events(
     if not short.all():
         event, start, dur = event[short], start[short], dur[short]
     pauses, weight = _pauses_and_union(start, dur)
-    symbols = dense(handles(events, "type")[event])
+    symbols = number_values(handles(events, "type")[event])
     return SymbolSequence(
         what=what,
         symbol=symbols.code,
@@ -282,25 +281,23 @@ def sequence_of_events(
     )
 
 
-def _kernel_symbols(device_activity: pl.DataFrame, row: NDArray[np.int64]) -> Codes:
+def _kernel_symbols(device_activity: pl.DataFrame, row: Int64s) -> Codes:
     columns = [
         handles(device_activity, column)[row]
         for column in ("type", "geometry", "op", "hlo_op")
         if device_activity[column].null_count() < len(device_activity)
     ]
-    return combined(columns)
+    return number_rows(columns)
 
 
-def _pauses_and_union(
-    start: NDArray[np.int64], dur: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _pauses_and_union(start: Int64s, dur: Int64s) -> tuple[Int64s, Int64s]:
     """Return idle time before each entry, and the time it alone adds to the union."""
     end = start + dur
     reach = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
     return np.maximum(start - reach, 0), np.maximum(end - np.maximum(start, reach), 0)
 
 
-def _running_sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _running_sums(values: Int64s) -> Int64s:
     total = np.zeros(len(values) + 1, np.int64)
     np.cumsum(values, out=total[1:])
     return total

@@ -37,19 +37,9 @@ def plain_check(group: str, name: str, fact: str, *, state: State = "ok") -> Che
 
 
 def problem_check(
-    group: str,
-    name: str,
-    fact: str,
-    remedy: str,
-    *commands: str,
-    state: State = "warn",
+    group: str, name: str, fact: str, remedy: str, *commands: str, state: State = "warn"
 ) -> Check:
     """Return a check of something that cannot be recorded, and what fixes it."""
     return Check(
-        group=group,
-        name=name,
-        state=state,
-        fact=fact,
-        remedy=remedy,
-        commands=commands,
+        group=group, name=name, state=state, fact=fact, remedy=remedy, commands=commands
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepscope.doctor.machine import Machine
 
 
-def checks(machine: Machine, logdir: Path) -> tuple[Check, ...]:
+def run_checks(machine: Machine, logdir: Path) -> tuple[Check, ...]:
     """Look at everything that decides what can be recorded.
 
     Definition: docs/doctor.md.

@@ -34,9 +34,7 @@ _CUDA: Final = re.compile(r"nvidia-cuda-(?:runtime|cupti)(?:-cu(\d\d))?")
 _OLDEST_CUDA: Final = 10
 #: JAX's code for GPUs and TPUs.
 _OF_JAX: Final = re.compile(r"jax-(?:cuda\d+|rocm\d+)-(?:plugin|pjrt)|libtpu")
-_NO_GPU_BUILDS: Final = {
-    "tensorflow-cpu": "pip install 'tensorflow[and-cuda]'",
-}
+_NO_GPU_BUILDS: Final = {"tensorflow-cpu": "pip install 'tensorflow[and-cuda]'"}
 
 
 def python_checks() -> list[Check]:

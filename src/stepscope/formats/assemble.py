@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.rundir import HostFiles
 
     Table = pl.DataFrame | Unavailable
@@ -72,12 +73,12 @@ class PlacedEvents(Frozen, frozen=True, kw_only=True, eq=True):
         event_begin, event_end: By track, its rows.
     """
 
-    track: NDArray[np.int32]
-    type: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    event_begin: NDArray[np.int64]
-    event_end: NDArray[np.int64]
+    track: Int32s
+    type: Int32s
+    start_ps: Int64s
+    dur_ps: Int64s
+    event_begin: Int64s
+    event_end: Int64s
 
     def frame(self) -> pl.DataFrame:
         """Return the table `events`."""
@@ -113,7 +114,7 @@ class DeviceTables(Frozen, frozen=True, kw_only=True, eq=True):
     undirected: int
 
 
-def assemble(
+def assemble_trace(
     host: str,
     tables: Mapping[str, Callable[[], Table] | Unavailable],
     *,
@@ -121,7 +122,7 @@ def assemble(
     why_no_work: Callable[[], Unavailable | None],
     no_geometries: Unavailable,
     strings: Sequence[str],
-    data: NDArray[np.uint8],
+    data: UInt8s,
     recorder: str | None = None,
 ) -> TraceData:
     """Return the trace of a host, as far as possible each table when it is asked for.
@@ -158,7 +159,7 @@ def _itself(absent: Unavailable) -> Unavailable:
     return absent
 
 
-def once(compute: Callable[[], _Value]) -> Callable[[], _Value]:
+def compute_once(compute: Callable[[], _Value]) -> Callable[[], _Value]:
     """Defer a computation to the first call; all calls, from any thread, share it."""
     lock = threading.Lock()
     kept: list[_Value] = []
@@ -188,9 +189,7 @@ def only_file(source: HostFiles, what: str = "file") -> Path:
 
 
 def tracks_frame(
-    tracks: Iterable[object],
-    begin: NDArray[np.int64] | pl.Series,
-    end: NDArray[np.int64] | pl.Series,
+    tracks: Iterable[object], begin: Int64s | pl.Series, end: Int64s | pl.Series
 ) -> pl.DataFrame:
     """Return the table `tracks`; `begin` and `end` are rows of events, by track."""
     dtypes = TRACKS.dtypes()
@@ -244,9 +243,7 @@ def environment_frame(given: Mapping[str, object]) -> pl.DataFrame:
     return pl.DataFrame([{name: row.get(name) for name in dtypes}], schema=dtypes)
 
 
-def is_far_off(
-    start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def is_far_off(start_ns: Int64s, dur_ns: Int64s) -> Bools:
     """Return which events start weeks away from most others, or last as long."""
     near = np.zeros(len(start_ns), np.bool_)
     if not len(start_ns) or (
@@ -261,9 +258,7 @@ def is_far_off(
     return (start_ns < first) | (start_ns > last) | (dur_ns > _LONGEST_NS)
 
 
-def row_order(
-    track: NDArray[np.int32], start: NDArray[np.int64], dur: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def row_order(track: Int32s, start: Int64s, dur: Int64s) -> Int64s:
     """Return the rows by track, by start, the longer first; equal ones stay in order.
 
     What is inside of another event thus follows it, however short both are.
@@ -283,10 +278,8 @@ def row_order(
     return order
 
 
-def hull_of(
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    tracks: Iterable[tuple[int, int]],
+def hull_of_tracks(
+    start_ps: Int64s, dur_ps: Int64s, tracks: Iterable[tuple[int, int]]
 ) -> tuple[int, int] | None:
     """Return first start and last end of some tracks' rows; None where there is none.
 

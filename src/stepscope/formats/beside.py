@@ -36,7 +36,7 @@ def read_kernels(path: str | PathLike[str]) -> TraceData:
     return measured
 
 
-def with_kernels(
+def add_kernel_metrics(
     traces: Mapping[str, TraceData], path: str | PathLike[str]
 ) -> dict[str, TraceData]:
     """Return traces that also hold what Nsight Compute measured.

@@ -11,14 +11,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope.formats.hlo_shapes import (
-    ATTRIBUTE_FIELDS,
-    attributes_text,
-    shape_text,
-)
+from stepscope.formats.hlo_shapes import ATTRIBUTE_FIELDS, attributes_text, shape_text
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.xspace.wire import fields_of, numbers_of, packed, text_of
+from stepscope.xspace.wire import field_text, number_fields, packed_numbers, read_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,19 +102,19 @@ def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
     names: dict[int, str] = {}
     frames: list[_Frame] = []
     schedule: dict[int, list[int]] = {}
-    for number, value in fields_of(data):
+    for number, value in read_fields(data):
         if number == 1 and isinstance(value, memoryview):
-            for inner, part in fields_of(value):
+            for inner, part in read_fields(value):
                 if inner == 1:
-                    name = text_of(part)
+                    name = field_text(part)
                 elif inner == 3 and isinstance(part, memoryview):
-                    computation, called, instructions = _computation(part)
+                    computation, called, instructions = _read_computation(part)
                     computations[computation] = instructions
                     names[computation] = called
                 elif inner == 7 and isinstance(part, memoryview):
-                    schedule = dict(_sequences(part))
+                    schedule = dict(_read_schedule(part))
                 elif inner == 17 and isinstance(part, memoryview):
-                    frames = _stack_frames(part)
+                    frames = _read_stack_frames(part)
     resolver = _Resolver(computations, names, frames)
     return name, [
         resolver.resolve(raw, computation)
@@ -150,7 +146,7 @@ class _Resolver:
         if not file and 0 < frame <= len(self._frames):
             file, found_line = self._frames[frame - 1]
             line = found_line or 0
-        products = self._products_of(raw)
+        products = self._products_in_instruction(raw)
         deciding = products or (raw,)
         elements = [
             _ELEMENTS[element]
@@ -181,45 +177,51 @@ class _Resolver:
             attributes=raw.attributes,
         )
 
-    def _products_of(self, raw: _Raw) -> tuple[_Raw, ...]:
-        if _multiplies(raw):
+    def _products_in_instruction(self, raw: _Raw) -> tuple[_Raw, ...]:
+        if _is_product(raw):
             return (raw,)
         if raw.opcode != "fusion":
             return ()
-        return tuple(found for called in raw.calls for found in self._inside(called))
+        return tuple(
+            found
+            for called in raw.calls
+            for found in self._products_in_computation(called)
+        )
 
-    def _inside(self, computation: int, depth: int = 0) -> tuple[_Raw, ...]:
+    def _products_in_computation(
+        self, computation: int, depth: int = 0
+    ) -> tuple[_Raw, ...]:
         if computation in self._products or depth > _DEEPEST:
             return self._products.get(computation, ())
         # Set first: a damaged module may call itself.
         self._products[computation] = ()
         found: list[_Raw] = []
         for raw in self._computations.get(computation, []):
-            if _multiplies(raw):
+            if _is_product(raw):
                 found.append(raw)
             for called in raw.calls:
-                found.extend(self._inside(called, depth + 1))
+                found.extend(self._products_in_computation(called, depth + 1))
         self._products[computation] = tuple(found)
         return self._products[computation]
 
 
-def _multiplies(raw: _Raw) -> bool:
+def _is_product(raw: _Raw) -> bool:
     if raw.opcode in _PRODUCTS:
         return True
     return bool(raw.custom_call and _PRODUCT_CALL.search(raw.custom_call))
 
 
-def _sequences(view: memoryview) -> Iterator[tuple[int, list[int]]]:
-    for _, entry in fields_of(view):
+def _read_schedule(view: memoryview) -> Iterator[tuple[int, list[int]]]:
+    for _, entry in read_fields(view):
         if not isinstance(entry, memoryview):
             continue
         computation, order = 0, list[int]()
-        for field, value in fields_of(entry):
+        for field, value in read_fields(entry):
             if field == 1 and isinstance(value, int):
                 computation = value
             elif field == 2 and isinstance(value, memoryview):
-                for _, ids in fields_of(value):
-                    order.extend(packed(ids))
+                for _, ids in read_fields(value):
+                    order.extend(packed_numbers(ids))
         yield computation, order
 
 
@@ -229,41 +231,41 @@ def _order_by_schedule(instructions: list[_Raw], order: Sequence[int]) -> list[_
     return sorted(instructions, key=lambda raw: place.get(raw.id, len(place)))
 
 
-def _computation(view: memoryview) -> tuple[int, str, list[_Raw]]:
+def _read_computation(view: memoryview) -> tuple[int, str, list[_Raw]]:
     number = 0
     name = ""
     instructions = []
-    for field, value in fields_of(view):
+    for field, value in read_fields(view):
         if field == 5 and isinstance(value, int):
             number = value
         elif field == 1:
-            name = text_of(value)
+            name = field_text(value)
         elif field == 2 and isinstance(value, memoryview):
-            instructions.append(_instruction(value))
+            instructions.append(_read_instruction(value))
     return number, name, instructions
 
 
-def _instruction(view: memoryview) -> _Raw:
+def _read_instruction(view: memoryview) -> _Raw:
     number = element = 0
     metadata: tuple[str | None, str | None, str | None, int, int] = _NO_METADATA
     texts = {1: "", 2: "", 28: ""}
     lists: dict[int, list[int]] = {36: [], 38: []}
     attributes: dict[int, int | memoryview] = {}
     shape: str | None = None
-    for field, value in fields_of(view):
+    for field, value in read_fields(view):
         if field in texts:
-            texts[field] = text_of(value)
+            texts[field] = field_text(value)
         elif field in lists:
-            lists[field].extend(packed(value))
+            lists[field].extend(packed_numbers(value))
         elif field == 35 and isinstance(value, int):
             number = value
         elif field == 3 and isinstance(value, memoryview):
-            element = numbers_of(value).get(2, 0)
+            element = number_fields(value).get(2, 0)
             shape = shape_text(value, _ELEMENTS)
         elif field in ATTRIBUTE_FIELDS:
             attributes[field] = value
         elif field == 7 and isinstance(value, memoryview):
-            metadata = _op_metadata(value)
+            metadata = _read_op_metadata(value)
     return _Raw(
         id=number,
         name=texts[1],
@@ -278,18 +280,18 @@ def _instruction(view: memoryview) -> _Raw:
     )
 
 
-def _op_metadata(
+def _read_op_metadata(
     view: memoryview,
 ) -> tuple[str | None, str | None, str | None, int, int]:
     op_type = op_name = file = None
     line = frame = 0
-    for field, value in fields_of(view):
+    for field, value in read_fields(view):
         if field == 1:
-            op_type = text_of(value)
+            op_type = field_text(value)
         elif field == 2:
-            op_name = text_of(value)
+            op_name = field_text(value)
         elif field == 3:
-            file = text_of(value)
+            file = field_text(value)
         elif field == 4 and isinstance(value, int):
             line = value
         elif field == 15 and isinstance(value, int):
@@ -297,21 +299,21 @@ def _op_metadata(
     return op_type, op_name, file, line, frame
 
 
-def _stack_frames(view: memoryview) -> list[_Frame]:
+def _read_stack_frames(view: memoryview) -> list[_Frame]:
     """File and line of each frame, by frame number less one."""
     files: list[str] = []
     locations: list[tuple[int, int]] = []
     frames: list[int] = []
-    for field, value in fields_of(view):
+    for field, value in read_fields(view):
         if isinstance(value, int):
             continue
         if field == 1:
-            files.append(text_of(value))
+            files.append(field_text(value))
         elif field == 3:
-            numbers = numbers_of(value)
+            numbers = number_fields(value)
             locations.append((numbers.get(1, 0), numbers.get(3, 0)))
         elif field == 4:
-            frames.append(numbers_of(value).get(1, 0))
+            frames.append(number_fields(value).get(1, 0))
     found = []
     for location in frames:
         # All three lists are numbered from 1; 0 is none.

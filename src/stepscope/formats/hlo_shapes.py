@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.xspace.wire import fields_of, numbers_of, packed
+from stepscope.xspace.wire import number_fields, packed_numbers, read_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,11 +36,11 @@ def shape_text(
     element = 0
     sizes: list[int] = []
     parts: list[str] = []
-    for field, value in fields_of(view):
+    for field, value in read_fields(view):
         if field == 2 and isinstance(value, int):
             element = value
         elif field == 3:
-            sizes.extend(packed(value))
+            sizes.extend(packed_numbers(value))
         elif field == 4 and isinstance(value, memoryview) and depth < _DEEPEST:
             parts.append(shape_text(value, elements, depth + 1) or "opaque[]")
     if parts:
@@ -60,18 +60,18 @@ def attributes_text(fields: Mapping[int, int | memoryview]) -> str | None:
     found = []
     dot = fields.get(_DOT)
     if isinstance(dot, memoryview):
-        lists = _lists(dot)
-        found += _braced("lhs_contracting_dims", lists.get(1, []))
-        found += _braced("rhs_contracting_dims", lists.get(2, []))
+        lists = _packed_lists(dot)
+        found += _braced_list("lhs_contracting_dims", lists.get(1, []))
+        found += _braced_list("rhs_contracting_dims", lists.get(2, []))
     config = fields.get(_BACKEND_CONFIG)
     if isinstance(config, memoryview) and not found:
-        found += _configured(bytes(config))
+        found += _dims_of_backend_config(bytes(config))
     window = fields.get(_WINDOW)
     numbers = fields.get(_CONVOLUTION)
     if isinstance(window, memoryview):
-        found.append(f"window={{{_window(window)}}}")
+        found.append(f"window={{{_window_text(window)}}}")
     if isinstance(numbers, memoryview):
-        found.append(f"dim_labels={_labels(numbers)}")
+        found.append(f"dim_labels={_dim_labels(numbers)}")
     for name, field in (
         ("feature_group_count", _FEATURE_GROUPS),
         ("batch_group_count", _BATCH_GROUPS),
@@ -82,14 +82,14 @@ def attributes_text(fields: Mapping[int, int | memoryview]) -> str | None:
     return ", ".join(found) or None
 
 
-def _braced(name: str, numbers: list[int]) -> list[str]:
+def _braced_list(name: str, numbers: list[int]) -> list[str]:
     return [f"{name}={{{','.join(map(str, numbers))}}}"] if numbers else []
 
 
-def _lists(view: memoryview) -> dict[int, list[int]]:
+def _packed_lists(view: memoryview) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
-    for field, value in fields_of(view):
-        found.setdefault(field, []).extend(packed(value))
+    for field, value in read_fields(view):
+        found.setdefault(field, []).extend(packed_numbers(value))
     return found
 
 
@@ -107,7 +107,7 @@ class _Config(msgspec.Struct):
     gemm_backend_config: _Gemm | None = None
 
 
-def _configured(text: bytes) -> list[str]:
+def _dims_of_backend_config(text: bytes) -> list[str]:
     """Contracted dimensions in the JSON that configures a library's product."""
     try:
         config = msgspec.json.decode(text, type=_Config)
@@ -126,15 +126,15 @@ def _configured(text: bytes) -> list[str]:
     ):
         texts = [str(one) for one in given]
         if all(one.isdecimal() for one in texts):
-            found += _braced(name, [int(one) for one in texts])
+            found += _braced_list(name, [int(one) for one in texts])
     return found
 
 
-def _window(view: memoryview) -> str:
+def _window_text(view: memoryview) -> str:
     """As HLO writes it; what has its usual value everywhere is left out."""
     sides = [
-        numbers_of(value)
-        for field, value in fields_of(view)
+        number_fields(value)
+        for field, value in read_fields(view)
         if field == 1 and isinstance(value, memoryview)
     ]
     found = ["size=" + "x".join(str(side.get(1, 0)) for side in sides)]
@@ -142,19 +142,22 @@ def _window(view: memoryview) -> str:
         numbers = [side.get(field, 1) for side in sides]
         if any(one != 1 for one in numbers):
             found.append(f"{name}=" + "x".join(map(str, numbers)))
-    pads = [(_signed(side.get(3, 0)), _signed(side.get(4, 0))) for side in sides]
+    pads = [
+        (_as_signed_number(side.get(3, 0)), _as_signed_number(side.get(4, 0)))
+        for side in sides
+    ]
     if any(pad != (0, 0) for pad in pads):
         found.append("pad=" + "x".join(f"{low}_{high}" for low, high in pads))
     return " ".join(found)
 
 
-def _signed(number: int) -> int:
+def _as_signed_number(number: int) -> int:
     return number - 2**64 if number >= 2**63 else number
 
 
-def _labels(view: memoryview) -> str:
+def _dim_labels(view: memoryview) -> str:
     """`b01f_01io->b01f`: what each dimension of input, kernel and result is."""
-    lists = _lists(view)
+    lists = _packed_lists(view)
     sides = (
         ((7, "b"), (8, "f"), 11),
         ((3, "i"), (4, "o"), 6),

@@ -15,8 +15,7 @@ import polars as pl
 from stepscope.trace.tables import GEOMETRIES
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from stepscope.array_types import Int32s, Int64s
 
 MOST_REGISTERS: Final = 512
 MOST_THREADS: Final = 1024
@@ -37,8 +36,8 @@ _COLUMNS_OF: Final = {
 
 
 def number_shapes(
-    recorded: pl.DataFrame, counts: NDArray[np.int64]
-) -> tuple[pl.DataFrame, NDArray[np.int32], dict[str, int]]:
+    recorded: pl.DataFrame, counts: Int64s
+) -> tuple[pl.DataFrame, Int32s, dict[str, int]]:
     """Number launch shapes in the order of their first rows.
 
     Args:

@@ -22,7 +22,7 @@ from stepscope.formats.workers import (
     against_one_run,
     distinct_hosts,
     joined_names,
-    name_of_all,
+    name_of_runs,
     named_after_files,
     with_worker_runs,
 )
@@ -34,7 +34,7 @@ from stepscope.rundir import (
     host_name,
     newest_first,
     run_of_file,
-    scan,
+    scan_directory,
     shown_name,
 )
 from stepscope.unavailable import Unavailable
@@ -75,14 +75,16 @@ def read(path: str | os.PathLike[str]) -> TraceData:
         BadInput: The file cannot be read as a profile; the message names it, what is
             wrong and the way out.
     """
-    remote = _remote(path)
-    run = run_of_file(existing_path(path)) if remote is None else _newest_of(remote)
-    return _read(run.hosts[0])
+    remote = _remote_directory(path)
+    run = (
+        run_of_file(existing_path(path))
+        if remote is None
+        else _newest_remote_run(remote)
+    )
+    return _read_host(run.hosts[0])
 
 
-def open_hosts(
-    *paths: str | os.PathLike[str],
-) -> tuple[str, dict[str, TraceData]]:
+def open_hosts(*paths: str | os.PathLike[str]) -> tuple[str, dict[str, TraceData]]:
     """Read every host of a run, large ones each in a thread of its own.
 
     A path is a log directory (its newest run), a run directory or a file; several are
@@ -96,15 +98,15 @@ def open_hosts(
         BadInput: No host can be read; the message names the path, what is wrong and
             the way out.
     """
-    return _open([newest_run(path) for path in paths])
+    return _open_runs([newest_run(path) for path in paths])
 
 
 def open_run(run: Run) -> tuple[str, dict[str, TraceData]]:
     """Read every host of a run that was found before; like `open_hosts`."""
-    return _open([run])
+    return _open_runs([run])
 
 
-def find(path: Path) -> Scan:
+def find_runs(path: Path) -> Scan:
     """Look for every run that a path names.
 
     A log directory may hold many, and so may a directory of trace files under names
@@ -116,7 +118,7 @@ def find(path: Path) -> Scan:
     if not path.is_dir():
         run = run_of_file(path)
         return Scan(runs=(run,), results_only=(), refused=(), directories=0)
-    found = scan(path)
+    found = scan_directory(path)
     runs = with_worker_runs(
         found.runs,
         found.worker_files,
@@ -152,11 +154,11 @@ def _runs_of_files(
     for file in files:
         with suppress(OSError):
             status = file.stat()
-            format_ = _format_of(file, status.st_size, status.st_mtime_ns)
+            format_ = _cached_format(file, status.st_size, status.st_mtime_ns)
             if format_ in _TRACES:
                 entry = sniff.FOREIGN[format_]
                 refused.append((file, f"{entry.what}. {entry.way_out}"))
-            elif _readable({file: format_}):
+            elif _readable_formats({file: format_}):
                 why = None
                 if file.suffix == _DATABASE:
                     from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - for databases alone
@@ -174,7 +176,7 @@ def _runs_of_files(
 
 # A server looks at its log directory again and again.
 @lru_cache(maxsize=4096)
-def _format_of(file: Path, size: int, changed_ns: int) -> str:
+def _cached_format(file: Path, size: int, changed_ns: int) -> str:
     del size, changed_ns  # part of the question: a file that changed is looked at again
     if file.suffix == _DATABASE:
         from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - for databases alone
@@ -182,7 +184,7 @@ def _format_of(file: Path, size: int, changed_ns: int) -> str:
         )
 
         return _NSIGHT_SYSTEMS if is_export(file) else ""
-    return _formats_of([file]).get(file, "")
+    return _detect_formats([file]).get(file, "")
 
 
 def loose_runs(remote: RemoteDirectory) -> tuple[Run, ...]:
@@ -192,28 +194,28 @@ def loose_runs(remote: RemoteDirectory) -> tuple[Run, ...]:
         BadInput: A file cannot be fetched.
     """
     name = Path(remote.url.rstrip("/"))
-    return newest_first(_loose_runs(name, _formats_of(remote.loose_files())))
+    return newest_first(_loose_runs(name, _detect_formats(remote.loose_files())))
 
 
-def _open(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
+def _open_runs(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
     hosts = distinct_hosts(runs)
-    outcomes = _attempts(hosts)
+    outcomes = _read_hosts(hosts)
     failures = [outcome for outcome in outcomes if isinstance(outcome, BadInput)]
     if len(failures) == len(outcomes):
         raise failures[0]
     traces = [outcome for outcome in outcomes if not isinstance(outcome, BadInput)]
     notes = [
         *(against_one_run(traces) if len(runs) > 1 else ()),
-        *_duplicates(hosts),
+        *_duplicate_notes(hosts),
         *(quality_note("any.host_unreadable", 1, failure=it) for it in failures),
     ]
     traces = _with_host_notes(traces)
-    return name_of_all(runs), {
+    return name_of_runs(runs), {
         trace.host: trace.with_notes(notes) if notes else trace for trace in traces
     }
 
 
-def _remote(path: str | os.PathLike[str]) -> RemoteDirectory | None:
+def _remote_directory(path: str | os.PathLike[str]) -> RemoteDirectory | None:
     """Return the directory of a path that is a URL and not a file of this machine."""
     text = os.fspath(path)
     if not is_url(text) or Path(text).exists():
@@ -223,7 +225,7 @@ def _remote(path: str | os.PathLike[str]) -> RemoteDirectory | None:
     return RemoteDirectory(text)
 
 
-def _newest_of(remote: RemoteDirectory) -> Run:
+def _newest_remote_run(remote: RemoteDirectory) -> Run:
     runs = remote.runs()
     if runs:
         return remote.fetched(runs[0])
@@ -245,25 +247,25 @@ def newest_run(given: str | os.PathLike[str]) -> Run:
         BadInput: There is none; the message names the path, what was found there and
             the way out.
     """
-    remote = _remote(given)
+    remote = _remote_directory(given)
     if remote is not None:
-        return _newest_of(remote)
+        return _newest_remote_run(remote)
     path = existing_path(given)
-    found = find(path)
+    found = find_runs(path)
     if found.runs:
-        return found.runs[0] if path.is_dir() else _named(found.runs[0])
+        return found.runs[0] if path.is_dir() else _name_hosts_by_content(found.runs[0])
     raise _nothing_found(path, found, Counter(_formats_of_files(path).values()))
 
 
-def _named(run: Run) -> Run:
+def _name_hosts_by_content(run: Run) -> Run:
     files = run.hosts[0].paths
-    formats = _formats_of(files)
-    if not _readable(formats):
+    formats = _detect_formats(files)
+    if not _readable_formats(formats):
         return run
-    return msgspec.structs.replace(run, hosts=_hosts_of(files, formats[files[0]]))
+    return msgspec.structs.replace(run, hosts=_name_hosts(files, formats[files[0]]))
 
 
-def _readable(formats: Mapping[Path, str]) -> set[str]:
+def _readable_formats(formats: Mapping[Path, str]) -> set[str]:
     return {reader.format for reader in READERS} & set(formats.values())
 
 
@@ -281,7 +283,7 @@ def _loose_runs(path: Path, formats: dict[Path, str]) -> tuple[Run, ...]:
     Sources of different kinds are never merged: the most frequent one is the runs. Its
     files are hosts of one run where something shows that they were recorded together.
     """
-    readable = _readable(formats)
+    readable = _readable_formats(formats)
     if not readable:
         return ()
     chosen = _most_frequent(formats, readable)
@@ -300,7 +302,7 @@ def _run_of_group(files: Sequence[Path], format_: str, name: str) -> Run:
     return Run(
         name=shown_name(name),
         directory=files[0].parent,
-        hosts=_hosts_of(files, format_),
+        hosts=_name_hosts(files, format_),
         unix_s=max(changed_unix_s(file) for file in files),
     )
 
@@ -317,7 +319,7 @@ def _recorded_together(
     return [files]
 
 
-def _hosts_of(files: Sequence[Path], found: str) -> tuple[HostFiles, ...]:
+def _name_hosts(files: Sequence[Path], found: str) -> tuple[HostFiles, ...]:
     for reader in READERS:
         if reader.format == found and reader.hosts_of is not None:
             return reader.hosts_of(files)
@@ -343,11 +345,11 @@ def _hosts_of_versions(
     files: tuple[Path, ...], stamps: tuple[tuple[int, int], ...]
 ) -> tuple[HostFiles, ...]:
     del stamps  # part of the question: a file that changed is looked at again
-    formats = _formats_of(files)
-    readable = _readable(formats)
+    formats = _detect_formats(files)
+    readable = _readable_formats(formats)
     if not readable:
         return named_after_files(files)
-    return _hosts_of(files, _most_frequent(formats, readable))
+    return _name_hosts(files, _most_frequent(formats, readable))
 
 
 def _nothing_found(path: Path, found: Scan, files: Counter[str]) -> BadInput:
@@ -379,24 +381,24 @@ def _formats_of_files(directory: Path) -> dict[Path, str]:
         files = sorted(entry for entry in directory.iterdir() if entry.is_file())
     except OSError:
         return {}
-    return _formats_of(files[:_MOST_FILES])
+    return _detect_formats(files[:_MOST_FILES])
 
 
-def _formats_of(files: Sequence[Path]) -> dict[Path, str]:
+def _detect_formats(files: Sequence[Path]) -> dict[Path, str]:
     formats = {}
     for file in files:
         with suppress(BadInput):
-            formats[file] = sniff.detect(file)
+            formats[file] = sniff.detect_format(file)
     return formats
 
 
-def _attempts(hosts: Sequence[HostFiles]) -> list[TraceData | BadInput]:
+def _read_hosts(hosts: Sequence[HostFiles]) -> list[TraceData | BadInput]:
     """Read each host in a thread of its own, where the files are worth threads."""
     if _are_small(hosts):
-        return [_attempt(host) for host in hosts]
+        return [_read_host_or_error(host) for host in hosts]
     workers = min(len(hosts), os.cpu_count() or 1)
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        return list(pool.map(_attempt, hosts))
+        return list(pool.map(_read_host_or_error, hosts))
 
 
 def _are_small(hosts: Sequence[HostFiles]) -> bool:
@@ -408,22 +410,22 @@ def _are_small(hosts: Sequence[HostFiles]) -> bool:
     return sum(sizes) < _SMALL
 
 
-def _attempt(host: HostFiles) -> TraceData | BadInput:
+def _read_host_or_error(host: HostFiles) -> TraceData | BadInput:
     try:
-        return _read(host)
+        return _read_host(host)
     except BadInput as error:
         return error
 
 
-def _read(host: HostFiles) -> TraceData:
-    found = sniff.detect(host.paths[0])
+def _read_host(host: HostFiles) -> TraceData:
+    found = sniff.detect_format(host.paths[0])
     for reader in READERS:
         if reader.format == found:
             return reader.read(host)
-    raise sniff.foreign(host.paths[0], found)
+    raise sniff.foreign_error(host.paths[0], found)
 
 
-def _duplicates(hosts: Sequence[HostFiles]) -> list[QualityNote]:
+def _duplicate_notes(hosts: Sequence[HostFiles]) -> list[QualityNote]:
     """Return files of one run with equal bytes, which sums over hosts count again."""
     of_size: dict[tuple[int, ...], list[list[HostFiles]]] = {}
     for host in hosts:
@@ -437,9 +439,7 @@ def _duplicates(hosts: Sequence[HostFiles]) -> list[QualityNote]:
     equal = (one for alike in of_size.values() for one in alike if len(one) > 1)
     return [
         quality_note(
-            "any.duplicate_hosts",
-            len(one),
-            hosts=_named_hosts([it.host for it in one]),
+            "any.duplicate_hosts", len(one), hosts=_named_hosts([it.host for it in one])
         )
         for one in equal
     ]

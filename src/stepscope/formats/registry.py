@@ -36,7 +36,7 @@ class Reader(Frozen, frozen=True, eq=True):
     beside: bool = False
 
 
-def _later(module: str, name: str) -> Callable[..., Any]:
+def _import_when_called(module: str, name: str) -> Callable[..., Any]:
     """Return a reader's function, whose modules are imported when it is first called.
 
     A file is of one format; the readers of the others would be imported in vain.
@@ -55,27 +55,31 @@ _NSIGHT_COMPUTE: Final = "stepscope.formats.nsight_compute"
 _MEMORY: Final = "stepscope.formats.memory"
 
 READERS: Final = (
-    Reader("xspace", _later(_XPLANE, "read")),
-    Reader("xla_trace", _later(_XPLANE, "read_timeline")),
+    Reader("xspace", _import_when_called(_XPLANE, "read")),
+    Reader("xla_trace", _import_when_called(_XPLANE, "read_timeline")),
     Reader(
         "kineto",
-        _later(_KINETO, "read"),
-        hosts_of=_later(_KINETO, "hosts_of"),
-        together=_later(_KINETO, "recorded_together"),
+        _import_when_called(_KINETO, "read"),
+        hosts_of=_import_when_called(_KINETO, "name_hosts"),
+        together=_import_when_called(_KINETO, "recorded_together"),
     ),
     Reader(
         "nsight_systems",
-        _later(_NSIGHT_SYSTEMS, "read"),
-        together=_later(_NSIGHT_SYSTEMS, "recorded_together"),
+        _import_when_called(_NSIGHT_SYSTEMS, "read"),
+        together=_import_when_called(_NSIGHT_SYSTEMS, "recorded_together"),
     ),
     # Of a report with its database beside it, the database is read.
-    Reader("nsys_rep", _later(_NSIGHT_SYSTEMS, "read_report"), beside=True),
-    Reader("nsight_compute_csv", _later(_NSIGHT_COMPUTE, "read"), beside=True),
-    Reader("ncu_rep", _later(_NSIGHT_COMPUTE, "read_report"), beside=True),
-    Reader("memory_snapshot", _later(f"{_MEMORY}.snapshot", "read")),
-    Reader("device_memory_profile", _later(f"{_MEMORY}.pprof", "read")),
+    Reader(
+        "nsys_rep", _import_when_called(_NSIGHT_SYSTEMS, "read_report"), beside=True
+    ),
+    Reader(
+        "nsight_compute_csv", _import_when_called(_NSIGHT_COMPUTE, "read"), beside=True
+    ),
+    Reader("ncu_rep", _import_when_called(_NSIGHT_COMPUTE, "read_report"), beside=True),
+    Reader("memory_snapshot", _import_when_called(f"{_MEMORY}.snapshot", "read")),
+    Reader("device_memory_profile", _import_when_called(f"{_MEMORY}.pprof", "read")),
 )
 #: What `ncu` prints of a report: its path, and that of the tool → tables in CSV.
-printed_tables: Final[Callable[[Path, str | None], bytes]] = _later(
+printed_tables: Final[Callable[[Path, str | None], bytes]] = _import_when_called(
     _NSIGHT_COMPUTE, "printed_tables"
 )

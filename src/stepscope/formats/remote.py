@@ -84,7 +84,7 @@ class Cache:
         digest = hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
         return self._folder / digest[:32] / Path(file.path).name
 
-    def prune(self, keep: Iterable[Path]) -> None:
+    def prune_unused(self, keep: Iterable[Path]) -> None:
         """Remove what was not used for longest, until the rest fits.
 
         Whoever still has a removed file open goes on reading it.
@@ -127,7 +127,7 @@ class RemoteDirectory:
         """
         listed = {
             Path(it.path.removeprefix(self._top).lstrip("/")): it
-            for it in self._listed()
+            for it in self._list_files()
         }
         self._files = listed
         if list(listed) == [Path()]:
@@ -154,7 +154,9 @@ class RemoteDirectory:
         Raises:
             FileNotFoundError: One is not there any more.
         """
-        return tuple(self._file(path) for host in run.hosts for path in host.paths)
+        return tuple(
+            self._listed_file(path) for host in run.hosts for path in host.paths
+        )
 
     def fetched(self, run: Run) -> Run:
         """Return the run as copied to this machine.
@@ -165,11 +167,14 @@ class RemoteDirectory:
         """
         hosts = tuple(
             msgspec.structs.replace(
-                host, paths=tuple(self._fetch(self._file(path)) for path in host.paths)
+                host,
+                paths=tuple(
+                    self._fetch_file(self._listed_file(path)) for path in host.paths
+                ),
             )
             for host in run.hosts
         )
-        self._cache.prune(path for host in hosts for path in host.paths)
+        self._cache.prune_unused(path for host in hosts for path in host.paths)
         return msgspec.structs.replace(
             run, hosts=hosts, directory=hosts[0].paths[0].parent
         )
@@ -183,22 +188,22 @@ class RemoteDirectory:
         own = [
             file for path, file in sorted(self._files.items()) if len(path.parts) == 1
         ]
-        fetched = tuple(self._fetch(file) for file in own[:_MOST_LOOSE])
-        self._cache.prune(fetched)
+        fetched = tuple(self._fetch_file(file) for file in own[:_MOST_LOOSE])
+        self._cache.prune_unused(fetched)
         return fetched
 
-    def _file(self, path: Path) -> RemoteFile:
+    def _listed_file(self, path: Path) -> RemoteFile:
         if path not in self._files:
             raise FileNotFoundError(2, "is not there any more", f"{self.url}/{path}")
         return self._files[path]
 
-    def _listed(self) -> list[RemoteFile]:
+    def _list_files(self) -> list[RemoteFile]:
         self._system.invalidate_cache()
         try:
             found = self._system.find(self._top, detail=True)
         except Exception as error:
             # Other packages raise what they like.
-            raise self._failed("cannot be listed", error) from error
+            raise self._failure("cannot be listed", error) from error
         if not found:
             raise BadInput.at(
                 self.url,
@@ -209,14 +214,14 @@ class RemoteDirectory:
             RemoteFile(
                 path=path,
                 size=int(about.get("size") or 0),
-                tag=_tag(about),
-                unix_s=_changed(about),
+                tag=_version_tag(about),
+                unix_s=_changed_unix_s(about),
             )
             for path, about in found.items()
             if Path(path).name not in ("", ".", "..") and "\0" not in path
         ]
 
-    def _fetch(self, file: RemoteFile) -> Path:
+    def _fetch_file(self, file: RemoteFile) -> Path:
         place = self._cache.place(self.url, file)
         if place.exists():
             # Used now: the cache lets go of it last.
@@ -235,7 +240,7 @@ class RemoteDirectory:
             raise
         except Exception as error:
             # Other packages raise what they like.
-            raise self._failed(f"{place.name} cannot be fetched", error) from error
+            raise self._failure(f"{place.name} cannot be fetched", error) from error
         finally:
             temporary.unlink(missing_ok=True)
         return place
@@ -250,7 +255,7 @@ class RemoteDirectory:
                 "Try again when it has been written.",
             )
 
-    def _failed(self, what: str, error: Exception) -> BadInput:
+    def _failure(self, what: str, error: Exception) -> BadInput:
         said = " ".join(str(error).split()) or "no reason given"
         return BadInput.at(
             self.url,
@@ -259,14 +264,14 @@ class RemoteDirectory:
         )
 
 
-def _tag(about: dict[str, Any]) -> str:
+def _version_tag(about: dict[str, Any]) -> str:
     for name in _TAGS:
         if about.get(name) is not None:
             return f"{name}={about[name]}"
     return ""
 
 
-def _changed(about: dict[str, Any]) -> float:
+def _changed_unix_s(about: dict[str, Any]) -> float:
     for name in _TIMES:
         value = about.get(name)
         if isinstance(value, datetime):

@@ -63,23 +63,25 @@ _RESULT_NAME: Final = Pattern(
 )
 
 
-def detect(path: Path) -> str:
+def detect_format(path: Path) -> str:
     """Name the format of a file: that of a reader, or a key of `FOREIGN`.
 
     Raises:
         BadInput: The file cannot be opened, or its compression is broken.
         UnknownFormat: The content is of no known kind.
     """
-    head = head_of(path)
-    found = _of_name(path.name) or _of_content(head)
+    head = read_head(path)
+    found = _format_by_name(path.name) or _format_by_content(head)
     if found is not None:
         return found
     raise UnknownFormat.at(
-        path, f"no known profile format (it begins with {_start(head)})", _KNOWN_WAY
+        path,
+        f"no known profile format (it begins with {_describe_start(head)})",
+        _KNOWN_WAY,
     )
 
 
-def _start(head: bytes) -> str:
+def _describe_start(head: bytes) -> str:
     """Write how a file begins: as text where it is text."""
     start = head[:_SHOWN_BYTES]
     line = start.splitlines()[0] if start.split() else b""
@@ -88,13 +90,13 @@ def _start(head: bytes) -> str:
     return f"the bytes {start[:12].hex(' ')}"
 
 
-def foreign(path: Path, found: str) -> UnknownFormat:
+def foreign_error(path: Path, found: str) -> UnknownFormat:
     """Return the error that says what a recognised file without a reader is."""
     entry = FOREIGN[found]
     return UnknownFormat.at(path, entry.what, entry.way_out)  # type: ignore[return-value]
 
 
-def head_of(path: Path) -> bytes:
+def read_head(path: Path) -> bytes:
     """Return the first bytes of a file's content, unpacked where it is gzip."""
     try:
         with open_input(path) as file:
@@ -102,16 +104,14 @@ def head_of(path: Path) -> bytes:
             if not head.startswith(b"\x1f\x8b"):
                 return head
             file.seek(0)
-            return _unpacked(file, head)
+            return _unpack_head(file, head)
     except OSError as error:
         raise BadInput.at(
-            path,
-            f"cannot be opened ({error.strerror})",
-            PROFILE_WANTED,
+            path, f"cannot be opened ({error.strerror})", PROFILE_WANTED
         ) from error
 
 
-def _unpacked(packed: BinaryIO, head: bytes) -> bytes:
+def _unpack_head(packed: BinaryIO, head: bytes) -> bytes:
     import gzip  # noqa: PLC0415 - for packed files alone
 
     try:
@@ -119,27 +119,27 @@ def _unpacked(packed: BinaryIO, head: bytes) -> bytes:
             return file.read(_HEAD_BYTES)
     except (gzip.BadGzipFile, EOFError, zlib.error):
         # Cut or damaged after the head: what can be unpacked shows the format.
-        return _unpack(head)
+        return _unpack_damaged_head(head)
 
 
-def _unpack(packed: bytes) -> bytes:
+def _unpack_damaged_head(packed: bytes) -> bytes:
     try:
         return zlib.decompressobj(wbits=31).decompress(packed, _HEAD_BYTES)
     except zlib.error:
         return packed
 
 
-def _of_name(name: str) -> str | None:
+def _format_by_name(name: str) -> str | None:
     """Formats whose bytes could be taken for another's."""
     if _RESULT_NAME.search(name):
         return "capture_results"
     return "riegeli" if name.endswith(".riegeli") else None
 
 
-def _of_content(head: bytes) -> str | None:
+def _format_by_content(head: bytes) -> str | None:
     if not head:
         return "empty"
-    return _of_magic(head) or _of_message(head) or _of_text(head)
+    return _format_by_magic(head) or _format_of_message(head) or _format_by_text(head)
 
 
 #: What a snapshot holds; `torch.cuda.memory_snapshot()` is a list of segments alone.
@@ -151,7 +151,7 @@ _MAGIC: Final = (
 )
 
 
-def _of_magic(head: bytes) -> str | None:
+def _format_by_magic(head: bytes) -> str | None:
     if head.startswith(b"SQLite format 3\0"):
         names = (b"StringIds", b"CUPTI_ACTIVITY_KIND_")
         known = any(name in head for name in names)
@@ -167,10 +167,10 @@ def _of_magic(head: bytes) -> str | None:
     return None
 
 
-def _of_text(head: bytes) -> str | None:
+def _format_by_text(head: bytes) -> str | None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text[:1] in (b"{", b"["):
-        return _of_json(text)
+        return _format_of_json(text)
     if _is_nsight_compute(head):
         return "nsight_compute_csv"
     if re.search(rb"Time ?\(%\)", head[:4096]) and b"Total Time (ns)" in head[:4096]:
@@ -217,7 +217,7 @@ def _is_kineto(text: bytes) -> bool:
     return b'"schemaVersion"' in text and not _CATEGORY.search(text)
 
 
-def _of_chrome(text: bytes) -> str:
+def _format_of_chrome_trace(text: bytes) -> str:
     """Tell timelines in Chrome's format apart by what their processes are called."""
     if _AUTOGRAD.search(text):
         return "autograd_trace"
@@ -225,13 +225,13 @@ def _of_chrome(text: bytes) -> str:
     return "xla_trace" if of_profile else "chrome_trace"
 
 
-def _of_json(text: bytes) -> str | None:
+def _format_of_json(text: bytes) -> str | None:
     if b"speedscope" in text[:4096] and b'"$schema"' in text:
         return "speedscope"
     if _is_kineto(text):
         return "kineto"
     if b'"traceEvents"' in text or re.search(rb'"ph"\s*:', text):
-        return _of_chrome(text)
+        return _format_of_chrome_trace(text)
     if b'"nodes"' in text and b'"schema"' in text:
         return "execution_trace"
     if re.match(rb"\[\s*\[\s*-?\d+\s*,\s*-?\d+\s*,", text):
@@ -239,7 +239,7 @@ def _of_json(text: bytes) -> str | None:
     return "json"
 
 
-def _of_message(head: bytes) -> str | None:
+def _format_of_message(head: bytes) -> str | None:
     """Recognise formats that are protobuf messages by the fields they open with."""
     if head[0] in _SPACE_TAGS and _is_damaged_text(head):
         return "text_damaged"
@@ -250,7 +250,7 @@ def _of_message(head: bytes) -> str | None:
         except MalformedMessage:
             return None
         if head[at] == _PLANE:
-            return _of_first_message(head, begin, length)
+            return _format_of_first_message(head, begin, length)
         # Errors, warnings and host names may come before the first plane.
         at = begin + length
     return "xspace" if at == len(head) else None
@@ -271,7 +271,7 @@ _PLANE_TAGS: Final = frozenset({_PLANE_ID, 0x12, 0x1A, 0x22, 0x2A, 0x32})
 _PROCESS_OF_MESSAGE: Final = Pattern(rb"\x0a[\x01-\x7f](?:/host:|/device:)")
 
 
-def _of_first_message(head: bytes, begin: int, length: int) -> str | None:
+def _format_of_first_message(head: bytes, begin: int, length: int) -> str | None:
     if length == 0 or begin >= len(head):
         return "xspace"
     at = begin
@@ -286,10 +286,10 @@ def _of_first_message(head: bytes, begin: int, length: int) -> str | None:
     if at < min(len(head), begin + length) and head[at] not in _PLANE_TAGS:
         return None
     is_name = head[at : at + 1] == _PLANE_NAME
-    return _of_plane_name(head, at + 1) if is_name else "xspace"
+    return _format_by_plane_name(head, at + 1) if is_name else "xspace"
 
 
-def _of_plane_name(head: bytes, at: int) -> str | None:
+def _format_by_plane_name(head: bytes, at: int) -> str | None:
     try:
         size, at = read_varint(head, at)
     except MalformedMessage:

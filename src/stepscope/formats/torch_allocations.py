@@ -49,7 +49,7 @@ def allocation_rows(
     of_device = pl.col("device").replace_strict(
         dict(device_bytes), default=None, return_dtype=pl.Int64
     )
-    frame = _with_state(
+    frame = _add_allocator_state(
         given.with_columns(
             allocator=pl.when(numbered)
             .then(pl.concat_str(kind, pl.lit(":"), pl.col("device")))
@@ -79,7 +79,7 @@ def allocation_rows(
     return as_declared(frame, ALLOCATIONS.dtypes())
 
 
-def _with_state(given: pl.DataFrame) -> pl.DataFrame:
+def _add_allocator_state(given: pl.DataFrame) -> pl.DataFrame:
     """Add `heap`, in use after each event, and `free`, held without being in use.
 
     A device's allocator reports both: what is in use, and what it has reserved. On

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _LONGEST_SAID: Final = 300
 
 
-def output_of(
+def run_vendor_tool(
     command: Sequence[str],
     report: Path,
     *,

@@ -77,30 +77,30 @@ def with_worker_runs(
     # Descending, so that `x.json` replaces its compressed copy.
     for file in sorted(files, reverse=True):
         if is_worker_trace(file.name) and file.parent not in taken:
-            folders.setdefault(file.parent, {})[_stem(file)] = file
+            folders.setdefault(file.parent, {})[_worker_stem(file)] = file
     found: list[Run] = []
     before: list[Run] = []
     for directory, of_worker in folders.items():
         newest, *older = _one_after_the_other(of_worker.values())
-        name = _inside(directory, top) or shown_name(top_name)
+        name = _path_below_top(directory, top) or shown_name(top_name)
         for recording in (newest, *older):
             run = Run(
                 name=name,
                 directory=directory,
                 hosts=hosts_of(tuple(sorted(recording))),
-                unix_s=max(_written(file, changed) for file in recording),
+                unix_s=max(_written_unix_s(file, changed) for file in recording),
             )
             (found if recording is newest else before).append(run)
     counts = Counter(run.name for run in (*found, *runs))
     named = [
-        msgspec.structs.replace(run, name=f"./{_inside(run.directory, top)}")
+        msgspec.structs.replace(run, name=f"./{_path_below_top(run.directory, top)}")
         if counts[run.name] > 1
         else run
         for run in found
     ]
     names = {run.directory: run.name for run in named}
     older_runs = [
-        msgspec.structs.replace(run, name=f"{names[run.directory]}@{_time(run)}")
+        msgspec.structs.replace(run, name=f"{names[run.directory]}@{_time_label(run)}")
         for run in before
     ]
     return newest_first([*runs, *named, *older_runs])
@@ -109,11 +109,11 @@ def with_worker_runs(
 def named_after_files(files: Sequence[Path]) -> tuple[HostFiles, ...]:
     """Return each file as a host named after it, where its content is not examined."""
     return tuple(
-        HostFiles(host=shown_name(_stem(file)), paths=(file,)) for file in files
+        HostFiles(host=shown_name(_worker_stem(file)), paths=(file,)) for file in files
     )
 
 
-def _stem(file: Path) -> str:
+def _worker_stem(file: Path) -> str:
     return file.name.removesuffix(".gz").removesuffix(_SUFFIX)
 
 
@@ -125,7 +125,7 @@ def _one_after_the_other(files: Iterable[Path]) -> list[list[Path]]:
     of_worker: dict[str, list[Path]] = {}
     for file in files:
         found = _OF_WORKER.match(file.name)
-        worker = _stem(file) if found is None else found["worker"]
+        worker = _worker_stem(file) if found is None else found["worker"]
         of_worker.setdefault(worker, []).append(file)
     each = [sorted(one, reverse=True) for one in of_worker.values()]
     return [
@@ -134,12 +134,12 @@ def _one_after_the_other(files: Iterable[Path]) -> list[list[Path]]:
     ]
 
 
-def _time(run: Run) -> str:
+def _time_label(run: Run) -> str:
     at = datetime.fromtimestamp(run.unix_s, tz=UTC)
     return at.strftime("%Y_%m_%d_%H_%M_%S_") + f"{at.microsecond // 1000:03}"
 
 
-def _written(file: Path, changed: Callable[[Path], float]) -> float:
+def _written_unix_s(file: Path, changed: Callable[[Path], float]) -> float:
     found = _TIME.search(file.name)
     if found is None:
         return changed(file)
@@ -148,7 +148,7 @@ def _written(file: Path, changed: Callable[[Path], float]) -> float:
     return int(found["ns"]) / _NS_PER_S
 
 
-def _inside(directory: Path, top: Path) -> str:
+def _path_below_top(directory: Path, top: Path) -> str:
     return "" if directory == top else shown_name(directory.relative_to(top))
 
 
@@ -170,7 +170,9 @@ def distinct_hosts(runs: Sequence[Run]) -> list[HostFiles]:
     for name in counts:
         alike = [at for at, (_, host) in enumerate(found) if host.host == name]
         if len(alike) > 1:
-            for at, own in zip(alike, _apart([found[it] for it in alike]), strict=True):
+            for at, own in zip(
+                alike, _distinct_labels([found[it] for it in alike]), strict=True
+            ):
                 names[at] = own
     # A name made up here may be that of another host.
     taken: Counter[str] = Counter()
@@ -182,7 +184,7 @@ def distinct_hosts(runs: Sequence[Run]) -> list[HostFiles]:
     return distinct
 
 
-def name_of_all(runs: Sequence[Run]) -> str:
+def name_of_runs(runs: Sequence[Run]) -> str:
     """Return the shown name of runs that are looked at as one."""
     return joined_names([run.name for run in runs])
 
@@ -195,7 +197,7 @@ def joined_names(all_names: Iterable[str]) -> str:
     return " + ".join(names)
 
 
-def _apart(alike: Sequence[tuple[Run, HostFiles]]) -> list[str]:
+def _distinct_labels(alike: Sequence[tuple[Run, HostFiles]]) -> list[str]:
     # The first folder in which paths differ, with what follows up to the file.
     parts = [host.paths[0].resolve().parent.parts for _, host in alike]
     same = 0
@@ -264,7 +266,11 @@ def against_one_run(traces: Sequence[TraceData]) -> list[QualityNote]:
     reasons = [
         reason
         for hosts in by_format.values()
-        for reason in (_at_other_times(hosts), _of_one_rank(hosts), _in_number(hosts))
+        for reason in (
+            _differing_times(hosts),
+            _repeated_rank(hosts),
+            _differing_process_counts(hosts),
+        )
         if reason
     ]
     if not reasons:
@@ -274,7 +280,7 @@ def against_one_run(traces: Sequence[TraceData]) -> list[QualityNote]:
     ]
 
 
-def _at_other_times(hosts: Mapping[str, Mapping[str, Any]]) -> str | None:
+def _differing_times(hosts: Mapping[str, Mapping[str, Any]]) -> str | None:
     spans = {
         host: (start, max(said["stop_unix_ns"] or 0, start + end // PS_PER_NS))
         for host, said in hosts.items()
@@ -286,23 +292,24 @@ def _at_other_times(hosts: Mapping[str, Mapping[str, Any]]) -> str | None:
     first, second = groups[0][0], groups[1][0]
     return (
         f"by their clocks they were recorded at {len(groups):,} times: {first} from "
-        f"{_utc(spans[first][0])} and {second} from {_utc(spans[second][0])} on"
+        f"{_utc_text(spans[first][0])} and {second} from "
+        f"{_utc_text(spans[second][0])} on"
     )
 
 
-def _of_one_rank(hosts: Mapping[str, Mapping[str, Any]]) -> str | None:
+def _repeated_rank(hosts: Mapping[str, Mapping[str, Any]]) -> str | None:
     ranks = Counter(it["rank"] for it in hosts.values() if it["rank"] is not None)
     rank, count = max(ranks.items(), key=itemgetter(1), default=(0, 0))
     return f"{count:,} of them are rank {rank}" if count > 1 else None
 
 
-def _in_number(hosts: Mapping[str, Mapping[str, Any]]) -> str | None:
+def _differing_process_counts(hosts: Mapping[str, Mapping[str, Any]]) -> str | None:
     sizes = sorted({it["processes"] for it in hosts.values()} - {None})
     if len(sizes) < 2:
         return None
     return f"they speak of runs of {sizes[0]:,} and of {sizes[-1]:,} processes"
 
 
-def _utc(unix_ns: int) -> str:
+def _utc_text(unix_ns: int) -> str:
     moment = datetime.fromtimestamp(unix_ns // 10**9, tz=UTC)
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

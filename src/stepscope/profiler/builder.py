@@ -73,7 +73,6 @@ class ProfileOptionBuilder:
 
 
 def _common_options() -> dict[str, object]:
-    """Return what the ready-made options have in common; no two share a list."""
     return {
         "max_depth": 10_000,
         "min_bytes": 0,

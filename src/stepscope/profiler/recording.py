@@ -101,7 +101,7 @@ class Profiler:
         Raises:
             AlreadyRecording: Someone else records in this process.
         """
-        now = recorder.now()
+        now = recorder.clock_ns()
         self._settle_step()
         if run_meta is not None:
             _warn_unread("run_meta")
@@ -247,7 +247,7 @@ class Profiler:
 
     def _begin_recording(self) -> None:
         self._session = Session.start(self._logdir, self._options)
-        self._since = recorder.now()
+        self._since = recorder.clock_ns()
         self._empty = False
 
     def _settle_step(self) -> None:
@@ -263,7 +263,9 @@ class Profiler:
             )
             return
         self._empty = False
-        recorder.keep(_STEP, added.begin_ns, added.end_ns, step_num=added.step, _r=1)
+        recorder.keep_annotation(
+            _STEP, added.begin_ns, added.end_ns, step_num=added.step, _r=1
+        )
 
     def _end_recording(self) -> Run:
         """Return the newest recording that holds anything, ended and written."""
@@ -279,7 +281,6 @@ class Profiler:
         return self._run
 
     def _read_profile(self) -> ProfileWithTools:
-        """Return the newest recording, read once."""
         if self._opened is None:
             path = _recorded_file(self._end_recording())
             from stepscope.session import open_profile  # noqa: PLC0415 - reads tables
@@ -298,7 +299,7 @@ class Profiler:
             with StepTrace(step, _STEP):
                 yield
         finally:
-            self._since = recorder.now()
+            self._since = recorder.clock_ns()
 
 
 class _AddedStep(NamedTuple):
@@ -316,11 +317,7 @@ def _warn_unread(argument: str) -> None:
 
 
 def _recorded_file(run: Run) -> Path:
-    """Return the file of a run.
-
-    Raises:
-        BadUsage: It left none; with the reasons that it gave.
-    """
+    """Return the file of a run."""
     if run.path is None:
         why = " ".join(run.warnings) or "Nothing was stored."
         raise BadUsage(f"the recording left no file to look at. {why}")
@@ -328,11 +325,7 @@ def _recorded_file(run: Run) -> Path:
 
 
 def _import_views(run: Run) -> ModuleType:
-    """Return what reads recordings; recording itself does without.
-
-    Raises:
-        BadUsage: Something that it needs is not installed here.
-    """
+    """Return what reads recordings; recording itself does without."""
     try:
         from stepscope.profiler import views  # noqa: PLC0415 - reads tables
     except ModuleNotFoundError as error:

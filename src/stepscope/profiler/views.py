@@ -15,11 +15,11 @@ from stepscope.derive.model.view_names import VIEWS
 from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
 from stepscope.report import to_pprof, to_table
-from stepscope.report.compose import compose
+from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline
-from stepscope.report.page import plain_text, wrapped
-from stepscope.report.text import model as text_model
+from stepscope.report.page import plain_text, wrap_text
+from stepscope.report.text.model import view_outline
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -142,7 +142,6 @@ def read_request(given: Mapping[str, object]) -> ViewRequest:
 
 
 def _split_output(output: str) -> tuple[str, str]:
-    """Return the kind and the file of an output: `file:outfile=FILE`."""
     kind, _, target = output.partition(":")
     if kind not in _OUTPUTS:
         raise BadUsage.unknown_name("output", kind, _OUTPUTS)
@@ -201,8 +200,6 @@ def show_view(
     """Look at a recording as one call of the older API asks to.
 
     Args:
-        profile: The recording.
-        view: Which view.
         given: Options of the older API and of `model_views`.
         name: What the recording is called.
         scope: Only steps of this name, or only this name scope.
@@ -232,9 +229,8 @@ def show_view(
         if isinstance(wanted, int) and recorded < wanted:
             fewer = f"{recorded} of the {wanted} steps asked for were recorded."
             notes = (*notes, fewer)
-        text = text_model.render_view(
-            result, view=view, title=title, others=VIEWS, width=width
-        )
+        outline = view_outline(result, view=view, title=title, others=VIEWS)
+        text = as_text.render_page(outline, width=width)
     shown = ModelView(_add_notes(text, notes), result, notes)
     if request.output == "stdout":
         sys.stdout.write(shown.text)
@@ -268,16 +264,9 @@ def advise_on(
     if options:
         known = ", ".join(options)
         notes = (f"{known}: every rule is run here, with its own thresholds.",)
-    document = compose(profile, _NoProgress())
+    document = compose_report(profile)
     text = plain_text(as_text.render(report_outline(document), width=_page_width()))
     return Advice(_add_notes(text, notes), document.findings, notes)
-
-
-class _NoProgress:
-    """Nobody waits for stages here."""
-
-    def stage(self, what: str) -> None:
-        """Show nothing."""
 
 
 def _page_width() -> int:
@@ -285,18 +274,16 @@ def _page_width() -> int:
 
 
 def _add_notes(text: str, notes: tuple[str, ...]) -> str:
-    lines = [line for note in notes for line in wrapped(note, _page_width(), indent=2)]
+    lines = [
+        line for note in notes for line in wrap_text(note, _page_width(), indent=2)
+    ]
     return text + plain_text(lines) if notes else text
 
 
 def _narrow_to_scope(
     profile: ProfileWithTools, scope: str | None, options: Mapping[str, object]
 ) -> dict[str, Any] | Unavailable:
-    """Return the options with the steps or the name scope of that name chosen.
-
-    Raises:
-        BadUsage: A scope and other roots are asked for at once.
-    """
+    """Return the options with the steps or the name scope of that name chosen."""
     if scope is None:
         return dict(options)
     derived = (profile.derived(host, steps) for host in profile.hosts)

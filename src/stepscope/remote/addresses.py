@@ -155,10 +155,6 @@ def tpu_workers(name: str) -> tuple[str, ...]:
     Args:
         name: The name of the TPU, or `ZONE/NAME` where the zone is not the configured
             one.
-
-    Raises:
-        BadUsage: Google's command line is not installed, it does not know the TPU, or
-            the TPU has no workers.
     """
     zone, _, bare = name.rpartition("/")
     found = _describe_tpu(bare, zone)
@@ -174,7 +170,6 @@ def tpu_workers(name: str) -> tuple[str, ...]:
 
 
 def _describe_tpu(name: str, zone: str) -> dict[str, Any]:
-    """Return what Google's command line says of a TPU."""
     command = shutil.which(_COMMAND)
     if command is None:
         raise BadUsage(

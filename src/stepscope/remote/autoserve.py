@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.launching.arriving import Arrivals
-from stepscope.capture.launching.harmless import harmless, say
+from stepscope.capture.launching.harmless import harmless, say_line
 from stepscope.capture.launching.notes import program_is_known, program_name
 from stepscope.capture.launching.plan import FRAMEWORKS
 from stepscope.capture.launching.waiting import FORKS, is_launcher, runs_nothing_itself
@@ -47,7 +47,6 @@ class ServePlan(NamedTuple):
     """Where the processes of a program listen.
 
     Attributes:
-        host: The address to listen at.
         port: 0 takes a free one.
         token: What clients have to send; None where each process makes its own.
         open_to: Who may ask without a token; None means nobody.
@@ -60,11 +59,7 @@ class ServePlan(NamedTuple):
 
     @classmethod
     def parse_place(cls, place: str, open_to: OpenTo | None = None) -> ServePlan:
-        """Return the plan for `PORT` or `HOST:PORT`.
-
-        Raises:
-            BadUsage: It is no place to listen at, or `open_to` contradicts it.
-        """
+        """Return the plan for `PORT` or `HOST:PORT`."""
         from stepscope.remote.access.openness import choose_token  # noqa: PLC0415 - arming stays light
         from stepscope.remote.addresses import is_loopback  # noqa: PLC0415 - arming stays light
 
@@ -86,11 +81,7 @@ class ServePlan(NamedTuple):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> ServePlan | None:
-        """Return the plan that this process was given; None where it was given none.
-
-        Raises:
-            ValueError: What was given is no plan.
-        """
+        """Return the plan that this process was given; None where it was given none."""
         text = environment.get(VARIABLE)
         if text is None:
             return None
@@ -101,11 +92,7 @@ class ServePlan(NamedTuple):
 
 
 def arm() -> None:
-    """Let this process listen by the plan in its environment; without one do nothing.
-
-    Raises:
-        ValueError: The environment holds no plan that can be read.
-    """
+    """Let this process listen by the plan in its environment, if there is one."""
     plan = ServePlan.from_environment(os.environ)
     forks = any(word.startswith(FORKS) for word in sys.orig_argv)
     if plan is None or (runs_nothing_itself(sys.orig_argv) and not forks):
@@ -114,8 +101,6 @@ def arm() -> None:
 
 
 class _Listens:
-    """A process that begins to listen, and whose steps are annotated."""
-
     def __init__(self, plan: ServePlan) -> None:
         from stepscope.capture.launching.counting import StepCounter  # noqa: PLC0415 - arming stays light
         from stepscope.remote.marked_steps import MarkedSteps  # noqa: PLC0415 - arming stays light
@@ -144,16 +129,18 @@ class _Listens:
         ).start()
 
     def _count_steps(self, name: str) -> None:
-        from stepscope.capture.launching.counting import install  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.counting import (  # noqa: PLC0415 - arming stays light
+            install_step_source,
+        )
         from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
 
         if self._steps.phase is Phase.OVER:
             return
         try:
             with leaving.undisturbed():
-                self._undo.append(install(name, self._counter))
+                self._undo.append(install_step_source(name, self._counter))
         except (ImportError, AttributeError) as missing:
-            say(f"steps of this version of {name} cannot be counted: {missing}")
+            say_line(f"steps of this version of {name} cannot be counted: {missing}")
 
     def _begin_soon(self) -> None:
         # An event that nobody sets, since a program may replace `time.sleep`.
@@ -182,26 +169,22 @@ class _Listens:
             certificate = key, chain
         try:
             self._server = server.start(
-                port,
-                host=host,
-                token=token,
-                certificate=certificate,
-                open_to=open_to,
+                port, host=host, token=token, certificate=certificate, open_to=open_to
             )
         except BadUsage as error:
             if not port:
-                say(f"{_this_process()} cannot be recorded from outside: {error}")
+                say_line(f"{_this_process()} cannot be recorded from outside: {error}")
                 return
             # Another process of the program has it, or somebody else.
             self._server = server.start(
                 0, host=host, token=token, certificate=certificate, open_to=open_to
             )
-            say(f"{_this_process()} found port {port} taken")
+            say_line(f"{_this_process()} found port {port} taken")
         if token and not is_given(None):
             text = f"is recorded by other machines with the token {token}"
-            say(f"{_this_process()} {text}")
+            say_line(f"{_this_process()} {text}")
         trust = " --certificate FILE" if certificate else ""
-        say(
+        say_line(
             f"{_this_process()} listens at {self._server.address}; record it with: "
             f"stepscope capture --attach {os.getpid()}{trust}"
         )

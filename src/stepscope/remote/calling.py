@@ -28,7 +28,7 @@ from stepscope.remote.transport import (
 )
 from stepscope.rundir import TRACE_SUFFIX
 from stepscope.xspace.vocabulary import CLOCK_PLANE, ClockStat
-from stepscope.xspace.wire import MalformedMessage, fields_of
+from stepscope.xspace.wire import MalformedMessage, read_fields
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
@@ -89,11 +89,7 @@ class Caller:
         """Prepare to call; nothing is sent yet.
 
         Args:
-            grpc: The package.
-            address: What the user calls the server.
-            token: What the server wants to be sent.
             root_certificate: Whose certificates to trust; calls are encrypted then.
-            max_bytes: How large an answer may be.
             dialled: Where a server of this user and machine is called, by no proxy.
         """
         self.address = address
@@ -138,11 +134,7 @@ class Caller:
                 codes = self._grpc.StatusCode
                 self._was_reached = not (
                     isinstance(error, self._grpc.RpcError)
-                    and error.code()
-                    in {
-                        codes.UNAVAILABLE,
-                        codes.DEADLINE_EXCEEDED,
-                    }
+                    and error.code() in {codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED}
                 )
                 return max(slowest, time.time_ns() - sent)
             self._was_reached = True
@@ -167,9 +159,6 @@ class Caller:
         """Have the host record, and write its file.
 
         Args:
-            request: What is to be recorded.
-            destination: Where the run is stored.
-            attempts: How often to ask at most.
             start_ns: When to begin, by this machine's clock; 0 for at once.
         """
         began = time.monotonic()
@@ -207,12 +196,19 @@ class Caller:
         )
         delay_s = max(start_ns - time.time_ns(), 0) / _NS_PER_S if start_ns else 0.0
         limit_s = request.duration_ms / 1000 * 2 + delay_s + _BEYOND_S
+        clock_plane = b""
+        if self._offset_ns is not None and self._doubt_ns is not None:
+            space = XSpaceBuilder("", start_ns=None)
+            plane = space.plane(CLOCK_PLANE)
+            plane.set_stat(ClockStat.OFFSET_NS, self._offset_ns)
+            plane.set_stat(ClockStat.DOUBT_NS, self._doubt_ns)
+            clock_plane = space.to_bytes()
         try:
             stored_bytes = destination.store_file(
                 f"{file_name_of(self.address)}{TRACE_SUFFIX}",
                 self._received_pieces(asked, limit_s),
                 check=_check_profile,
-                tail=self._clock_plane(),
+                tail=clock_plane,
             )
         except self._grpc.RpcError as error:
             text, again = self._explain_error(error)
@@ -266,16 +262,6 @@ class Caller:
             f"its recording has more than {self._max_bytes:,} bytes; give more "
             "(--max-bytes), or record for a shorter time (--ms, --steps)."
         )
-
-    def _clock_plane(self) -> bytes:
-        """Return what the host's file is to say of its clock; nothing if unknown."""
-        if self._offset_ns is None or self._doubt_ns is None:
-            return b""
-        space = XSpaceBuilder("", start_ns=None)
-        plane = space.plane(CLOCK_PLANE)
-        plane.set_stat(ClockStat.OFFSET_NS, self._offset_ns)
-        plane.set_stat(ClockStat.DOUBT_NS, self._doubt_ns)
-        return space.to_bytes()
 
     def _make_outcome(
         self, state: Any, text: str, began: float, *, attempts: int = 1
@@ -366,6 +352,6 @@ def _told_ns(data: str) -> int | None:
 
 def _check_profile(content: bytes | memoryview) -> None:
     """Raise unless the bytes are fields of a message, to the last."""
-    for count, _ in enumerate(fields_of(content)):
+    for count, _ in enumerate(read_fields(content)):
         if count == _MAX_PROFILE_FIELDS:
             raise MalformedMessage

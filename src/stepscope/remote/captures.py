@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
-import re
 import secrets
 import sys
 import threading
@@ -17,11 +16,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.ground.annotate import StepsBegun, add_listener, remove_listener
+from stepscope.capture.ground.annotate import StepsBegun
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
-from stepscope.capture.recording.session import Session, current
+from stepscope.capture.recording.session import Session, current_session
 from stepscope.capture.temporary import make_folder
 from stepscope.errors import AlreadyRecording, StepscopeError
 from stepscope.remote.addresses import file_name_of
@@ -31,7 +30,7 @@ from stepscope.remote.continuous import (
     Client,
     Continuous,
     HeldByAnother,
-    private_bytes,
+    memory_bytes,
 )
 from stepscope.remote.destinations import Allowance, NotStored, client_destination
 from stepscope.remote.messages import (
@@ -43,7 +42,7 @@ from stepscope.remote.messages import (
 from stepscope.rundir import TRACE_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from stepscope.remote.messages import (
         GetSnapshotRequest,
@@ -99,7 +98,6 @@ class RefusedCapture(StepscopeError):
     """A request that gets no answer, and why."""
 
     def __init__(self, why: Refusal, text: str) -> None:
-        """Refuse, with a line that says why and what to do."""
         super().__init__(text)
         self.why = why
 
@@ -111,7 +109,6 @@ class Captures:
         logdir: Below it clients may have files written; None means nowhere.
         lease_s: A client that records continuously and does not call for so long has
             gone.
-        max_growth_bytes: A recording ends when the process has grown by so much.
     """
 
     def __init__(
@@ -138,11 +135,7 @@ class Captures:
     def profile(
         self, request: ProfileRequest, gone: threading.Event
     ) -> ProfileResponse:
-        """Record as `record` does, and hand it over in one message or in a file.
-
-        Raises:
-            RefusedCapture: As `record` says, or it is too large for a message.
-        """
+        """Record as `record` does, and hand it over in one message or in a file."""
         content = self.record(request, gone)
         if not content:
             return ProfileResponse(empty_trace=True)
@@ -157,7 +150,6 @@ class Captures:
         """Record for the time that is asked for; return nothing where nobody waits.
 
         Args:
-            request: What is to be recorded, and where to.
             gone: Is set when the client does not wait any more.
 
         Raises:
@@ -176,7 +168,9 @@ class Captures:
                 return b""
             self._check_goes_on()
             recording = self._begin_recording(options)
-            with _ended_after(request.opts.steps, over):
+            # 0 steps are not counted.
+            steps = request.opts.steps
+            with StepsBegun(steps, over) if steps else contextlib.nullcontext():
                 _wait_for_end(
                     duration_ms / _MS_PER_S,
                     over,
@@ -228,11 +222,7 @@ class Captures:
         self._why_over = ""
 
     def start_continuous(self, request: ProfileRequest, peer: str) -> None:
-        """Begin to record until `stop_continuous`, or the end of the client's lease.
-
-        Raises:
-            RefusedCapture: Something records already.
-        """
+        """Begin to record until `stop_continuous`, or the end of the client's lease."""
         owner = Client(peer, request.opts.session_id)
         try:
             self.continuous.start_recording(_profiler_options(request.opts), owner)
@@ -262,11 +252,7 @@ class Captures:
     def stop_continuous(
         self, request: StopContinuousProfilingRequest, peer: str
     ) -> None:
-        """End the recording that `start_continuous` began, and drop it.
-
-        Raises:
-            RefusedCapture: It is another client's.
-        """
+        """End the recording that `start_continuous` began, and drop it."""
         try:
             self.continuous.stop_recording(Client(peer, request.session_id))
         except HeldByAnother as held:
@@ -277,19 +263,19 @@ class Captures:
         self.continuous.renew_lease(peer)
         lines = [str(time.time_ns())] if request.timestamp else []
         program = sys.argv[0] or sys.executable
-        state = "not recording" if current() is None else "recording"
+        state = "not recording" if current_session() is None else "recording"
         lines.append(f"process {os.getpid()}, {program}: {state}")
         flight = sys.modules.get("stepscope.capture.flight.recorder")
         from stepscope.capture.flight.nvml import Nvml  # noqa: PLC0415 - only when asked
 
+        lines += () if flight is None else flight.steps_heard()
+        resident_bytes = memory_bytes("VmRSS")
+        if resident_bytes:
+            lines.append(f"resident memory {resident_bytes:,} bytes")
         lines += [
-            *(() if flight is None else flight.steps_heard()),
-            *_resident_memory(),
-            *[
-                f"{it.name}: busy for {it.busy:.0%} of the driver's last period, "
-                f"{it.used_bytes:,} of {it.total_bytes:,} bytes in use"
-                for it in Nvml().device_uses()
-            ],
+            f"{it.name}: busy for {it.busy:.0%} of the driver's last period, "
+            f"{it.used_bytes:,} of {it.total_bytes:,} bytes in use"
+            for it in Nvml().device_uses()
         ]
         return MonitorResponse(data="\n".join(lines))
 
@@ -372,7 +358,6 @@ class _Recording:
     """A recording of this process into memory.
 
     Attributes:
-        options: What is recorded.
         left: Is set when the program ended, and what was recorded was dropped.
     """
 
@@ -394,7 +379,7 @@ class _Recording:
     ) -> _Recording:
         begun: list[Session] = []
         refused: list[StepscopeError] = []
-        began_bytes = private_bytes()
+        began_bytes = memory_bytes("RssAnon")
         # A framework may store into files meanwhile; the client gets the whole.
         logdir = make_folder("capture")
 
@@ -403,7 +388,7 @@ class _Recording:
         def leave() -> None:
             # What a client asked for keeps no program that ends.
             left.set()
-            session = current()
+            session = current_session()
             tell_end()
             if session is not None and leaving.may_go_on:
                 session.drop()
@@ -440,7 +425,7 @@ class _Recording:
 
     def is_full(self, max_growth_bytes: int) -> bool:
         """Return whether the process has grown by so much since; the file says so."""
-        grown_bytes = private_bytes() - self._began_bytes
+        grown_bytes = memory_bytes("RssAnon") - self._began_bytes
         if grown_bytes <= max_growth_bytes:
             return False
         self._session.tell(
@@ -451,7 +436,6 @@ class _Recording:
         return True
 
     def drop_recording(self) -> None:
-        """End, and hand nothing over."""
         self._halt_session()
         self._session.drop()
         _remove_folder(self._session.logdir)
@@ -489,11 +473,7 @@ def _remove_folder(directory: Any) -> None:
 
 
 def check_request(request: ProfileRequest) -> tuple[int, ProfilerOptions]:
-    """Return how long to record, in ms, and what.
-
-    Raises:
-        RefusedCapture: The request makes no sense.
-    """
+    """Return how long to record, in ms, and what."""
     duration_ms = request.duration_ms or request.opts.duration_ms
     if not 0 <= duration_ms <= MOST_MS:
         raise RefusedCapture(
@@ -532,26 +512,3 @@ def _wait_for_end(
         left = until - time.monotonic()
         if left <= 0 or over.wait(min(left, _LOOK_S)):
             return
-
-
-@contextlib.contextmanager
-def _ended_after(steps: int, over: threading.Event) -> Iterator[None]:
-    """Set the event when so many steps have passed; 0 steps are not counted."""
-    if not steps:
-        yield
-        return
-    heard = StepsBegun(steps, over)
-    add_listener(heard.begins)
-    try:
-        yield
-    finally:
-        remove_listener(heard.begins)
-
-
-def _resident_memory() -> list[str]:
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return []
-    found = re.search(r"VmRSS:\s*(\d+) kB", status)
-    return [f"resident memory {int(found[1]) * 1024:,} bytes"] if found else []

@@ -48,7 +48,6 @@ class CaptureFailed(StepscopeError):
     """
 
     def __init__(self, outcome: Outcome) -> None:
-        """Say what went wrong on which host."""
         super().__init__(outcome.problems())
         self.outcome = outcome
 
@@ -139,10 +138,6 @@ def record(
     """Send one request to all hosts at once, and write what each recorded.
 
     Hosts are called as they are: what a person writes is read by `trace`.
-
-    Raises:
-        CaptureFailed: As `trace` says.
-        BadUsage: gRPC is not installed, or the certificate is none.
     """
     grpc = grpc_module()
     if root_certificate is not None and _CERTIFICATE not in root_certificate:
@@ -152,9 +147,24 @@ def record(
         )
     if token is not None:
         checked_token(token, "--token, STEPSCOPE_TOKEN")
-    callers = [
-        _make_caller(grpc, host, token, root_certificate, max_bytes) for host in hosts
-    ]
+    callers = []
+    for host in hosts:
+        # A server of this user is sent its own token.
+        known = registry.server_at_address(host)
+        dialled = None
+        if known is not None:
+            # A certificate has the name that was given.
+            dialled = known.address if root_certificate is None else host
+        callers.append(
+            Caller(
+                grpc,
+                host,
+                token=token if known is None else known.token,
+                root_certificate=root_certificate,
+                max_bytes=max_bytes,
+                dialled=dialled,
+            )
+        )
     try:
         slowest = _call_in_parallel(
             callers, lambda caller: caller.compare_clocks(), None
@@ -179,28 +189,6 @@ def record(
     if not outcome.hosts or (outcome.problems() and not allow_partial):
         raise CaptureFailed(outcome)
     return outcome
-
-
-def _make_caller(
-    grpc: Any,
-    host: str,
-    token: str | None,
-    root_certificate: bytes | None,
-    max_bytes: int,
-) -> Caller:
-    """Return what calls a host; a server of this user is sent its own token."""
-    known = registry.server_at_address(host)
-    return Caller(
-        grpc,
-        host,
-        token=token if known is None else known.token,
-        root_certificate=root_certificate,
-        max_bytes=max_bytes,
-        # A certificate has the name that was given.
-        dialled=None
-        if known is None
-        else (known.address if root_certificate is None else host),
-    )
 
 
 def _make_request(

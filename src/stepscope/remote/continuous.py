@@ -11,7 +11,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,15 +25,10 @@ MAX_GROWTH_BYTES: Final = 4 * 2**30
 #: Between two checks of the lease and of the memory.
 _CHECK_S: Final = 0.25
 _BYTES_PER_KB: Final = 1024
-_PRIVATE: Final = re.compile(rb"^RssAnon:\s*(\d+) kB", re.MULTILINE)
 
 
 class Recording(Protocol):
-    """A recording of this process into memory.
-
-    Attributes:
-        options: What is recorded.
-    """
+    """A recording of this process into memory."""
 
     options: ProfilerOptions
 
@@ -51,7 +46,6 @@ class Client(NamedTuple):
     """Who calls.
 
     Attributes:
-        peer: Address and port of its connection, as gRPC writes them.
         session: The session id that it names; empty where it names none.
     """
 
@@ -69,8 +63,6 @@ class HeldByAnother(Exception):
 
 
 class _Held:
-    """A recording and the client that it belongs to."""
-
     def __init__(self, recording: Recording, owner: Client, until_s: float) -> None:
         self.recording = recording
         self.owner = owner
@@ -80,7 +72,6 @@ class _Held:
         self._ending = threading.Lock()
 
     def end_once(self) -> bytes:
-        """End the recording, once, and return what it holds."""
         with self._ending:
             if self._content is None:
                 self._content = self.recording.end_recording()
@@ -101,11 +92,9 @@ class Continuous:
     """The one recording of this process that goes on.
 
     Args:
-        begin: Begins a recording.
         lease_s: A client that does not call for so long has gone.
         max_growth_bytes: When the process has grown by so much, a recording ends, and
             is kept for its client until the end of the lease.
-        clock: Seconds of a clock that is never set.
     """
 
     def __init__(
@@ -131,12 +120,7 @@ class Continuous:
         return self._held is not None
 
     def start_recording(self, options: ProfilerOptions, owner: Client) -> None:
-        """Begin to record for a client.
-
-        Raises:
-            HeldByAnother: There is a recording of this kind already.
-            Exception: What `begin` raises.
-        """
+        """Begin to record for a client."""
         with self._lock:
             if self._held is not None:
                 raise HeldByAnother(self._owner_sentence(self._held))
@@ -163,11 +147,7 @@ class Continuous:
         return content
 
     def stop_recording(self, client: Client) -> None:
-        """End it, and drop what was recorded.
-
-        Raises:
-            HeldByAnother: It belongs to another client.
-        """
+        """End it, and drop what was recorded."""
         held = self._take_held(client)
         if held is not None:
             held.recording.drop_recording()
@@ -235,10 +215,11 @@ class Continuous:
         )
 
 
-def private_bytes() -> int:
-    """Return the memory that is this process's alone; 0 where the system says none."""
+def memory_bytes(kind: Literal["RssAnon", "VmRSS"]) -> int:
+    """Return what this process has of a kind of memory; 0 where that is not said."""
     try:
-        match = _PRIVATE.search(Path("/proc/self/status").read_bytes())
+        status = Path("/proc/self/status").read_text("ascii", "replace")
     except OSError:
         return 0
+    match = re.search(rf"^{kind}:\s*(\d+) kB", status, re.MULTILINE)
     return int(match[1]) * _BYTES_PER_KB if match else 0

@@ -35,12 +35,7 @@ class NotStored(Exception):
 
 
 class Destination:
-    """The directory of one run; threads may store files in it at the same time.
-
-    Attributes:
-        place: The directory: a path of this machine, or a URL.
-        run: Name of the run.
-    """
+    """The directory of one run; threads may store files in it at the same time."""
 
     def __init__(
         self,
@@ -55,7 +50,6 @@ class Destination:
 
         Args:
             place: The directory: a path of this machine, or a URL.
-            run: Name of the run.
             make_folder: Makes and returns the folder that a file is received in.
             deliver: Moves or copies a whole file to where it belongs, with its name.
             keeps: What cannot be delivered is kept in a temporary directory.
@@ -98,7 +92,6 @@ class Destination:
         takes the memory of one piece.
 
         Args:
-            name: Name of the file.
             pieces: Its content; where taking one raises, nothing is stored.
             check: Raises where the content must not be stored.
             tail: What is written after the content, unless that is empty.
@@ -125,7 +118,6 @@ class Destination:
         return size
 
     def _deliver_part(self, part: _Part, name: str) -> None:
-        """Move a whole file to where it belongs, or to where it is kept."""
         reason = part.refused
         if reason is None:
             try:
@@ -161,8 +153,6 @@ class _Part:
     """A file while it is received, in the first folder that takes it whole.
 
     Attributes:
-        path: Where it is.
-        size: Bytes written.
         refused: Why the first folder did not take it; None where it did.
     """
 
@@ -201,7 +191,6 @@ class _Part:
             self.write_piece(piece)
 
     def check_content(self, check: Callable[[memoryview], None]) -> None:
-        """Show the content to a check, without reading it into memory."""
         with self.path.open("rb") as file:
             # Closed with its last view, which the traceback of a refusal may hold.
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -295,7 +284,6 @@ def client_destination(
     Args:
         logdir: Below it clients may have files written; None means nowhere.
         root: The `repository_root` that a client sent: an absolute path.
-        session: The name of the run that a client sent.
         allowance: What clients may still have written.
     """
     path = Path(root)
@@ -311,6 +299,14 @@ def client_destination(
         # A loop of links, a name that is too long, or one with a zero byte.
         return None
 
+    def make_client_folder() -> Path:
+        with _without_path():
+            folder.mkdir(parents=True, exist_ok=True)
+        # No link may lead away from it.
+        if folder.resolve() != folder:
+            raise OSError("it leads elsewhere now")
+        return folder
+
     def deliver(part: Path, name: str) -> None:
         if not allowance.take_file(part.stat().st_size):
             raise OSError("clients had this program write as much as they may")
@@ -320,19 +316,10 @@ def client_destination(
     return Destination(
         "the program's log directory",
         session,
-        make_folder=lambda: _folder_without_links(folder),
+        make_folder=make_client_folder,
         deliver=deliver,
         keeps=False,
     )
-
-
-def _folder_without_links(folder: Path) -> Path:
-    """Make a folder that no link leads away from."""
-    with _without_path():
-        folder.mkdir(parents=True, exist_ok=True)
-    if folder.resolve() != folder:
-        raise OSError("it leads elsewhere now")
-    return folder
 
 
 @contextmanager

@@ -27,14 +27,6 @@ class MarkedSteps:
     """Annotates steps that are counted, until the program annotates its own."""
 
     def __init__(self, over: Callable[[], None]) -> None:
-        """Annotate nothing yet.
-
-        Args:
-            over: Called once when no more steps are annotated.
-
-        Attributes:
-            counted: What is counted as steps, for people.
-        """
         self.counted: str | None = None
         self._over = over
         self._mark = StepMark()
@@ -79,7 +71,7 @@ class MarkedSteps:
             self._mark.leave()
             if self._is_over:
                 return
-            if recorder.enabled():
+            if recorder.is_recording():
                 # The end of the last recording ended all listening.
                 annotate.add_listener(self._listener)
             self._mark.enter(first, batches, forwarded=forwarded)

@@ -23,7 +23,7 @@ from typing import (
 
 import msgspec
 
-from stepscope.xspace.wire import MalformedMessage, fields_of, text_of
+from stepscope.xspace.wire import MalformedMessage, field_text, read_fields
 from stepscope.xspace.writing.encode import number_field, sized_field
 
 #: A recording that lasts longer is a mistake in the request: an hour.
@@ -98,10 +98,6 @@ class TerminateRequest(Message, frozen=True, kw_only=True):
     session_id: Annotated[str, 1] = ""
 
 
-class TerminateResponse(Message, frozen=True, kw_only=True):
-    """Nothing."""
-
-
 class MonitorRequest(Message, frozen=True, kw_only=True):
     """Say how the program is."""
 
@@ -122,19 +118,11 @@ class GetSnapshotRequest(Message, frozen=True, kw_only=True):
     snapshot_session_id: Annotated[str, 1] = ""
 
 
-class ContinuousProfilingResponse(Message, frozen=True, kw_only=True):
-    """Nothing."""
-
-
 class StopContinuousProfilingRequest(Message, frozen=True, kw_only=True):
     """End the recording that goes on."""
 
     #: stepscope's own: the recording that is meant, where it was started with an id.
     session_id: Annotated[str, 7001] = ""
-
-
-class StopContinuousProfilingResponse(Message, frozen=True, kw_only=True):
-    """Nothing."""
 
 
 class NewProfileSessionRequest(Message, frozen=True, kw_only=True):
@@ -177,8 +165,6 @@ def decode_message(
     """Return the message in some bytes; unknown fields are skipped.
 
     Args:
-        kind: The message.
-        data: The bytes.
         copies: False leaves fields of bytes where they are, as memoryviews.
 
     Raises:
@@ -188,7 +174,7 @@ def decode_message(
     known = {field.number: field for field in _message_fields(kind)}
     values: dict[str, Any] = {}
     repeated: dict[str, list[Any]] = {}
-    for count, (number, raw) in enumerate(fields_of(data)):
+    for count, (number, raw) in enumerate(read_fields(data)):
         if count == MAX_FIELDS:
             raise MalformedMessage
         field = known.get(number)
@@ -231,7 +217,7 @@ def _decode_field(field: _Field, raw: int | memoryview, *, copies: bool) -> Any:
     if isinstance(raw, int):
         raise MalformedMessage
     if field.kind is str:
-        return text_of(raw)
+        return field_text(raw)
     if field.kind is bytes:
         return bytes(raw) if copies else raw
     return decode_message(field.kind, raw, copies=copies)

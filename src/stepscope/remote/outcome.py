@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from stepscope.errors import one_line
+from stepscope.errors import printable_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,11 +14,8 @@ class HostOutcome(NamedTuple):
     """What became of a recording on one host.
 
     Attributes:
-        address: `host:port`.
         state: "ok", "empty" where it recorded nothing, or "error".
         text: What went wrong; empty where nothing did.
-        bytes: Size of the recording.
-        attempts: How often the host was asked.
         seconds: How long that took.
         clock_offset_ns: By how much the host's clock is ahead of this machine's; None
             where the host does not tell its time.
@@ -39,7 +36,6 @@ class Outcome(NamedTuple):
     """What became of a recording on all hosts.
 
     Attributes:
-        run: Name of the run.
         directory: Directory of the run's files; a URL where `logdir` was one.
         all: Outcome of each host, in the order of the addresses.
     """
@@ -56,4 +52,4 @@ class Outcome(NamedTuple):
     def problems(self) -> str:
         """Return what went wrong on which host, in one line; empty for nothing."""
         failed = [one for one in self.all if one.state != "ok"]
-        return one_line("; ".join(f"{one.address}: {one.text}" for one in failed))
+        return printable_line("; ".join(f"{one.address}: {one.text}" for one in failed))

@@ -43,8 +43,6 @@ class Listening(NamedTuple):
     """A process that listens for profiler clients.
 
     Attributes:
-        process: Its id.
-        program: What it runs.
         address: `host:port`, or `unix:/PATH`, that clients of this machine reach it at.
         token: What clients have to send; None where it wants none.
     """
@@ -138,24 +136,19 @@ def servers_of_process(process: int) -> tuple[Listening, ...]:
     by_number = {one.process: one for one in listening_processes()}
     if process in by_number:
         return (by_number[process],)
-    found = tuple(
-        one for one in by_number.values() if _is_first_below(process, one, by_number)
-    )
+    found = []
+    for one in by_number.values():
+        above = process_ancestors(one.process)
+        if process in above and by_number.keys().isdisjoint(
+            above[: above.index(process)]
+        ):
+            found.append(one)
     if not found:
         raise BadUsage(_why_not(process, by_number))
-    return found
-
-
-def _is_first_below(
-    process: int, one: Listening, by_number: Mapping[int, Listening]
-) -> bool:
-    above = process_ancestors(one.process)
-    between = above[: above.index(process)] if process in above else above
-    return process in above and not any(it in by_number for it in between)
+    return tuple(found)
 
 
 def _why_not(process: int, by_number: Mapping[int, Listening]) -> str:
-    """Return why a process that runs cannot be recorded, and what to do instead."""
     above = [by_number[it] for it in process_ancestors(process) if it in by_number]
     if above and command_line(process) == command_line(above[0].process):
         parent = _process_words(above[0])

@@ -32,16 +32,13 @@ from stepscope.remote.access.places import Place
 from stepscope.remote.addresses import from_this_machine, parse_addresses
 from stepscope.remote.captures import Captures, RefusedCapture
 from stepscope.remote.messages import (
-    ContinuousProfilingResponse,
     GetSnapshotRequest,
     Message,
     MonitorRequest,
     NewProfileSessionRequest,
     ProfileRequest,
     StopContinuousProfilingRequest,
-    StopContinuousProfilingResponse,
     TerminateRequest,
-    TerminateResponse,
     decode_message,
     encode_message,
 )
@@ -79,13 +76,11 @@ class Server:
     Attributes:
         address: `host:port`, or `unix:/PATH`, that it listens at.
         token: What clients have to send; None where they need none.
-        captures: What clients had recorded.
     """
 
     def __init__(
         self, grpc_server: Any, captures: Captures, address: str, token: str | None
     ) -> None:
-        """Hold a server that is not started yet; `start` makes one."""
         self._server = grpc_server
         self.captures = captures
         self.address = address
@@ -206,20 +201,12 @@ def _say_who_may_ask(
 
 
 class _Answers:
-    """What each method of the services answers."""
-
-    def __init__(
-        self,
-        grpc: Any,
-        captures: Captures,
-        workers: WorkerSessions,
-    ) -> None:
+    def __init__(self, grpc: Any, captures: Captures, workers: WorkerSessions) -> None:
         self._grpc = grpc
         self._captures = captures
         self._workers = workers
 
     def service_handlers(self) -> dict[str, dict[str, Any]]:
-        """Return the handlers of each service's methods."""
         recorded = self._captures
         return {
             SERVICE: {
@@ -229,36 +216,27 @@ class _Answers:
                 "Terminate": self._method_handler(
                     TerminateRequest,
                     lambda asked: recorded.terminate_session(asked.session_id),
-                    empty=TerminateResponse,
                 ),
                 "Monitor": self._method_handler(
                     MonitorRequest, recorded.describe_program, owns=True
                 ),
                 "StartContinuousProfiling": self._method_handler(
-                    ProfileRequest,
-                    recorded.start_continuous,
-                    owns=True,
-                    empty=ContinuousProfilingResponse,
+                    ProfileRequest, recorded.start_continuous, owns=True
                 ),
                 "GetSnapshot": self._method_handler(
                     GetSnapshotRequest, recorded.take_snapshot, owns=True
                 ),
                 "StopContinuousProfiling": self._method_handler(
-                    StopContinuousProfilingRequest,
-                    recorded.stop_continuous,
-                    owns=True,
-                    empty=StopContinuousProfilingResponse,
+                    StopContinuousProfilingRequest, recorded.stop_continuous, owns=True
                 ),
             },
             ANALYSIS: {
                 "NewSession": self._method_handler(
                     NewProfileSessionRequest, self._workers.record_hosts
-                ),
+                )
             },
             PIECES: {
-                "Profile": self._grpc.unary_stream_rpc_method_handler(
-                    self._send_pieces
-                ),
+                "Profile": self._grpc.unary_stream_rpc_method_handler(self._send_pieces)
             },
         }
 
@@ -267,16 +245,14 @@ class _Answers:
         kind: type[Message],
         answer: Callable[..., Message | None],
         *,
-        empty: type[Message] = Message,
         waits: bool = False,
         owns: bool = False,
     ) -> Any:
         """Return a handler: bytes to message, answer, and message to bytes.
 
+        Answers without a field are alike, whatever their type: no bytes.
+
         Args:
-            kind: The request.
-            answer: Takes the request, and returns the answer.
-            empty: The answer where `answer` returns none.
             waits: The answer also takes an event, which is set when the client is gone.
             owns: The answer also takes the peer, to whom what it begins belongs.
         """
@@ -284,14 +260,9 @@ class _Answers:
         def handle(data: bytes, context: Any) -> bytes:
             with self._refusals_sent(kind, context):
                 request = decode_message(kind, data)
-                told = (
-                    (_client_gone(context),)
-                    if waits
-                    else (context.peer(),)
-                    if owns
-                    else ()
-                )
-                return encode_message(answer(request, *told) or empty())
+                told = [_client_gone(context)] if waits else []
+                told += [context.peer()] if owns else []
+                return encode_message(answer(request, *told) or Message())
             raise AssertionError("a refusal is raised")
 
         return self._grpc.unary_unary_rpc_method_handler(handle)
@@ -306,7 +277,6 @@ class _Answers:
 
     @contextmanager
     def _refusals_sent(self, kind: type[Message], context: Any) -> Iterator[None]:
-        """Turn what is raised into the status of a call."""
         codes = self._grpc.StatusCode
         try:
             yield
@@ -320,7 +290,6 @@ class _Answers:
 
 
 def _client_gone(context: Any) -> threading.Event:
-    """Return an event that is set when the client of a call is gone."""
     gone = threading.Event()
     if not context.add_callback(gone.set):
         gone.set()

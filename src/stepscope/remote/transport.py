@@ -37,7 +37,6 @@ def checked_token(token: str, given_by: str) -> str:
     """Return a token that a call can carry.
 
     Args:
-        token: What clients have to send.
         given_by: How it was given, for people.
 
     Raises:
@@ -73,11 +72,7 @@ def receive_limits(max_bytes: int) -> tuple[tuple[str, int | str], ...]:
 
 
 def grpc_module() -> Any:
-    """Import gRPC.
-
-    Raises:
-        BadUsage: It is not installed, or does not work in this process.
-    """
+    """Import gRPC."""
     try:
         return import_grpc()
     except ForkedSince as error:

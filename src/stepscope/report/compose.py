@@ -9,12 +9,15 @@ import msgspec
 from stepscope.advice.checklist import checklist
 from stepscope.advice.engine import DERIVATIONS as OF_RULES
 from stepscope.advice.engine import evaluate, signals_of
-from stepscope.advice.headline import lead
-from stepscope.advice.replayed import together
+from stepscope.advice.headline import choose_lead_sentence
+from stepscope.advice.replayed import replay_together
 from stepscope.analysis.model_views.annotation_rows import top_annotations
-from stepscope.analysis.ops.hardware import hardware
-from stepscope.analysis.results.remedied import recorder_of, remedied
-from stepscope.analysis.tools import answers
+from stepscope.analysis.ops.hardware import run_hardware
+from stepscope.analysis.results.remedied import (
+    recorder_without_levels,
+    with_fitting_remedies,
+)
+from stepscope.analysis.tools import tool_answers
 from stepscope.derive.frameworks import frameworks_used
 from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.model.annotation_calls import annotation_calls
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Recorder
     from stepscope.advice.replayed import Together
     from stepscope.advice.signals import Signals
-    from stepscope.analysis.memory_profile import MemoryProfileResult
     from stepscope.derive.profile_data import ProfileData
 
 #: Ranges of the program that a report names; the tool lists all.
@@ -71,26 +73,35 @@ class Judgement(Frozen, frozen=True, eq=True):
     device_in_doubt: bool
 
 
-def compose(profile: ProfileData, shown: Stages) -> Document:
+def compose_report(profile: ProfileData, shown: Stages | None = None) -> Document:
     """Run each tool of a report once, and every rule."""
-    shown.stage("Working out")
-    found = answers(
+    announce = (lambda _: None) if shown is None else shown.stage
+    announce("Working out")
+    found = tool_answers(
         profile,
         REPORTED,
         beside=(*OF_RULES, annotation_calls),
-        begun=lambda tool: shown.stage(tool.title),
+        begun=lambda tool: announce(tool.title),
     )
-    shown.stage("Findings")
+    announce("Findings")
     judged = _judge_signals(profile, signals_of(profile))
+    headline = judged.headline
+    if headline.percent is None and headline.finding is None:
+        # Where nothing else was recorded: of memory, or of measured kernels.
+        said = peak_sentence(found["memory_profile"]) or measured_sentence(
+            [profile.table(host, "kernel_metrics") for host in profile.hosts]
+        )
+        if said is not None:
+            headline = msgspec.structs.replace(headline, text=said)
     tables = (profile.table(host, "device_activity") for host in profile.hosts)
     return Document(
         profile=describe_profile(profile),
         **{field: found[name] for name, field in REPORTED.items()},
-        headline=_without_times(judged.headline, found["memory_profile"], profile),
+        headline=headline,
         findings=judged.findings,
         together=judged.together,
         checklist=checklist(judged.findings),
-        hardware=hardware(profile),
+        hardware=run_hardware(profile),
         quality=recording_doubts(profile),
         silent_device=judged.silent_device,
         device_in_doubt=judged.device_in_doubt,
@@ -103,23 +114,9 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
             None,
         ),
         frameworks=profile.of_run(frameworks_used),
-        recorder=recorder_of(profile),
+        recorder=recorder_without_levels(profile),
         annotations=top_annotations(profile, _ANNOTATIONS),
     )
-
-
-def _without_times(
-    headline: Headline,
-    memory: MemoryProfileResult | Unavailable,
-    profile: ProfileData,
-) -> Headline:
-    """Begin with memory, or with measured kernels, where nothing else was recorded."""
-    if headline.percent is not None or headline.finding is not None:
-        return headline
-    said = peak_sentence(memory) or measured_sentence(
-        [profile.table(host, "kernel_metrics") for host in profile.hosts]
-    )
-    return headline if said is None else msgspec.structs.replace(headline, text=said)
 
 
 def explain_rule(profile: ProfileData, rule: str) -> Explanation:
@@ -145,7 +142,7 @@ def judge_profile(profile: ProfileData) -> Judgement:
 
 def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
     found = _fitting_findings(profile, signals)
-    said = lead(found, signals, THRESHOLDS)
+    said = choose_lead_sentence(found, signals, THRESHOLDS)
     return Judgement(
         headline=Headline(
             text=first_sentence(said, found),
@@ -154,17 +151,20 @@ def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
             finding=said.finding,
         ),
         findings=found,
-        together=together(found, signals, THRESHOLDS, first=said.finding),
+        together=replay_together(found, signals, THRESHOLDS, first=said.finding),
         silent_device=signals.of(device_signals).sign,
         device_in_doubt=signals.of(device_signals).in_doubt,
     )
 
 
 def _fitting_findings(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
-    """Run every rule; what to do fits what recorded, and the program's framework."""
     # What only another recorder could do is left out.
-    others: Recorder = "framework" if recorder_of(profile) == NSIGHT else "nsight"
-    findings = (remedied(profile, finding) for finding in evaluate(signals))
+    others: Recorder = (
+        "framework" if recorder_without_levels(profile) == NSIGHT else "nsight"
+    )
+    findings = (
+        with_fitting_remedies(profile, finding) for finding in evaluate(signals)
+    )
     return tuple(
         msgspec.structs.replace(
             finding,

@@ -92,46 +92,40 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 def describe_profile(profile: ProfileData) -> Profile:
     """Return run, hosts and devices of a profile."""
+    devices: list[Device] = []
+    for host in profile.hosts:
+        table = profile.table(host, "devices")
+        if isinstance(table, Unavailable):
+            continue
+        devices += (
+            Device(
+                host=host,
+                device=row["device"],
+                type=row["type"],
+                name=row["name"],
+                compute_capability=None
+                if row["cc_major"] is None
+                else f"{row['cc_major']}.{row['cc_minor'] or 0}",
+                activities=row["activities"],
+            )
+            for row in table.iter_rows(named=True)
+        )
     return Profile(
         run=profile.run,
         hosts=profile.hosts,
-        devices=tuple(
-            device
-            for host in profile.hosts
-            for device in _listed_devices(profile, host)
-        ),
+        devices=tuple(devices),
         ranks=_recorded_numbers(profile, "rank"),
         processes=max(_recorded_numbers(profile, "processes").values(), default=None),
     )
 
 
 def _recorded_numbers(profile: ProfileData, column: str) -> dict[str, int]:
-    """Return by host a number of `environment`, of the hosts that recorded it."""
     tables = {host: profile.table(host, "environment") for host in profile.hosts}
     return {
         host: table[column][0]
         for host, table in tables.items()
         if not isinstance(table, Unavailable) and table[column][0] is not None
     }
-
-
-def _listed_devices(profile: ProfileData, host: str) -> list[Device]:
-    table = profile.table(host, "devices")
-    if isinstance(table, Unavailable):
-        return []
-    return [
-        Device(
-            host=host,
-            device=row["device"],
-            type=row["type"],
-            name=row["name"],
-            compute_capability=None
-            if row["cc_major"] is None
-            else f"{row['cc_major']}.{row['cc_minor'] or 0}",
-            activities=row["activities"],
-        )
-        for row in table.iter_rows(named=True)
-    ]
 
 
 def recording_doubts(profile: ProfileData) -> tuple[Doubt, ...]:

@@ -50,7 +50,6 @@ def render_parquet(frame: pl.DataFrame) -> bytes:
 
 
 def _has_empty(dtype: object) -> bool:
-    """Return whether a type holds an object without fields, at any depth."""
     if isinstance(dtype, pl.Struct):
         return not dtype.fields or any(_has_empty(one.dtype) for one in dtype.fields)
     return isinstance(dtype, pl.List) and _has_empty(dtype.inner)

@@ -96,7 +96,9 @@ def cut_middle(text: str, width: int) -> str:
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
-def wrapped(text: str, width: int, *, indent: int, role: Role = "plain") -> list[Line]:
+def wrap_text(
+    text: str, width: int, *, indent: int, role: Role = "plain"
+) -> list[Line]:
     """Wrap a text into indented lines of at most `width` characters."""
     # A number and its unit stay on one line.
     tied = _MEASURE.sub("\\1\u00a0\\2", text)

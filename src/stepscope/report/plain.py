@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.walk import fields_of
+from stepscope.analysis.results.walk import struct_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,7 +51,9 @@ def plain(value: object) -> Plain:
 
 def plain_fields(value: msgspec.Struct | dict[str, object]) -> dict[str, Plain]:
     """Return the fields of a struct or an object, each in its plain form."""
-    return {name: plain(member) for name, member in (fields_of(value) or {}).items()}
+    return {
+        name: plain(member) for name, member in (struct_fields(value) or {}).items()
+    }
 
 
 def _plain_cells(values: tuple[Any, ...]) -> list[Plain]:
@@ -104,7 +106,6 @@ def plain_rows(frame: pl.DataFrame) -> list[Plain]:
 
 
 def _is_plain(column: pl.Series) -> bool:
-    """Tell whether JSON holds the cells of a column as they are."""
     kind = column.dtype
     if kind.is_float():
         # No sum with NaN or infinity in it is finite.

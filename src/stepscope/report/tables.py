@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.walk import fields_of, is_rows, walk
+from stepscope.analysis.results.walk import is_rows, struct_fields, walk_fields
 from stepscope.errors import BadUsage
 from stepscope.report.plain import plain, plain_fields
 
@@ -35,7 +35,7 @@ def tables(result: msgspec.Struct) -> dict[str, pl.DataFrame]:
     """
     found: dict[str, pl.DataFrame] = {}
     lone: list[tuple[str, str | None]] = []
-    for name, value in walk(result):
+    for name, value in walk_fields(result):
         if isinstance(value, pl.DataFrame):
             found[name] = value
         elif is_rows(value):
@@ -93,7 +93,7 @@ def _with_rows_inside(name: str, rows: Sequence[Row]) -> dict[str, pl.DataFrame]
     inner: dict[str, list[dict[str, Plain]]] = {}
     for number, row in enumerate(rows):
         outer.append({})
-        for field, value in (fields_of(row) or {}).items():
+        for field, value in (struct_fields(row) or {}).items():
             if is_rows(value):
                 of_field = inner.setdefault(f"{name}.{field}", [])
                 of_field += [{name: number, **plain_fields(one)} for one in value]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import OWNER_WORDS
-from stepscope.analysis.results.walk import fields_of
+from stepscope.analysis.results.walk import struct_fields
 from stepscope.report.envelope import Envelope, result_doubts
 from stepscope.report.outline.comparison import (
     check_words,
@@ -64,12 +64,7 @@ def render_envelope(answer: Envelope) -> bytes:
 def render_document(
     document: Document, beside: dict[str, object] | None = None
 ) -> bytes:
-    """Write the envelopes of all tools, what they share once, and the findings.
-
-    Args:
-        document: The report.
-        beside: Other members of the object.
-    """
+    """Write the envelopes of all tools, what they share once, and the findings."""
     tools: dict[str, Plain] = {}
     for name, result in document.tools.items():
         answer = make_envelope(
@@ -136,9 +131,9 @@ def render_gap(found: GapExplanation | Unavailable) -> bytes:
 
 def plain_envelope(answer: Envelope) -> dict[str, Plain]:
     """Return the envelope as values that JSON is made of."""
-    members = fields_of(answer.data)
+    members = struct_fields(answer.data)
     data = members and {k: one for k, one in members.items() if k not in _AROUND}
-    return plain_fields({**(fields_of(answer) or {}), "data": data})
+    return plain_fields({**(struct_fields(answer) or {}), "data": data})
 
 
 def _indented_json(value: Plain) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.errors import BadUsage
 from stepscope.patterns import Pattern
-from stepscope.xspace.writing.encode import number_field, sized_field, varint
+from stepscope.xspace.writing.encode import encode_varint, number_field, sized_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,7 +84,9 @@ def render(rows: pl.DataFrame, *, view: str, comments: Sequence[str] = ()) -> by
         values = [micros, flops[row] or 0] if counted else [micros]
         if own or any(values):
             # The innermost location comes first.
-            packed = (b"".join(map(varint, part)) for part in (stacks[number], values))
+            packed = (
+                b"".join(map(encode_varint, part)) for part in (stacks[number], values)
+            )
             body += _sized_field(2, b"".join(map(_sized_field, (1, 2), packed)))
     for label, number in locations.items():
         place = _LINE.fullmatch(label)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.report.page import Piece, cut, line, plain_text, table_lines, wrapped
+from stepscope.report.page import Piece, cut, line, plain_text, table_lines, wrap_text
 from stepscope.report.tables import flatten_table
 from stepscope.report.words.names import CODE_WORDS
 from stepscope.report.words.pages import reason_sentences
@@ -51,11 +51,8 @@ def render(
     """Write the table, then name the rows, columns and tables that were left out.
 
     Args:
-        frame: The table.
-        title: Heading of the table.
         missing: Reasons why columns are null.
         others: Names of the result's other tables.
-        width: Number of characters in a line.
         hint: How to see more of a row.
     """
     flattened = flatten_table(frame)
@@ -76,7 +73,7 @@ def render(
     if missing:
         lines.append(line())
     for reason in reason_sentences(missing):
-        lines += wrapped(reason, width, indent=2)
+        lines += wrap_text(reason, width, indent=2)
     return plain_text(lines)
 
 
@@ -86,8 +83,8 @@ def render_unavailable(title: str, why: Unavailable, *, width: int) -> str:
         [
             line(Piece(title, "heading")),
             line(),
-            *wrapped(f"Not available: {why.reason}", width, indent=2),
-            *wrapped(f"To get it: {why.remedy}", width, indent=2),
+            *wrap_text(f"Not available: {why.reason}", width, indent=2),
+            *wrap_text(f"To get it: {why.remedy}", width, indent=2),
             line(Piece(f"  ({why.code})", "dim")),
         ]
     )
@@ -145,12 +142,7 @@ def _table_body(frame: pl.DataFrame, width: int) -> list[Line]:
 
 
 def _left_out(
-    height: int,
-    columns: list[str],
-    others: Sequence[str],
-    width: int,
-    *,
-    hint: str,
+    height: int, columns: list[str], others: Sequence[str], width: int, *, hint: str
 ) -> list[Line]:
     notes = []
     if height == 0:
@@ -166,7 +158,7 @@ def _left_out(
         notes.append(f"More tables (--table NAME): {', '.join(others)}.")
     if hint and height:
         notes.append(hint)
-    lines = [piece for note in notes for piece in wrapped(note, width, indent=2)]
+    lines = [piece for note in notes for piece in wrap_text(note, width, indent=2)]
     return [line(), *lines] if lines else []
 
 

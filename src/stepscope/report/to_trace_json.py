@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.tiles import Tiles
     from stepscope.analysis.trace_viewer.events import HostSpans, SpanPiece
     from stepscope.analysis.trace_viewer.viewer import HostTrace
+    from stepscope.array_types import Int64s
     from stepscope.report.envelope import Envelope
     from stepscope.report.plain import Plain
 
@@ -186,9 +187,7 @@ def _microseconds_text(column: str) -> pl.Expr:
     )
 
 
-def _flow_lines(
-    frame: pl.DataFrame, at: NDArray[np.int64], number: NDArray[np.int64], start: str
-) -> str:
+def _flow_lines(frame: pl.DataFrame, at: Int64s, number: Int64s, start: str) -> str:
     """Write one end of each arrow; it is tied to the slice that begins there."""
     if not len(at):
         return ""
@@ -234,7 +233,6 @@ def _json_texts(texts: Iterable[str | None]) -> pl.Series:
 
 
 def _metadata_events(hosts: Sequence[HostTrace]) -> Iterable[bytes]:
-    """Write names and order of processes and threads."""
     order = 0
     for host in hosts:
         rows = host.timeline.sections.iter_rows(named=True)
@@ -242,16 +240,14 @@ def _metadata_events(hosts: Sequence[HostTrace]) -> Iterable[bytes]:
             labels = [section["label"]] if section["label"] else []
             if section["process"] is not None:
                 labels.append(f"pid {section['process']}")
-            yield _metadata_event(
-                "process_name", process, 0, {"name": f"{host.host} {section['name']}"}
-            )
-            yield _metadata_event(
-                "process_sort_index", process, 0, {"sort_index": order}
-            )
+            about: dict[str, dict[str, str | int]] = {
+                "process_name": {"name": f"{host.host} {section['name']}"},
+                "process_sort_index": {"sort_index": order},
+            }
             if labels:
-                yield _metadata_event(
-                    "process_labels", process, 0, {"labels": ", ".join(labels)}
-                )
+                about["process_labels"] = {"labels": ", ".join(labels)}
+            for what, args in about.items():
+                yield _metadata_event(what, process, 0, args)
             order += 1
         for row in host.threads.iter_rows(named=True):
             place = row["process"], row["thread"]
@@ -283,12 +279,7 @@ _REALS: Final = pl.col("start_ps", "end_ps", "busy_ps", "count", "item", "first"
 
 
 class TraceFrame(NamedTuple):
-    """A frame to be encoded.
-
-    Attributes:
-        columns: Numbers, in the integer and float types that are sent, and texts.
-        meta: Entries of the frame's header, made of JSON's values.
-    """
+    """The columns of a frame in the types that are sent, and entries of its header."""
 
     columns: pl.DataFrame
     meta: dict[str, Plain]

@@ -81,20 +81,10 @@ class _Pieces(io.RawIOBase):
 
 
 class _Handler(WSGIRequestHandler):
-    """One request.
-
-    Attributes:
-        stays: Whether the connection serves further requests.
-    """
-
     protocol_version = "HTTP/1.1"
 
     def __init__(
-        self,
-        received: bytes,
-        pieces: _Pieces,
-        address: Any,
-        server: BaseWSGIServer,
+        self, received: bytes, pieces: _Pieces, address: Any, server: BaseWSGIServer
     ) -> None:
         self._received = received
         self._pieces = pieces
@@ -102,13 +92,11 @@ class _Handler(WSGIRequestHandler):
         super().__init__(_ended_connection(), address, server)
 
     def setup(self) -> None:
-        """Read and write memory instead of the connection."""
         self.connection = self.request
         self.rfile = io.BufferedReader(io.BytesIO(self._received))
         self.wfile = self._pieces  # type: ignore[assignment]  # nothing is buffered
 
     def run_wsgi(self) -> None:
-        """Answer a request whose head was understood."""
         wanted = self.headers.get("Connection", "").lower().split(",")
         self.stays = (
             self.request_version == self.protocol_version
@@ -152,7 +140,6 @@ class _Handler(WSGIRequestHandler):
             self.wfile.write(content)
 
     def version_string(self) -> str:
-        """Return the name of the server in its answers."""
         return "stepscope"
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:

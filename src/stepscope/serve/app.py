@@ -311,14 +311,8 @@ _MAP: Final = Map(
 class App:
     """The application that answers from one store.
 
-    Args:
-        store: The store that computes and keeps answers.
-        files: The files of the page.
-        policy: Who may ask; None inside a server that decides that itself.
-        captures: What records running programs; None where nothing does.
-        program: The program's files; None where they are not shown.
-        packed: Whether to compress answers for clients that accept it: not worth it
-            between programs of one machine.
+    Without a policy the server around it decides who may ask. It is `packed` where
+    compressing answers is worth it: not between programs of one machine.
     """
 
     def __init__(
@@ -344,7 +338,16 @@ class App:
     ) -> Iterable[bytes]:
         """Answer one request; see PEP 3333."""
         request = Request(environ)
-        response = self._answer_request(request)
+        try:
+            response = self._dispatch_request(request)
+        except (StepscopeError, HTTPException) as error:
+            response = _error_response(error)
+        except Exception:  # noqa: BLE001 - the edge: a defect must not end the server
+            # The client gets nothing of the error but its number.
+            number = secrets.token_hex(4)
+            _LOG.exception("defect %s at %s", number, ascii(request.path))
+            said = f"this is a defect of stepscope, number {number} in the server's log"
+            response = _json_error(500, "defect", said, id=number)
         content = response.get_data() if self._packed else b""
         if (
             len(content) >= _WORTH_PACKING
@@ -359,22 +362,6 @@ class App:
         response.headers.remove("Date")
         response.headers.setdefault("Cache-Control", "no-store")
         return response(environ, start_response)
-
-    def _answer_request(self, request: Request) -> Response:
-        try:
-            return self._dispatch_request(request)
-        except (StepscopeError, HTTPException) as error:
-            return _error_response(error)
-        except Exception:  # noqa: BLE001 - the edge: a defect must not end the server
-            # The client gets nothing of the error but its number.
-            number = secrets.token_hex(4)
-            _LOG.exception("defect %s at %s", number, ascii(request.path))
-            return _json_error(
-                500,
-                "defect",
-                f"this is a defect of stepscope, number {number} in the server's log",
-                id=number,
-            )
 
     def _dispatch_request(self, request: Request) -> Response:
         if self._policy is not None:

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from stepscope.array_types import Bools
 from stepscope.errors import Malformed
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ _NUMBERS: Final[dict[type[pl.DataType], str]] = {
 _BOOLEAN: Final = "bool"
 _TEXT: Final = "text"
 _BYTES: Final = {_BOOLEAN: "u1", _TEXT: "u4"}
+#: Name, type and values of a column, and its nulls where it has some.
+_Encoded = tuple[str, str, bytes, bytes | None]
 #: Ending of a column's name → unit of the column.
 _UNITS: Final = ("ps", "us", "ms", "s", "bytes", "percent")
 
@@ -71,21 +74,16 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """A column that was read.
+    """A column that was read; values of texts are ids into the names of the frame.
 
-    Attributes:
-        name: Name of the column.
-        type: Type of the column, as in the header.
-        unit: Unit of the values; None where the name of the column has none.
-        values: One value per row; for texts, ids into the frame's names.
-        nulls: True where the value is unknown; None where all values are known.
+    `nulls` are true where the value is unknown, None where all are known.
     """
 
     name: str
     type: str
     unit: str | None
     values: NDArray[Any]
-    nulls: NDArray[np.bool_] | None
+    nulls: Bools | None
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +111,12 @@ def encode_frame(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
     no_name = pl.Series("names", [], pl.String)
     names = pl.concat([no_name, *(one.alias("names") for one in texts)])
     names = names.unique(maintain_order=True)
-    columns = [_encode_column(series, names) for series in frame]
+    columns: list[_Encoded] = []
+    for series in frame:
+        nulls = None
+        if series.null_count():
+            nulls = series.is_null().to_numpy().astype(np.uint8).tobytes()
+        columns.append((series.name, *_column_values(series, names), nulls))
     # Offsets depend on the header's length, and it on their digits: reserve the room.
     reserved = _described_columns(columns, start=2**40)
     room = len(_header_bytes(reserved, frame, names, meta))
@@ -126,29 +129,14 @@ def encode_frame(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
     return b"".join(parts)
 
 
-_Encoded = tuple[str, str, bytes, bytes | None]
-
-
-def _encode_column(series: pl.Series, names: pl.Series) -> _Encoded:
-    """Return (name, type, values, nulls or None)."""
-    kind, values = _column_values(series, names)
-    nulls = None
-    if series.null_count():
-        nulls = series.is_null().to_numpy().astype(np.uint8).tobytes()
-    return series.name, kind, values, nulls
-
-
 def _column_values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
     if series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null):
         if isinstance(series.dtype, pl.Enum):
             # Only the texts that it may have are looked up, not those of each row.
-            ids = _name_ids(series.dtype.categories, names)
-            return _TEXT, _little_endian_bytes(
-                ids.gather(series.to_physical()), "u4", filling=0
-            )
-        return _TEXT, _little_endian_bytes(
-            _name_ids(series.cast(pl.String), names), "u4", filling=0
-        )
+            ids = _name_ids(series.dtype.categories, names).gather(series.to_physical())
+        else:
+            ids = _name_ids(series.cast(pl.String), names)
+        return _TEXT, _little_endian_bytes(ids, "u4", filling=0)
     if series.dtype == pl.Boolean:
         return _BOOLEAN, _little_endian_bytes(series, "u1", filling=False)
     if series.dtype == pl.UInt64:
@@ -163,7 +151,6 @@ def _column_values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
 
 
 def _name_ids(texts: pl.Series, names: pl.Series) -> pl.Series:
-    """Return the place of each text among the names."""
     ids = pl.DataFrame({"name": names, "id": np.arange(len(names), dtype=np.uint32)})
     told = pl.DataFrame({"name": texts})
     return told.join(ids, on="name", how="left", maintain_order="left")["id"]
@@ -266,11 +253,7 @@ def _read_column(data: bytes, header: _Header, column: _Described) -> Column:
         if len(ids) and ids.max() >= len(header.names):
             raise _broken_frame(column.offset, "an id has no name")
     return Column(
-        name=column.name,
-        type=column.type,
-        unit=column.unit,
-        values=values,
-        nulls=nulls,
+        name=column.name, type=column.type, unit=column.unit, values=values, nulls=nulls
     )
 
 
@@ -284,4 +267,4 @@ def _read_array(data: bytes, place: _Place, kind: str, length: int) -> NDArray[A
 
 
 def _broken_frame(offset: int, what: str) -> Malformed:
-    return Malformed.at_offset("frame", offset, what, _ASK_AGAIN)
+    return Malformed.broken_at_offset("frame", offset, what, _ASK_AGAIN)

@@ -94,14 +94,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class _Connection:
     """One client.
 
-    Attributes:
-        state: Whether it sends its request, waits for the answer, reads the answer,
-            may send its next request, or has been answered for the last time.
-        until_s: When the state has to end; unused while the answer is computed.
-        received: Bytes of the request, and of those after it.
-        head_bytes: Length of the head of a complete request.
-        stays: Whether the connection serves further requests.
-        pieces: Pieces of the answer that were not written yet.
+    `until_s` is when the state has to end; unused while the answer is computed.
     """
 
     def __init__(self, sock: socket.socket, address: Any, until_s: float) -> None:
@@ -122,12 +115,7 @@ class _Connection:
 class Server:
     """Serves one application, within limits.
 
-    The attributes that are not described are those that werkzeug's handler needs.
-
-    Attributes:
-        host, port: Address that the server listens at.
-        app: The application.
-        limits: Limits of time, number and size.
+    Attributes that nothing here reads are those that werkzeug's handler needs.
     """
 
     ssl_context = None
@@ -218,7 +206,6 @@ class Server:
             sock.close()
 
     def _advance_connection(self, connection: _Connection) -> None:
-        """Read or write what is possible now, as the connection's state requires."""
         try:
             if connection.state == "takes":
                 self._write_pieces(connection)
@@ -265,7 +252,6 @@ class Server:
         self._requests.put(connection)
 
     def _answer_requests(self) -> None:
-        """Answer requests until the server closes; each thread runs this."""
         while (connection := self._requests.get()) is not None:
             received = bytes(connection.received)
             # This server has everything that the handler needs of one.
@@ -286,7 +272,6 @@ class Server:
             _LOG.debug("an answer came after the end of the server")
 
     def _send_answer(self, connection: _Connection, answer: Answer) -> None:
-        """Begin to send an answer."""
         connection.state = "takes"
         connection.until_s = time.monotonic() + self.limits.answer_s
         connection.stays = answer.stays
@@ -369,7 +354,7 @@ class Server:
         connection.socket.close()
 
 
-def make_server(
+def listening_server(
     host: str, port: int, app: WSGIApplication, *, limits: Limits | None = None
 ) -> Server:
     """Make a server that listens, and serves once its `serve_forever` is called.

@@ -41,14 +41,7 @@ _TYPES: Final = {
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
-    """One file as it is sent.
-
-    Attributes:
-        content: The bytes of the file.
-        media_type: Media type, with the character set of a text.
-        caching: Value of the header Cache-Control.
-        tag: Value of the header ETag, which changes with the content.
-    """
+    """One file as it is sent."""
 
     content: bytes
     media_type: str

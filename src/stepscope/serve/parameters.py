@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, get_args, get_origin
 
 import msgspec
 from werkzeug.wrappers import Response
 
 from stepscope.serve.errors import Refused
+from stepscope.serve.runs.store import digest_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -265,8 +265,3 @@ class Route(NamedTuple):
 def json_response(value: Plain) -> Response:
     """Make the response of a value."""
     return Response(msgspec.json.encode(value), content_type=JSON)
-
-
-def digest_text(text: str) -> str:
-    """Return a short text that identifies another one."""
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

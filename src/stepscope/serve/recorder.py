@@ -28,22 +28,14 @@ _LONGEST_MS: Final = 600_000
 _LATEST_MS: Final = 60_000
 _MOST_ATTEMPTS: Final = 10
 _MS_PER_S: Final = 1000
+#: Fields of a host's outcome that the page shows.
+_SHOWN: Final = ("address", "state", "text", "bytes", "attempts", "seconds")
 
 _Level = Annotated[int, msgspec.Meta(ge=0, le=1)]
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be recorded; names and defaults are those of `stepscope capture`.
-
-    Attributes:
-        addresses: Addresses of the programs.
-        duration_ms: How long to record.
-        delay_ms: How much later to begin.
-        attempts: How often a program is asked that is busy or does not answer.
-        host_tracer_level: How much of the framework's ops.
-        device_tracer_level: Whether devices are recorded.
-        python_tracer_level: Whether calls of Python functions are recorded.
-    """
+    """What is to be recorded; names and defaults are those of `stepscope capture`."""
 
     addresses: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     duration_ms: Annotated[int, msgspec.Meta(ge=1, le=_LONGEST_MS)] = 2000
@@ -74,17 +66,11 @@ class _Job:
 class Capturing:
     """Recordings that the page asks for.
 
-    Args:
-        addresses: Programs that may be recorded.
-        record: What records them.
-        landed: Is called when a recording has been written.
+    `landed` is called when a recording has been written.
     """
 
     def __init__(
-        self,
-        addresses: tuple[str, ...],
-        record: Recorder,
-        landed: Callable[[], object],
+        self, addresses: tuple[str, ...], record: Recorder, landed: Callable[[], object]
     ) -> None:
         self.addresses = addresses
         self._record = record
@@ -147,15 +133,7 @@ class Capturing:
                 "delay_ms": job.wanted.delay_ms,
                 "elapsed_ms": int((time.monotonic() - job.begun_s) * _MS_PER_S),
                 "hosts": [
-                    {
-                        "address": one.address,
-                        "state": one.state,
-                        "text": one.text,
-                        "bytes": one.bytes,
-                        "attempts": one.attempts,
-                        "seconds": one.seconds,
-                    }
-                    for one in job.hosts
+                    {name: getattr(host, name) for name in _SHOWN} for host in job.hosts
                 ],
                 "run": job.run,
                 "problem": job.problem,

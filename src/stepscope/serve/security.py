@@ -140,9 +140,8 @@ def check_change(request: Request) -> None:
     if request.headers.get(CHANGE_HEADER) != "1":
         raise Refused(403, "refused", f"a change needs the header {CHANGE_HEADER}: 1")
     origin = request.headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc != request.host:
-        raise Refused(403, "refused", "a change comes from the server's own page only")
-    if not _is_own(request):
+    is_foreign = origin is not None and urlsplit(origin).netloc != request.host
+    if is_foreign or not _is_own(request):
         raise Refused(403, "refused", "a change comes from the server's own page only")
 
 

@@ -31,13 +31,8 @@ _LONGEST_PAGE: Final = 10_000
 class _Part(NamedTuple):
     """A part of the timeline of one host.
 
-    Attributes:
-        name: Last word of its address.
-        read: Reads what is asked: the arguments of `write` after the host's name.
-        write: Writes the answer.
-        lane: Which other answers it may wait for.
-        media_type: Media type of the answer.
-        file: Name of the file into which the answer is saved; None to show it.
+    `read` returns the arguments of `write` after the name of the host; `file` is the
+    name into which the answer is saved, None to show it.
     """
 
     name: str
@@ -49,7 +44,6 @@ class _Part(NamedTuple):
 
     @property
     def route(self) -> Route:
-        """Return the address of the part, and what answers there."""
         return Route(f"/data/trace/{self.name}", self._answer_part)
 
     def _answer_part(self, asked: Asked) -> Response:
@@ -67,7 +61,6 @@ class _Part(NamedTuple):
 
 
 def _answer_catalogue(asked: Asked) -> Response:
-    """Answer with sections, tracks, extent and steps of one host."""
     host = asked.given.read_text("host")
     entry = asked.store.find_entry(asked.given.read_text("run"))
     version = asked.answer_version(entry)
@@ -80,7 +73,6 @@ def _answer_catalogue(asked: Asked) -> Response:
 
 
 def _answer_longest(asked: Asked) -> Response:
-    """Answer with the longest execution of an op or of a kernel."""
     given = asked.given
     hosts, op = given.read_texts("hosts"), given.read_text("op")
     name, side = given.read_text("kernel"), given.read_text("side")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.errors import BadUsage
 from stepscope.trace.quality import QualityNote, notes_frame
-from stepscope.trace.reading.texts import shortened
+from stepscope.trace.reading.texts import shorten_text
 from stepscope.trace.tables import BESIDE, TABLES
 from stepscope.unavailable import Unavailable
 
@@ -44,7 +44,7 @@ class TraceData:
         recorder: str | None = None,
     ) -> None:
         # What only a file beside the recording can hold, its reader need not name.
-        beside = {name: _constant(why) for name, why in BESIDE.items()}
+        beside = {name: _constant_builder(why) for name, why in BESIDE.items()}
         builders = beside | dict(builders)
         unknown = set(builders) ^ set(TABLES)
         if unknown:
@@ -76,7 +76,7 @@ class TraceData:
         A text longer than names may be is cut.
         """
         content = bytes(self.data[place : place + length])
-        return shortened(content.decode("utf-8", "replace"))
+        return shorten_text(content.decode("utf-8", "replace"))
 
     def without(self, name: str, why: Unavailable) -> TraceData:
         """Return a copy of the trace without one table, for a stated reason."""
@@ -89,7 +89,7 @@ class TraceData:
         for name in tables:
             if name not in self._builders:
                 raise BadUsage.unknown_name("table", name, TABLES)
-        given = {name: _constant(table) for name, table in tables.items()}
+        given = {name: _constant_builder(table) for name, table in tables.items()}
         builders = self._builders | given
         return TraceData(
             self.host,
@@ -132,7 +132,7 @@ class TraceData:
         return tuple(QualityNote(**row) for row in frame.iter_rows(named=True))
 
 
-def _constant(
+def _constant_builder(
     table: pl.DataFrame | Unavailable,
 ) -> Callable[[], pl.DataFrame | Unavailable]:
     return lambda: table

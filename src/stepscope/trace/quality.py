@@ -35,6 +35,5 @@ def notes_frame(notes: tuple[QualityNote, ...]) -> pl.DataFrame:
     order = {severity: rank for rank, severity in enumerate(_SEVERITIES)}
     ranked = sorted(notes, key=lambda note: -order[note.severity])
     return pl.DataFrame(
-        [msgspec.structs.asdict(note) for note in ranked],
-        schema=QUALITY.dtypes(),
+        [msgspec.structs.asdict(note) for note in ranked], schema=QUALITY.dtypes()
     )

@@ -115,7 +115,7 @@ def read_columns(text: str, known: Mapping[str, Column]) -> dict[str, Column]:
             continue
         dtype, unit, null, about = cells
         meaning = NEVER if null == _NEVER_NULL else null
-        columns[name] = Column(name, _dtype(dtype), unit, meaning, about)
+        columns[name] = Column(name, _parse_dtype(dtype), unit, meaning, about)
     return columns
 
 
@@ -143,18 +143,18 @@ def read_reasons(path: Path) -> dict[str, Unavailable]:
 
 
 @cache
-def _dtype(text: str) -> pl.DataType:
+def _parse_dtype(text: str) -> pl.DataType:
     """Return the type of a name as in `Int64`, `List(String)` or `Enum(one, other)`."""
     name, _, inside = text.removesuffix(")").partition("(")
     if name == "List":
-        return pl.List(_dtype(inside))
+        return pl.List(_parse_dtype(inside))
     if name == "Enum":
         return pl.Enum(inside.split(", "))
     dtype: pl.DataType = getattr(pl, name)()
     return dtype
 
 
-def check(schema: TableSchema, frame: pl.DataFrame) -> list[str]:
+def check_frame(schema: TableSchema, frame: pl.DataFrame) -> list[str]:
     """List every way in which a frame differs from its declaration (empty: none)."""
     problems = [
         f"{schema.name}.{name}: missing"

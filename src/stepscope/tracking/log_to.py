@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from stepscope.errors import BadUsage
 from stepscope.formats.opening import newest_run
 from stepscope.report import to_json
-from stepscope.report.compose import compose
+from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_markdown
 from stepscope.report.outline.whole import report_outline
-from stepscope.report.words.findings import headline
+from stepscope.report.words.findings import finding_headline
 from stepscope.session import open_found
 from stepscope.unavailable import Unavailable
 
@@ -56,7 +56,7 @@ def log_to(
             "mlflow.active_run() of a run that has begun."
         )
     found = newest_run(logdir)
-    document = compose(open_found(found), _Silent())
+    document = compose_report(open_found(found))
     with tempfile.TemporaryDirectory(prefix="stepscope-report-") as folder:
         traces = [path for host in found.hosts for path in host.paths]
         reports = {
@@ -75,11 +75,6 @@ def log_to(
         )
         log(run, logged, step=step)
     return logged
-
-
-class _Silent:
-    def stage(self, what: str) -> None:
-        """Say nothing."""
 
 
 #: Names of numbers begin so: trackers group by it.
@@ -145,7 +140,7 @@ def finding_rows(document: Document) -> list[list[Cell]]:
             *(finding.share_percent, finding.ms_per_step),
             None if finding.saving_ms is None else finding.saving_ms.low,
             None if finding.saving_ms is None else finding.saving_ms.high,
-            headline(finding),
+            finding_headline(finding),
         ]
         for finding in document.findings
         if finding.status in _SHOWN

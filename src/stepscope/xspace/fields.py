@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Final
 
 
-def _varint(number: int) -> int:
+def _varint_tag(number: int) -> int:
     return number << 3
 
 
-def _sized(number: int) -> int:
+def _sized_tag(number: int) -> int:
     return number << 3 | 2
 
 
@@ -33,76 +33,76 @@ REF: Final = 7
 class SpaceTag:
     """XSpace."""
 
-    PLANE: Final = _sized(1)
-    ERROR: Final = _sized(2)
-    WARNING: Final = _sized(3)
-    HOSTNAME: Final = _sized(4)
+    PLANE: Final = _sized_tag(1)
+    ERROR: Final = _sized_tag(2)
+    WARNING: Final = _sized_tag(3)
+    HOSTNAME: Final = _sized_tag(4)
 
 
 class PlaneTag:
     """XPlane."""
 
-    ID: Final = _varint(1)
-    NAME: Final = _sized(2)
-    LINE: Final = _sized(3)
-    EVENT_METADATA: Final = _sized(4)
-    STAT_METADATA: Final = _sized(5)
-    STAT: Final = _sized(6)
+    ID: Final = _varint_tag(1)
+    NAME: Final = _sized_tag(2)
+    LINE: Final = _sized_tag(3)
+    EVENT_METADATA: Final = _sized_tag(4)
+    STAT_METADATA: Final = _sized_tag(5)
+    STAT: Final = _sized_tag(6)
 
 
 class Entry:
     """An entry of a map: both metadata maps of a plane."""
 
-    KEY: Final = _varint(1)
-    VALUE: Final = _sized(2)
+    KEY: Final = _varint_tag(1)
+    VALUE: Final = _sized_tag(2)
 
 
 class LineTag:
     """XLine."""
 
-    ID: Final = _varint(1)
-    NAME: Final = _sized(2)
-    TIMESTAMP_NS: Final = _varint(3)
-    EVENT: Final = _sized(4)
-    DURATION_PS: Final = _varint(9)
-    DISPLAY_ID: Final = _varint(10)
-    DISPLAY_NAME: Final = _sized(11)
+    ID: Final = _varint_tag(1)
+    NAME: Final = _sized_tag(2)
+    TIMESTAMP_NS: Final = _varint_tag(3)
+    EVENT: Final = _sized_tag(4)
+    DURATION_PS: Final = _varint_tag(9)
+    DISPLAY_ID: Final = _varint_tag(10)
+    DISPLAY_NAME: Final = _sized_tag(11)
 
 
 class EventTag:
     """XEvent; offset and occurrences exclude each other."""
 
-    METADATA_ID: Final = _varint(1)
-    OFFSET_PS: Final = _varint(2)
-    DURATION_PS: Final = _varint(3)
-    STAT: Final = _sized(4)
-    OCCURRENCES: Final = _varint(5)
+    METADATA_ID: Final = _varint_tag(1)
+    OFFSET_PS: Final = _varint_tag(2)
+    DURATION_PS: Final = _varint_tag(3)
+    STAT: Final = _sized_tag(4)
+    OCCURRENCES: Final = _varint_tag(5)
 
 
 class StatTag:
     """XStat; the values exclude each other."""
 
-    METADATA_ID: Final = _varint(1)
+    METADATA_ID: Final = _varint_tag(1)
     DOUBLE: Final = DOUBLE << 3 | 1
-    UINT: Final = _varint(UINT)
-    INT: Final = _varint(INT)
-    TEXT: Final = _sized(TEXT)
-    BYTES: Final = _sized(BYTES)
-    REF: Final = _varint(REF)
+    UINT: Final = _varint_tag(UINT)
+    INT: Final = _varint_tag(INT)
+    TEXT: Final = _sized_tag(TEXT)
+    BYTES: Final = _sized_tag(BYTES)
+    REF: Final = _varint_tag(REF)
 
 
 class EventMetadata:
     """XEventMetadata."""
 
-    ID: Final = _varint(1)
-    NAME: Final = _sized(2)
-    METADATA: Final = _sized(3)
-    DISPLAY_NAME: Final = _sized(4)
-    STAT: Final = _sized(5)
+    ID: Final = _varint_tag(1)
+    NAME: Final = _sized_tag(2)
+    METADATA: Final = _sized_tag(3)
+    DISPLAY_NAME: Final = _sized_tag(4)
+    STAT: Final = _sized_tag(5)
 
 
 class StatMetadata:
     """XStatMetadata."""
 
-    ID: Final = _varint(1)
-    NAME: Final = _sized(2)
+    ID: Final = _varint_tag(1)
+    NAME: Final = _sized_tag(2)

@@ -14,7 +14,7 @@ from stepscope._core import nesting
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
+    from stepscope.array_types import Bools, Int32s, Int64s
 
 #: Records of a framework that carry what an op was asked to do. They have the category
 #: of ops and do no work: what they enclose is the work of the op around them.
@@ -38,12 +38,12 @@ def operands_text(sizes: Sequence[object], types: Sequence[object]) -> str | Non
         f"{name}[{','.join(map(str, size))}]"
         for operand, name in zip(sizes, types, strict=False)
         if isinstance(name, str) and name
-        for size in _tensors(operand)
+        for size in _tensor_sizes(operand)
     ]
     return ", ".join(parts) or None
 
 
-def _tensors(operand: object) -> Iterator[list[int]]:
+def _tensor_sizes(operand: object) -> Iterator[list[int]]:
     if not isinstance(operand, list) or not operand:
         return
     if all(isinstance(it, int) for it in operand):
@@ -58,9 +58,7 @@ def _tensors(operand: object) -> Iterator[list[int]]:
             yield inner
 
 
-def last_with_id(
-    ids: NDArray[np.int64], wanted: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def last_with_id(ids: Int64s, wanted: Int64s) -> Int64s:
     """Return by wanted id the last position in `ids` that has it, -1 for none."""
     found = np.full(len(wanted), -1, np.int64)
     if not len(ids) or not len(wanted):
@@ -74,12 +72,8 @@ def last_with_id(
 
 
 def innermost_around(
-    start: NDArray[np.int64],
-    dur: NDArray[np.int64],
-    *,
-    track: NDArray[np.int32],
-    is_op: NDArray[np.bool_],
-) -> NDArray[np.int32]:
+    start: Int64s, dur: Int64s, *, track: Int32s, is_op: Bools
+) -> Int32s:
     """Return by event the position of the innermost op that holds it, -1 for none.
 
     Args:
@@ -88,16 +82,14 @@ def innermost_around(
         track: Track of each event, ascending.
         is_op: Which events are ops.
     """
-    above = _parents(start, dur, track)
+    above = _parent_events(start, dur, track)
     # What is no op may hold others. Each round doubles how far up a row has looked.
     while len(passed := np.flatnonzero((above >= 0) & ~is_op[above])):
         above[passed] = above[above[passed]]
     return above
 
 
-def _parents(
-    start: NDArray[np.int64], dur: NDArray[np.int64], track: NDArray[np.int32]
-) -> NDArray[np.int32]:
+def _parent_events(start: Int64s, dur: Int64s, track: Int32s) -> Int32s:
     """Return the event that holds each one directly, track by track; -1 for none."""
     parent = np.empty(len(start), np.int32)
     if not len(start):
@@ -109,7 +101,9 @@ def _parents(
     ends = np.concatenate((edges, [len(start)])).tolist()
     stack = np.empty((_STACK, max(map(int.__sub__, ends, begins))), np.int64)
     for begin, end in zip(begins, ends, strict=True):
-        answer = nesting.nest(start, dur, begin, end, parent, depth, self_time, stack)
+        answer = nesting.nest_track_rows(
+            start, dur, begin, end, parent, depth, self_time, stack
+        )
         if answer < 0:
             raise ValueError(f"the kernel refused its arrays ({answer})")
     return parent

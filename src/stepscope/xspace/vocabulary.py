@@ -83,7 +83,7 @@ def forwarded_name(name: str, values: Mapping[str, object]) -> str:
     return f"{_PREFIX}{urlsafe_b64encode(both).decode()}"
 
 
-def forwarded(name: str) -> Forwarded | None:
+def forwarded_annotation(name: str) -> Forwarded | None:
     """Return what was forwarded under a name; None of one that is not ours."""
     if not name.startswith(_PREFIX):
         return None
@@ -163,12 +163,10 @@ UNSEEN: Final = {
         "processes.",
     ),
     "system": Unseen(
-        "only Linux shows the memory of other processes as a file",
-        "Record on Linux.",
+        "only Linux shows the memory of other processes as a file", "Record on Linux."
     ),
     "python": Unseen(
-        "it is not known where this Python keeps what its threads run",
-        _PYTHON,
+        "it is not known where this Python keeps what its threads run", _PYTHON
     ),
     "free_threaded": Unseen(
         "this Python is built without the interpreter's lock, and keeps what its "
@@ -187,7 +185,7 @@ UNSEEN: Final = {
 }
 
 
-def unseen_of(warning: str) -> Unseen | None:
+def unseen_reason(warning: str) -> Unseen | None:
     """Return the reason that a warning of a file says; None for any other warning."""
     return next((it for it in UNSEEN.values() if warning.endswith(it.warning)), None)
 

@@ -46,7 +46,7 @@ def read_varint(message: bytes | memoryview, at: int) -> tuple[int, int]:
     raise MalformedMessage
 
 
-def fields_of(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def read_fields(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Yield each field's number and value: a number, or the bytes of a sized field.
 
     Fields of fixed width are passed over.
@@ -86,14 +86,14 @@ def fields_of(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryvi
             raise MalformedMessage
 
 
-def numbers_of(message: bytes | memoryview) -> dict[int, int]:
+def number_fields(message: bytes | memoryview) -> dict[int, int]:
     """Return the fields that are numbers; the last value of a field wins."""
     return {
-        field: value for field, value in fields_of(message) if isinstance(value, int)
+        field: value for field, value in read_fields(message) if isinstance(value, int)
     }
 
 
-def packed(value: int | memoryview) -> list[int]:
+def packed_numbers(value: int | memoryview) -> list[int]:
     """Return the numbers of a repeated field, which is written packed or one by one."""
     if isinstance(value, int):
         return [value]
@@ -105,6 +105,6 @@ def packed(value: int | memoryview) -> list[int]:
     return numbers
 
 
-def text_of(value: int | memoryview) -> str:
+def field_text(value: int | memoryview) -> str:
     """Return the text of a sized field; what is not UTF-8 is replaced."""
     return "" if isinstance(value, int) else bytes(value).decode("utf-8", "replace")

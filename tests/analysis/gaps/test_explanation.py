@@ -12,10 +12,10 @@ from tests.support.traces import blueprint
 from stepscope.analysis.gaps.explanation import explain_gap
 from stepscope.analysis.gaps.stretch import owned_time
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.step_time.owners import IDLE_OWNERS, OWNERS
+from stepscope.derive.step_time.host_time import IDLE_OWNERS, OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ def profile(recorded_run: str, shared_profile: Callable[[str], Path]) -> Profile
 def explained(
     profile: ProfileData, host: str, asked: int | tuple[int, int], **device: int | None
 ) -> GapExplanation:
-    return present(explain_gap(profile, host, asked, **device))
+    return require_available(explain_gap(profile, host, asked, **device))
 
 
 def devices(profile: ProfileData) -> Iterator[Owned]:
@@ -50,7 +50,7 @@ def devices(profile: ProfileData) -> Iterator[Owned]:
 
 
 def step_ps(profile: ProfileData, host: str) -> int:
-    rows = present(profile.derived(host, windows)).rows
+    rows = require_available(profile.derived(host, windows)).rows
     return int(np.median((rows["end_ps"] - rows["start_ps"]).to_numpy()))
 
 
@@ -93,8 +93,8 @@ def test_every_long_gap_has_an_owner_or_is_called_unexplained(
 
 def test_the_owners_of_a_step_are_those_of_the_account(profile: ProfileData) -> None:
     for one in devices(profile):
-        wide = present(profile.derived(one.host, windows))
-        rows = present(profile.derived(one.host, account)).rows
+        wide = require_available(profile.derived(one.host, windows))
+        rows = require_available(profile.derived(one.host, account)).rows
         for window in range(min(wide.rows.height, 3)):
             begin, end = wide.rows.select("start_ps", "end_ps").row(window)
             found = explained(profile, one.host, (begin, end), device=one.device.device)
@@ -114,7 +114,7 @@ def test_the_owners_of_a_step_are_those_of_the_account(profile: ProfileData) -> 
 
 def test_the_gaps_of_a_step_add_up_to_its_idle_time(profile: ProfileData) -> None:
     for one in devices(profile):
-        wide = present(profile.derived(one.host, windows)).rows
+        wide = require_available(profile.derived(one.host, windows)).rows
         begin, end = wide.select("start_ps", "end_ps").row(wide.height // 2)
         if one.busy is None or end <= begin:
             continue

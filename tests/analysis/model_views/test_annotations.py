@@ -23,7 +23,7 @@ from stepscope.analysis.model_views.annotation_rows import (
     top_annotations,
 )
 from stepscope.errors import BadUsage
-from stepscope.trace.schema import check
+from stepscope.trace.schema import check_frame
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def reasons(result: ModelViewsResult) -> dict[str, str]:
 
 def test_ranges_nest_and_hold_what_was_launched_in_them() -> None:
     rows = analysed(trained()).annotation
-    assert check(ANNOTATION_ROWS, rows) == []
+    assert check_frame(ANNOTATION_ROWS, rows) == []
     columns = ("name", "parent", "depth", "occurrences", "total_us", "self_us")
     assert rows.select(columns).rows() == [
         ("train", None, 1, 2, 180.0, 60.0),

@@ -13,7 +13,7 @@ from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
 from stepscope.analysis.model_views.source_rows import SOURCE_ROWS
 from stepscope.report.text.model import render_view
-from stepscope.trace.schema import check
+from stepscope.trace.schema import check_frame
 from stepscope.unavailable import Unavailable
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -33,7 +33,7 @@ STEPS: list[blueprint.Line] = [
 def analysed(*traces: Any, **options: Any) -> ModelViewsResult:
     result = model_views.analyse(blueprint.profile(*traces), Options(**options))
     assert isinstance(result, ModelViewsResult), result
-    assert check(SOURCE_ROWS, result.source) == []
+    assert check_frame(SOURCE_ROWS, result.source) == []
     return result
 
 

@@ -10,7 +10,7 @@ from tests.support.results.tables import declared_tables
 
 import stepscope as ss
 from stepscope.analysis.tools import TOOLS
-from stepscope.trace.schema import check
+from stepscope.trace.schema import check_frame
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ def test_tables_hold_what_their_columns_declare(name: str, repository: Path) -> 
     results += [profile.tool("framework_op_stats", op=op) for op in (ops[0], ops[-1])]
     found = [pair for result in results for pair in declared_tables(result)]
     assert len(found) > 5
-    problems = {problem for pair in found for problem in check(*pair)}
+    problems = {problem for pair in found for problem in check_frame(*pair)}
     assert problems - NOT_DECLARED == set()
 
 

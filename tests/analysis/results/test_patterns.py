@@ -7,7 +7,11 @@ import time
 import polars as pl
 import pytest
 
-from stepscope.analysis.results.patterns import check_pattern, match_name_parts, whole
+from stepscope.analysis.results.patterns import (
+    check_pattern,
+    match_name_parts,
+    match_whole_names,
+)
 from stepscope.errors import BadUsage
 
 NAMES = pl.Series(["dense", "dense_1", "a\nb", "", None], dtype=pl.String)
@@ -25,12 +29,18 @@ NAMES = pl.Series(["dense", "dense_1", "a\nb", "", None], dtype=pl.String)
 )
 def test_a_pattern_matches_a_whole_name(pattern: str, matching: list[bool]) -> None:
     check_pattern(pattern, "names")
-    assert whole(NAMES, [pattern]).tolist() == matching
+    assert match_whole_names(NAMES, [pattern]).tolist() == matching
 
 
 def test_one_of_several_patterns_is_enough_and_none_match_nothing() -> None:
-    assert whole(NAMES, ["dense", ""]).tolist() == [True, False, False, True, False]
-    assert not whole(NAMES, []).any()
+    assert match_whole_names(NAMES, ["dense", ""]).tolist() == [
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert not match_whole_names(NAMES, []).any()
 
 
 def test_a_part_of_a_name_can_be_looked_for() -> None:
@@ -66,5 +76,5 @@ def test_no_pattern_takes_more_than_linear_time(pattern: str) -> None:
     check_pattern(pattern, "names")
     long = pl.Series(["a" * 10_000])
     begun = time.monotonic()
-    assert not whole(long, [pattern]).any()
+    assert not match_whole_names(long, [pattern]).any()
     assert time.monotonic() - begun < 10

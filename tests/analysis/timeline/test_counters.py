@@ -20,7 +20,7 @@ from stepscope.analysis.timeline.counters import (
 from stepscope.analysis.timeline.tiles import TILE_BUCKETS
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
-from stepscope.unavailable import present
+from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ def sampled(samples: list[tuple[int, float]]) -> ProfileData:
 
 def tile(profile: ProfileData, *, level: int, index: int) -> CounterTile:
     host = profile.hosts[0]
-    track = present(profile.derived(host, trace_timeline)).tracks.height
+    track = require_available(profile.derived(host, trace_timeline)).tracks.height
     found = counter_tile(profile, host, tracks=[track], level=level, index=index)
     assert isinstance(found, CounterTile)
     assert found.samples.schema == COUNTER_COLUMNS

@@ -14,7 +14,7 @@ from stepscope.analysis.timeline import (
 from stepscope.analysis.timeline import (
     search as trace_search,
 )
-from stepscope.analysis.timeline.catalogue import TrackCatalogue, catalogue
+from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogue
 from stepscope.analysis.timeline.details import SpanDetails
 from stepscope.analysis.timeline.relatives import Launch
 from stepscope.analysis.timeline.search import Direction
@@ -41,11 +41,13 @@ def of(
     direction: Direction = Direction.NEXT,
 ) -> SpanDetails:
     """The details of the first recorded span of a full name from some time on."""
-    place = trace_search.find(
+    place = trace_search.find_span(
         profile, "vm", f"/^{name}$/", from_ps=from_us * US, direction=direction
     )
     assert isinstance(place, Place)
-    found = trace_details.details(profile, "vm", track=place.track, item=place.item)
+    found = trace_details.details_of_span(
+        profile, "vm", track=place.track, item=place.item
+    )
     assert isinstance(found, SpanDetails)
     return found
 
@@ -63,7 +65,7 @@ def test_a_kernel_leads_to_its_launch_call_and_back() -> None:
     assert kernel.launched_by.start_ps == 2220 * US
     # Six activities a step, and this is the second of the third step.
     assert kernel.launched_by.correlation == 14
-    call = trace_details.details(
+    call = trace_details.details_of_span(
         profile, "vm", track=kernel.launched_by.track, item=kernel.launched_by.item
     )
     assert isinstance(call, SpanDetails)
@@ -193,7 +195,7 @@ def test_a_derived_span_has_no_time_of_its_own() -> None:
         if view == "framework_ops" and timeline.tracks["source"][row] is None
     ][:1]
     item = timeline.tracks["begin"][track]
-    found = trace_details.details(profile, "vm", track=track, item=item)
+    found = trace_details.details_of_span(profile, "vm", track=track, item=item)
     assert isinstance(found, SpanDetails)
     assert found.self_ps is None
     assert missing(found) == {"self_ps": "NOT_RECORDED"}
@@ -211,7 +213,7 @@ def test_launch_statistics_are_of_all_calls_and_not_of_the_first() -> None:
     timeline = profile.derived("vm", trace_timeline)
     track = timeline.tracks["view"].to_list().index("launch_stats")
     item = timeline.tracks["begin"][track]
-    found = trace_details.details(profile, "vm", track=track, item=item)
+    found = trace_details.details_of_span(profile, "vm", track=track, item=item)
     assert isinstance(found, SpanDetails)
     # Six calls of 5 µs each.
     assert found.arguments == {
@@ -245,9 +247,9 @@ def test_an_item_of_another_track_is_refused() -> None:
     profile = blueprint.profile(blueprint.a1())
     kernel = of(profile, "ampere_sgemm_32x32")
     with pytest.raises(BadUsage, match="no item"):
-        trace_details.details(profile, "vm", track=kernel.track, item=10**6)
+        trace_details.details_of_span(profile, "vm", track=kernel.track, item=10**6)
     with pytest.raises(BadUsage, match="no track"):
-        trace_details.details(profile, "vm", track=99, item=0)
+        trace_details.details_of_span(profile, "vm", track=99, item=0)
 
 
 def test_a_kernel_comes_from_the_line_that_the_line_of_source_names(
@@ -255,13 +257,13 @@ def test_a_kernel_comes_from_the_line_that_the_line_of_source_names(
 ) -> None:
     profile = stepscope.open(shared_profile("gpu/jax_healthy_without_graphs"))
     (host,) = profile.hosts
-    about = catalogue(profile, host)
+    about = track_catalogue(profile, host)
     assert isinstance(about, TrackCatalogue)
     views = about.tracks["view"].to_list()
     begin, end = about.tracks.select("begin", "end").row(views.index("source"))
     sources = set()
     for item in range(begin, end):
-        found = trace_details.details(
+        found = trace_details.details_of_span(
             profile, host, track=views.index("source"), item=item
         )
         assert isinstance(found, SpanDetails)

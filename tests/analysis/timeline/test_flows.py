@@ -20,7 +20,9 @@ ABSENT = Unavailable(code="CORRUPT", reason="It is damaged.", remedy="Copy it ag
 
 
 def seen(profile: ProfileData, begin_us: int, end_us: int) -> TrackFlows:
-    found = trace_flows.flows(profile, "vm", begin_ps=begin_us * US, end_ps=end_us * US)
+    found = trace_flows.track_flows(
+        profile, "vm", begin_ps=begin_us * US, end_ps=end_us * US
+    )
     assert isinstance(found, TrackFlows)
     assert found.flows.schema == FLOW_COLUMNS
     return found
@@ -78,4 +80,4 @@ def test_of_too_many_those_that_waited_longest_are_kept() -> None:
 @pytest.mark.parametrize("table", ["launches", "device_activity", "events"])
 def test_without_either_end_there_are_no_arrows_and_no_zero(table: str) -> None:
     profile = blueprint.profile(blueprint.a1()).without(table, ABSENT)
-    assert trace_flows.flows(profile, "vm", begin_ps=0, end_ps=9) == ABSENT
+    assert trace_flows.track_flows(profile, "vm", begin_ps=0, end_ps=9) == ABSENT

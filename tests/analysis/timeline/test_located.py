@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.analysis.timeline.details import SpanDetails, details
-from stepscope.analysis.timeline.located import spot_of
+from stepscope.analysis.timeline.details import SpanDetails, details_of_span
+from stepscope.analysis.timeline.located import best_spot
 
 US = 1_000_000
 STREAM = "gpu:0/7(Compute)"
@@ -48,7 +48,7 @@ def test_a_range_is_seen_at_a_span(
 ) -> None:
     profile = blueprint.profile(blueprint.trace(LINES))
     begin, end = within
-    spot = spot_of(
+    spot = best_spot(
         profile,
         "vm",
         device=device,
@@ -62,6 +62,6 @@ def test_a_range_is_seen_at_a_span(
         assert name is None
         return
     assert spot.track is not None
-    found = details(profile, "vm", track=spot.track, item=spot.item)
+    found = details_of_span(profile, "vm", track=spot.track, item=spot.item)
     assert isinstance(found, SpanDetails)
     assert found.name == name

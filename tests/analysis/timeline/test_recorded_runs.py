@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import stepscope
-from stepscope.analysis.timeline.catalogue import TrackCatalogue, catalogue
-from stepscope.analysis.timeline.flows import TrackFlows, flows
+from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogue
+from stepscope.analysis.timeline.flows import TrackFlows, track_flows
 from stepscope.analysis.timeline.selection import WindowTotals, window_totals
 from stepscope.analysis.timeline.tiles import (
     MOST_UNFOLDED,
@@ -17,10 +17,10 @@ from stepscope.analysis.timeline.tiles import (
     Rows,
     TrackSlices,
     track_tile,
-    unfold,
+    unfold_slice,
 )
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.step_time.owners import OWNERS
+from stepscope.derive.step_time.host_time import OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.unavailable import Unavailable
 
@@ -44,7 +44,7 @@ def profile(recorded_run: str, shared_profile: Callable[[str], Path]) -> Profile
 
 
 def shown(profile: ProfileData, host: str) -> TrackCatalogue:
-    found = catalogue(profile, host)
+    found = track_catalogue(profile, host)
     assert isinstance(found, TrackCatalogue)
     return found
 
@@ -71,7 +71,7 @@ def reached(
             if count == 1:
                 yield np.array([item])
             for at in range(0, count if count > 1 else 0, MOST_UNFOLDED):
-                part = unfold(
+                part = unfold_slice(
                     profile,
                     about.host,
                     track=track,
@@ -106,7 +106,7 @@ def test_tiles_and_what_unfolds_from_them_reach_every_event_once(
 
 def test_arrows_lead_where_equal_correlation_ids_say(profile: ProfileData) -> None:
     for host in profile.hosts:
-        found = flows(profile, host)
+        found = track_flows(profile, host)
         launches = profile.table(host, "launches")
         activity = profile.table(host, "device_activity")
         if isinstance(found, Unavailable):

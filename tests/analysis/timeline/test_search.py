@@ -36,7 +36,7 @@ def recorded(lines: list[blueprint.Line] = LINES) -> ProfileData:
 
 
 def found(text: str, profile: ProfileData | None = None) -> Found:
-    answer = trace_search.search(profile or recorded(), "vm", text)
+    answer = trace_search.count_spans(profile or recorded(), "vm", text)
     assert isinstance(answer, Found)
     return answer
 
@@ -77,9 +77,9 @@ def test_what_is_not_drawn_is_found_too() -> None:
 @pytest.mark.parametrize("text", ["", "/(/"])
 def test_what_is_no_text_and_no_expression_is_refused(text: str) -> None:
     with pytest.raises(BadUsage):
-        trace_search.search(recorded(), "vm", text)
+        trace_search.count_spans(recorded(), "vm", text)
     with pytest.raises(BadUsage):
-        trace_search.find(recorded(), "vm", text, from_ps=0)
+        trace_search.find_span(recorded(), "vm", text, from_ps=0)
 
 
 def walk(
@@ -89,7 +89,7 @@ def walk(
     met: list[Place] = []
     after = None
     while True:
-        place = trace_search.find(
+        place = trace_search.find_span(
             profile, "vm", text, from_ps=from_ps, after=after, direction=direction
         )
         if place is None:
@@ -147,5 +147,5 @@ def test_a_walk_meets_every_span_that_is_counted_once(
 
 def test_without_a_timeline_there_is_nothing_to_search() -> None:
     profile = recorded().without("events", ABSENT)
-    assert trace_search.search(profile, "vm", "x") == ABSENT
-    assert trace_search.find(profile, "vm", "x", from_ps=0) == ABSENT
+    assert trace_search.count_spans(profile, "vm", "x") == ABSENT
+    assert trace_search.find_span(profile, "vm", "x", from_ps=0) == ABSENT

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.analysis.timeline.catalogue import TrackCatalogue, catalogue
+from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogue
 from stepscope.analysis.timeline.selection import (
     MOST_NAMES,
     SpansInView,
@@ -41,7 +41,7 @@ def recorded(lines: list[blueprint.Line] = LINES) -> ProfileData:
 
 
 def track_of(profile: ProfileData, name: str) -> int:
-    about = catalogue(profile, "vm")
+    about = track_catalogue(profile, "vm")
     assert isinstance(about, TrackCatalogue)
     return about.tracks["name"].to_list().index(name)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
 from stepscope.analysis.timeline import tiles as trace_tiles
-from stepscope.analysis.timeline.catalogue import TrackCatalogue, catalogue
+from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogue
 from stepscope.analysis.timeline.tiles import (
     COARSEST_LEVEL,
     MOST_UNFOLDED,
@@ -46,7 +46,7 @@ def recorded(lines: list[blueprint.Line] = LINES) -> ProfileData:
 
 
 def track_of(profile: ProfileData, name: str) -> int:
-    about = catalogue(profile, "vm")
+    about = track_catalogue(profile, "vm")
     assert isinstance(about, TrackCatalogue)
     (track,) = [
         row
@@ -158,7 +158,9 @@ def test_unfolding_lists_what_a_slice_stands_for() -> None:
     )
     assert isinstance(folded, TrackSlices)
     first, count = folded.slices.select("first", "count").row(0)
-    unfolded = trace_tiles.unfold(profile, "vm", track=track, first=first, count=count)
+    unfolded = trace_tiles.unfold_slice(
+        profile, "vm", track=track, first=first, count=count
+    )
     assert shown(unfolded) == [
         (0, "small", 100, 101, 1, 1),
         (0, "other small", 102, 104, 2, 1),
@@ -170,10 +172,10 @@ def test_unfolding_gives_the_first_ten_thousand_and_goes_on_from_there() -> None
     lines = [("gpu:0/7(Compute)", "k", 2 * i, 1) for i in range(many)]
     profile = recorded(lines)
     track = track_of(profile, "Stream #7")
-    whole = trace_tiles.unfold(profile, "vm", track=track, first=0, count=many)
+    whole = trace_tiles.unfold_slice(profile, "vm", track=track, first=0, count=many)
     assert isinstance(whole, TrackSlices)
     assert whole.slices.height == MOST_UNFOLDED
-    rest = trace_tiles.unfold(
+    rest = trace_tiles.unfold_slice(
         profile, "vm", track=track, first=MOST_UNFOLDED, count=many - MOST_UNFOLDED
     )
     assert [start for _, _, start, *_ in shown(rest)] == [20_000, 20_002, 20_004]
@@ -184,11 +186,13 @@ def test_spans_beyond_a_row_cannot_be_unfolded() -> None:
     track = track_of(profile, "main")
     for first, count in ((0, 2), (0, 0), (-1, 1), (10**6, 1)):
         with pytest.raises(BadUsage, match="in one row"):
-            trace_tiles.unfold(profile, "vm", track=track, first=first, count=count)
+            trace_tiles.unfold_slice(
+                profile, "vm", track=track, first=first, count=count
+            )
 
 
 def test_the_catalogue_tells_extent_and_the_level_that_shows_all() -> None:
-    about = catalogue(recorded(), "vm")
+    about = track_catalogue(recorded(), "vm")
     assert isinstance(about, TrackCatalogue)
     assert (about.begin_ps, about.end_ps) == (0, 401 * US)
     width = TILE_BUCKETS << about.coarsest_level
@@ -236,9 +240,9 @@ def test_a_bucket_that_no_time_has_is_refused(bucket: int) -> None:
 @pytest.mark.parametrize("table", ["events", "tracks", "event_types"])
 def test_without_its_tables_there_is_no_timeline(table: str) -> None:
     profile = recorded().without(table, ABSENT)
-    assert catalogue(profile, "vm") == ABSENT
+    assert track_catalogue(profile, "vm") == ABSENT
     assert trace_tiles.track_tile(profile, "vm", track=0, level=0, index=0) == ABSENT
-    assert trace_tiles.unfold(profile, "vm", track=0, first=0, count=1) == ABSENT
+    assert trace_tiles.unfold_slice(profile, "vm", track=0, first=0, count=1) == ABSENT
 
 
 TRACK = st.sampled_from(["a", "b", "gpu:0/7(Compute)", "gpu:0/8(Memcpy)"])
@@ -255,7 +259,7 @@ def test_every_level_counts_every_event_and_all_time(
     lines: list[blueprint.Line],
 ) -> None:
     profile = recorded(lines)
-    about = catalogue(profile, "vm")
+    about = track_catalogue(profile, "vm")
     assert isinstance(about, TrackCatalogue)
     dur = profile.table("vm", "events")["dur_ps"]
     for level in (0, 16, 20, 24, about.coarsest_level, COARSEST_LEVEL):

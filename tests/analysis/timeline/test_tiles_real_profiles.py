@@ -18,7 +18,7 @@ from stepscope.analysis.timeline import (
 from stepscope.analysis.timeline import (
     tiles as trace_tiles,
 )
-from stepscope.analysis.timeline.catalogue import TrackCatalogue, catalogue
+from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogue
 from stepscope.analysis.timeline.tiles import (
     TILE_BUCKETS,
     Rows,
@@ -65,7 +65,7 @@ def profile(
 
 
 def about(profile: ProfileData) -> TrackCatalogue:
-    found = catalogue(profile, profile.hosts[0])
+    found = track_catalogue(profile, profile.hosts[0])
     assert isinstance(found, TrackCatalogue)
     return found
 
@@ -192,13 +192,13 @@ def test_arrows_lead_from_calls_to_activities_that_name_them(
 ) -> None:
     host = profile.hosts[0]
     shown = about(profile)
-    arrows = trace_flows.flows(
+    arrows = trace_flows.track_flows(
         profile, host, begin_ps=shown.begin_ps or 0, end_ps=shown.end_ps or 0
     )
     assert not isinstance(arrows, Unavailable)
     assert arrows.count
     first = arrows.flows.row(0, named=True)
-    found = trace_details.details(
+    found = trace_details.details_of_span(
         profile, host, track=first["device_track"], item=first["device_item"]
     )
     assert not isinstance(found, Unavailable)

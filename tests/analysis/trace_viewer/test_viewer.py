@@ -18,7 +18,7 @@ from tests.support.traces.chrome import broken_nesting, counted, read_trace
 import stepscope as ss
 from stepscope.analysis.tools import analyse, find_tool
 from stepscope.analysis.trace_viewer import TraceViewerResult
-from stepscope.analysis.trace_viewer.events import PIECE_SPANS, all_spans
+from stepscope.analysis.trace_viewer.events import PIECE_SPANS, trace_spans
 from stepscope.analysis.trace_viewer.viewer import TRACE_TRACKS, host_traces
 from stepscope.cli.main import main
 from stepscope.report.envelope import describe_profile, recording_doubts
@@ -66,7 +66,7 @@ def export(
         profile=describe_profile(profile),
         quality=recording_doubts(profile),
     )
-    spans = all_spans(profile, piece_spans=piece_spans)
+    spans = trace_spans(profile, piece_spans=piece_spans)
     write_trace(answer, host_traces(profile)[0], spans, write)
 
 

@@ -8,7 +8,7 @@ import polars as pl
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from stepscope.derive.collectives.waits import HostClock, align
+from stepscope.derive.collectives.waits import HostClock, align_clocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ def aligned(
     starts: Mapping[str, int | None],
     steps: Mapping[str, Mapping[int, tuple[int, int]]] | None = None,
 ) -> dict[str, HostClock]:
-    return align(starts, calls(rows), steps or {})
+    return align_clocks(starts, calls(rows), steps or {})
 
 
 def together(count: int, *, ahead: float, early: float = 50) -> list[Call]:

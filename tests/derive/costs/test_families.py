@@ -21,8 +21,8 @@ from stepscope.derive.costs.instructions import instruction_costs
 from stepscope.derive.costs.operands import (
     Operands,
     Tensor,
-    from_text,
     operands_from_lists,
+    operands_from_text,
 )
 from stepscope.derive.costs.products import convolution_terms, read_window
 from stepscope.trace.tables import HLO_OPS
@@ -87,7 +87,7 @@ def test_lists_that_cannot_be_read_are_no_operands(
 def test_shapes_in_one_text(
     text: str, expected: tuple[tuple[str, tuple[int, ...]], ...] | None
 ) -> None:
-    found = from_text(text)
+    found = operands_from_text(text)
     if expected is None:
         assert found is None
     else:

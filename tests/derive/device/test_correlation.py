@@ -6,8 +6,11 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.device.correlation import Correlation, correlation
-from stepscope.derive.device.timeline import device_timeline
+from stepscope.derive.device.correlation import (
+    Correlation,
+    correlation,
+    device_timeline,
+)
 
 GPU = "gpu:0/7(Compute)"
 COPY = "gpu:0/8(MemcpyH2D)"

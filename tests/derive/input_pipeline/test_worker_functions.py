@@ -181,11 +181,12 @@ def test_where_they_were_not_looked_at_the_reason_is_said() -> None:
 
 
 def test_each_reason_is_known_again_by_its_warning() -> None:
-    from stepscope.xspace.vocabulary import unseen_of  # noqa: PLC0415 - as a reader
+
+    from stepscope.xspace.vocabulary import unseen_reason  # noqa: PLC0415 - as a reader
 
     for one in UNSEEN.values():
-        assert unseen_of(f"The producer reports: {one.warning}") == one
-    assert unseen_of("dropped 3 events") is None
+        assert unseen_reason(f"The producer reports: {one.warning}") == one
+    assert unseen_reason("dropped 3 events") is None
 
 
 @pytest.mark.parametrize(

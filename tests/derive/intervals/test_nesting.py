@@ -11,9 +11,9 @@ import pytest
 from stepscope.derive.intervals.nesting import (
     NESTED_KINDS,
     flatten_tracks,
-    innermost_at,
+    innermost_rows,
+    nest_events,
     nest_subset,
-    nesting,
 )
 from stepscope.derive.intervals.spans import LIMIT_PS, Spans
 from stepscope.formats.opening import read
@@ -54,7 +54,9 @@ THREE = [(0, 10), (2, 5), (3, 1)]
 
 
 def test_parents_are_rows_of_the_whole_table() -> None:
-    found = nesting(*tables([("thread", THREE), ("derived", THREE), ("core", THREE)]))
+    found = nest_events(
+        *tables([("thread", THREE), ("derived", THREE), ("core", THREE)])
+    )
     assert found.parent.tolist() == [-1, 0, 1, -1, 3, 4, -1, 6, 7]
     assert found.depth.tolist() == [0, 1, 2] * 3
     assert found.self_ps.tolist() == [5, 4, 1] * 3
@@ -63,7 +65,7 @@ def test_parents_are_rows_of_the_whole_table() -> None:
 
 @pytest.mark.parametrize("kind", ["stream", "asynchronous", "counters", "overhead"])
 def test_events_of_flat_tracks_are_siblings(kind: str) -> None:
-    found = nesting(*tables([("thread", THREE), (kind, THREE)]))
+    found = nest_events(*tables([("thread", THREE), (kind, THREE)]))
     assert found.parent[3:].tolist() == [-1, -1, -1]
     assert found.depth[3:].tolist() == [0, 0, 0]
     assert found.self_ps[3:].tolist() == [10, 5, 1]
@@ -71,14 +73,14 @@ def test_events_of_flat_tracks_are_siblings(kind: str) -> None:
 
 def test_overhangs_are_counted_by_track() -> None:
     tracks = [("thread", [(0, 5), (3, 5), (6, 9)]), ("thread", THREE)]
-    found = nesting(*tables(tracks))
+    found = nest_events(*tables(tracks))
     assert found.overhangs.tolist() == [2, 0]
     assert found.self_ps.tolist() == [3, 3, 9, 5, 4, 1]
 
 
 def test_asynchronous_rows_neither_nest_nor_hold_others() -> None:
     rows = [(0, 20), (1, 15), (2, 3), (4, 1), (30, 1)]
-    found = nesting(
+    found = nest_events(
         *tables([("thread", THREE), ("thread", rows)]), flat_rows=np.array([4, 6])
     )
     assert found.parent.tolist() == [-1, 0, 1, -1, -1, 3, -1, -1]
@@ -88,7 +90,7 @@ def test_asynchronous_rows_neither_nest_nor_hold_others() -> None:
 
 def test_a_track_out_of_order_is_sorted_for_itself() -> None:
     rows = [(3, 1), (2, 5), (0, 10)]
-    found = nesting(*tables([("thread", THREE), ("thread", rows)]))
+    found = nest_events(*tables([("thread", THREE), ("thread", rows)]))
     assert found.parent.tolist() == [-1, 0, 1, 4, 5, -1]
     assert found.depth.tolist() == [0, 1, 2, 2, 1, 0]
     assert found.self_ps.tolist() == [5, 4, 1, 1, 4, 5]
@@ -106,11 +108,11 @@ def test_the_innermost_row_is_found_at_any_time(
     tracks, events = tables([("thread", THREE), ("thread", [nested[k] for k in order])])
     when = np.array([1, 2, 5, 7, 8, 12, 20])
     for shuffled in (np.arange(7), np.arange(7)[::-1]):
-        found = innermost_at(
+        found = innermost_rows(
             when[shuffled],
             events["start_ps"].to_numpy(),
             events["dur_ps"].to_numpy(),
-            nesting(tracks, events).parent,
+            nest_events(tracks, events).parent,
             rows=(3, 6),
         )
         assert found.tolist() == [rows[k] for k in shuffled]
@@ -118,14 +120,14 @@ def test_the_innermost_row_is_found_at_any_time(
 
 def test_equal_events_out_of_order_keep_the_order_of_the_file() -> None:
     rows = [(5, 1), (0, 4), (0, 4)]
-    found = nesting(*tables([("thread", rows)]))
+    found = nest_events(*tables([("thread", rows)]))
     assert found.parent.tolist() == [-1, -1, 1]
     assert found.self_ps.tolist() == [1, 0, 4]
 
 
 def test_no_depth_is_too_deep() -> None:
     rows = [(row, 10_000 - 2 * row) for row in range(5000)]
-    found = nesting(*tables([("thread", rows)]))
+    found = nest_events(*tables([("thread", rows)]))
     assert found.depth.tolist() == list(range(5000))
     assert found.self_ps.tolist() == [2] * 5000
 
@@ -133,7 +135,7 @@ def test_no_depth_is_too_deep() -> None:
 def test_many_rows_are_shared_out_and_come_back_the_same() -> None:
     # More than a single thread is used for.
     rows = [(10 * (n // 3) + n % 3, 9 - 2 * (n % 3)) for n in range(60_000)]
-    found = nesting(*tables([("thread", rows), ("stream", rows), ("thread", rows)]))
+    found = nest_events(*tables([("thread", rows), ("stream", rows), ("thread", rows)]))
     depths = [0, 1, 2] * 20_000
     assert found.depth.tolist() == depths + [0] * 60_000 + depths
     assert found.self_ps[:60_000].tolist() == [2, 2, 5] * 20_000
@@ -142,10 +144,10 @@ def test_many_rows_are_shared_out_and_come_back_the_same() -> None:
 
 
 def test_a_trace_without_events_nests() -> None:
-    found = nesting(*tables([("thread", []), ("stream", [])]))
+    found = nest_events(*tables([("thread", []), ("stream", [])]))
     assert found.parent.tolist() == found.self_ps.tolist() == []
     assert found.overhangs.tolist() == [0, 0]
-    assert nesting(*tables([])).overhangs.tolist() == []
+    assert nest_events(*tables([])).overhangs.tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,7 @@ def test_tracks_that_leave_rows_out_or_share_them_are_refused(
         event_begin=pl.Series(begins), event_end=pl.Series(ends)
     )
     with pytest.raises(ValueError, match="do not divide"):
-        nesting(broken, events)
+        nest_events(broken, events)
 
 
 def test_a_subset_nests_as_if_the_others_did_not_exist() -> None:
@@ -269,7 +271,7 @@ def test_self_times_of_real_tracks_add_up_to_their_busy_time(
     for path in sorted(shared_profile(name).rglob("*.xplane.pb*")):
         trace = read(path)
         tracks, events = trace.table("tracks"), trace.table("events")
-        found = nesting(tracks, events)
+        found = nest_events(tracks, events)
         starts, durs = events["start_ps"].to_numpy(), events["dur_ps"].to_numpy()
         assert found.self_ps.min() >= 0
         for kind, begin, end in tracks.select(
@@ -288,7 +290,7 @@ def test_only_the_python_tracer_lets_events_outlive_their_parents(
     for name in ("jax_cpu/steps", "jax_cpu/python_tracer"):
         (path,) = sorted(shared_profile(name).rglob("*.xplane.pb*"))
         trace = read(path)
-        found = nesting(trace.table("tracks"), trace.table("events"))
+        found = nest_events(trace.table("tracks"), trace.table("events"))
         counts[name] = int(found.overhangs.sum())
     assert counts["jax_cpu/steps"] == 0
     assert counts["jax_cpu/python_tracer"] > 0

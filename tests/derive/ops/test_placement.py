@@ -9,7 +9,7 @@ from tests.support.traces import blueprint
 
 from stepscope.derive.collectives.calls import collectives
 from stepscope.derive.host.function_calls import function_calls
-from stepscope.derive.ops.placement import OpPlacement, op_placement
+from stepscope.derive.ops.database import OpPlacement, op_placement
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from tests.support.traces.replayed import STEPS, US, step
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.claims import (
     copies_moved,
-    exchanges_at,
-    joint,
+    exchanges_at_rate,
+    joint_edit,
     kernels_scaled,
     launched_as_one,
     synchronising_removed,
@@ -124,7 +124,7 @@ def test_a_call_for_the_whole_device_waits_for_every_stream(program: Programs) -
     assert found.gain_us(kernels_scaled(graph, second, factor=0.0)) == pytest.approx(
         (300, 300), abs=3
     )
-    both = joint(
+    both = joint_edit(
         graph,
         [
             kernels_scaled(graph, second, factor=0.0),
@@ -161,7 +161,7 @@ def test_an_exchange_takes_what_its_bytes_need(program: Programs) -> None:
     found = program(by_hand.copying())
     graph = found.graph
     slow = (graph.nodes.kind == NodeKind.DEVICE) & (graph.nodes.dur_ps == 400 * US)
-    edit = exchanges_at(graph, slow, needed_ps=np.full(graph.count, 100 * US))
+    edit = exchanges_at_rate(graph, slow, needed_ps=np.full(graph.count, 100 * US))
     assert found.gain_us(edit) == pytest.approx((300, 300), abs=5)
 
 

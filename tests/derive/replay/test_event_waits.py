@@ -11,7 +11,7 @@ import pytest
 from stepscope.derive.replay.claims import kernels_scaled
 from stepscope.derive.replay.graph import step_graph
 from stepscope.derive.replay.nodes import EdgeKind, Graph
-from stepscope.derive.replay.replayed import gain_of
+from stepscope.derive.replay.replayed import replayed_gain
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def test_a_recorded_wait_is_an_edge(tmp_path: Path) -> None:
 def test_what_waits_for_a_faster_kernel_begins_sooner(tmp_path: Path) -> None:
     graph = graph_of(tmp_path, told=True)
     first = graph.nodes.dur_ps == 300 * US
-    gain = gain_of(graph, kernels_scaled(graph, first, factor=0.5))
+    gain = replayed_gain(graph, kernels_scaled(graph, first, factor=0.5))
     assert (gain.low_ps / US, gain.high_ps / US) == pytest.approx((150, 150), abs=2)
 
 
@@ -123,5 +123,5 @@ def test_without_the_record_it_does_not(tmp_path: Path) -> None:
     graph = graph_of(tmp_path, told=False)
     assert not (graph.edges.kind == EdgeKind.EVENT).any()
     first = graph.nodes.dur_ps == 300 * US
-    gain = gain_of(graph, kernels_scaled(graph, first, factor=0.5))
+    gain = replayed_gain(graph, kernels_scaled(graph, first, factor=0.5))
     assert gain.high_ps == 0

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.support.traces.replayed import Program
 
-from stepscope.derive.replay.replayed import gain_of
-from stepscope.derive.step_time.owners import IDLE_OWNERS
+from stepscope.derive.replay.replayed import replayed_gain
+from stepscope.derive.step_time.host_time import IDLE_OWNERS
 from stepscope.formats.opening import read
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def test_the_baseline_foretells_what_more_workers_reached(
     found = ladder("baseline")
     assert found.check.stands
     assert found.check.unexplained_percent < 1
-    gain = gain_of(found.graph, found.without(*IDLE_OWNERS, place="between"))
+    gain = replayed_gain(found.graph, found.without(*IDLE_OWNERS, place="between"))
     assert gain.can_be_told
     for gained in (gain.low_ps, gain.high_ps):
         foretold = (gain.period_ps - gained) / 1e9
@@ -51,7 +51,7 @@ def test_with_more_workers_only_the_stalls_are_left_to_gain(
     """Most steps do not wait any more: the median step cannot gain from input."""
     found = ladder("8workers")
     assert found.check.stands
-    gain = gain_of(found.graph, found.without(*IDLE_OWNERS, place="between"))
+    gain = replayed_gain(found.graph, found.without(*IDLE_OWNERS, place="between"))
     per_window = gain.by_window_ps[1] / 1e9
     assert abs(np.median(per_window)) < 0.05 * WITH_WORKERS
     assert gain.high_ps / 1e9 < 0.25 * gain.period_ps / 1e9

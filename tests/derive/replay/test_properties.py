@@ -13,7 +13,7 @@ from tests.support.traces.replayed import Program, call, kernel, step
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.claims import (
     copies_moved,
-    joint,
+    joint_edit,
     kernels_scaled,
     launched_as_one,
     synchronising_removed,
@@ -21,7 +21,12 @@ from stepscope.derive.replay.claims import (
     unchanged_edit,
 )
 from stepscope.derive.replay.nodes import NodeKind
-from stepscope.derive.replay.replayed import SLACKS, gain_of, joint_gain, replay_graph
+from stepscope.derive.replay.replayed import (
+    SLACKS,
+    joint_gain,
+    replay_graph,
+    replayed_gain,
+)
 
 if TYPE_CHECKING:
     from stepscope.derive.replay.claims import Edit
@@ -91,7 +96,7 @@ def test_a_claim_gains_something_between_nothing_and_the_period(
 ) -> None:
     found = made(plan)
     for edit in data.draw(claims(found)):
-        gain = gain_of(found.graph, edit)
+        gain = replayed_gain(found.graph, edit)
         assert 0 <= gain.low_ps <= gain.high_ps
         assert gain.high_ps <= max(gain.period_ps - gain.floor_ps, 0)
 
@@ -102,13 +107,13 @@ def test_claims_together_promise_at_most_their_sum_and_shorten_no_less(
 ) -> None:
     found = made(plan)
     edits = data.draw(claims(found))
-    singles = [gain_of(found.graph, edit) for edit in edits]
+    singles = [replayed_gain(found.graph, edit) for edit in edits]
     together = joint_gain(found.graph, edits)
     assert together.high_ps <= sum(one.high_ps for one in singles) + 1e-6
     assert together.low_ps <= sum(one.low_ps for one in singles) + 1e-6
     # A change more never makes the last window end later.
     for slack in SLACKS:
-        whole = replay_graph(found.graph, joint(found.graph, edits), slack=slack)
+        whole = replay_graph(found.graph, joint_edit(found.graph, edits), slack=slack)
         for edit in edits:
             alone = replay_graph(found.graph, edit, slack=slack)
             assert whole.bounds_ps[-1] <= alone.bounds_ps[-1]
@@ -119,7 +124,7 @@ def test_a_faster_kernel_never_makes_a_step_longer(plan: tuple[Any, ...]) -> Non
     found = made(plan)
     every = np.ones(found.graph.count, np.bool_)
     gains = [
-        gain_of(found.graph, kernels_scaled(found.graph, every, factor=factor))
+        replayed_gain(found.graph, kernels_scaled(found.graph, every, factor=factor))
         for factor in (1.0, 0.7, 0.4, 0.0)
     ]
     highs = [gain.high_ps for gain in gains]

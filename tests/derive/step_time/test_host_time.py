@@ -10,15 +10,16 @@ from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES
 from stepscope.derive.step_time.host_classes import event_categories
 from stepscope.derive.step_time.host_time import (
+    CATEGORIES,
     CATEGORY_OF_CODE,
     CODE_OF_CLASS,
     CODE_OF_SYSTEM_CLASS,
     HOST_TIMES,
+    IDLE_OWNERS,
     HostCode,
     codes_that_name,
 )
-from stepscope.derive.step_time.owners import CATEGORIES, IDLE_OWNERS
-from stepscope.unavailable import present
+from stepscope.unavailable import require_available
 
 #: Their time is that of what encloses them, or of other threads.
 WITHOUT_OWNER = {HostCode.NOTHING, HostCode.BLOCKED}
@@ -64,6 +65,6 @@ def test_a_copy_that_a_call_waits_for_is_drawn_as_the_account_has_it() -> None:
     ]
     trace = blueprint.trace(lines, devices={0: blueprint.A100})
     profile = blueprint.profile(trace)
-    categories = present(profile.derived("vm", event_categories))
-    call = present(profile.table("vm", "launches"))["event"][0]
+    categories = require_available(profile.derived("vm", event_categories))
+    call = require_available(profile.table("vm", "launches"))["event"][0]
     assert CATEGORIES[categories[call]] == "output"

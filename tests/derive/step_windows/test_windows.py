@@ -16,8 +16,7 @@ from stepscope.derive.step_time.input_between_steps import (
 )
 from stepscope.derive.step_windows.device_spans import device_spans
 from stepscope.derive.step_windows.windows import Windows, windows
-from stepscope.derive.steps.assignment import activity_steps
-from stepscope.derive.steps.chosen import steps
+from stepscope.derive.steps.chosen import activity_steps, steps
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

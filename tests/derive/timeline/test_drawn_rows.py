@@ -13,9 +13,8 @@ import stepscope as ss
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.correlation import Correlation
 from stepscope.derive.steps.chosen import steps
-from stepscope.derive.timeline.derived_lines import Names
 from stepscope.derive.timeline.drawn_rows import trace_timeline
-from stepscope.derive.timeline.step_lines import launch_lines
+from stepscope.derive.timeline.step_lines import Names, launch_lines
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stepscope.formats.kineto.json.batches as module
-from stepscope.formats.kineto.json.batches import Batch, batches
-from stepscope.formats.kineto.json.document import Document, document_of
+from stepscope.formats.kineto.json.batches import Batch, read_batches
+from stepscope.formats.kineto.json.document import Document, find_document_parts
 
 #: Texts in which an object seems to end and another to begin.
 NAMES = st.sampled_from(["plain", 'x"}, {"y', "}, {", "}\n,\n{", "[{]}", "ü\\", ""])
@@ -49,7 +49,7 @@ def _short_stretches(
 
 def document(text: str | bytes) -> Document:
     data = text.encode() if isinstance(text, str) else text
-    return document_of(np.frombuffer(data, np.uint8), "test")
+    return find_document_parts(np.frombuffer(data, np.uint8), "test")
 
 
 def seen(found: list[Batch]) -> list[tuple[Any, ...]]:
@@ -69,7 +69,7 @@ def test_all_events_are_read_once_and_in_order(
     events: list[dict[str, Any]], separators: tuple[str, str]
 ) -> None:
     text = json.dumps({"traceEvents": events}, separators=separators)
-    found = list(batches(document(text)))
+    found = list(read_batches(document(text)))
     assert seen(found) == expected(events)
     assert not any(batch.refused or batch.cut_at for batch in found)
 
@@ -81,7 +81,7 @@ def test_arguments_alone_are_those_of_the_events(
     text = json.dumps({"traceEvents": events}, separators=separators)
     found = [
         json.loads(bytes(arguments))
-        for batch in batches(document(text), arguments_only=True)
+        for batch in read_batches(document(text), arguments_only=True)
         for arguments in batch.arguments or [it.args for it in batch.events]
     ]
     assert found == [event["args"] for event in events]
@@ -96,7 +96,7 @@ def test_one_event_that_breaks_a_rule_leaves_the_others_alone(
     texts.insert(at, odd)
     whole = [*events]
     whole.insert(at, {"name": "odd", "ts": 5, "args": {"a": None}})
-    found = list(batches(document(f'{{"traceEvents": [{", ".join(texts)}]}}')))
+    found = list(read_batches(document(f'{{"traceEvents": [{", ".join(texts)}]}}')))
     assert seen(found) == expected(whole)
     assert sum(batch.lenient for batch in found) == 1
 
@@ -108,7 +108,7 @@ def test_an_event_that_is_none_is_left_out_alone(
     texts = [json.dumps(event, separators=(",", ":")) for event in events]
     # It ends neither its text nor itself.
     texts.insert(at, '{"ph":"X","name":"lost","ts":')
-    found = list(batches(document(f'{{"traceEvents": [{",".join(texts)}]}}')))
+    found = list(read_batches(document(f'{{"traceEvents": [{",".join(texts)}]}}')))
     good = [it for it in seen(found) if it[0] != "lost"]
     rest = expected(events)
     # What follows the broken one may be taken for a part of it.
@@ -119,6 +119,6 @@ def test_an_event_that_is_none_is_left_out_alone(
 def test_sixteen_digits_and_three_decimals_are_read_exactly(times: list[int]) -> None:
     epoch = 1_694_128_201_000_000
     texts = [f'{{"ph":"X","ts":{epoch + it // 1000}.{it % 1000:03d}}}' for it in times]
-    found = list(batches(document(f'{{"traceEvents": [{",".join(texts)}]}}')))
+    found = list(read_batches(document(f'{{"traceEvents": [{",".join(texts)}]}}')))
     starts = [int(it) for batch in found for it in batch.start_ns]
     assert starts == [epoch * 1000 + it for it in times]

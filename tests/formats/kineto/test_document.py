@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from stepscope.errors import BadInput
-from stepscope.formats.kineto.json.document import Document, document_of
+from stepscope.formats.kineto.json.document import Document, find_document_parts
 
 EVENTS = '[{"ph": "X", "ts": 1}, {"ph": "X", "ts": 2, "args": {"a": [{"b": 1}]}}]'
 
 
 def document(text: str | bytes) -> Document:
     data = text.encode() if isinstance(text, str) else text
-    return document_of(np.frombuffer(data, np.uint8), "trace.json")
+    return find_document_parts(np.frombuffer(data, np.uint8), "trace.json")
 
 
 def listed(found: Document) -> str:

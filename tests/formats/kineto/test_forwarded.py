@@ -11,7 +11,7 @@ from stepscope.derive.account.owned_time import account
 from stepscope.derive.steps.chosen import Steps, steps
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.vocabulary import forwarded, forwarded_name
+from stepscope.xspace.vocabulary import forwarded_annotation, forwarded_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,10 +48,10 @@ def test_a_packed_name_is_shown_as_the_program_gave_it(trace_of: Build) -> None:
 
 
 def test_what_only_begins_like_ours_is_a_name() -> None:
-    assert forwarded(OTHER) is None
-    assert forwarded("stepscope.") is None
-    assert forwarded("aten::mm") is None
-    found = forwarded(SECOND)
+    assert forwarded_annotation(OTHER) is None
+    assert forwarded_annotation("stepscope.") is None
+    assert forwarded_annotation("aten::mm") is None
+    found = forwarded_annotation(SECOND)
     assert found is not None
     assert (found.name, bytes(found.values)) == ("train", b'{"step_num":2,"_r":1}')
 

@@ -33,7 +33,7 @@ def write(path: Path, **top: Any) -> None:
 
 
 def names(directory: Path) -> list[tuple[str, str]]:
-    hosts = kineto.hosts_of(list(directory.iterdir()))
+    hosts = kineto.name_hosts(list(directory.iterdir()))
     return [(it.host, it.paths[0].name) for it in hosts]
 
 

@@ -25,7 +25,7 @@ def text_of(nanoseconds: int) -> str:
 def test_three_decimals_survive_a_double_below_the_limit(times: list[int]) -> None:
     given_us = Microseconds.of([float(text_of(time)) for time in times])
     assert not given_us.rounded
-    assert given_us.nanoseconds().tolist() == times
+    assert given_us.to_nanoseconds().tolist() == times
 
 
 @given(st.lists(st.integers(0, 9 * 10**18), min_size=1))
@@ -46,7 +46,7 @@ def test_other_numbers_of_decimals_round_to_the_nearest(time: Decimal) -> None:
 def test_whole_microseconds_are_exact(times: list[int]) -> None:
     given_us = Microseconds.of(times)
     assert given_us.whole
-    assert given_us.nanoseconds().tolist() == [time * 1000 for time in times]
+    assert given_us.to_nanoseconds().tolist() == [time * 1000 for time in times]
 
 
 def test_a_double_that_lost_its_decimals_says_so() -> None:
@@ -71,9 +71,9 @@ def test_a_double_that_lost_its_decimals_says_so() -> None:
 )
 def test_what_is_no_time_is_marked(value: float | str | None, expected: int) -> None:
     mixed: list[float | str | None] = [3, value]
-    assert Microseconds.of(mixed).nanoseconds().tolist() == [3_000, expected]
+    assert Microseconds.of(mixed).to_nanoseconds().tolist() == [3_000, expected]
 
 
 def test_text_among_numbers_changes_none_of_them() -> None:
-    found = Microseconds.of([1.5, "2.25", 3]).nanoseconds()
+    found = Microseconds.of([1.5, "2.25", 3]).to_nanoseconds()
     np.testing.assert_array_equal(found, [1_500, 2_250, 3_000])

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from tests.support.traces.kineto import PID, call, check_all, complete, frame, kernel
 
-from stepscope.derive.intervals.nesting import nesting
+from stepscope.derive.intervals.nesting import nest_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,14 +126,14 @@ def test_events_are_sorted_with_parents_first(trace_of: Build) -> None:
     )
     names = [row[2] for row in rows_by_track(trace)]
     assert names == ["outer", "inner", "cudaLaunchKernel", "equal 1", "equal 2"]
-    parents = nesting(frame(trace, "tracks"), frame(trace, "events")).parent
+    parents = nest_events(frame(trace, "tracks"), frame(trace, "events")).parent
     assert parents.tolist() == [-1, 0, 1, 0, 3]
 
 
 def test_slices_that_overlap_keep_their_times(trace_of: Build) -> None:
     # Rounding to microseconds makes a child outlive its parent.
     trace = trace_of([complete("op", 10, 4), complete("child", 12, 3)])
-    nested = nesting(frame(trace, "tracks"), frame(trace, "events"))
+    nested = nest_events(frame(trace, "tracks"), frame(trace, "events"))
     assert frame(trace, "events")["dur_ps"].to_list() == [4_000_000, 3_000_000]
     assert nested.parent.tolist() == [-1, 0]
     assert nested.self_ps.tolist() == [2_000_000, 3_000_000]

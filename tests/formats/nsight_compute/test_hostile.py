@@ -24,8 +24,12 @@ from tests.support.traces.nsight_compute import (
 )
 
 from stepscope.errors import BadInput
-from stepscope.formats.nsight_compute.launches import NumberForms, base_unit, collect
-from stepscope.formats.nsight_compute.rows import tables_of
+from stepscope.formats.nsight_compute.launches import (
+    NumberForms,
+    base_unit,
+    collect_launches,
+)
+from stepscope.formats.nsight_compute.rows import find_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -273,7 +277,7 @@ def test_units_become_base_units(unit: str, base: tuple[str, float]) -> None:
 @given(st.binary(max_size=400))
 def test_any_bytes_after_a_header_are_read_or_refused(rest: bytes) -> None:
     head = long(*long_rows(launch(0, "gemm"), (TIME, "ns", "5"))).encode()
-    measured = collect(tables_of(head + rest, "k.csv"))
+    measured = collect_launches(find_tables(head + rest, "k.csv"))
     assert measured.launches[0].launch == 0
 
 

@@ -12,17 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.formats.nsight_systems.database import pages
-from stepscope.formats.nsight_systems.database.connection import opened
+from stepscope.formats.nsight_systems.database.connection import open_database
 from stepscope.formats.nsight_systems.decoded.device_work import distinct_rows
-from stepscope.formats.nsight_systems.decoded.events import changes, chosen
-from stepscope.formats.nsight_systems.decoded.gpus import calls_of
+from stepscope.formats.nsight_systems.decoded.events import row_changes, select_rows
+from stepscope.formats.nsight_systems.decoded.gpus import join_calls
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 #: Values close together, with gaps, and as far apart as 64 bits allow.
 VALUES = st.one_of(
-    st.none(), st.integers(0, 3), st.sampled_from([-(2**63), -1, 2**31, 2**63 - 1])
+    st.none(),
+    st.integers(0, 3),
+    st.sampled_from([-(2**63), -1, 2**31, 2**63 - 1]),
 )
 ROWS = st.lists(st.tuples(VALUES, VALUES, VALUES, VALUES), max_size=12)
 COLUMNS = ["a", "b", "c", "d"]
@@ -47,7 +49,7 @@ def test_every_thread_reads_its_part_of_a_table(
         base.executemany("INSERT INTO many VALUES (?, ?)", rows)
         base.commit()
     columns = {"start": pl.Int64(), "end": pl.Int64()}
-    with opened(path, 2**20) as database:
+    with open_database(path, 2**20) as database:
         found = pages.regular_columns(database, "many", columns)
     assert found is not None
     assert found.rows() == rows
@@ -66,7 +68,7 @@ def test_rows_that_differ_from_the_one_before_hold_all(
     rows: list[tuple[int | None, ...]],
 ) -> None:
     frame = frame_of(rows)
-    found = frame.filter(changes(COLUMNS)).rows()
+    found = frame.filter(row_changes(COLUMNS)).rows()
     assert found == [
         row for at, row in enumerate(rows) if not at or row != rows[at - 1]
     ]
@@ -74,8 +76,8 @@ def test_rows_that_differ_from_the_one_before_hold_all(
 
 def test_where_all_rows_are_chosen_none_is_copied() -> None:
     frame = frame_of([(1, 2, 3, 4), (None, 6, 7, 8)])
-    assert chosen(frame, pl.col("b") > 1) is frame
-    assert chosen(frame, pl.col("a") > 0).rows() == [(1, 2, 3, 4)]
+    assert select_rows(frame, pl.col("b") > 1) is frame
+    assert select_rows(frame, pl.col("a") > 0).rows() == [(1, 2, 3, 4)]
 
 
 @given(
@@ -97,5 +99,5 @@ def test_work_meets_every_call_of_its_number(
         for theirs, other in enumerate(calls)
         if one == other and None not in one
     ]
-    found = calls_of(ours, theirs).select("work", "call").rows()
+    found = join_calls(ours, theirs).select("work", "call").rows()
     assert sorted(found) == expected

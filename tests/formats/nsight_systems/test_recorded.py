@@ -16,8 +16,8 @@ from stepscope.analysis.overview_page import OverviewPageResult
 from stepscope.cli.output import Progress
 from stepscope.derive.steps.chosen import Steps, steps
 from stepscope.formats.opening import read
-from stepscope.report.compose import compose
-from stepscope.report.words.findings import headline
+from stepscope.report.compose import compose_report
+from stepscope.report.words.findings import finding_headline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,13 +125,13 @@ def test_what_nothing_explains_is_told_by_what_the_steps_range_holds(
         ' BETWEEN trained."end" AND of_step."end") FROM of_step, trained',
     )
     assert calls == 0
-    document = compose(ss.open(path), Progress(stages=9))
+    document = compose_report(ss.open(path), Progress(stages=9))
     assert isinstance(document.overview, OverviewPageResult)
     (unknown,) = (it for it in document.overview.account if it.owner == "unexplained")
     (first, *_) = unknown.parts or ()
     assert first.name == "after train, to the end of the step's range"
     assert first.ms * (STEPS - 1) == pytest.approx(ranges, abs=0.01)
     (found,) = (one for one in document.findings if one.id == "capture.quality")
-    assert "does the thread of the steps wait then" in headline(found)
+    assert "does the thread of the steps wait then" in finding_headline(found)
     # These were recorded already, and say what they can.
     assert "--cpuctxsw=process-tree" in (found.actions[0].code or "")

@@ -8,7 +8,7 @@ import pytest
 from tests.support.xspace.literal import Ref, Unsigned, event, line, plane, space
 
 from stepscope.formats.opening import read
-from stepscope.trace.schema import check
+from stepscope.trace.schema import check_frame
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
@@ -40,7 +40,7 @@ def stream(*events: Any, name: str = "Stream #7(Compute)") -> Any:
 def activity(trace: TraceData) -> list[dict[str, Any]]:
     """Rows with texts in place of handles."""
     table = trace.table("device_activity")
-    assert check(TABLES["device_activity"], table) == []
+    assert check_frame(TABLES["device_activity"], table) == []
     found = table.to_dicts()
     for row in found:
         for column in ("op", "hlo_op", "hlo_module", "shape", "equation"):
@@ -504,7 +504,7 @@ def test_launches_and_activity_that_do_not_match_are_counted(trace: Any) -> None
         ),
     )
     launches = found.table("launches")
-    assert check(TABLES["launches"], launches) == []
+    assert check_frame(TABLES["launches"], launches) == []
     assert launches["correlation"].to_list() == [1, 2, 9]
     assert launches["event"].to_list() == [0, 1, 3]
     assert set(launches["process"]) == {6}
@@ -530,7 +530,7 @@ def test_devices_that_did_nothing_are_listed_and_noted(trace: Any) -> None:
         ),
     )
     devices = found.table("devices")
-    assert check(TABLES["devices"], devices) == []
+    assert check_frame(TABLES["devices"], devices) == []
     columns = ("device", "name", "vendor", "cores", "clock_hz", "activities")
     assert devices.select(columns).rows() == [
         (0, "MI", "AMD", 40, 1_590_000_000, 2),

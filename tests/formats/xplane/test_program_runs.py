@@ -12,7 +12,7 @@ import stepscope
 from stepscope.derive.account.naming import naming
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.device.correlation import correlation
-from stepscope.derive.steps.assignment import activity_steps
+from stepscope.derive.steps.chosen import activity_steps
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

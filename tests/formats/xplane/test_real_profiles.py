@@ -12,7 +12,7 @@ import pytest
 from tests.support.xspace.proto import XSpaceMessage
 
 from stepscope.formats.opening import read
-from stepscope.trace.schema import check
+from stepscope.trace.schema import check_frame
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
@@ -86,7 +86,7 @@ def test_tables_are_as_declared_and_events_complete_and_in_order(
     trace = trace_of(folder, file)
     for name, schema in TABLES.items():
         table = trace.table(name)
-        assert isinstance(table, Unavailable) or check(schema, table) == []
+        assert isinstance(table, Unavailable) or check_frame(schema, table) == []
     events = trace.table("events")
     assert events.height == EVENTS[folder, file]
     tracks = trace.table("tracks")

@@ -10,7 +10,7 @@ from tests.support.xspace.literal import Ref, Unsigned, event, line, plane, spac
 from tests.support.xspace.wire import number_field
 
 from stepscope.formats.opening import read
-from stepscope.trace.schema import check
+from stepscope.trace.schema import check_frame
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
@@ -75,7 +75,7 @@ def test_allocations_of_all_threads_are_in_order_of_time(trace: Any) -> None:
         )
     )
     table = found.table("allocations")
-    assert check(TABLES["allocations"], table) == []
+    assert check_frame(TABLES["allocations"], table) == []
     assert table["start_ps"].to_list() == [20, 50, 90, 95, 99]
     assert table["allocator"].to_list() == [
         "GPU_0_bfc",
@@ -131,7 +131,7 @@ def test_iterators_carry_their_ids_in_either_field(trace: Any) -> None:
         )
     )
     table = found.table("iterators")
-    assert check(TABLES["iterators"], table) == []
+    assert check_frame(TABLES["iterators"], table) == []
     assert table.select("long_name", "dur_ps", "id", "parent_id").rows() == [
         ("Iterator::Batch", 90, 7, None),
         ("Iterator::Batch::Map", 50, 9938941371175357777 - 2**64, 7),
@@ -222,7 +222,7 @@ def test_what_the_producer_reports_is_passed_on(trace: Any) -> None:
     assert by_kind["producer_error"].severity == "error"
     assert by_kind["producer_warning"].count == 2
     table = found.table("quality")
-    assert check(TABLES["quality"], table) == []
+    assert check_frame(TABLES["quality"], table) == []
     assert table["severity"].to_list() == sorted(
         table["severity"].to_list(), key=["error", "warning", "info"].index
     )
@@ -277,7 +277,7 @@ def test_program_ids_come_from_the_stat_the_name_or_the_entry(trace: Any) -> Non
         type_ids={"cluster": 77},
     )
     table = trace(threads(), metadata).table("hlo_ops")
-    assert check(TABLES["hlo_ops"], table) == []
+    assert check_frame(TABLES["hlo_ops"], table) == []
     assert dict(table.select("module", "program").rows()) == {
         "jit_a": 41,
         "jit_b": 9646411105960254074 - 2**64,

@@ -8,7 +8,7 @@ import pytest
 from tests.support.xspace.literal import event, line, plane, space
 
 from stepscope.formats.opening import read
-from stepscope.trace.schema import check
+from stepscope.trace.schema import check_frame
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
@@ -204,7 +204,7 @@ def test_a_file_without_events_fills_every_table_all_the_same(trace: Any) -> Non
     found = trace(plane("/host:CPU", line(1, "a")), plane("/device:GPU:0"))
     for name, schema in TABLES.items():
         table = found.table(name)
-        assert isinstance(table, Unavailable) or check(schema, table) == []
+        assert isinstance(table, Unavailable) or check_frame(schema, table) == []
     assert found.table("events").is_empty()
     assert found.table("environment").select("begin_ps", "end_ps").row(0) == (
         None,

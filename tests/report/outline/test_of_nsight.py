@@ -24,7 +24,7 @@ from tests.support.traces.nsight import (
 import stepscope as ss
 from stepscope.advice.registry import RULES
 from stepscope.cli.output import Progress
-from stepscope.report.compose import compose
+from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
@@ -119,7 +119,7 @@ def sampled(folder: Path) -> Path:
 
 
 def composed(path: Path) -> Document:
-    return compose(ss.open(path), Progress(stages=9))
+    return compose_report(ss.open(path), Progress(stages=9))
 
 
 def text_of(document: Document) -> str:

@@ -14,7 +14,7 @@ from tests.support.traces import blueprint
 import stepscope as ss
 from stepscope.advice.finding import Finding
 from stepscope.cli.output import Progress
-from stepscope.report.compose import compose
+from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
 from stepscope.report.outline.findings import unseen_parts
 from stepscope.report.page import plain_text
@@ -37,7 +37,7 @@ def points_of(document: Document) -> tuple[list[str], str]:
 
 
 def composed(item: str) -> Document:
-    return compose(ss.open(DATA / item), Progress(stages=9))
+    return compose_report(ss.open(DATA / item), Progress(stages=9))
 
 
 # Slow: a whole report of each recording.

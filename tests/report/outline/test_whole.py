@@ -11,7 +11,7 @@ from tests.support.traces import blueprint
 from tests.support.traces.nsight import NVTX, global_id, read_file, span, write
 
 from stepscope.cli.output import Progress
-from stepscope.report.compose import compose
+from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
@@ -119,7 +119,7 @@ def test_unexplained_time_is_called_so() -> None:
 @pytest.mark.profiles
 def test_a_damaged_file_leads_the_page(shared_profile: Any) -> None:
     trace = open_profile(shared_profile("corrupt/truncated_60"))
-    document = compose(trace, Progress(stages=9))
+    document = compose_report(trace, Progress(stages=9))
     lines = plain_text(as_text.render(report_outline(document), width=90)).splitlines()
     assert lines[3].startswith("! vm: The file is damaged at byte 216,872")
 

@@ -12,7 +12,7 @@ from stepscope.analysis.model_views import (
     ModelViewsResult,
     Options,
 )
-from stepscope.report.compose import compose
+from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
 from stepscope.report.outline.tools import top_annotations
 from stepscope.report.page import plain_text
@@ -45,9 +45,10 @@ def result_of(lines: list[blueprint.Line], **options: Any) -> ModelViewsResult:
 
 def test_the_tree_shows_host_and_device_time_and_what_lies_outside() -> None:
     result = result_of(LINES)
-    text = text_model.render_view(
-        result, view="annotation", title="T", others=list(tables(result)), width=100
+    outline = text_model.view_outline(
+        result, view="annotation", title="T", others=list(tables(result))
     )
+    text = as_text.render_page(outline, width=100)
     lines = text.splitlines()
     assert lines[2].split() == [
         *("annotation", "total", "%", "self", "device", "count", "launches"),
@@ -63,9 +64,10 @@ def test_the_tree_shows_host_and_device_time_and_what_lies_outside() -> None:
 def test_one_annotation_is_a_page() -> None:
     result = result_of(LINES, op="load")
     assert isinstance(result, AnnotationDetailResult)
-    text = text_model.render_annotation(
-        result, title="T", others=list(tables(result)), width=100
+    outline = text_model.annotation_outline(
+        result, title="T", others=list(tables(result))
     )
+    text = as_text.render_page(outline, width=100)
     assert "2 calls, 600 µs on the host; the longest took 400 µs" in text
     assert "in step 4" in text
     assert "1 launch inside put 30.0 µs of work on devices" in text
@@ -78,10 +80,10 @@ def test_a_report_names_the_costliest_ranges_in_five_lines() -> None:
     named = [
         ("main", f"part {letter}", 100 * at, 90) for at, letter in enumerate("abcdef")
     ]
-    document = compose(blueprint.profile(blueprint.trace(named)), Silent())
+    document = compose_report(blueprint.profile(blueprint.trace(named)), Silent())
     body = as_text.render(tuple(top_annotations(document)), width=80)[:-1]
     assert len(body) <= 5
     assert "part a" in plain_text(body)
     unnamed = blueprint.trace([("main", "a/MatMul:MatMul", 0, 5)])
-    document = compose(blueprint.profile(unnamed), Silent())
+    document = compose_report(blueprint.profile(unnamed), Silent())
     assert list(top_annotations(document)) == []

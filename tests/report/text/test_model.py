@@ -8,6 +8,7 @@ from tests.support.traces import blueprint
 
 from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
+from stepscope.report.outline import as_text
 from stepscope.report.text import model as text_model
 from stepscope.report.to_table import MOST_ROWS
 
@@ -16,9 +17,10 @@ def shown(trace: Any, view: str = "scope", width: int = 100, **options: Any) -> 
     result = model_views.analyse(blueprint.profile(trace), Options(**options))
     assert isinstance(result, ModelViewsResult)
     others = ["scope", "graph", "op", "code", "summary"]
-    return text_model.render_view(
-        result, view=view, title="Model views", others=others, width=width
+    outline = text_model.view_outline(
+        result, view=view, title="Model views", others=others
     )
+    return as_text.render_page(outline, width=width)
 
 
 def test_scopes_are_indented_and_say_only_what_is_new() -> None:

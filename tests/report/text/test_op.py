@@ -6,13 +6,14 @@ import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.ops import LOW, call, copy, detail, kernel, of
 
+from stepscope.report.outline import as_text
 from stepscope.report.text import op as text_op
 
 
 def page(*lines: blueprint.Line, width: int = 120) -> list[str]:
     result = of(*lines)
-    drawn = text_op.render(result, title="Ops", others=["rows", "calls"], width=width)
-    return drawn.splitlines()
+    drawn = text_op.op_outline(result, title="Ops", others=["rows", "calls"])
+    return as_text.render_page(drawn, width=width).splitlines()
 
 
 def test_the_cause_its_parts_and_the_tables_stand_below_each_other() -> None:
@@ -69,7 +70,8 @@ def test_no_line_is_wider_than_the_page(width: int) -> None:
 def test_several_hosts_and_ops_are_named() -> None:
     both = blueprint.profile(blueprint.a1(), blueprint.a5_host_b())
     result = detail(both, scope="model")
-    drawn = text_op.render(result, title="Ops", others=[], width=160)
+    outline = text_op.op_outline(result, title="Ops", others=[])
+    drawn = as_text.render_page(outline, width=160)
     assert "32 calls of 2 ops" in drawn
     assert "model/dense/MatMul " in drawn
     calls = drawn[drawn.index("longest first") :].splitlines()

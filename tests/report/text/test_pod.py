@@ -11,6 +11,7 @@ from tests.support.traces import blueprint
 from stepscope.analysis import pod_viewer
 from stepscope.analysis.pod_viewer import Options, PodViewerResult
 from stepscope.analysis.pod_viewer.comparison import SlowestWorker
+from stepscope.report.outline import as_text
 from stepscope.report.text import pod as text_pod
 from stepscope.report.words.pages import page_words
 
@@ -26,9 +27,10 @@ def result(*traces: TraceData) -> PodViewerResult:
 
 def page(found: PodViewerResult, *, width: int = 200, **fields: Any) -> str:
     shown = msgspec.structs.replace(found, **fields)
-    return text_pod.render(
-        shown, title="Pod viewer", doubts=["Careful."], others=["steps"], width=width
+    outline = text_pod.pod_outline(
+        shown, title="Pod viewer", doubts=["Careful."], others=["steps"]
     )
+    return as_text.render_page(outline, width=width)
 
 
 def slowest(**fields: Any) -> SlowestWorker:

@@ -11,9 +11,9 @@ from stepscope.advice.finding import Action, Finding, Pattern
 from stepscope.advice.headline import Lead
 from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.report.words.findings import (
+    finding_headline,
     fitting_actions,
     gain_words,
-    headline,
     lead_sentence,
     recording_words,
     standing_words,
@@ -103,7 +103,9 @@ def test_a_pass_of_short_steps_is_held_against_the_time_that_decided() -> None:
         Fact(name="effect", value=70.0, unit="us"),
         Fact(name="smallest_effect", value=100.0, unit="us"),
     )
-    told = headline(passing(note="short", value=26.4, share_percent=26.4, facts=facts))
+    told = finding_headline(
+        passing(note="short", value=26.4, share_percent=26.4, facts=facts)
+    )
     assert told == (
         "It takes only 70.0 µs a step (a matter from 100 µs on). It is 26.4 % of it "
         "because the steps are so short."
@@ -111,7 +113,7 @@ def test_a_pass_of_short_steps_is_held_against_the_time_that_decided() -> None:
 
 
 def test_no_wait_at_all_is_nothing_and_no_zero() -> None:
-    assert headline(passing(value=0.0, share_percent=0.0)) == (
+    assert finding_headline(passing(value=0.0, share_percent=0.0)) == (
         "Data arrives in time: nothing of the time is spent so (a matter from 5 % on)."
     )
 
@@ -122,7 +124,7 @@ BURSTS = Pattern(
 
 
 def test_waits_in_bursts_say_how_many_steps_wait_and_how_long() -> None:
-    told = headline(failing(pattern=BURSTS))
+    told = finding_headline(failing(pattern=BURSTS))
     assert "In bursts: 13 of 28 steps wait 93.0 to 644 ms." in told
     assert lead_sentence(failing(pattern=BURSTS)) == (
         "Input-bound, in bursts: 13 of 28 steps wait 93.0 to 644 ms for a batch "
@@ -133,9 +135,11 @@ def test_waits_in_bursts_say_how_many_steps_wait_and_how_long() -> None:
 def test_one_step_is_called_once_and_two_steps_have_no_pattern() -> None:
     once = Pattern(kind="once", steps_hit=1, steps=9, shortest_ms=30.0, longest_ms=30.0)
     few = Pattern(kind="every", steps_hit=2, steps=2, shortest_ms=3.0, longest_ms=4.0)
-    assert "Once, in one of 9 steps: 30.0 ms." in headline(failing(pattern=once))
-    assert "step:" not in headline(failing(pattern=few))
-    assert "In every step" not in headline(failing(pattern=few))
+    assert "Once, in one of 9 steps: 30.0 ms." in finding_headline(
+        failing(pattern=once)
+    )
+    assert "step:" not in finding_headline(failing(pattern=few))
+    assert "In every step" not in finding_headline(failing(pattern=few))
 
 
 def test_a_function_is_told_with_its_file_and_line() -> None:
@@ -154,13 +158,15 @@ def test_a_function_is_told_with_its_file_and_line() -> None:
 
 def test_a_remark_of_a_rule_is_said_with_the_fact_it_names() -> None:
     facts = (Fact(name="mean_fetch", value=6000.0, unit="us"),)
-    told = headline(passing(note="hidden", value=1.0, share_percent=1.0, facts=facts))
+    told = finding_headline(
+        passing(note="hidden", value=1.0, share_percent=1.0, facts=facts)
+    )
     assert "But fetches find no batch ready (6.00 ms each): they stay hidden" in told
 
 
 def test_a_sentence_without_its_number_is_left_out() -> None:
     unmeasured = Fact(name="mean_fetch", value=None, unit="us")
-    told = headline(
+    told = finding_headline(
         passing(note="hidden", value=1.0, share_percent=1.0, facts=(unmeasured,))
     )
     assert told.endswith("(a matter from 5 % on).")
@@ -174,7 +180,7 @@ def test_the_size_of_an_effect_is_told_as_far_as_it_is_known(
     ms_per_step: float | None, size: str
 ) -> None:
     finding = failing(value=23.1, share_percent=23.1, ms_per_step=ms_per_step)
-    assert headline(finding) == f"The step waits for its data: {size}."
+    assert finding_headline(finding) == f"The step waits for its data: {size}."
 
 
 def test_a_gain_that_may_be_more_says_so() -> None:
@@ -196,7 +202,7 @@ def test_a_rule_that_failed_on_no_recorded_program_says_so(*, calibrated: bool) 
 
 def test_without_work_for_16_bit_no_share_is_told() -> None:
     finding = Finding(id="amp.share", title="", stage=6, status="pass", value=None)
-    assert headline(finding) == "No kernel does work that could run in 16 bit."
+    assert finding_headline(finding) == "No kernel does work that could run in 16 bit."
 
 
 @pytest.mark.parametrize(
@@ -264,9 +270,11 @@ def test_a_share_without_steps_is_of_the_recording() -> None:
         share_percent=46.3,
         owners=("unexplained",),
     )
-    assert headline(finding).startswith("46.3 % of the recording is unexplained")
+    assert finding_headline(finding).startswith(
+        "46.3 % of the recording is unexplained"
+    )
     stepped = msgspec.structs.replace(finding, ms_per_step=4.0)
-    assert headline(stepped).startswith("46.3 % of the step is unexplained")
+    assert finding_headline(stepped).startswith("46.3 % of the step is unexplained")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stepscope.doctor.checks import checks
+from stepscope.doctor.checks import run_checks
 from stepscope.doctor.machine import Machine
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def healthy_machine(root: Path) -> Machine:
 
 
 def looked(machine: Machine, logdir: Path) -> dict[tuple[str, str], Check]:
-    return {(one.group, one.name): one for one in checks(machine, logdir)}
+    return {(one.group, one.name): one for one in run_checks(machine, logdir)}
 
 
 def with_file(name: str, content: str | None) -> Callable[[Machine], Machine]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.tools import ProfileWithTools
 from stepscope.cli.output import Progress
-from stepscope.report.compose import compose
+from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
@@ -21,7 +21,7 @@ STEP = 1000
 def document_of(*traces: Any) -> Document:
     """All results and findings of a run."""
     profile = ProfileWithTools("run", {one.host: one for one in traces})
-    return compose(profile, Progress(stages=9))
+    return compose_report(profile, Progress(stages=9))
 
 
 def page(*traces: Any, width: int = 90) -> str:

@@ -11,9 +11,9 @@ from stepscope.cli.output import Progress
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.owners import IDLE_OWNERS, owners_of
-from stepscope.derive.step_windows.windows import typical, windows
-from stepscope.report.compose import compose
+from stepscope.derive.step_time.host_time import IDLE_OWNERS, category_owners
+from stepscope.derive.step_windows.windows import typical_rows, windows
+from stepscope.report.compose import compose_report
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
 
@@ -66,12 +66,12 @@ def opened(path: Path) -> ProfileWithTools:
 def read(path: Path) -> tuple[ProfileWithTools, Document]:
     """A run, and everything that its report says."""
     profile = opened(path)
-    return profile, compose(profile, Progress(stages=9))
+    return profile, compose_report(profile, Progress(stages=9))
 
 
 def owners_in(category: str, *, on_device: bool) -> tuple[str, ...]:
     """The owners of a category; without devices, waiting for others is in the rest."""
-    owners = owners_of(category)
+    owners = category_owners(category)
     if on_device:
         return owners
     if category == "other":
@@ -125,7 +125,7 @@ def _rows_of(profile: ProfileData, host: str) -> tuple[_Rows, _Rows]:
     placed = profile.derived(host, windows)
     assert not isinstance(found, Unavailable)
     assert not isinstance(placed, Unavailable)
-    measured = typical(placed.rows.with_row_index("window"))["window"]
+    measured = typical_rows(placed.rows.with_row_index("window"))["window"]
     return _Rows(found.rows, measured), _Rows(found.between, measured)
 
 
@@ -156,7 +156,7 @@ def _in_topics(profile: ProfileData, one: Statement) -> int:
     if mine is None:
         return 0  # nothing of the host was recorded
     idle = Spans.union_of(whole.idle.values())
-    measured = typical(placed.rows.with_row_index("window"))
+    measured = typical_rows(placed.rows.with_row_index("window"))
     starts, ends = measured["start_ps"].to_numpy(), measured["end_ps"].to_numpy()
     total = 0
     for topic in one.topics:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stepscope.serve.app import App
-from stepscope.serve.listening import Limits, Server, make_server
+from stepscope.serve.listening import Limits, Server, listening_server
 from stepscope.serve.pages import page_files
 from stepscope.serve.runs.source import open_source
 from stepscope.serve.runs.store import Store
@@ -122,7 +122,7 @@ def running(
     **options: Any,
 ) -> Iterator[Site]:
     store = Store(open_source(str(logdir)), **options)
-    server = make_server("127.0.0.1", 0, lambda *_: [], limits=limits)
+    server = listening_server("127.0.0.1", 0, lambda *_: [], limits=limits)
     chosen = make_policy("127.0.0.1", server.port) if policy is None else None
     server.app = App(
         store,

@@ -11,7 +11,7 @@ import polars as pl
 from stepscope.errors import BadInput
 from stepscope.formats import kineto
 from stepscope.rundir import run_of_file
-from stepscope.trace.schema import check
+from stepscope.trace.schema import check_frame
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
@@ -47,7 +47,7 @@ def check_declared(trace: TraceData) -> None:
     for name, schema in TABLES.items():
         table = trace.table(name)
         if isinstance(table, pl.DataFrame):
-            assert check(schema, table) == []
+            assert check_frame(schema, table) == []
 
 
 def check_all(trace: TraceData) -> None:

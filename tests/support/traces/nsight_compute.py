@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from stepscope.formats.opening import read
-from stepscope.trace.schema import check
+from stepscope.trace.schema import check_frame
 from stepscope.trace.tables import TABLES
 
 if TYPE_CHECKING:
@@ -86,5 +86,5 @@ def read_checked(path: Path) -> TraceData:
     for name, schema in TABLES.items():
         table = trace.table(name)
         if isinstance(table, pl.DataFrame):
-            assert check(schema, table) == []
+            assert check_frame(schema, table) == []
     return trace

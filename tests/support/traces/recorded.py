@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from stepscope.xspace.vocabulary import forwarded
+from stepscope.xspace.vocabulary import forwarded_annotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -200,7 +200,7 @@ def _of_torch(event: dict[str, Any]) -> Moment:
     name = event["name"]
     _, mark, number = name.partition("ProfilerStep#")
     # Marks of stepscope's own are packed into their names.
-    ours = forwarded(name)
+    ours = forwarded_annotation(name)
     values = {} if ours is None else json.loads(bytes(ours.values))
     return Moment(
         thread=(event["pid"], event["tid"]),

@@ -10,7 +10,7 @@ from stepscope.derive.account.owned_time import Account, account
 from stepscope.derive.replay.graph import step_graph
 from stepscope.derive.replay.nodes import Graph
 from stepscope.derive.replay.owners import without_owners
-from stepscope.derive.replay.replayed import Identity, gain_of, replay_check
+from stepscope.derive.replay.replayed import Identity, replay_check, replayed_gain
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_classes import HostClasses, host_classes
 
@@ -68,7 +68,7 @@ class Program:
 
     def gain_us(self, edit: Edit) -> tuple[float, float]:
         """What a step gains, in µs: with slack and without, the smaller first."""
-        found = gain_of(self.graph, edit)
+        found = replayed_gain(self.graph, edit)
         return found.low_ps / US, found.high_ps / US
 
     def track(self, name: str) -> int:

@@ -304,7 +304,7 @@ def worker_words(label: str, workers: Sequence[str]) -> str:
     return host if hosts.count(host) == 1 else f"{host}, device {device}"
 
 
-def most_often(
+def most_frequent_worker(
     steps: Sequence[StepWorkers], names: Sequence[str | None]
 ) -> tuple[str | None, float]:
     """Return the worker that is named in most steps, and in what percentage of them."""

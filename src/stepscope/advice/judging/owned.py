@@ -104,7 +104,7 @@ class OwnedTime(JudgedSeries, frozen=True, kw_only=True):
             "owners": tuple(owner for owner in owners if owner not in TOPICS),
             "topics": tuple(owner for owner in owners if owner in TOPICS),
             "place": place,
-            "devices": self.signals.needed(account_signals).ranked(
+            "devices": self.signals.needed(account_signals).ranked_labels(
                 *owners, place=place
             ),
             "parts": self.shares.parts(*owners, place=place),

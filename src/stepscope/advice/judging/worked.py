@@ -14,7 +14,7 @@ from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.replaying.edits import Faster
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.judging.recorded_devices import device_signals
-from stepscope.derive.step_time.owners import IDLE_OWNERS
+from stepscope.derive.step_time.host_time import IDLE_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.units import PS_PER_MS
@@ -74,7 +74,7 @@ class Worked(Frozen, frozen=True, eq=True):
         return self.rows.filter(pl.col("speedup").is_null())
 
 
-def kernels_of(
+def judged_kernels(
     signals: Signals, thresholds: Thresholds, *, matrix_units: bool = False
 ) -> KernelWork:
     """Return the kernels of the judged device.
@@ -95,7 +95,7 @@ def kernels_of(
     return signals.needed(kernel_work)
 
 
-def undecided(rows: pl.DataFrame) -> pl.DataFrame:
+def undecided_kernels(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the kernels of which nothing shows whether they are products."""
     return rows.filter(
         pl.col("eligible").is_null() & ~pl.col("plain") & ~pl.col("collective")
@@ -190,7 +190,7 @@ def at_measured_speed(rows: pl.DataFrame) -> tuple[Faster, ...]:
     )
 
 
-def faster(
+def faster_kernels_change(
     worked_of: Callable[[KernelWork, Thresholds], Worked],
 ) -> Callable[[Signals, Thresholds], tuple[Change, ...]]:
     """Return what says that the kernels of a rule take a part of their time.

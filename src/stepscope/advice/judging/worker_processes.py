@@ -93,11 +93,11 @@ class WorkerProcesses(Frozen, frozen=True):
                 return _INPUT.chosen("make_cheaper")
             return (*few, _INPUT.action("make_batch_cheaper"))
         if counted is not None and counted.compute is False:
-            return (*few, *self.cheaper())
+            return (*few, *self.cheaper_actions())
         others = few or (_INPUT.chosen("add_cores") if counted is not None else ())
-        return (*self.cheaper(), *others)
+        return (*self.cheaper_actions(), *others)
 
-    def cheaper(self) -> tuple[Action, ...]:
+    def cheaper_actions(self) -> tuple[Action, ...]:
         """Return that their work is to be made cheaper, where one function has most."""
         place = None if self.time is None else self.time.place
         if place is None:
@@ -118,7 +118,9 @@ def worker_processes(signals: Signals, host: str) -> WorkerProcesses | None:
     return WorkerProcesses(counted, time)
 
 
-def sized(actions: tuple[Action, ...], signals: Signals) -> tuple[Action, ...]:
+def fit_worker_numbers(
+    actions: tuple[Action, ...], signals: Signals
+) -> tuple[Action, ...]:
     """Return actions whose code begins no more workers than there are cores for them.
 
     Hosts of one run are alike; where they are not, all of them are to bear it.

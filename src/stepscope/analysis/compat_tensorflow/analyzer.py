@@ -37,14 +37,13 @@ from stepscope.analysis.steps.summary import (
     bottleneck_side,
 )
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.columns.dense_codes import combined, totals_by
+from stepscope.derive.columns.dense_codes import number_rows, totals_by_code
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.input_pipeline.input_ops import INPUT_OP_ROWS
 from stepscope.derive.names.event_kinds import OpCategory
-from stepscope.derive.ops.database import device_ops, host_ops
-from stepscope.derive.ops.placement import op_placement
-from stepscope.derive.step_time.owners import CATEGORIES
+from stepscope.derive.ops.database import device_ops, host_ops, op_placement
+from stepscope.derive.step_time.host_time import CATEGORIES
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -116,7 +115,7 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
         bottleneck=bottleneck_side(verdict_on_share(shares["input"])),
     )
     absent = tuple(
-        _WHY["not_in_compat"].for_field(field)
+        _WHY["not_in_compat"].missing_field(field)
         for field in (
             *("breakdown_detail_ms", "host_period_ms", "overlapped_ms", "any_device"),
             "op_placement.host_self_time_percent",
@@ -230,9 +229,9 @@ def compat_input_ops(profile: ProfileData, host: str) -> pl.DataFrame | Unavaila
     infeed = ops["type"].str.contains(_INFEED)
     chosen = (dataset | infeed).fill_null(value=False).to_numpy()
     count = len(ops)
-    own = totals_by(found.op, found.self_ps, count=count)
-    outer = totals_by(found.op, found.dur_ps, count=count, where=found.outermost)
-    pairs = combined([found.op, handles(events, "track")[found.event]])
+    own = totals_by_code(found.op, found.self_ps, count=count)
+    outer = totals_by_code(found.op, found.dur_ps, count=count, where=found.outermost)
+    pairs = number_rows([found.op, handles(events, "track")[found.event]])
     threads = np.bincount(found.op[pairs.first], minlength=count)
     name = pl.col("name")
     category = (
@@ -313,7 +312,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
         missing=(
             *kept,
             *few,
-            *(_WHY["not_in_compat"].for_field(field) for field in absent),
+            *(_WHY["not_in_compat"].missing_field(field) for field in absent),
         ),
     )
 
@@ -365,10 +364,7 @@ def input_pipeline_analyzer(
             "explains is no evidence of input."
         )
     return msgspec.structs.replace(
-        result,
-        compat=PRODUCER,
-        compat_verdict=word,
-        text=result.text + remark,
+        result, compat=PRODUCER, compat_verdict=word, text=result.text + remark
     )
 
 

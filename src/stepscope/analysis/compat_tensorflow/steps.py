@@ -20,8 +20,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int64s, UInt8s
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 
@@ -89,11 +88,11 @@ class Events(Frozen, frozen=True):
         is_marker: Whether the event marks a step.
     """
 
-    number: NDArray[np.uint8]
-    group: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    is_marker: NDArray[np.bool_]
+    number: UInt8s
+    group: Int64s
+    start_ps: Int64s
+    dur_ps: Int64s
+    is_marker: Bools
 
     def without_device(self) -> Events:
         """Return the events with what prepares work of a device as the host's own."""
@@ -133,7 +132,7 @@ def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
     owners = rows_with_key(
         tables["stats"], "event", find_handle(trace.strings, StatKey.STEP_NAME)
     ).owner
-    is_marker: NDArray[np.bool_] = np.isin(rows, owners)
+    is_marker: Bools = np.isin(rows, owners)
     names = tables["event_types"]["name"].str.contains(_HOST_RULES[0][1]).to_numpy()
     is_marker |= names[handles(events, "type")[rows]]
     number[is_marker] = SKIPPED
@@ -180,8 +179,8 @@ def device_events(
 
 def _numbers_by_name(
     names: pl.Series, rules: Sequence[tuple[int, str]], otherwise: int
-) -> NDArray[np.uint8]:
-    found: NDArray[np.uint8] = (
+) -> UInt8s:
+    found: UInt8s = (
         pl.select(
             pl.coalesce(
                 *(

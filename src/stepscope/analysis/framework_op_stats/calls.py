@@ -7,32 +7,29 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import share_percent, tables_of
+from stepscope.analysis.results.tables import share_percent, tool_tables
 from stepscope.derive.columns.arrays import codes, handles, ints
-from stepscope.derive.columns.dense_codes import extremes_by
+from stepscope.derive.columns.dense_codes import extremes_by_code
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.attribution import activity_ops
-from stepscope.derive.device.correlation import correlation
+from stepscope.derive.device.correlation import correlation, device_timeline
 from stepscope.derive.device.kernels import launch_dimensions
-from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.steps.assignment import activity_steps
-from stepscope.derive.steps.chosen import steps
-from stepscope.trace.reading.nullable import nullable
+from stepscope.derive.steps.chosen import activity_steps, steps
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import ACTIVITY_KINDS
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import GIB, PS_PER_MS, PS_PER_S, PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.framework_op_stats.work import OpWork
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
 
-_TABLES: Final = tables_of("framework_op_stats")
+_TABLES: Final = tool_tables("framework_op_stats")
 CALL_ROWS: Final = _TABLES["calls"]
 KERNEL_ROWS: Final = _TABLES["kernels"]
 COPY_ROWS: Final = _TABLES["copies"]
@@ -122,7 +119,7 @@ def _calls_of_host(profile: ProfileData, work: OpWork) -> pl.DataFrame:
 def _device_columns(profile: ProfileData, work: OpWork) -> list[pl.Series]:
     """Return columns of `_ON_DEVICE`."""
     count = len(work.calls)
-    activity = present(profile.table(work.host, "device_activity"))
+    activity = require_available(profile.table(work.host, "device_activity"))
     dur_ps = ints(activity, "dur_ps")[work.activity]
     kind = codes(activity, "kind")[work.activity]
     device = handles(activity, "device")[work.activity]
@@ -159,16 +156,13 @@ def _device_columns(profile: ProfileData, work: OpWork) -> list[pl.Series]:
             pl.Series(name, np.bincount(work.call[mine], minlength=count))
             for name, mine in counts.items()
         ),
-        nullable("copy_bytes", copied, sized),
+        nullable_series("copy_bytes", copied, sized),
         devices,
     ]
 
 
 def _idle_times(
-    profile: ProfileData,
-    work: OpWork,
-    device: NDArray[np.int32],
-    end_ps: NDArray[np.int64],
+    profile: ProfileData, work: OpWork, device: Int32s, end_ps: Int64s
 ) -> pl.Series:
     """Return by call the idle time of its devices from begin to last activity.
 
@@ -179,7 +173,7 @@ def _idle_times(
     waited = np.zeros(count, np.int64)
     with_work = np.zeros(count, np.bool_)
     with_work[work.call] = True
-    timeline = present(profile.derived(work.host, device_timeline))
+    timeline = require_available(profile.derived(work.host, device_timeline))
     for one in timeline.devices:
         mine = device == one.device
         if not mine.any():
@@ -191,7 +185,7 @@ def _idle_times(
         begins, ends = start_ps[calls], last[calls]
         waited[calls] += ends - begins - busy.within(begins, ends)
     known = with_work & work.calls["launched"].to_numpy()
-    return nullable("waiting_ps", waited, known)
+    return nullable_series("waiting_ps", waited, known)
 
 
 def _step_numbers(profile: ProfileData, work: OpWork) -> pl.Series:
@@ -230,10 +224,10 @@ def kernel_rows(
     """
     frames = []
     for work in works:
-        classes = present(profile.derived(work.host, activity_classes))
-        activity = present(profile.table(work.host, "device_activity"))
+        classes = require_available(profile.derived(work.host, activity_classes))
+        activity = require_available(profile.table(work.host, "device_activity"))
         dur_ps = ints(activity, "dur_ps")[work.activity]
-        extremes = extremes_by(
+        extremes = extremes_by_code(
             classes.code[work.activity], dur_ps, count=len(classes.rows)
         )
         used = np.flatnonzero(extremes.count).astype(np.int32)
@@ -277,11 +271,11 @@ def copy_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
     """Return one row per direction, name and op, by total time: copies and memsets."""
     frames = []
     for work in works:
-        activity = present(profile.table(work.host, "device_activity"))
+        activity = require_available(profile.table(work.host, "device_activity"))
         kind = codes(activity, "kind")[work.activity]
         rows = work.activity[~np.isin(kind, _KERNELS)]
-        ops = present(profile.derived(work.host, activity_ops))
-        types = present(profile.table(work.host, "event_types"))
+        ops = require_available(profile.derived(work.host, activity_ops))
+        types = require_available(profile.table(work.host, "event_types"))
         chosen = activity[rows]
         frames.append(
             chosen.select(
@@ -344,13 +338,13 @@ def launch_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
     """
     calls, started = [], []
     for work in works:
-        launches = present(profile.table(work.host, "launches"))
-        types = present(profile.table(work.host, "event_types"))
+        launches = require_available(profile.table(work.host, "launches"))
+        types = require_available(profile.table(work.host, "event_types"))
         names = types["name"][handles(launches, "type")]
         calls.append(
             launches[work.launch].select(names[work.launch].alias("name"), "dur_ps")
         )
-        matched = present(profile.derived(work.host, correlation))
+        matched = require_available(profile.derived(work.host, correlation))
         launch = matched.launch_of_activity[work.activity]
         rows = work.activity[launch >= 0]
         started.append(

@@ -11,19 +11,18 @@ import polars as pl
 from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.activity_classes import activity_classes
-from stepscope.derive.device.timeline import device_timeline
+from stepscope.derive.device.correlation import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import ACTIVITY_KINDS
-from stepscope.unavailable import Missing, Unavailable, present
+from stepscope.unavailable import Missing, Unavailable, require_available
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.framework_op_stats.work import OpWork
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = room_reasons("framework_op_stats")
@@ -191,9 +190,9 @@ def device_time_parts(
     Args:
         fills: As `kernel_fill` returns; None where the host has no kernels.
     """
-    activity = present(profile.table(work.host, "device_activity"))
-    classes = present(profile.derived(work.host, activity_classes))
-    timeline = present(profile.derived(work.host, device_timeline))
+    activity = require_available(profile.table(work.host, "device_activity"))
+    classes = require_available(profile.derived(work.host, activity_classes))
+    timeline = require_available(profile.derived(work.host, device_timeline))
     part, untested = _part_of_class(len(classes.rows), fills)
     kind = codes(activity, "kind")[work.activity]
     code = classes.code[work.activity]
@@ -241,9 +240,7 @@ def device_time_parts(
     )
 
 
-def _part_of_class(
-    count: int, fills: pl.DataFrame | None
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _part_of_class(count: int, fills: pl.DataFrame | None) -> tuple[Int64s, Bools]:
     """Return by class of activities the place in `_PARTS`, and whether untested."""
     part = np.full(count, _PARTS.index("unknown"), np.int64)
     untested = np.zeros(count, np.bool_)
@@ -270,7 +267,7 @@ def dominant_cause(
     if not parts:
         nothing = dict.fromkeys(Cause.__struct_fields__)
         why = absent or _WHY["no_work"]
-        return Cause(**nothing), [why.for_field("cause")]
+        return Cause(**nothing), [why.missing_field("cause")]
     ps = {name: sum(one.ps[name] for one in parts) for name in _PARTS}
     untested = sum(one.untested_ps for one in parts)
     waits = [one.waiting_ps for one in parts if one.waiting_ps is not None]
@@ -313,7 +310,9 @@ def dominant_cause(
     elif cause.total_us == 0:
         of_whole = _WHY["no_time"]
     return cause, [
-        (_WHY["no_fill"] if name in _FILLED else of_whole).for_field(f"cause.{name}")
+        (_WHY["no_fill"] if name in _FILLED else of_whole).missing_field(
+            f"cause.{name}"
+        )
         for name in cause.__struct_fields__
         if getattr(cause, name) is None
     ]

@@ -38,13 +38,13 @@ from stepscope.analysis.results.tables import (
     room_reasons,
 )
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.device.correlation import device_timeline
 from stepscope.derive.device.kernels import kernels
-from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
 from stepscope.remedies import Remedy
 from stepscope.trace.tables import DEVICES
-from stepscope.unavailable import Missing, Unavailable, present
+from stepscope.unavailable import Missing, Unavailable, require_available
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -185,7 +185,7 @@ def _first_reason(works: Sequence[OpWork], part: str) -> Unavailable | None:
 
 
 def _kernel_fills(profile: ProfileData, host: str) -> pl.DataFrame:
-    launched = present(profile.derived(host, kernels))
+    launched = require_available(profile.derived(host, kernels))
     devices = profile.table(host, "devices")
     if isinstance(devices, Unavailable):
         devices = pl.DataFrame(schema=DEVICES.dtypes())
@@ -204,7 +204,7 @@ def _step_share(
     }
     if not stepped:
         why = without_steps(profile)
-        return StepShare(**found), [why.for_field("share")]
+        return StepShare(**found), [why.missing_field("share")]
     found["steps"] = sum(len(one.measured) for one in stepped.values())
     missing = []
     devices = [work for work in with_device if work.host in stepped]
@@ -218,13 +218,13 @@ def _step_share(
     else:
         why = _first_reason(works, "device_activity") or without_steps(profile)
         names = ("device_percent", "exposed_percent")
-        missing += [why.for_field(f"share.{name}") for name in names]
+        missing += [why.missing_field(f"share.{name}") for name in names]
     found["host_percent"] = _host_percent(
         [work for work in works if work.executions], stepped
     )
     if found["host_percent"] is None:
         why = _first_reason(works, "host_op_events") or _WHY["no_host_event"]
-        missing.append(why.for_field("share.host_percent"))
+        missing.append(why.missing_field("share.host_percent"))
     return StepShare(**found), missing
 
 
@@ -233,13 +233,13 @@ def _device_share(
 ) -> tuple[int, int, int]:
     """Add up over devices: the steps, the op's work in them, and its work alone."""
     steps = _measured_spans(windows)
-    activity = present(profile.table(work.host, "device_activity"))
+    activity = require_available(profile.table(work.host, "device_activity"))
     chosen = np.zeros(len(activity), np.bool_)
     chosen[work.activity] = True
     device = handles(activity, "device")
     start_ps, dur_ps = ints(activity, "start_ps"), ints(activity, "dur_ps")
     busy, alone = 0, 0
-    timeline = present(profile.derived(work.host, device_timeline))
+    timeline = require_available(profile.derived(work.host, device_timeline))
     for one in timeline.devices:
         on_device = device == one.device
         mine = on_device & chosen
@@ -280,7 +280,7 @@ def _missing_entries(
     no_event = _first_reason(works, "host_op_events") or _WHY["no_host_event"]
     missing = []
     if detail.call_count is None:
-        missing += [no_event.for_field(name) for name in ("call_count", "calls")]
+        missing += [no_event.missing_field(name) for name in ("call_count", "calls")]
     sides = {"host_us": no_event, "device_us": no_device}
     sides |= dict.fromkeys(("measured_flop_rate", "measured_memory_bw"), NO_COSTS)
     tables = {
@@ -290,7 +290,7 @@ def _missing_entries(
         "shapes": (_WHY["no_shapes"], sides),
     }
     missing += [
-        why.for_field(name)
+        why.missing_field(name)
         for name, (why, _) in tables.items()
         if getattr(detail, name) is None
     ]

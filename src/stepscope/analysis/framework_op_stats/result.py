@@ -7,10 +7,10 @@ from typing import Annotated, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.tables import tables_of
+from stepscope.analysis.results.tables import tool_tables
 from stepscope.unavailable import Missing
 
-_TABLES: Final = tables_of("framework_op_stats")
+_TABLES: Final = tool_tables("framework_op_stats")
 OP_ROWS: Final = _TABLES["rows"]
 PIE_ROWS: Final = _TABLES["pies"]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import tables_of
+from stepscope.analysis.results.tables import tool_tables
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import combined
+from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_of_owners
 from stepscope.derive.costs.families import calls_only
 from stepscope.derive.device.attribution import activity_ops
@@ -17,21 +17,20 @@ from stepscope.derive.device.executions import device_executions
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.ops.execution_costs import execution_costs, run_costs
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import GIB, PS_PER_S, PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.framework_op_stats.work import OpWork
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 
-SHAPE_ROWS: Final = tables_of("framework_op_stats")["shapes"]
+SHAPE_ROWS: Final = tool_tables("framework_op_stats")["shapes"]
 
 #: Values of a host event that name the sizes of its operands and their element types.
 _SIZES: Final = (StatKey.INPUT_DIMS, StatKey.SHAPES, StatKey.SHAPE)
@@ -53,17 +52,14 @@ def call_costs(profile: ProfileData, work: OpWork) -> pl.DataFrame:
     _fill_device_calls(profile, work, flops, accessed)
     return pl.DataFrame(
         [
-            nullable("flops", flops, flops >= 0),
-            nullable("accessed_bytes", accessed, accessed >= 0),
+            nullable_series("flops", flops, flops >= 0),
+            nullable_series("accessed_bytes", accessed, accessed >= 0),
         ]
     )
 
 
 def _fill_host_calls(
-    profile: ProfileData,
-    work: OpWork,
-    flops: NDArray[np.int64],
-    accessed: NDArray[np.int64],
+    profile: ProfileData, work: OpWork, flops: Int64s, accessed: Int64s
 ) -> None:
     """Fill in, in place, the calls that host events show."""
     costs = profile.derived(work.host, execution_costs)
@@ -71,7 +67,7 @@ def _fill_host_calls(
     if not work.executions or isinstance(costs, Unavailable):
         return
     event = work.calls["event"].head(work.executions).to_numpy()
-    place = np.searchsorted(present(events).event, event)
+    place = np.searchsorted(require_available(events).event, event)
     call = np.full(len(costs.parent), -1, np.int64)
     call[place] = np.arange(len(place))
     order = np.argsort(costs.depth, kind="stable")
@@ -82,7 +78,9 @@ def _fill_host_calls(
         call[open_rows] = call[costs.parent[open_rows]]
     worked = np.ones(len(call), np.bool_)
     if "device_activity" not in work.absent:
-        worked = present(profile.derived(work.host, device_executions)).launched
+        worked = require_available(
+            profile.derived(work.host, device_executions)
+        ).launched
     # What an op that only calls others has as its own says nothing of their work.
     types = work.calls["type"].head(work.executions).fill_null("").to_list()
     callers = {one: calls_only(one) for one in set(types)}
@@ -105,12 +103,8 @@ def _fill_host_calls(
 
 
 def _sum_by_call(
-    values: NDArray[np.int64],
-    call: NDArray[np.int64],
-    inside: NDArray[np.bool_],
-    worked: NDArray[np.bool_],
-    telling: NDArray[np.bool_],
-) -> NDArray[np.int64]:
+    values: Int64s, call: Int64s, inside: Bools, worked: Bools, telling: Bools
+) -> Int64s:
     """Add up by call; unknown where work is, unless the call's own operands tell it."""
     count = len(telling)
     known = inside & (values >= 0)
@@ -124,22 +118,19 @@ def _sum_by_call(
 
 
 def _fill_device_calls(
-    profile: ProfileData,
-    work: OpWork,
-    flops: NDArray[np.int64],
-    accessed: NDArray[np.int64],
+    profile: ProfileData, work: OpWork, flops: Int64s, accessed: Int64s
 ) -> None:
     """Fill in, in place, the calls that only devices show, by their instructions."""
     if "device_activity" in work.absent or len(work.calls) == work.executions:
         return
     costs = profile.derived(work.host, run_costs)
-    ops = present(profile.derived(work.host, activity_ops))
+    ops = require_available(profile.derived(work.host, activity_ops))
     if isinstance(costs, Unavailable):
         return
     mine = work.call >= work.executions
     call, op = work.call[mine], ops.op[work.activity[mine]]
     # An instruction ran once in a call, however many kernels it has.
-    runs = combined([call.astype(np.int32), op.astype(np.int32)]).first
+    runs = number_rows([call.astype(np.int32), op.astype(np.int32)]).first
     call, op = call[runs], op[runs]
     for name, target in (("flops", flops), ("accessed_bytes", accessed)):
         value = costs[name].fill_null(_UNKNOWN).to_numpy()[op]
@@ -169,14 +160,14 @@ def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
     return texts
 
 
-_Found = tuple["NDArray[np.int64]", "NDArray[np.int64]", list[str]]
+_Found = tuple["Int64s", "Int64s", list[str]]
 _NOTHING: Final[_Found] = (np.empty(0, np.int64), np.empty(0, np.int64), [])
 
 
 def _shapes_of_activity(profile: ProfileData, work: OpWork) -> _Found:
     if not len(work.activity):
         return _NOTHING
-    activity = present(profile.table(work.host, "device_activity"))
+    activity = require_available(profile.table(work.host, "device_activity"))
     handle = handles(activity, "shape")[work.activity]
     known = handle >= 0
     distinct, code = np.unique(handle[known], return_inverse=True)
@@ -289,10 +280,10 @@ def _device_ps(profile: ProfileData, work: OpWork) -> pl.Series:
     """Return the device time of each call; null where no device was looked at."""
     if "device_activity" in work.absent:
         return pl.Series("device_ps", [None] * len(work.calls), pl.Int64)
-    activity = present(profile.table(work.host, "device_activity"))
+    activity = require_available(profile.table(work.host, "device_activity"))
     spent = np.zeros(len(work.calls), np.int64)
     np.add.at(spent, work.call, ints(activity, "dur_ps")[work.activity])
     if "launches" not in work.absent:
         return pl.Series("device_ps", spent)
     # What a call on the host put on a device is not known.
-    return nullable("device_ps", spent, np.arange(len(spent)) >= work.executions)
+    return nullable_series("device_ps", spent, np.arange(len(spent)) >= work.executions)

@@ -230,17 +230,17 @@ def _missing_entries(
         if side.absent and not len(side.rows):
             why = next(iter(side.absent.values()))
             names = (f"rows[{word}]", f"pies.{word}_by_op", f"pies.{word}_by_type")
-            found += [why.for_field(name) for name in (*names, f"{word}_idle_us")]
+            found += [why.missing_field(name) for name in (*names, f"{word}_idle_us")]
         else:
             found += [
-                why.for_field(f"rows[{word}, {name}]")
+                why.missing_field(f"rows[{word}, {name}]")
                 for name, why in side.absent.items()
             ]
     for name in profile.hosts:
         ops = profile.derived(name, host_ops)
         if not isinstance(ops, Unavailable) and ops.without_values is not None:
             field = f"rows[host, {name}, compiled programs]"
-            found.append(ops.without_values.for_field(field))
+            found.append(ops.without_values.missing_field(field))
     return found
 
 

@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
+from stepscope._core.nesting import inherit_from_parents
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import combined
+from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.host.event_nesting import event_nesting
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.ops.selection import OpSelection
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.profile_data import ProfileData
 
@@ -60,10 +59,10 @@ class OpWork(Frozen, frozen=True):
     host: str
     calls: pl.DataFrame
     executions: int
-    activity: NDArray[np.int64]
-    call: NDArray[np.int64]
-    launch: NDArray[np.int64]
-    launch_call: NDArray[np.int64]
+    activity: Int64s
+    call: Int64s
+    launch: Int64s
+    launch_call: Int64s
     absent: dict[str, Unavailable]
 
 
@@ -133,7 +132,7 @@ class _HostSide(Frozen, frozen=True):
     host: str
     executed: pl.DataFrame
     launches: pl.DataFrame | None
-    launch_call: NDArray[np.int32]
+    launch_call: Int32s
     absent: dict[str, Unavailable]
 
 
@@ -143,11 +142,11 @@ def _add_device_work(
     ops: ActivityOps,
     selection: OpSelection,
     *,
-    launch_of: NDArray[np.int32],
+    launch_of: Int32s,
 ) -> OpWork:
     """Add the device work of the calls, and the calls that only devices show."""
     executions = len(side.executed)
-    call = by_row(side.launch_call, launch_of, none=-1).astype(np.int64)
+    call = values_by_row(side.launch_call, launch_of, none=-1).astype(np.int64)
     rest = np.flatnonzero(_selected_ops(ops.ops, selection)[ops.op] & (call < 0))
     number, further = _calls_by_kernel(activity, ops, rest)
     call[rest] = number + executions
@@ -180,29 +179,25 @@ def _add_device_work(
     )
 
 
-def _selected_ops(ops: pl.DataFrame, selection: OpSelection) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (
-        ops.select(selection.matches_names("name")).to_series().to_numpy()
-    )
+def _selected_ops(ops: pl.DataFrame, selection: OpSelection) -> Bools:
+    found: Bools = ops.select(selection.matches_names("name")).to_series().to_numpy()
     return found
 
 
-def _calls_around(
-    parent: NDArray[np.int32], event: NDArray[np.int32], wanted: NDArray[np.int32]
-) -> NDArray[np.int32]:
+def _calls_around(parent: Int32s, event: Int32s, wanted: Int32s) -> Int32s:
     """Return the innermost call around (or at) each wanted event, -1 for none."""
     label = np.full(len(parent), -1, np.int32)
     label[event] = np.arange(len(event), dtype=np.int32)
     end = max(int(wanted.max(initial=-1)) + 1, int(event[0]))
-    answer = inherit(parent, label, int(event[0]), end)
+    answer = inherit_from_parents(parent, label, int(event[0]), end)
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     return label[wanted]
 
 
 def _calls_by_kernel(
-    activity: pl.DataFrame, ops: ActivityOps, rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], pl.DataFrame]:
+    activity: pl.DataFrame, ops: ActivityOps, rows: Int64s
+) -> tuple[Int64s, pl.DataFrame]:
     """Find the calls of activities that no execution launched, by runs of kernels.
 
     What only the direction of a copy or nothing at all names has no kernel of its own:
@@ -219,15 +214,15 @@ def _calls_by_kernel(
     start_ps = ints(activity, "start_ps")[rows]
     # A module that was compiled twice is two programs: its ops ran apart.
     program = ops.ops["program"].fill_null(-1).to_numpy()[ops.op[rows]]
-    place = combined([device, group, program]).code
-    key = combined([place, kernel]).code
+    place = number_rows([device, group, program]).code
+    key = number_rows([place, kernel]).code
     # Number of each activity among those of its key, in order of time.
     order = np.lexsort((start_ps, key))
     sorted_key = key[order]
     first = np.searchsorted(sorted_key, sorted_key, side="left")
     turn = np.empty(len(rows), np.int32)
     turn[order] = np.arange(len(rows)) - first
-    calls = combined([place, turn])
+    calls = number_rows([place, turn])
     # Calls are numbered in order of their first activities.
     begins = np.full(calls.count, np.iinfo(np.int64).max)
     np.minimum.at(begins, calls.code, start_ps)
@@ -245,10 +240,8 @@ def _calls_by_kernel(
 
 
 def _launches_by_call(
-    launch_call: NDArray[np.int32],
-    launch_of: NDArray[np.int32],
-    call: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    launch_call: Int32s, launch_of: Int32s, call: Int64s
+) -> tuple[Int64s, Int64s]:
     """Find launches inside calls, and those that started activities of other calls.
 
     A launch that started work of several calls belongs to the first of them.

@@ -23,14 +23,14 @@ from stepscope.analysis.gaps.stretch import (
     stretch_around_instant,
     stretch_between,
 )
-from stepscope.analysis.results.remedied import remedied
-from stepscope.analysis.steps.rows import step_at
+from stepscope.analysis.results.remedied import with_fitting_remedies
+from stepscope.analysis.steps.rows import step_number_at
 from stepscope.derive.account.naming import UNNAMED, naming
-from stepscope.derive.account.parts import largest, pieces, what_ran
+from stepscope.derive.account.parts import interval_parts, largest_times, what_ran
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.precision import precision
 from stepscope.derive.step_time.device_sets import owner_places
-from stepscope.derive.step_time.owners import BUSY_OWNERS
+from stepscope.derive.step_time.host_time import BUSY_OWNERS
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
@@ -106,7 +106,7 @@ def explain_gap(
         begin_ps=stretch.begin_ps,
         end_ps=stretch.end_ps,
         dur_ps=dur,
-        step=step_at(profile, host, stretch.begin_ps),
+        step=step_number_at(profile, host, stretch.begin_ps),
         owners=tuple(sorted(owners, key=lambda one: -one.ps)),
         outside_ps=outside,
         before=before,
@@ -116,7 +116,7 @@ def explain_gap(
         else on_host(stretch, names, tracks, where),
         not_explained_percent=dark,
         confidence=_confidence_level(stretch, dark),
-        remedy=remedied(profile, see_more).remedy
+        remedy=with_fitting_remedies(profile, see_more).remedy
         if dark >= _WORTH_SAYING > 100 * outside / dur
         else None,
     )
@@ -135,7 +135,7 @@ def _owned_time(
     if owner in BUSY_OWNERS:
         ran, parts = _device_activities(profile, stretch, owner, spans)
     elif names is None:
-        ran = pieces(spans, most=_MOST_INTERVALS)
+        ran = interval_parts(spans, most=_MOST_INTERVALS)
         parts = [(UNNAMED, spans.length_ps)]
     else:
         device = stretch.owned.device
@@ -192,7 +192,7 @@ def _device_activities(
         or isinstance(widths, Unavailable)
     ):
         whole = [(UNNAMED, spans.length_ps)]
-        return pieces(spans, most=_MOST_INTERVALS), whole
+        return interval_parts(spans, most=_MOST_INTERVALS), whole
     start = ints(activity, "start_ps")
     end = start + ints(activity, "dur_ps")
     mine = handles(activity, "device") == stretch.owned.device.device
@@ -219,7 +219,7 @@ def _device_activities(
             types["name"].gather(used).to_list(), total.tolist(), strict=True
         )
     ]
-    return largest(time, made, most=_MOST_INTERVALS), parts
+    return largest_times(time, made, most=_MOST_INTERVALS), parts
 
 
 def _unexplained_ps(one: OwnedTime) -> int:

@@ -16,7 +16,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.device_sets import device_sets
-from stepscope.derive.step_time.owners import IDLE_OWNERS
+from stepscope.derive.step_time.host_time import IDLE_OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.account.naming import Naming
     from stepscope.derive.account.owned_time import DeviceAccount
     from stepscope.derive.profile_data import ProfileData
@@ -52,8 +52,8 @@ class Shown(Frozen, frozen=True):
         of_event: Row of tracks by row of events.
     """
 
-    track: NDArray[np.int64]
-    of_event: NDArray[np.int32]
+    track: Int64s
+    of_event: Int32s
 
     def track_of_event(self, event: int) -> int | None:
         """Return the track of the timeline that shows an event; None for none."""

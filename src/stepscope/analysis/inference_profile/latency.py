@@ -9,14 +9,13 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.inference.requests import REQUEST_BUCKETS
-from stepscope.derive.step_time.owners import CATEGORIES
+from stepscope.derive.step_time.host_time import CATEGORIES
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s
     from stepscope.unavailable import Missing, Unavailable
 
 
@@ -118,9 +117,9 @@ def left_out(
         mine = [one.name for one in REQUEST_BUCKETS if one.category == category]
         why = next((missing[name] for name in mine if name in missing), None)
         if category not in shown and why is not None:
-            found.append(why.for_field(f"breakdown_ms.{category}"))
+            found.append(why.missing_field(f"breakdown_ms.{category}"))
     found += [
-        missing[bucket.name].for_field(f"breakdown_detail_ms.{bucket.name}")
+        missing[bucket.name].missing_field(f"breakdown_detail_ms.{bucket.name}")
         for bucket in REQUEST_BUCKETS
         if bucket.name not in buckets.columns and bucket.name in missing
     ]
@@ -208,7 +207,7 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
 _RANKS: Final = {"p75": 750, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
 
 
-def nearest_rank(ascending: NDArray[np.int64], per_mille: int) -> int:
+def nearest_rank(ascending: Int64s, per_mille: int) -> int:
     """Return the smallest value that at least so many of all values do not exceed.
 
     Args:
@@ -220,7 +219,7 @@ def nearest_rank(ascending: NDArray[np.int64], per_mille: int) -> int:
     return int(ascending[rank - 1])
 
 
-def describe_latency(durations: NDArray[np.int64], *, scale: float) -> Latency:
+def describe_latency(durations: Int64s, *, scale: float) -> Latency:
     """Describe some durations, at least one, divided by `scale`."""
     ordered = np.sort(durations)
     std = None

@@ -24,7 +24,7 @@ from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
     room_reasons,
-    tables_of,
+    tool_tables,
 )
 from stepscope.analysis.results.tool import rows_read
 from stepscope.derive.columns.arrays import ints
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("inference_profile")
 
-REQUESTS: Final = tables_of("inference_profile")["requests"]
+REQUESTS: Final = tool_tables("inference_profile")["requests"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (requests,)
@@ -153,7 +153,7 @@ def analyse(
         return next(iter(absent.values()))
     rows = pl.concat(found.values())
     buckets, missing = _request_buckets(run, found)
-    missing += [why.for_field(f"by_host[{host}]") for host, why in absent.items()]
+    missing += [why.missing_field(f"by_host[{host}]") for host, why in absent.items()]
     lost = [
         asked.without_values
         for asked in (run.derived(host, requests) for host in run.hosts)
@@ -167,7 +167,7 @@ def analyse(
     rates, no_rate = _request_rates(rows, hosts)
     slow, not_slow = _slow_requests(rows, buckets)
     if len(times) == 1:
-        missing.append(SINGLE_SAMPLE.for_field("latency_ms.std"))
+        missing.append(SINGLE_SAMPLE.missing_field("latency_ms.std"))
     missing += [*few, *no_rate, *not_slow]
     listed = rows.with_columns(
         (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
@@ -234,7 +234,7 @@ def _request_buckets(
     for host, rows in found.items():
         waits = run.derived(host, request_waits)
         if isinstance(waits, Unavailable):
-            return None, [waits.for_field(field) for field in _OF_BUCKETS]
+            return None, [waits.missing_field(field) for field in _OF_BUCKETS]
         frames.append(rows.select("dur_ps").hstack(waits.rows[rows["at"]]))
         why |= waits.missing
     buckets = bucket_columns(pl.concat(frames), why)
@@ -247,12 +247,10 @@ _OF_BUCKETS: Final = (
 )
 
 
-def _by_batch_size(
-    rows: pl.DataFrame,
-) -> tuple[tuple[BatchSize, ...], list[Missing]]:
+def _by_batch_size(rows: pl.DataFrame) -> tuple[tuple[BatchSize, ...], list[Missing]]:
     sized = rows.filter(pl.col("batch_size").is_not_null())
     if not len(sized):
-        return (), [_REASONS["batch_size"].for_field("by_batch_size")]
+        return (), [_REASONS["batch_size"].missing_field("by_batch_size")]
     found = []
     for (size,), mine in sorted(sized.partition_by("batch_size", as_dict=True).items()):
         latency = describe_latency(ints(mine, "dur_ps"), scale=PS_PER_MS)
@@ -265,7 +263,7 @@ def _by_batch_size(
             )
         )
     missing = [
-        SINGLE_SAMPLE.for_field(f"by_batch_size[{one.batch_size}].latency_ms.std")
+        SINGLE_SAMPLE.missing_field(f"by_batch_size[{one.batch_size}].latency_ms.std")
         for one in found
         if one.requests == 1
     ]
@@ -297,11 +295,11 @@ def _request_rates(
     busy = [one.concurrency for one in hosts if one.concurrency is not None]
     if len(requests) < len(hosts):
         rates = dict.fromkeys(("throughput_per_s", "items_per_s", "concurrency"))
-        return rates, [_WHY["no_span"].for_field(field) for field in rates]
+        return rates, [_WHY["no_span"].missing_field(field) for field in rates]
     items = None
     missing = []
     if rows["batch_size"].null_count():
-        missing.append(_REASONS["batch_size"].for_field("items_per_s"))
+        missing.append(_REASONS["batch_size"].missing_field("items_per_s"))
     else:
         items = sum(
             int(mine["batch_size"].sum()) * PS_PER_S / _span_ps(mine)
@@ -320,7 +318,7 @@ def _slow_requests(
     if buckets is None:
         return None, []
     if len(rows) < 2:
-        return None, [SINGLE_SAMPLE.for_field("slow")]
+        return None, [SINGLE_SAMPLE.missing_field("slow")]
     times = np.sort(ints(rows, "dur_ps"))
     threshold = nearest_rank(times, _SLOW_PER_MILLE)
     return slow_requests(rows, buckets, threshold_ps=threshold), []

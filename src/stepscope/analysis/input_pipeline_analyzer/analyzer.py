@@ -267,12 +267,12 @@ def _missing_entries(
 ) -> tuple[Missing, ...]:
     missing = [*steps.missing, *work.missing]
     missing += [
-        why.for_field(f"by_host[{host}]") for host, why in measured.absent.items()
+        why.missing_field(f"by_host[{host}]") for host, why in measured.absent.items()
     ]
     if isinstance(between, Unavailable):
-        missing.append(between.for_field("between_steps"))
+        missing.append(between.missing_field("between_steps"))
     missing += [
-        host.steps.for_field("steps")
+        host.steps.missing_field("steps")
         for host in measured.hosts
         if isinstance(host.steps, Unavailable)
     ]
@@ -280,7 +280,7 @@ def _missing_entries(
     for one in by_host:
         lacks = {"largest_category": work.why_no_category, **reasons.get(one.host, {})}
         missing += [
-            why.for_field(f"by_host.{field}")
+            why.missing_field(f"by_host.{field}")
             for field, why in lacks.items()
             if getattr(one, field) is None
         ]

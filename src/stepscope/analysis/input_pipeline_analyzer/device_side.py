@@ -119,14 +119,14 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         *few,
         *_missing_columns(whole, steps, devices, hosts),
         *_missing_of_run(whole, matching, of_summary),
-        _WHY["not_ours"].for_field("compat_verdict"),
+        _WHY["not_ours"].missing_field("compat_verdict"),
     ]
     if decided.word == UNKNOWN:
         why = decided.why or whole.why_no_input or _WHY["unsaid"]
-        missing.append(why.for_field("verdict"))
+        missing.append(why.missing_field("verdict"))
     if waiting is None:
         unseen = _WHY["unsaid"] if asked else UNASKED
-        missing.append((whole.why_no_wait or unseen).for_field("consumer_wait"))
+        missing.append((whole.why_no_wait or unseen).missing_field("consumer_wait"))
     return DeviceSide(
         verdict=decided.word,
         **_shares_of_run(shares, matching, summary),
@@ -212,7 +212,7 @@ def _missing_of_run(
             ),
         }
         lacks = [
-            why.for_field(name)
+            why.missing_field(name)
             for name, (value, why) in values.items()
             if value is None
         ]
@@ -223,7 +223,7 @@ def _missing_of_run(
         remedy="Look at one host at a time (option host); `by_host` has each.",
     )
     return [
-        *(why.for_field(field) for field in (*PERCENTS, *STEP_TIMES)),
+        *(why.missing_field(field) for field in (*PERCENTS, *STEP_TIMES)),
         *(one for one in missing if not one.field.startswith(STEP_TIMES)),
     ]
 
@@ -245,7 +245,7 @@ def _missing_columns(
         **{f"input_percent_{kind}": no_input for kind in _RANGE},
     }
     found = [
-        why.for_field(f"steps.{field}")
+        why.missing_field(f"steps.{field}")
         for field, why in of_steps.items()
         if steps and all(getattr(step, field) is None for step in steps)
     ]
@@ -268,5 +268,5 @@ def _step_shares(
     known = [share for share in shares if share is not None]
     if shares and not known:
         why = whole.why_no_input or _WHY["unsaid"]
-        return Statistics(), (why.for_field("input_percent_stats"),)
+        return Statistics(), (why.missing_field("input_percent_stats"),)
     return sample_statistics(known, field="input_percent_stats")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, share_percent, tables_of
+from stepscope.analysis.results.tables import room_reasons, share_percent, tool_tables
 from stepscope.analysis.results.tool import derived_by_host
-from stepscope.derive.host.function_names import placed
+from stepscope.derive.host.function_names import name_with_place
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.derive.input_pipeline.input_ops import (
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("input_pipeline_analyzer")
 
-INPUT_OPS: Final = tables_of("input_pipeline_analyzer")["input_ops"]
+INPUT_OPS: Final = tool_tables("input_pipeline_analyzer")["input_ops"]
 
 
-WORKER_FUNCTIONS: Final = tables_of("input_pipeline_analyzer")["worker_functions"]
+WORKER_FUNCTIONS: Final = tool_tables("input_pipeline_analyzer")["worker_functions"]
 
 
 class HostSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,10 +99,10 @@ def host_side(
         *_missing_of_ops(ops, absent, paths),
     ]
     if isinstance(bottleneck, Unavailable):
-        missing.append(bottleneck.for_field("bottleneck_iterator"))
+        missing.append(bottleneck.missing_field("bottleneck_iterator"))
     no_category = next((some[0] for some in doubts.values() if some), _WHY["no_time"])
     if biggest is None:
-        missing.append(no_category.for_field("largest_category"))
+        missing.append(no_category.missing_field("largest_category"))
     return HostSide(
         largest_category=biggest,
         bottleneck_iterator=None if isinstance(bottleneck, Unavailable) else bottleneck,
@@ -195,8 +195,7 @@ def _critical_path(run: ProfileData, host: str) -> _Critical | Unavailable:
 
 
 def _input_op_rows(
-    found: Mapping[str, pl.DataFrame],
-    critical: Mapping[str, _Critical | Unavailable],
+    found: Mapping[str, pl.DataFrame], critical: Mapping[str, _Critical | Unavailable]
 ) -> pl.DataFrame:
     """Make a row per host and op, by self time descending, then name, then host.
 
@@ -236,16 +235,16 @@ def _missing_of_ops(
     critical: Mapping[str, _Critical | Unavailable],
 ) -> list[Missing]:
     if not len(ops):
-        return [why.for_field("input_ops") for why in absent[:1]]
+        return [why.missing_field("input_ops") for why in absent[:1]]
     missing = []
     without = ops["critical_time_ms"].null_count()
     if without:
         lost = [one for one in critical.values() if isinstance(one, Unavailable)]
         why = lost[0] if lost and without == len(ops) else _WHY["no_stage"]
-        missing.append(why.for_field("input_ops.critical_time_ms"))
+        missing.append(why.missing_field("input_ops.critical_time_ms"))
     if ops["self_time_percent"].null_count():
         missing += [
-            _WHY["no_time"].for_field(f"input_ops.{name}_time_percent")
+            _WHY["no_time"].missing_field(f"input_ops.{name}_time_percent")
             for name in ("total", "self")
         ]
     return missing
@@ -279,8 +278,8 @@ def _missing_of_categories(
         if value is None
     }
     if len(absent) == len(values):
-        return [next(iter(absent.values())).for_field(field)]
-    return [why.for_field(f"{field}.{name}") for name, why in absent.items()]
+        return [next(iter(absent.values())).missing_field(field)]
+    return [why.missing_field(f"{field}.{name}") for name, why in absent.items()]
 
 
 def _waiting_us(ops: pl.DataFrame) -> float:
@@ -339,11 +338,11 @@ def worker_side(run: ProfileData) -> WorkerSide:
         idle=idle >= _MOST * awaited if awaited else None,
         most=None
         if busiest is None
-        else placed(f"`{busiest.function}`", busiest.file, busiest.line),
+        else name_with_place(f"`{busiest.function}`", busiest.file, busiest.line),
         missing=()
         if rows
         else tuple(
-            why.for_field("worker_functions") for why in islice(absent.values(), 1)
+            why.missing_field("worker_functions") for why in islice(absent.values(), 1)
         ),
     )
 

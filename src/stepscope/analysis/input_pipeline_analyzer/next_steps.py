@@ -84,8 +84,7 @@ def next_steps(
     ordered = (
         *((name, None) for name, is_noted in noted.items() if is_noted),
         *sorted(
-            known_us.items(),
-            key=lambda item: (_comes_late(item[0], leading), -item[1]),
+            known_us.items(), key=lambda item: (_comes_late(item[0], leading), -item[1])
         ),
     )
     return tuple(

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, tables_of
+from stepscope.analysis.results.tables import room_reasons, tool_tables
 from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.analysis.steps.summary import Step, step_list
 from stepscope.derive.columns.arrays import ints
@@ -21,15 +21,14 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.steps.rows import HostSteps
+    from stepscope.array_types import Int64s
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
 
 _WHY: Final = room_reasons("input_pipeline_analyzer")
 
-DEVICE_ROWS: Final = tables_of("input_pipeline_analyzer")["devices"]
+DEVICE_ROWS: Final = tool_tables("input_pipeline_analyzer")["devices"]
 
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 
@@ -232,7 +231,7 @@ def consumer_wait(
         hosts: Each with where its step threads wait for input.
     """
     total = exposed = windows = 0
-    lengths: list[NDArray[np.int64]] = []
+    lengths: list[Int64s] = []
     for host, waits in hosts:
         counted = measured_rows(host, excluded_flags)
         at = counted["window"].unique().sort().to_numpy()
@@ -259,7 +258,7 @@ def consumer_wait(
         waits=len(every),
         slow_waits=int((every > THRESHOLDS.slow_fetch.value).sum()),
         longest_ms=int(every.max(initial=0)) / PS_PER_MS,
-    ), () if hides else (_WHY["no_device_to_hide"].for_field(_HIDDEN),)
+    ), () if hides else (_WHY["no_device_to_hide"].missing_field(_HIDDEN),)
 
 
 _HIDDEN: Final = "consumer_wait.hidden_ms"

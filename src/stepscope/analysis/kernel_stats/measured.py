@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, shared_value, tables_of
+from stepscope.analysis.results.tables import room_reasons, shared_value, tool_tables
 from stepscope.derive.device.kernels import kernels, launch_dimensions
 from stepscope.derive.measured import measured_kernels
 from stepscope.trace.tables import NOT_MEASURED
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("kernel_stats")
 
-_TABLES: Final = tables_of("kernel_stats")
+_TABLES: Final = tool_tables("kernel_stats")
 LAUNCH_ROWS: Final = _TABLES["measured"]
 NVIDIA_ROWS: Final = _TABLES["nvidia_rules"]
 

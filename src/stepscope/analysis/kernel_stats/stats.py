@@ -26,7 +26,7 @@ from stepscope.analysis.results.tables import (
     share_percent,
     shared_value,
     sum_of_known,
-    tables_of,
+    tool_tables,
 )
 from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("kernel_stats")
 
-_TABLES: Final = tables_of("kernel_stats")
+_TABLES: Final = tool_tables("kernel_stats")
 KERNEL_ROWS: Final = _TABLES["rows"]
 PAIR_ROWS: Final = _TABLES["by_pair"]
 NAME_ROWS: Final = _TABLES["by_kernel"]
@@ -164,9 +164,9 @@ def analyse(
     missing = missing_columns(rows, reasons, prefix="rows.")
     said = nvidia_rows(profile)
     if isinstance(said, Unavailable):
-        missing.append(said.for_field("nvidia_rules"))
+        missing.append(said.missing_field("nvidia_rules"))
         said = pl.DataFrame(schema=NVIDIA_ROWS.dtypes())
-    missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    missing += [why.missing_field(f"hosts.{host}") for host, why in absent.items()]
     computes = everything.filter(pl.col("precision").is_not_null())
     time = computes.group_by("precision").agg(pl.col("total_ps").sum())
     slices = other_slices(

@@ -277,16 +277,16 @@ def missing_of_memory(name: str, memory: Memory, view: MemoryView) -> list[Missi
     path = f"memories.{name}"
     of_rows = _column_reasons(SUMMARY_ROWS)
     found = [
-        of_rows[field].for_field(f"{path}.{field}")
+        of_rows[field].missing_field(f"{path}.{field}")
         for field in memory.__struct_fields__
         if field in of_rows and getattr(memory, field) is None
     ]
     if memory.unmatched_deallocations is None:
         nowhere = of_rows["unmatched_deallocations"]
-        found.append(nowhere.for_field(f"{path}.breakdown"))
+        found.append(nowhere.missing_field(f"{path}.breakdown"))
     if view.steps.why is not None:
         found += [
-            view.steps.why.for_field(f"{path}.{field}")
+            view.steps.why.missing_field(f"{path}.{field}")
             for field in ("steps", "growth_bytes_per_step")
         ]
     else:
@@ -295,10 +295,12 @@ def missing_of_memory(name: str, memory: Memory, view: MemoryView) -> list[Missi
     no_step = {"step_id": view.steps.why or _WHY["in_no_step"]}
     found += _missing_at_peak(path, memory, _column_reasons(TIMELINE_ROWS) | no_step)
     if memory.lines.is_empty() and not memory.breakdown.is_empty():
-        found.append(_column_reasons(LINE_ROWS)["source"].for_field(f"{path}.lines"))
+        found.append(
+            _column_reasons(LINE_ROWS)["source"].missing_field(f"{path}.lines")
+        )
     if view.older_uncounted and memory.breakdown["allocation_bytes"].null_count():
         found.append(
-            _WHY["older_uncounted"].for_field(f"{path}.breakdown.allocation_bytes")
+            _WHY["older_uncounted"].missing_field(f"{path}.breakdown.allocation_bytes")
         )
     for table in (TIMELINE_ROWS, BREAKDOWN_ROWS, LINE_ROWS, STEP_ROWS):
         field = table.name.removeprefix("memories.")
@@ -322,7 +324,9 @@ def _missing_at_peak(
         fields = ["peak"]
         if memory.breakdown_time_ms is None:
             fields += ["breakdown", "breakdown_time_ms"]
-        return [reasons["heap_bytes"].for_field(f"{path}.{field}") for field in fields]
+        return [
+            reasons["heap_bytes"].missing_field(f"{path}.{field}") for field in fields
+        ]
     found = []
     for field in peak.__struct_fields__:
         if getattr(peak, field) is not None:
@@ -333,7 +337,7 @@ def _missing_at_peak(
             why = _WHY["nothing_free"]
         if field == "step_id":
             why = reasons[field]
-        found.append(why.for_field(f"{path}.peak.{field}"))
+        found.append(why.missing_field(f"{path}.peak.{field}"))
     return found
 
 

@@ -32,7 +32,7 @@ from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.memory.replay import allocation_steps, memory_replay
 from stepscope.errors import BadUsage
 from stepscope.trace.quality import QualityNote
-from stepscope.unavailable import Missing, Unavailable, present
+from stepscope.unavailable import Missing, Unavailable, require_available
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def analyse(
         for name, view in views.items()
         for lack in missing_of_memory(name, memories[name], view)
     ]
-    missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    missing += [why.missing_field(f"hosts.{host}") for host, why in absent.items()]
     return MemoryProfileResult(
         rows=rows,
         memories=memories,
@@ -127,8 +127,8 @@ def _memory_views(profile: ProfileData, host: str) -> list[MemoryView] | Unavail
         return allocations
     if not len(allocations):
         return _WHY["no_events"]
-    replay = present(profile.derived(host, memory_replay))
-    steps = present(profile.derived(host, allocation_steps))
+    replay = require_available(profile.derived(host, memory_replay))
+    steps = require_available(profile.derived(host, allocation_steps))
     found = [
         MemoryView(allocations, replay, memory, steps, profile.trace(host).strings)
         for memory in replay.memories

@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import tables_of
+from stepscope.analysis.results.tables import tool_tables
 from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.data_types import data_type_name
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.memory.replay import AllocationSteps, MemoryReplay, OneMemory
 
-_TABLES: Final = tables_of("memory_profile")
+_TABLES: Final = tool_tables("memory_profile")
 SUMMARY_ROWS: Final = _TABLES["rows"]
 TIMELINE_ROWS: Final = _TABLES["memories.timeline"]
 BREAKDOWN_ROWS: Final = _TABLES["memories.breakdown"]
@@ -72,7 +71,7 @@ class MemoryView(Frozen, frozen=True, dict=True):
     strings: Sequence[str]
 
     @property
-    def time_ps(self) -> NDArray[np.int64]:
+    def time_ps(self) -> Int64s:
         """When each event of the memory happened, by place."""
         return ints(self.allocations, "start_ps")[self.memory.rows]
 
@@ -120,7 +119,7 @@ class MemoryView(Frozen, frozen=True, dict=True):
         return heap + size if freed else heap - size, stack
 
 
-def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
+def timeline_rows(view: MemoryView, places: Int64s) -> pl.DataFrame:
     """Return the events at these places, columns `TIMELINE_ROWS`."""
     memory = view.memory
     rows = memory.rows[places]
@@ -129,7 +128,7 @@ def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
     # Deallocations carry neither op nor shape: their allocation does.
     of = view.allocations.select(
         *_OWN, "dtype", "allocated_bytes", "requested_bytes"
-    ).select(pl.all().gather(nullable("row", source, source >= 0)))
+    ).select(pl.all().gather(nullable_series("row", source, source >= 0)))
     freed = pl.Series(event["kind"] == "deallocate")
     known = memory.known[places]
     size = {
@@ -139,7 +138,7 @@ def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
             ("allocation_bytes", "allocated"),
         )
     }
-    heap = pl.lit(nullable("heap_bytes", memory.heap_bytes[places], known))
+    heap = pl.lit(nullable_series("heap_bytes", memory.heap_bytes[places], known))
     meaningless = (pl.col("free_bytes") == 0) | ~pl.col("fragmentation").is_finite()
     frame = event.select(
         (pl.col("start_ps") / PS_PER_MS).alias("time_ms"),
@@ -159,12 +158,12 @@ def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
         *(of[column].alias(name) for column, name in _OWN.items()),
         of.select(data_type_name(pl.col("dtype")).alias("data_type")).to_series(),
         view.steps.step.gather(rows).alias("step_id"),
-        nullable("memory_in_use_bytes", memory.in_use_bytes[places], known),
+        nullable_series("memory_in_use_bytes", memory.in_use_bytes[places], known),
     )
     return frame.select(TIMELINE_ROWS.cast_columns())
 
 
-def shown_places(view: MemoryView, points: int | None) -> NDArray[np.int64]:
+def shown_places(view: MemoryView, points: int | None) -> Int64s:
     """Choose at most so many places in time order: extremes of spans, and the peak.
 
     Every span of time keeps its first least and its first greatest use. None keeps
@@ -205,10 +204,7 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
             *("op", "region", "dtype", "shape", "source"),
             *("allocated_bytes", "requested_bytes"),
         )
-        .agg(
-            pl.len().cast(pl.Int64).alias("rows"),
-            _block_count().alias("occurrences"),
-        )
+        .agg(pl.len().cast(pl.Int64).alias("rows"), _block_count().alias("occurrences"))
         .select(
             *(pl.col(column).alias(name) for column, name in _OWN.items()),
             (pl.col("allocated_bytes") * pl.col("rows")).alias("allocation_bytes"),
@@ -305,7 +301,7 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
         _extreme_level(sign, level, known, first - 1, last) for sign in (1, -1)
     )
     start, end = (
-        nullable(f"{name}_bytes", level[at - 1], known[at - 1])
+        nullable_series(f"{name}_bytes", level[at - 1], known[at - 1])
         for name, at in (("start", first), ("end", last))
     )
     frame = intervals.select(
@@ -317,19 +313,15 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
         start,
         end,
         (end - start).alias("growth_bytes"),
-        nullable("min_bytes", *least),
-        nullable("max_bytes", *greatest),
+        nullable_series("min_bytes", *least),
+        nullable_series("max_bytes", *greatest),
     )
     return frame.select(STEP_ROWS.cast_columns())
 
 
 def _extreme_level(
-    sign: int,
-    level: NDArray[np.int64],
-    known: NDArray[np.bool_],
-    before: NDArray[np.int64],
-    last: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    sign: int, level: Int64s, known: Bools, before: Int64s, last: Int64s
+) -> tuple[Int64s, Bools]:
     """Return the least (sign 1) or greatest (-1) level between `before` and `last`.
 
     The range includes `before` and excludes `last`. The place before the first event is

@@ -8,27 +8,26 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, sum_of_known, tables_of
+from stepscope.analysis.results.tables import room_reasons, sum_of_known, tool_tables
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.model.annotation_calls import add_inner_calls
 from stepscope.derive.model.places import inherit_labels
-from stepscope.trace.reading.by_row import by_row
-from stepscope.unavailable import Missing, Unavailable, present
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.unavailable import Missing, Unavailable, require_available
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.model_views.annotation_rows import AnnotatedHost
+    from stepscope.array_types import Bools
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
 
 _WHY: Final = room_reasons("model_views")
 
-_TABLES: Final = tables_of("model_views")
+_TABLES: Final = tool_tables("model_views")
 ANNOTATION_CALLS: Final = _TABLES["calls"]
 ANNOTATION_STEPS: Final = _TABLES["by_step"]
 ANNOTATION_OPS: Final = _TABLES["ops"]
@@ -95,7 +94,7 @@ def annotation_detail(
     launched = outermost["device_ps"].count() > 0
     if not launched and unknown:
         missing += [
-            unknown[0].for_field(f"detail.{field}")
+            unknown[0].missing_field(f"detail.{field}")
             for field in ("device_us", "launches", "kernels", "calls.device_us")
         ]
     by_step = (
@@ -108,10 +107,10 @@ def annotation_detail(
         )
     )
     if by_step.is_empty():
-        missing.append(_WHY["no_step"].for_field("detail.by_step"))
+        missing.append(_WHY["no_step"].missing_field("detail.by_step"))
     ops = _ops_inside(profile, hosts, inside)
     if isinstance(ops, Unavailable):
-        missing.append(ops.for_field("detail.ops"))
+        missing.append(ops.missing_field("detail.ops"))
     longest = calls.sort(
         *("host_ps", "start_ps", "host", "row"), descending=[True, False, False, False]
     ).head(len(calls) if most_calls is None else most_calls)
@@ -133,7 +132,7 @@ def annotation_detail(
     return detail, missing
 
 
-def _label_inside(host: AnnotatedHost, name: str) -> NDArray[np.bool_]:
+def _label_inside(host: AnnotatedHost, name: str) -> Bools:
     """Return by call of any name whether it is such a call or lies in one; last False.
 
     The last value is of row -1, no call.
@@ -143,13 +142,13 @@ def _label_inside(host: AnnotatedHost, name: str) -> NDArray[np.bool_]:
 
 
 def _calls_of_host(
-    profile: ProfileData, host: AnnotatedHost, name: str, inside: NDArray[np.bool_]
+    profile: ProfileData, host: AnnotatedHost, name: str, inside: Bools
 ) -> pl.DataFrame:
     """Return the calls of one name; `row` is the call's own, times are in ps."""
     calls = host.calls
     rows = np.flatnonzero(calls.calls_named(name) & host.chosen)
-    events = present(profile.table(host.host, "events"))
-    threads = present(profile.table(host.host, "tracks"))["name"]
+    events = require_available(profile.table(host.host, "events"))
+    threads = require_available(profile.table(host.host, "tracks"))["name"]
     number: dict[int, int] = {}
     if host.step_rows is not None:
         number = dict(host.step_rows.select("row", "step").iter_rows())
@@ -158,7 +157,7 @@ def _calls_of_host(
         {
             "host": pl.Series([host.host] * len(rows), dtype=pl.String),
             "thread": threads.gather(
-                by_row(handles(events, "track"), calls.event[rows])
+                values_by_row(handles(events, "track"), calls.event[rows])
             ),
             "row": pl.Series(rows, dtype=pl.Int64),
             "step": pl.Series(
@@ -183,9 +182,7 @@ def _calls_of_host(
 
 
 def _ops_inside(
-    profile: ProfileData,
-    hosts: Sequence[AnnotatedHost],
-    inside: list[NDArray[np.bool_]],
+    profile: ProfileData, hosts: Sequence[AnnotatedHost], inside: list[Bools]
 ) -> pl.DataFrame | Unavailable:
     parts = []
     why = _WHY["no_ops_inside"]
@@ -207,17 +204,15 @@ def _ops_inside(
 
 
 def _kernels_inside(
-    profile: ProfileData,
-    hosts: Sequence[AnnotatedHost],
-    inside: list[NDArray[np.bool_]],
+    profile: ProfileData, hosts: Sequence[AnnotatedHost], inside: list[Bools]
 ) -> pl.DataFrame:
     parts = []
     for host, within in zip(hosts, inside, strict=True):
         if isinstance(host.work, Unavailable):
             continue
         rows = np.flatnonzero(within[handles(host.work, "call")])
-        activity = present(profile.table(host.host, "device_activity"))[rows]
-        names = present(profile.table(host.host, "event_types"))["name"]
+        activity = require_available(profile.table(host.host, "device_activity"))[rows]
+        names = require_available(profile.table(host.host, "event_types"))["name"]
         parts.append(
             activity.select(
                 pl.col("kind").cast(pl.String),

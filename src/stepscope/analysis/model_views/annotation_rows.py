@@ -14,16 +14,16 @@ from stepscope.analysis.results.tables import (
     missing_columns,
     room_reasons,
     sum_of_known,
-    tables_of,
+    tool_tables,
 )
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.columns.dense_codes import totals_by_code
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
-from stepscope.unavailable import Unavailable, present
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.model.annotation_calls import AnnotationCalls
     from stepscope.derive.profile_data import ProfileData
     from stepscope.unavailable import Missing
 
 _WHY: Final = room_reasons("model_views")
 
-ANNOTATION_ROWS: Final = tables_of("model_views")["annotation"]
+ANNOTATION_ROWS: Final = tool_tables("model_views")["annotation"]
 
 #: Name of a choice of columns → the columns of this view.
 _SELECTABLE: Final = {
@@ -77,10 +78,10 @@ class AnnotatedHost(Frozen, frozen=True):
 
     host: str
     calls: AnnotationCalls
-    chosen: NDArray[np.bool_]
+    chosen: Bools
     work: pl.DataFrame | Unavailable
-    device_ps: NDArray[np.int64]
-    launches: NDArray[np.int64]
+    device_ps: Int64s
+    launches: Int64s
     step_rows: pl.DataFrame | None
 
 
@@ -114,21 +115,21 @@ def annotated_host(
     elif isinstance(calls.of_launch, Unavailable):
         work = calls.of_launch
     else:
-        activity = present(profile.table(host, "device_activity"))
+        activity = require_available(profile.table(host, "device_activity"))
         work = activity.select(
             "start_ps", "dur_ps", "device", call=pl.Series(calls.of_activity)
         )
         device_ps = _sum_by_row(calls.of_activity, work["dur_ps"], count)
-        activities = present(profile.derived(host, correlation))
+        activities = require_available(profile.derived(host, correlation))
         recorded = activities.activity_count_of_launch > 0
         launches = _sum_by_row(calls.of_launch, recorded, count)
     return AnnotatedHost(host, calls, chosen, work, device_ps, launches, rows)
 
 
 def _sum_by_row(
-    row: NDArray[np.int32], values: NDArray[np.generic] | pl.Series, count: int
-) -> NDArray[np.int64]:
-    return totals_by(row, np.asarray(values, np.int64), count=count).total
+    row: Int32s, values: NDArray[np.generic] | pl.Series, count: int
+) -> Int64s:
+    return totals_by_code(row, np.asarray(values, np.int64), count=count).total
 
 
 def annotation_rows(
@@ -224,10 +225,10 @@ def annotation_missing(
     if len(unknown) == len(hosts):
         why = next(iter(unknown.values()))
         reasons |= dict.fromkeys((*_DEVICE_COLUMNS, "step_device_us"), why)
-        missing.append(why.for_field("unannotated_device_us"))
+        missing.append(why.missing_field("unannotated_device_us"))
     else:
         missing += [
-            why.for_field(f"annotation.total_device_us[{host}]")
+            why.missing_field(f"annotation.total_device_us[{host}]")
             for host, why in unknown.items()
         ]
     shown = {name: why for name, why in reasons.items() if name in frame.columns}
@@ -246,7 +247,7 @@ def unannotated_us(hosts: Sequence[AnnotatedHost]) -> float | None:
     return sum(map(int, outside)) / PS_PER_US
 
 
-def _node_of_place(nodes: Nodes, host: AnnotatedHost) -> NDArray[np.int32]:
+def _node_of_place(nodes: Nodes, host: AnnotatedHost) -> Int32s:
     places = host.calls.places
     node = [-1] * (len(places.key) + 1)
     # Parents come first among places; the last one is that of no place.
@@ -257,9 +258,7 @@ def _node_of_place(nodes: Nodes, host: AnnotatedHost) -> NDArray[np.int32]:
     return np.array(node[:-1], np.int32)
 
 
-def _busy_ps(
-    host: AnnotatedHost, node_of_call: NDArray[np.int32], parent: NDArray[np.int32]
-) -> NDArray[np.int64]:
+def _busy_ps(host: AnnotatedHost, node_of_call: Int32s, parent: Int32s) -> Int64s:
     """Return by node the union of the work launched in it and beneath, devices added.
 
     Args:
@@ -270,7 +269,7 @@ def _busy_ps(
     busy = np.zeros(len(parent), np.int64)
     if isinstance(host.work, Unavailable):
         return busy
-    node = by_row(node_of_call, handles(host.work, "call"), none=-1)
+    node = values_by_row(node_of_call, handles(host.work, "call"), none=-1)
     rows = np.flatnonzero(node >= 0)
     parts = [(node[rows], rows)]
     # Work counts at the node of its launch and at each one above.

@@ -75,7 +75,7 @@ def missing_of_trees(
     everything: bool,
 ) -> list[Missing]:
     """Explain each column with nulls."""
-    no_time = _WHY["no_time_of_nodes"].for_field("flops_known_percent")
+    no_time = _WHY["no_time_of_nodes"].missing_field("flops_known_percent")
     if not works:
         # The reason is with the hosts.
         return [no_time]
@@ -114,15 +114,17 @@ def missing_of_trees(
                     described and column == "parameters" and view in {"scope", "op"}
                 )
                 reason = _WHY["not_here"] if not_here else why
-                missing.append(reason.for_field(f"{view}.{column}"))
+                missing.append(reason.missing_field(f"{view}.{column}"))
     if settings.trainable_only and any(
         table["trainable"].null_count() for table in described
     ):
-        missing.append(_WHY["maybe_trained"].for_field("scope.parameters[trainable]"))
+        missing.append(
+            _WHY["maybe_trained"].missing_field("scope.parameters[trainable]")
+        )
     if not trees["code"].metric_values("spent_ps", total=False).any():
         missing.append(no_time)
     if NO_SOURCE in frames["code"]["name"].to_list():
-        missing.append(_WHY["no_lines"].for_field("code"))
+        missing.append(_WHY["no_lines"].missing_field("code"))
     return missing
 
 
@@ -147,9 +149,9 @@ def missing_lines(
         if side == "device" and source.rows["device_us"].count():
             reason = _WHY["no_launches"]
         missing += [
-            reason.for_field(f"source.{column}")
+            reason.missing_field(f"source.{column}")
             for column in (f"{side}_us", f"total_{side}_us")
         ]
     if not source.some or NO_SOURCE in source.rows["name"].to_list():
-        missing.append(_WHY["no_lines"].for_field("source"))
+        missing.append(_WHY["no_lines"].missing_field("source"))
     return missing

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.model_views.tree import NO_SOURCE, match_names
-from stepscope.analysis.results.tables import share_percent, tables_of
+from stepscope.analysis.results.tables import share_percent, tool_tables
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.model.source_lines import LINE_TIMES, line_times, source_lines
 from stepscope.derive.step_windows.windows import windows
-from stepscope.derive.steps.assignment import activity_steps
+from stepscope.derive.steps.chosen import activity_steps
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.derive.model.source_lines import SourceLines
     from stepscope.derive.profile_data import ProfileData
 
-SOURCE_ROWS: Final = tables_of("model_views")["source"]
+SOURCE_ROWS: Final = tool_tables("model_views")["source"]
 
 _KEY: Final = ("file", "line", "function", "exact")
 _TIMES: Final = ("host", "total_host", "device", "total_device")
@@ -62,9 +62,7 @@ def hosts_with_functions(profile: ProfileData) -> frozenset[str]:
 
 
 def source_view(
-    profile: ProfileData,
-    chosen: Mapping[str, Sequence[int] | None],
-    settings: Settings,
+    profile: ProfileData, chosen: Mapping[str, Sequence[int] | None], settings: Settings
 ) -> SourceView:
     """List the lines of some hosts, in all of the recording or in some steps.
 

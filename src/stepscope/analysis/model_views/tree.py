@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.patterns import whole
+from stepscope.analysis.results.patterns import match_whole_names
 from stepscope.analysis.results.tables import share_percent
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_US
@@ -16,9 +16,8 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.model_views.settings import Settings
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.model.view_names import View
     from stepscope.derive.model.work import PlacedCharges
     from stepscope.trace.schema import TableSchema
@@ -75,21 +74,21 @@ class Tree(Frozen, frozen=True):
     parent: list[int]
     name: list[str]
     type: list[str | None]
-    own: NDArray[np.int64]
-    total: NDArray[np.int64]
+    own: Int64s
+    total: Int64s
     by_clock: bool = False
 
-    def metric_values(self, metric: str, *, total: bool) -> NDArray[np.int64]:
+    def metric_values(self, metric: str, *, total: bool) -> Int64s:
         """Return one metric of all nodes; `spent_ps` is time on hosts and devices."""
         costs = self.total if total else self.own
         if metric == "spent_ps":
             sides = ("host_ps",) if self.by_clock else ("host_ps", "device_ps")
-            spent: NDArray[np.int64] = sum(
+            spent: Int64s = sum(
                 (costs[:, METRICS.index(side)] for side in sides),
                 start=np.zeros(len(costs), np.int64),
             )
             return spent
-        values: NDArray[np.int64] = costs[:, METRICS.index(metric)]
+        values: Int64s = costs[:, METRICS.index(metric)]
         return values
 
     def metric_columns(
@@ -178,7 +177,7 @@ def grow_tree(
     types: dict[int, set[str]] = {}
     parts = []
     for charges in hosts:
-        counted = whole(charges.rows["type"].fill_null(""), account_types)
+        counted = match_whole_names(charges.rows["type"].fill_null(""), account_types)
         rows = charges.rows.filter(counted)
         numbers = []
         known = {-1: -1}
@@ -206,7 +205,7 @@ def grow_tree(
     return Tree(nodes.parent, nodes.name, only_types, own, sum_up(nodes.parent, own))
 
 
-def sum_up(parent: Sequence[int], own: NDArray[np.int64]) -> NDArray[np.int64]:
+def sum_up(parent: Sequence[int], own: Int64s) -> Int64s:
     """Return each node with all beneath it; parents come before their children."""
     total = own.copy()
     for node in range(len(parent) - 1, -1, -1):
@@ -235,7 +234,7 @@ def _path_of_charge(
     return place, segments
 
 
-def _metrics_of_charges(rows: pl.DataFrame) -> NDArray[np.int64]:
+def _metrics_of_charges(rows: pl.DataFrame) -> Int64s:
     """Return the values of `METRICS` by charge."""
     numbers = rows.select(pl.exclude("name", "type", "source", "place")).fill_null(0)
     knows_flops = rows["flops"].is_not_null()
@@ -253,7 +252,7 @@ def _metrics_of_charges(rows: pl.DataFrame) -> NDArray[np.int64]:
         has_allocated_bytes=rows["allocated_bytes"].is_not_null(),
         has_parameters=rows["parameters"].is_not_null(),
     ).select(pl.col(METRICS).cast(pl.Int64))
-    values: NDArray[np.int64] = metrics.to_numpy()
+    values: Int64s = metrics.to_numpy()
     return values
 
 
@@ -268,9 +267,9 @@ class ShownNodes(Frozen, frozen=True):
     """
 
     tree: Tree
-    order: NDArray[np.int64]
+    order: Int64s
     parent: list[int | None]
-    depth: NDArray[np.int64]
+    depth: Int64s
 
     def select_columns(
         self,
@@ -314,7 +313,7 @@ def show_nodes(tree: Tree, settings: Settings) -> ShownNodes:
         tree.name, settings.show_name_regexes, settings.hide_name_regexes
     )
 
-    def reaches_thresholds(tree: Tree) -> NDArray[np.bool_]:
+    def reaches_thresholds(tree: Tree) -> Bools:
         reached = np.ones(len(tree.name), np.bool_)
         for option, (metric, unit) in _THRESHOLDS.items():
             least = getattr(settings, option) * unit
@@ -340,20 +339,22 @@ def match_names(
     names: Sequence[str] | pl.Series,
     wanted: tuple[str, ...],
     unwanted: tuple[str, ...] = (),
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Return by name whether a wanted pattern matches all of it, no unwanted one."""
     texts = pl.Series(names, dtype=pl.String)
     matched = np.ones(len(texts), np.bool_)
     if wanted != _ALL_NAMES:
-        matched = whole(texts, wanted)
-    return matched & ~whole(texts, unwanted) if unwanted else matched
+        matched = match_whole_names(texts, wanted)
+    return matched & ~match_whole_names(texts, unwanted) if unwanted else matched
 
 
-def _depths_below_roots(tree: Tree, settings: Settings) -> NDArray[np.int64]:
+def _depths_below_roots(tree: Tree, settings: Settings) -> Int64s:
     """Return by node its depth below a node to start from, which has 1; 0: left out."""
     depth = np.zeros(len(tree.parent), np.int64)
     starts = match_names(tree.name, settings.start_name_regexes)
-    trimmed = whole(pl.Series(tree.name, dtype=pl.String), settings.trim_name_regexes)
+    trimmed = match_whole_names(
+        pl.Series(tree.name, dtype=pl.String), settings.trim_name_regexes
+    )
     for node, parent in enumerate(tree.parent):
         trimmed[node] |= parent >= 0 and trimmed[parent]
         if trimmed[node]:
@@ -366,7 +367,7 @@ def _depths_below_roots(tree: Tree, settings: Settings) -> NDArray[np.int64]:
 
 
 def _ordered_nodes(
-    tree: Tree, depth: NDArray[np.int64], shown: NDArray[np.bool_], order_by: str
+    tree: Tree, depth: Int64s, shown: Bools, order_by: str
 ) -> tuple[list[int], dict[int, int]]:
     """List shown nodes depth first, and the nearest shown node above each of them."""
     children: dict[int, list[int]] = {}

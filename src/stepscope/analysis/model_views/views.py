@@ -40,7 +40,7 @@ from stepscope.analysis.model_views.source_rows import (
 from stepscope.analysis.model_views.tree import Tree, grow_tree, show_nodes
 from stepscope.analysis.ops.rows import NO_OPS, without_steps
 from stepscope.analysis.ops.selection import select_ops
-from stepscope.analysis.results.tables import tables_of
+from stepscope.analysis.results.tables import tool_tables
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.derive.model.source_lines import source_lines
 from stepscope.derive.model.view_names import ANNOTATION, SOURCE, VIEWS
@@ -50,7 +50,7 @@ from stepscope.derive.model.work import (
     model_charges,
     model_work,
 )
-from stepscope.unavailable import Missing, Unavailable, present
+from stepscope.unavailable import Missing, Unavailable, require_available
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
 
-VIEW_ROWS: Final = tables_of("model_views")["scope"]
+VIEW_ROWS: Final = tool_tables("model_views")["scope"]
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (annotation_calls, model_charges, source_lines)
 
@@ -170,13 +170,13 @@ def analyse(
         for side in SIDES
         if not any(works[name].shows_side(side, rows) for name, rows in ran.items())
     }
-    missing = [why.for_field(f"hosts.{name}") for name, why in absent.items()]
+    missing = [why.missing_field(f"hosts.{name}") for name, why in absent.items()]
     view: str = options.view
     if len(unknown) == len(SIDES):
         nothing = why_nothing(profile, works, ran, everything=everything)
         if not named and not lined:
             return nothing
-        missing += [nothing.for_field(tree) for tree in VIEWS]
+        missing += [nothing.missing_field(tree) for tree in VIEWS]
         if view == VIEWS[0]:
             view = ANNOTATION if named else SOURCE
     trees = _grow_trees(profile, works, ran, settings)
@@ -233,7 +233,7 @@ def _grow_trees(
     settings: Settings,
 ) -> dict[View, Tree]:
     charges = [
-        present(profile.derived(name, model_charges))
+        require_available(profile.derived(name, model_charges))
         if rows is None and not settings.trainable_only
         else charges_in_steps(works[name], rows, trainable_only=settings.trainable_only)
         for name, rows in ran.items()
@@ -275,7 +275,9 @@ def _add_annotations(
     if not hosts:
         calls = profile.derived(profile.hosts[0], annotation_calls)
         why = calls if isinstance(calls, Unavailable) else NO_OPS
-        fields = [why.for_field(name) for name in (ANNOTATION, "unannotated_device_us")]
+        fields = [
+            why.missing_field(name) for name in (ANNOTATION, "unannotated_device_us")
+        ]
         return msgspec.structs.replace(views, missing=(*views.missing, *fields))
     known = [name for host in hosts for name in host.calls.names]
     meant = select_ops(options.op, None, known, what="annotation")

@@ -10,7 +10,11 @@ import polars as pl
 
 from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_with_key
+from stepscope.derive.columns.stat_values import (
+    find_handle,
+    owner_numbers,
+    rows_with_key,
+)
 from stepscope.derive.ops.costs import op_costs
 from stepscope.derive.ops.database import device_ops
 from stepscope.trace.reading.stat_keys import StatKey
@@ -41,7 +45,7 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[Missing, ...]
 
 
-def hardware(profile: ProfileData) -> Hardware:
+def run_hardware(profile: ProfileData) -> Hardware:
     """Describe the hardware of all hosts of a run."""
     counts = []
     for host in profile.hosts:
@@ -53,14 +57,15 @@ def hardware(profile: ProfileData) -> Hardware:
         values = rows_with_key(stats, "event", handle)
         events = np.unique(values.owner)
         mine = events[np.isin(events, handles(stages, "event"))]
-        numbers, known = numbers_of(values, mine, handle)
+        numbers, known = owner_numbers(values, mine, handle)
         counts += [one for one in numbers[known].tolist() if one > 0]
     cores = min(counts, default=None)
     peak = _peak_share(profile)
-    missing = [] if cores is not None else [_WHY["no_cores"].for_field("cores")]
+    missing = [] if cores is not None else [_WHY["no_cores"].missing_field("cores")]
     if isinstance(peak, Unavailable):
         missing += [
-            peak.for_field(field) for field in ("peak_percent", "peak_covered_percent")
+            peak.missing_field(field)
+            for field in ("peak_percent", "peak_covered_percent")
         ]
     share, covered = (None, None) if isinstance(peak, Unavailable) else peak
     return Hardware(

@@ -138,7 +138,7 @@ def missing_of_collectives(collectives: Sequence[Collective] | None) -> list[Mis
         "expected_us": _WHY["not_expected"],
     }
     return [
-        why.for_field(f"collectives.{field}")
+        why.missing_field(f"collectives.{field}")
         for field, why in reasons.items()
         if any(getattr(one, field) is None for one in collectives or ())
     ]

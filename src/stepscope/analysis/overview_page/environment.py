@@ -112,9 +112,7 @@ class RunEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     dropped_events: int | None
 
 
-def run_environment(
-    profile: ProfileData,
-) -> tuple[RunEnvironment, tuple[Missing, ...]]:
+def run_environment(profile: ProfileData) -> tuple[RunEnvironment, tuple[Missing, ...]]:
     """Describe the selected hosts, and what is not known about them."""
     hosts = profile.hosts
     devices: list[DeviceEntry] = []
@@ -125,12 +123,14 @@ def run_environment(
         found = profile.table(host, "devices")
         if isinstance(found, Unavailable) and found.code != "NO_DEVICE_PLANE":
             known = False
-            missing += [found.for_field(f"environment.{name}") for name in _OF_DEVICES]
+            missing += [
+                found.missing_field(f"environment.{name}") for name in _OF_DEVICES
+            ]
         elif not isinstance(found, Unavailable):
             devices += _device_entries(host, found)
         capture = _capture_entry(profile, host)
         if isinstance(capture, Unavailable):
-            missing.append(capture.for_field("environment.captures"))
+            missing.append(capture.missing_field("environment.captures"))
         else:
             captures.append(capture)
     kind = None
@@ -138,7 +138,7 @@ def run_environment(
         types = dict.fromkeys(entry.type for entry in devices if entry.type)
         kind = ", ".join(types) or None if devices else "CPU"
     if kind is None and known:
-        missing.append(_WHY["nameless"].for_field("environment.device_type"))
+        missing.append(_WHY["nameless"].missing_field("environment.device_type"))
     counts = [
         note.count
         for host in hosts
@@ -147,7 +147,7 @@ def run_environment(
     ]
     dropped = sum(counts) if counts else None
     if dropped is None:
-        missing.append(_WHY["not_counted"].for_field("environment.dropped_events"))
+        missing.append(_WHY["not_counted"].missing_field("environment.dropped_events"))
     return RunEnvironment(
         hosts=len(hosts),
         tasks=len(captures) if len(captures) == len(hosts) else len(hosts),

@@ -26,8 +26,12 @@ from stepscope.derive.device.precision import (
 )
 from stepscope.derive.host.function_calls import EXPENSIVE_MODES, function_calls
 from stepscope.derive.names.event_kinds import OpCategory
-from stepscope.derive.ops.database import device_ops, host_ops
-from stepscope.derive.ops.placement import PROGRAM_EVIDENCE, op_placement
+from stepscope.derive.ops.database import (
+    PROGRAM_EVIDENCE,
+    device_ops,
+    host_ops,
+    op_placement,
+)
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
@@ -207,7 +211,7 @@ def top_ops_of(
         host = host_side(profile)
         rows, side = host.rows.filter(pl.col("category") != _DATASET), "Host"
         lacking += [
-            why.for_field(f"top_ops.{field}")
+            why.missing_field(f"top_ops.{field}")
             for why in list(device.absent.values())[:1]
             for field in ("tensor_core_eligible", "tensor_core_used")
         ]
@@ -217,12 +221,12 @@ def top_ops_of(
     whole = int(rows["self_ps"].sum())
     if not whole:
         why = next(iter(absent.values()), _WHY["no_names"])
-        return None, (why.for_field("top_ops"),)
+        return None, (why.missing_field("top_ops"),)
     top = rows.head(_TOP)
     costs = device_costs(profile) if side == "Device" else host_costs(profile)
     top = top.hstack(work_rates(top, costs))
     if top["measured_flop_rate"].null_count():
-        lacking.append(NO_COSTS.for_field("top_ops.flop_rate_gflops"))
+        lacking.append(NO_COSTS.missing_field("top_ops.flop_rate_gflops"))
     found, running = [], 0
     for rank, row in enumerate(top.iter_rows(named=True), start=1):
         running += row["self_ps"]
@@ -300,7 +304,7 @@ def missing_of_precision(shares: PrecisionShares | None) -> list[Missing]:
         return []
     why = untold_widths(shares.default_evidence_percent / 100)
     return [
-        why.for_field(f"precision.{field}")
+        why.missing_field(f"precision.{field}")
         for field in shares.__struct_fields__
         if why is not None and getattr(shares, field) is None
     ]
@@ -312,7 +316,7 @@ def op_placements(profile: ProfileData) -> Placed:
     if not found:
         why = next(reversed(absent.values()), _WHY["no_names"])
         fields = ("op_placement", "eager", "is_training")
-        return Placed(None, None, None, tuple(map(why.for_field, fields)))
+        return Placed(None, None, None, tuple(map(why.missing_field, fields)))
     parts = {
         name: [getattr(placed, name) for placed in found.values()]
         for name in (
@@ -346,7 +350,7 @@ def op_placements(profile: ProfileData) -> Placed:
     training = any(known) if known else None
     missing = _placement_missing(profile, placement, eager)
     if training is None:
-        missing = (*missing, _WHY["no_names"].for_field("is_training"))
+        missing = (*missing, _WHY["no_names"].missing_field("is_training"))
     return Placed(placement, eager, training, missing)
 
 
@@ -370,13 +374,13 @@ def _placement_missing(
     no_device = next(iter(derived_by_host(profile, device_ops)[1].values()), None)
     fallback = no_device or no_host or _WHY["not_told"]
     missing = [
-        fallback.for_field(f"op_placement.{name}")
+        fallback.missing_field(f"op_placement.{name}")
         for name in placement.__struct_fields__
         if getattr(placement, name) is None
     ]
     sides = {"host_percent": no_host, "device_percent": no_device}
     missing += [
-        (why or _WHY["not_told"]).for_field(f"eager.{name}")
+        (why or _WHY["not_told"]).missing_field(f"eager.{name}")
         for name, why in sides.items()
         if getattr(eager, name) is None
     ]

@@ -47,7 +47,7 @@ from stepscope.derive.collectives.calls import collectives
 from stepscope.derive.host.function_calls import function_calls
 from stepscope.derive.judging.input_verdict import INPUT_VERDICT_NEEDS
 from stepscope.derive.ops.costs import op_costs
-from stepscope.derive.ops.placement import op_placement
+from stepscope.derive.ops.database import op_placement
 from stepscope.derive.phases import PHASES, phases
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.steps.chosen import step_candidates
@@ -255,11 +255,14 @@ def compose_page(
     environment, unknown = run_environment(run)
     top_ops, no_ops = top_ops_of(run)
     missing = [
-        *(why.for_field(f"by_host[{host}]") for host, why in measured.absent.items()),
+        *(
+            why.missing_field(f"by_host[{host}]")
+            for host, why in measured.absent.items()
+        ),
         *times.missing,
         # The numbers of hosts without steps are about the whole recording.
         *(
-            host.steps.for_field("step_detection.source")
+            host.steps.missing_field("step_detection.source")
             for host in found
             if isinstance(host.steps, Unavailable)
         ),
@@ -267,10 +270,12 @@ def compose_page(
         *no_ops,
         *placed.missing,
     ]
-    missing += [_WHY["not_named"].for_field("account.parts")] if account else []
-    missing += [_WHY["not_divided"].for_field("account.between_ms")] if account else []
+    missing += [_WHY["not_named"].missing_field("account.parts")] if account else []
+    missing += (
+        [_WHY["not_divided"].missing_field("account.between_ms")] if account else []
+    )
     missing += [
-        _WHY["announced"].for_field(f"step_detection.candidates.{field}")
+        _WHY["announced"].missing_field(f"step_detection.candidates.{field}")
         for field in ("coverage", "cv", "period_ms")
         if any(getattr(one, field) is None for one in detection.candidates)
     ]
@@ -350,7 +355,7 @@ class _Notes:
     def value_or_note(self, field: str, value: _Value | Unavailable) -> _Value | None:
         """Return the value; null where it is unavailable, whose reason is kept."""
         if isinstance(value, Unavailable):
-            self.missing.append(value.for_field(field))
+            self.missing.append(value.missing_field(field))
             return None
         return value
 
@@ -388,7 +393,7 @@ def _run_summary(
     why = _not_averaged(matching)
     judged = judged_input(measured.run, measured.hosts, flags)
     summary = StepSummary(bottleneck=bottleneck_side(judged.word))
-    return summary, tuple(why.for_field(field) for field in fields)
+    return summary, tuple(why.missing_field(field) for field in fields)
 
 
 def _not_averaged(matching: StepMatching) -> Unavailable:
@@ -433,10 +438,7 @@ def _step_detection(run: ProfileData, host: HostSteps) -> StepDetection:
 
 
 def _phase_times(
-    run: ProfileData,
-    hosts: Sequence[HostSteps],
-    note: _Notes,
-    matching: StepMatching,
+    run: ProfileData, hosts: Sequence[HostSteps], note: _Notes, matching: StepMatching
 ) -> dict[str, float | None] | None:
     """Return each phase's mean time over the rows; unknown where no op shows it."""
     if not matching.in_lock_step:

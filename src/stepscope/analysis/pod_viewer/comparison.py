@@ -101,9 +101,7 @@ class SlowestWorker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare_steps(
-    rows: pl.DataFrame,
-    clocks: Mapping[str, HostClock],
-    any_device: pl.DataFrame,
+    rows: pl.DataFrame, clocks: Mapping[str, HostClock], any_device: pl.DataFrame
 ) -> dict[int, StepComparison]:
     """Compare the workers of every step of the run.
 

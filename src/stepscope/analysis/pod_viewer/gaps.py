@@ -10,7 +10,7 @@ import msgspec
 from stepscope.analysis.pod_viewer.comparison import ALIKE
 from stepscope.analysis.results.tables import null_paths, room_reasons
 from stepscope.analysis.steps.rows import present_categories, why_no_category
-from stepscope.derive.step_time.owners import CATEGORIES
+from stepscope.derive.step_time.host_time import CATEGORIES
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -46,9 +46,11 @@ def pod_gaps(
         slowest: The slowest worker, or why none is named.
         why: The collectives, with the hosts that have none.
     """
-    found = [reason.for_field(f"workers[{host}]") for host, reason in absent.items()]
+    found = [
+        reason.missing_field(f"workers[{host}]") for host, reason in absent.items()
+    ]
     if isinstance(slowest, Unavailable):
-        found.append(slowest.for_field("slowest"))
+        found.append(slowest.missing_field("slowest"))
     lacking: dict[str, Missing] = {}
     for host in hosts:
         shown, _ = present_categories(host.rows, host.missing)
@@ -57,7 +59,7 @@ def pod_gaps(
             if category not in shown and reason is not None:
                 for place in _PLACES:
                     field = f"{place}.breakdown_ms.{category}"
-                    lacking.setdefault(field, reason.for_field(field))
+                    lacking.setdefault(field, reason.missing_field(field))
     found += list(lacking.values())
     reasons = _worker_reasons(hosts, why) | _step_reasons(result, hosts, slowest)
     sources = {clock.source for clock in result.clocks}
@@ -73,7 +75,9 @@ def pod_gaps(
         path for name, value in result_parts(result) for path in null_paths(value, name)
     }
     return found + [
-        reason.for_field(field) for field, reason in reasons.items() if field in null
+        reason.missing_field(field)
+        for field, reason in reasons.items()
+        if field in null
     ]
 
 

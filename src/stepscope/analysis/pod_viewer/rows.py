@@ -15,7 +15,7 @@ from stepscope.derive.collectives.arguments import host_collectives
 from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.collectives.waits import (
     HostClock,
-    align,
+    align_clocks,
     collective_waits,
     matched_collectives,
     waiting_spans,
@@ -23,19 +23,19 @@ from stepscope.derive.collectives.waits import (
 )
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_time.device_sets import device_sets
-from stepscope.derive.step_time.owners import BUSY_OWNERS
+from stepscope.derive.step_time.host_time import BUSY_OWNERS
 from stepscope.derive.step_windows.device_spans import first_compute
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.steps.measured_hosts import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
+    from stepscope.array_types import Int64s
     from stepscope.derive.collectives.waits import HostClock
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
@@ -132,7 +132,7 @@ def worker_collectives(
             slot: (start, dur)
             for slot, start, dur in rows.select("slot", "start_ps", "window_ps").rows()
         }
-    clocks = align(
+    clocks = align_clocks(
         {host.host: start_unix_ns(run, host.host) for host in hosts},
         matched,
         shared_steps,
@@ -174,11 +174,9 @@ def _collective_calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unava
     if isinstance(calls, Unavailable):
         return calls
     # Each is of the window in which it begins.
-    start = ints(calls, "start_ps")
-    at = np.searchsorted(ints(host.windows.rows, "start_ps"), start, side="right") - 1
-    inside = (at >= 0) & (start < ints(host.windows.rows, "end_ps")[at])
+    window = windows_of_times(host.windows.rows, ints(calls, "start_ps"))
     return calls.with_columns(
-        nullable("window", at.astype(np.int32), inside),
+        nullable_series("window", window.astype(np.int32), window >= 0),
         device=pl.lit(None, pl.Int32),
         host=pl.lit(host.host),
     )
@@ -347,10 +345,7 @@ def _add_waits(
 
 
 def _parts_by_window(
-    parts: Sequence[Spans],
-    device: int | None,
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
+    parts: Sequence[Spans], device: int | None, starts: Int64s, ends: Int64s
 ) -> pl.DataFrame:
     """Return how much of each part of `_SPLIT` lies in each window of a worker."""
     return pl.DataFrame(

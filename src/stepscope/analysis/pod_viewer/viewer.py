@@ -36,9 +36,9 @@ from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.dense_codes import number_values
 from stepscope.derive.memory.silent_devices import unrecorded_devices
-from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
+from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.device_spans import first_compute
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
@@ -136,11 +136,7 @@ def analyse(
         inputs={host.host: rows_read(profile, host.host) for host in shown},
     )
     known = pod_gaps(
-        result,
-        hosts=shown,
-        absent=measured.absent,
-        slowest=slowest,
-        why=collectives,
+        result, hosts=shown, absent=measured.absent, slowest=slowest, why=collectives
     )
     parts = result_parts(result)
     return msgspec.structs.replace(result, missing=with_every_null(parts, known))
@@ -296,7 +292,7 @@ def _unused_devices(
             worked: set[int] = set()
             if not isinstance(activity, Unavailable):
                 device = handles(activity, "device")
-                worked.update(device[dense(device).first].tolist())
+                worked.update(device[number_values(device).first].tolist())
             idle = tuple(
                 it
                 for it in devices["device"].to_list()

@@ -19,7 +19,7 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from stepscope.array_types import Bools
 
 #: The time is also linear in the pattern, counted repetitions written out.
 _LONGEST: Final = 1000
@@ -73,7 +73,7 @@ def check_pattern(pattern: str, what: str) -> None:
         raise BadUsage(message) from error
 
 
-def whole(names: pl.Series, patterns: Sequence[str]) -> NDArray[np.bool_]:
+def match_whole_names(names: pl.Series, patterns: Sequence[str]) -> Bools:
     """Return by name whether one of the checked patterns matches all of it."""
     found = np.zeros(len(names), np.bool_)
     for pattern in patterns:
@@ -83,10 +83,10 @@ def whole(names: pl.Series, patterns: Sequence[str]) -> NDArray[np.bool_]:
     return found
 
 
-def match_name_parts(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
+def match_name_parts(names: pl.Series, pattern: str) -> Bools:
     """Return by name whether a checked pattern matches a part of it."""
     return _match_names(names, pattern)
 
 
-def _match_names(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
+def _match_names(names: pl.Series, pattern: str) -> Bools:
     return names.str.contains(pattern).fill_null(value=False).to_numpy()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _Told = TypeVar("_Told", bound=msgspec.Struct)
 
 
-def remedied(profile: ProfileData, told: _Told) -> _Told:
+def with_fitting_remedies(profile: ProfileData, told: _Told) -> _Told:
     """Return a result, or why there is none, with remedies that fit its recording.
 
     Of several hosts a tracer counts as in force where it was on all of them. A program
@@ -37,10 +37,12 @@ def remedied(profile: ProfileData, told: _Told) -> _Told:
     changed: dict[str, object] = {}
     missing = getattr(told, "missing", ())
     if any(isinstance(one.remedy, Remedy) for one in missing):
-        changed["missing"] = tuple(remedied(profile, one) for one in missing)
+        changed["missing"] = tuple(
+            with_fitting_remedies(profile, one) for one in missing
+        )
     why = getattr(told, "unavailable", None)
     if isinstance(why, Unavailable) and isinstance(why.remedy, Remedy):
-        changed["unavailable"] = remedied(profile, why)
+        changed["unavailable"] = with_fitting_remedies(profile, why)
     return msgspec.structs.replace(told, **changed) if changed else told
 
 
@@ -83,7 +85,7 @@ def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
 
 
 def _tracers_in_force(profile: ProfileData) -> Tracers:
-    recorder = recorder_of(profile)
+    recorder = recorder_without_levels(profile)
     if recorder is not None:
         # Recorders without levels: what the events show to have been on.
         ops, work, frames = [], [], []
@@ -111,7 +113,7 @@ def _tracers_in_force(profile: ProfileData) -> Tracers:
     )
 
 
-def recorder_of(profile: ProfileData) -> str | None:
+def recorder_without_levels(profile: ProfileData) -> str | None:
     """Return whose recordings all hosts are, where it is one without levels.
 
     `kineto` or `nsight`; None for those of TensorFlow, JAX and stepscope.

@@ -59,7 +59,7 @@ def sample_statistics(
     """
     sample = np.sort(np.asarray(values).ravel())
     if not len(sample):
-        return Statistics(), (NO_SAMPLES.for_field(field),)
+        return Statistics(), (NO_SAMPLES.missing_field(field),)
     mean = float(sample.mean())
     std = None
     if len(sample) > 1:
@@ -74,5 +74,5 @@ def sample_statistics(
         median=float(np.median(sample)) / scale,
         p95=float(sample[math.ceil(0.95 * len(sample)) - 1]) / scale,
     )
-    missing = () if std is not None else (SINGLE_SAMPLE.for_field(f"{field}.std"),)
+    missing = () if std is not None else (SINGLE_SAMPLE.missing_field(f"{field}.std"),)
     return found, missing

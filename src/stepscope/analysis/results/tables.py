@@ -33,7 +33,7 @@ _ROOM: Final = Path(__file__).parent
 
 
 @cache
-def tables_of(tool: str) -> dict[str, TableSchema]:
+def tool_tables(tool: str) -> dict[str, TableSchema]:
     """Return the declared tables of a tool by the names of their fields."""
     return read_tables(_ROOM.parent / tool / "tables.md", _shared_columns())
 
@@ -113,7 +113,7 @@ def with_every_null(
     )
     for path in paths:
         if _explaining_entry(path, known) is None:
-            entry = _repeated_entry(path, known, repeats) or NOT_RECORDED.for_field(
+            entry = _repeated_entry(path, known, repeats) or NOT_RECORDED.missing_field(
                 path
             )
             known[entry.field] = entry
@@ -181,7 +181,7 @@ def missing_columns(
     if not len(rows):
         return []
     return [
-        why.for_field(f"{prefix}{column}")
+        why.missing_field(f"{prefix}{column}")
         for column, why in reasons.items()
         if rows[column].null_count() == len(rows)
     ]

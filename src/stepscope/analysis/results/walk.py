@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 Row: TypeAlias = "msgspec.Struct | dict[str, object]"
 
 
-def fields_of(value: object) -> Mapping[str, object] | None:
+def struct_fields(value: object) -> Mapping[str, object] | None:
     """Return the fields of a struct or an object; None of anything else."""
     if isinstance(value, msgspec.Struct):
         return {name: getattr(value, name) for name in value.__struct_fields__}
     return value if isinstance(value, dict) else None
 
 
-def walk(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+def walk_fields(value: object, path: str = "") -> Iterator[tuple[str, object]]:
     """Yield tables, lists and single values by the dotted path of their field."""
-    fields = fields_of(value)
+    fields = struct_fields(value)
     if fields is None:
         yield path, value
         return
     for name, member in fields.items():
-        yield from walk(member, f"{path}.{name}" if path else str(name))
+        yield from walk_fields(member, f"{path}.{name}" if path else str(name))
 
 
 def with_changed_leaves(
@@ -36,7 +36,7 @@ def with_changed_leaves(
 
     What holds no leaf that changed is the object that it was.
     """
-    fields = fields_of(value)
+    fields = struct_fields(value)
     if fields is None:
         return change(path, value)
     changed: dict[str, object] = {}

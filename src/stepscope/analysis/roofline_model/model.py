@@ -13,7 +13,7 @@ from stepscope.analysis.results.tables import (
     missing_columns,
     room_reasons,
     share_percent,
-    tables_of,
+    tool_tables,
 )
 from stepscope.analysis.roofline_model.work import (
     MEASURED,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("roofline_model")
 
-_TABLES: Final = tables_of("roofline_model")
+_TABLES: Final = tool_tables("roofline_model")
 OP_ROWS: Final = _TABLES["ops"]
 KERNEL_ROWS: Final = _TABLES["kernels"]
 ROOF_ROWS: Final = _TABLES["roofs"]
@@ -152,15 +152,16 @@ def _missing_entries(
 ) -> list[Missing]:
     missing = []
     if roofs.is_empty():
-        missing.append(no_peaks.for_field("roofs"))
+        missing.append(no_peaks.missing_field("roofs"))
     if ops.is_empty():
         why = next(iter(absent.values()), NO_OPS)
         missing += [
-            why.for_field(field) for field in ("ops", "ops_on", "unknown_ops_percent")
+            why.missing_field(field)
+            for field in ("ops", "ops_on", "unknown_ops_percent")
         ]
     if found.is_empty():
         missing += [
-            _WHY["host_ops"].for_field(field)
+            _WHY["host_ops"].missing_field(field)
             for field in ("kernels", "unknown_kernels_percent")
         ]
     for name, rows in (("ops", ops), ("kernels", found)):

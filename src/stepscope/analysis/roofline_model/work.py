@@ -17,8 +17,8 @@ from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.measured import measured_kernels
 from stepscope.derive.ops.costs import kernel_costs
-from stepscope.hardware import Unit, peak_flops, rates_of, unit_of
-from stepscope.unavailable import Unavailable, present
+from stepscope.hardware import Unit, computing_unit, peak_flops, peak_rates
+from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
@@ -87,9 +87,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     )
     alone = merged.filter(pl.len().over("op_name") == 1, pl.col("op_name") != "")
     of_op = ops.filter(pl.len().over("name") == 1).select(
-        pl.col("name").alias("op_name"),
-        pl.col("total_ps").alias("of_op_ps"),
-        *_WORK,
+        pl.col("name").alias("op_name"), pl.col("total_ps").alias("of_op_ps"), *_WORK
     )
     joined = merged.with_columns(counted.alias("counted")).join(
         alone.select(*_KEY, "total_ps")
@@ -150,7 +148,7 @@ def _kernels_of_host(profile: ProfileData, host: str) -> pl.DataFrame:
     found = profile.derived(host, kernels)
     if isinstance(found, Unavailable):
         return pl.DataFrame(schema=_SCHEMA)
-    costs = present(profile.derived(host, kernel_costs))
+    costs = require_available(profile.derived(host, kernel_costs))
     rows = found.rows.select(
         *("class", *_KEY, "device", "precision", "precision_evidence"),
         *("uses_tensor_core", "total_ps"),
@@ -237,7 +235,7 @@ def _peak_rate(
         return float(row["run_flops"] / least_s)
     if row["precision_evidence"] in (None, "default"):
         return None
-    unit = unit_of(
+    unit = computing_unit(
         bits=16 if row["precision"] == "16" else 32,
         fp64=row["precision"] == "64",
         matrix=row["uses_tensor_core"],
@@ -253,7 +251,7 @@ def unit_peaks(row: dict[str, Any]) -> dict[str, float]:
     cores, clock_hz = row["cores"], row["clock_hz"]
     if major is None or not cores or not clock_hz:
         return {}
-    rates = rates_of(row["vendor"], major, minor or 0)
+    rates = peak_rates(row["vendor"], major, minor or 0)
     if rates is None:
         return {}
     units: tuple[Unit, ...] = get_args(Unit)

@@ -63,9 +63,7 @@ class InputShare(Frozen, frozen=True, eq=True):
 
         A part that some did not know and that is zero for the others is unknown.
         """
-        wait, no_wait = _add_parts(
-            [(one.wait_ps, one.why_no_wait) for one in shares],
-        )
+        wait, no_wait = _add_parts([(one.wait_ps, one.why_no_wait) for one in shares])
         transfer, no_transfer = _add_parts(
             [(one.transfer_ps, one.why_no_transfer) for one in shares]
         )

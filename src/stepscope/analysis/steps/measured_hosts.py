@@ -11,7 +11,7 @@ import polars as pl
 from stepscope.analysis.results.tables import room_reasons
 from stepscope.analysis.steps.rows import HostSteps, host_steps
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.step_windows.windows import typical
+from stepscope.derive.step_windows.windows import typical_rows
 from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
@@ -20,8 +20,7 @@ from stepscope.units import duration_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = room_reasons("steps")
@@ -48,7 +47,7 @@ class StepMatching(Frozen, frozen=True):
     """
 
     by: str
-    key: Mapping[str, NDArray[np.int64]]
+    key: Mapping[str, Int64s]
     in_lock_step: bool
     notes: tuple[QualityNote, ...]
 
@@ -95,7 +94,7 @@ def match_steps(
 
 def _match_times(
     hosts: Sequence[HostSteps], clocks: Sequence[int]
-) -> dict[str, NDArray[np.int64]]:
+) -> dict[str, Int64s]:
     """Find offsets of largest overlap with the host of the shortest covered span."""
     origin = min(clocks)
     begins, ends = [], []
@@ -114,8 +113,7 @@ def _match_times(
     # Index ranges of the reference that every host covers.
     first = max(0, *(-offset for offset in offsets))
     last = min(
-        count,
-        *(len(begin) - off for begin, off in zip(begins, offsets, strict=True)),
+        count, *(len(begin) - off for begin, off in zip(begins, offsets, strict=True))
     )
     keys = {}
     for host, begin, offset in zip(hosts, begins, offsets, strict=True):
@@ -126,10 +124,7 @@ def _match_times(
 
 
 def _best_offset(
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    other_begin: NDArray[np.int64],
-    other_end: NDArray[np.int64],
+    begin: Int64s, end: Int64s, other_begin: Int64s, other_end: Int64s
 ) -> int:
     """Return index in the other host minus index here, for the largest overlap."""
     first = np.searchsorted(other_end, begin, side="right")
@@ -150,7 +145,7 @@ def _best_offset(
 
 
 def _check_lock_step(
-    hosts: Sequence[HostSteps], by: str, key: dict[str, NDArray[np.int64]]
+    hosts: Sequence[HostSteps], by: str, key: dict[str, Int64s]
 ) -> StepMatching:
     """Compare the starts of matched steps after the best constant shift."""
     notes = []
@@ -176,9 +171,7 @@ def _check_lock_step(
     return StepMatching(by, key, in_lock_step=not notes, notes=tuple(notes))
 
 
-def _starts_by_key(
-    host: HostSteps, key: Mapping[str, NDArray[np.int64]]
-) -> dict[int, int]:
+def _starts_by_key(host: HostSteps, key: Mapping[str, Int64s]) -> dict[int, int]:
     starts = ints(host.by_window, "start_ps").tolist()
     return {
         number: start
@@ -271,12 +264,12 @@ def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFram
     """
     if not excluded_flags:
         return host.measured
-    return typical(_drop_flags(host.rows, excluded_flags))
+    return typical_rows(_drop_flags(host.rows, excluded_flags))
 
 
 def measured_any_device(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFrame:
     """Return the rows that statistics use, with the devices of a host taken as one."""
-    return typical(_drop_flags(host.any_device, excluded_flags))
+    return typical_rows(_drop_flags(host.any_device, excluded_flags))
 
 
 def _drop_flags(rows: pl.DataFrame, flags: Sequence[str]) -> pl.DataFrame:

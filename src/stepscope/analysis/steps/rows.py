@@ -14,11 +14,11 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.input_pipeline.input_ops import input_ops
 from stepscope.derive.judging.input_verdict import with_starved_time
 from stepscope.derive.step_time.host_classes import host_classes
-from stepscope.derive.step_time.owners import BUSY_OWNERS, CATEGORIES, OWNERS
-from stepscope.derive.step_windows.windows import typical, windows
+from stepscope.derive.step_time.host_time import BUSY_OWNERS, CATEGORIES, OWNERS
+from stepscope.derive.step_windows.windows import typical_rows, windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class HostSteps(Frozen, frozen=True, dict=True):
     @cached_property
     def measured(self) -> pl.DataFrame:
         """The rows that statistics use where no flag excludes any: see `typical`."""
-        return typical(self.rows)
+        return typical_rows(self.rows)
 
 
 def host_steps(
@@ -179,7 +179,7 @@ def _join_charges(
     times[of_step, of_device] = ints(spans, "device_step_time_ps")
     times[:, -1] = times.max(axis=1)
     found = times[step, device]
-    return rows.with_columns(nullable("device_step_time_ps", found, found >= 0))
+    return rows.with_columns(nullable_series("device_step_time_ps", found, found >= 0))
 
 
 def present_categories(
@@ -338,14 +338,14 @@ def shows_batch_requests(profile: ProfileData, host: str) -> bool:
 
 def may_hide_input(rows: pl.DataFrame) -> bool:
     """Return whether rows without any wait for input hold time of unknown cause."""
-    told = typical(rows)
+    told = typical_rows(rows)
     waits = told["input_ps"]
     if waits.null_count() or waits.sum():
         return False
     return bool(told.select(pl.sum_horizontal(UNTOLD).sum()).item())
 
 
-def step_at(profile: ProfileData, host: str, time_ps: int) -> int | None:
+def step_number_at(profile: ProfileData, host: str, time_ps: int) -> int | None:
     """Return the number of the step whose window holds an instant; None for none.
 
     Args:

@@ -31,7 +31,7 @@ from stepscope.derive.judging.input_verdict import (
     InputVerdict,
     input_verdict,
 )
-from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
+from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
@@ -273,13 +273,13 @@ def _step_summary(
     missing += [*lacks, *unknown, *untold]
     batch_time_ms = None
     if walls["batches"].null_count():
-        missing.append(_WHY["no_batches"].for_field("batch_time_ms"))
+        missing.append(_WHY["no_batches"].missing_field("batch_time_ms"))
     elif len(walls):
         # Markers state at least one batch, so that nothing is divided by none.
         batch_ps = int(walls["window_ps"].sum()) / int(walls["batches"].sum())
         batch_time_ms = batch_ps / PS_PER_MS
     if any(host.rows["batches"].null_count() for host in hosts):
-        missing.append(_WHY["no_batches"].for_field("steps.batches"))
+        missing.append(_WHY["no_batches"].missing_field("steps.batches"))
     total = int(rows["window_ps"].sum())
     categories = category_columns(rows, why)
     sums = {name: int(categories[name].sum()) for name in categories.columns}
@@ -292,15 +292,15 @@ def _step_summary(
         None if busy.null_count() else _percent_or_none(int(busy.sum()), total)
     )
     if rows.height < 2:
-        missing.append(SINGLE_SAMPLE.for_field("breakdown_std_ms"))
+        missing.append(SINGLE_SAMPLE.missing_field("breakdown_std_ms"))
     if not total:
-        missing.append(_WHY["no_time_of_summary"].for_field("breakdown_percent"))
+        missing.append(_WHY["no_time_of_summary"].missing_field("breakdown_percent"))
     shared = InputShare.sum_shares(
         [input_share(run, host, excluded_flags) for host in hosts]
     )
     input_percent = shared.percent_of_windows(shared.input_ps)
     if input_percent is None and shared.why_no_input is not None:
-        missing.append(shared.why_no_input.for_field("input_percent"))
+        missing.append(shared.why_no_input.missing_field("input_percent"))
     return StepSummary(
         step_count=0 if no_steps else walls.height,
         row_count=rows.height,
@@ -338,7 +338,7 @@ def _step_time(
     """Summarise wall times of steps; the window of a whole recording is no step."""
     for why in no_steps:
         if isinstance(why, Unavailable):
-            return Statistics(), (why.for_field("step_time_ms"),)
+            return Statistics(), (why.missing_field("step_time_ms"),)
     return sample_statistics(walls, field="step_time_ms", scale=PS_PER_MS)
 
 
@@ -350,7 +350,7 @@ def _known_statistics(
     known = values.drop_nulls()
     if len(known):
         return sample_statistics(known, field=field, scale=PS_PER_MS)
-    return None, (why.for_field(field),)
+    return None, (why.missing_field(field),)
 
 
 def _flag_counts(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int]:
@@ -384,9 +384,9 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
     for category in CATEGORIES:
         reason = why_no_category(category, why)
         if category not in categories and reason is not None:
-            found.append(reason.for_field(f"breakdown_ms.{category}"))
+            found.append(reason.missing_field(f"breakdown_ms.{category}"))
     found += [
-        why[owner.name].for_field(f"breakdown_detail_ms.{owner.name}")
+        why[owner.name].missing_field(f"breakdown_detail_ms.{owner.name}")
         for owner in OWNERS
         if owner.name not in owners and owner.name in why
     ]
@@ -395,11 +395,11 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
         if category not in categories:
             reason = why_no_category(category, why)
             if reason is not None:
-                found.append(reason.for_field(field))
+                found.append(reason.missing_field(field))
     if rows["device_busy_ps"].null_count() and "compute_32" in why:
         reason = why["compute_32"]
         found += [
-            reason.for_field(field)
+            reason.missing_field(field)
             for field in (
                 "device_execution_percent",
                 "idle_percent",
@@ -414,9 +414,9 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
         ]
     if rows["idle_input_ps"].null_count() or "input" in why:
         reason = next((why[name] for name in ("input", "copy_in") if name in why), None)
-        found += [reason.for_field("steps.idle_input_ms")] if reason else []
+        found += [reason.missing_field("steps.idle_input_ms")] if reason else []
     if rows["gap_ps"].null_count():
-        found.append(_WHY["no_end"].for_field("steps.gap_ms"))
+        found.append(_WHY["no_end"].missing_field("steps.gap_ms"))
     return found
 
 

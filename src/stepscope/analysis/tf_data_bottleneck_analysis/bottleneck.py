@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, tables_of
+from stepscope.analysis.results.tables import room_reasons, tool_tables
 from stepscope.analysis.results.tool import derived_by_host
 from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
     ExposedWait,
@@ -22,15 +22,12 @@ from stepscope.analysis.tf_data_bottleneck_analysis.nodes import (
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.derive.judging.input_actions import action_for_stage
-from stepscope.derive.judging.input_verdict import (
-    INPUT_VERDICT_NEEDS,
-    verdict_of_run,
-)
+from stepscope.derive.judging.input_verdict import INPUT_VERDICT_NEEDS, verdict_of_run
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.quality import QualityNote
-from stepscope.unavailable import Missing, Unavailable, present
+from stepscope.unavailable import Missing, Unavailable, require_available
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -45,7 +42,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("tf_data_bottleneck_analysis")
 
-_TABLES: Final = tables_of("tf_data_bottleneck_analysis")
+_TABLES: Final = tool_tables("tf_data_bottleneck_analysis")
 BOTTLENECK_ROWS: Final = _TABLES["bottlenecks"]
 PIPELINE_ROWS: Final = _TABLES["pipelines"]
 STAGE_ROWS: Final = _TABLES["stages"]
@@ -252,7 +249,7 @@ def analyse(
     found = [
         _Host(
             host,
-            present(run.derived(host, pipeline_graph)),
+            require_available(run.derived(host, pipeline_graph)),
             of_host,
             exposed_wait(run, host),
             decided,
@@ -273,11 +270,11 @@ def analyse(
     graphs, lacks = _call_graphs(run, named, options)
     missing += lacks
     missing += [
-        host.wait.for_field(f"waits[{host.name}]")
+        host.wait.missing_field(f"waits[{host.name}]")
         for host in found
         if isinstance(host.wait, Unavailable)
     ]
-    missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    missing += [why.missing_field(f"hosts.{host}") for host, why in absent.items()]
     wait_rows = [
         (host.name, *_NONE)
         if isinstance(host.wait, Unavailable)
@@ -326,13 +323,15 @@ def _run_summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     fields: dict[str, Any] = dict.fromkeys(_OF_HOST_PIPELINE)
     worst = ranked[0]
     if worst.on_device:
-        missing = [_WHY["only_devices"].for_field(f"summary.{name}") for name in fields]
+        missing = [
+            _WHY["only_devices"].missing_field(f"summary.{name}") for name in fields
+        ]
         unknown = Summary(verdict="unknown", text=_TEXTS["unknown"], **fields)
         return unknown, missing
     wait, latency_ps = worst.host.wait, _slowest_ps(worst)
     missing = []
     if isinstance(wait, Unavailable):
-        missing += [wait.for_field(f"summary.{name}") for name in _OF_WAIT]
+        missing += [wait.missing_field(f"summary.{name}") for name in _OF_WAIT]
     else:
         fields["exposed_wait_ms_per_step"] = wait.ms_per_step
         fields["exposed_wait_percent"] = wait.percent
@@ -341,7 +340,7 @@ def _run_summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     if advice is not None:
         fields |= {"suggestion_kind": advice.suggestion_kind, "suggestion": advice.text}
     missing += [
-        _WHY["only_transparent"].for_field(f"summary.{name}")
+        _WHY["only_transparent"].missing_field(f"summary.{name}")
         for name in ("bottleneck", "suggestion_kind", "suggestion")
         if fields[name] is None
     ]
@@ -360,7 +359,7 @@ def _run_summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     names = ["input_bound"] if fields["input_bound"] is None else []
     if fields["limits_steps"] is None and not isinstance(worst.host.wait, Unavailable):
         names.append("limits_steps")
-    missing += [why.for_field(f"summary.{name}") for name in names]
+    missing += [why.missing_field(f"summary.{name}") for name in names]
     text = _TEXTS[verdict]
     if bound:
         text = _TEXTS_OF_BOUND.get((verdict, bool(limits)), text)
@@ -453,7 +452,7 @@ def _call_graphs(
             graphs.append(graph)
             if graph.suggestion is None:
                 missing += [
-                    _WHY["only_transparent"].for_field(f"{field}.{name}")
+                    _WHY["only_transparent"].missing_field(f"{field}.{name}")
                     for name in ("suggestion_kind", "suggestion")
                 ]
             continue
@@ -462,9 +461,9 @@ def _call_graphs(
             reason=f"this pipeline has only {len(one.calls)} calls.",
             remedy=f"Ask for a rank up to {len(one.calls) - 1}.",
         )
-        missing.append(why.for_field(field))
+        missing.append(why.missing_field(field))
     if not any(node.parameters for graph in graphs for node in graph.nodes):
-        missing.append(_WHY["no_parameters"].for_field("graphs.nodes.parameters"))
+        missing.append(_WHY["no_parameters"].missing_field("graphs.nodes.parameters"))
     return tuple(graphs), missing
 
 

@@ -17,8 +17,8 @@ from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
     from stepscope.derive.input_pipeline.calls import PipelineCalls
     from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.trace.model import TraceData
@@ -138,7 +138,7 @@ def _reported_parameters(
     trace: TraceData,
     stats: pl.DataFrame | None,
     graph: PipelineGraph,
-    executions: NDArray[np.int64],
+    executions: Int64s,
 ) -> dict[int, dict[str, Parameter]]:
     if stats is None:
         return {}

@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.analysis.timeline.counters import counter_curves_of
 from stepscope.analysis.timeline.spans import host_timeline
 from stepscope.analysis.timeline.tiles import TILE_BUCKETS
-from stepscope.derive.step_time.owners import CATEGORIES
+from stepscope.derive.step_time.host_time import CATEGORIES
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Missing, Unavailable
@@ -87,7 +87,7 @@ class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
     categories: tuple[str, ...] = CATEGORIES
 
 
-def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
+def track_catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
     """Return sections, tracks, extent and steps of a host's timeline."""
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
@@ -111,7 +111,7 @@ def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
     ruler = _step_ruler(profile, host)
     missing: tuple[Missing, ...] = ()
     if isinstance(ruler, Unavailable):
-        missing = (ruler.for_field("steps"),)
+        missing = (ruler.missing_field("steps"),)
         ruler = pl.DataFrame(schema=RULER_STEPS)
     threads = (
         tracks.filter(pl.col("kind") == "thread")

@@ -32,16 +32,14 @@ from stepscope.analysis.trace_viewer.arguments import (
 )
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.correlation import correlation
-from stepscope.derive.step_time.owners import CATEGORIES
-from stepscope.derive.steps.assignment import activity_steps
-from stepscope.derive.steps.chosen import steps
+from stepscope.derive.step_time.host_time import CATEGORIES
+from stepscope.derive.steps.chosen import activity_steps, steps
 from stepscope.derive.timeline.step_lines import launch_values
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.timeline.spans import HostTimeline
+    from stepscope.array_types import Int32s
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = room_reasons("timeline")
@@ -142,7 +140,7 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[Missing, ...]
 
 
-def details(
+def details_of_span(
     profile: ProfileData, host: str, *, track: int, item: int
 ) -> SpanDetails | Unavailable:
     """Collect what tables and derivations know of one span.
@@ -191,7 +189,7 @@ def details(
         ),
         same_name=same_name(shown, code, track=track, item=item),
         missing=(
-            *(why.for_field(field) for field, why in absent.items()),
+            *(why.missing_field(field) for field, why in absent.items()),
             *(missing_of_activity(activity) if isinstance(activity, Activity) else ()),
         ),
         **(looked_up | dict.fromkeys(absent)),
@@ -237,12 +235,7 @@ def _looked_up(
 
 
 def _arguments_of_derived(
-    profile: ProfileData,
-    host: str,
-    shown: HostTimeline,
-    *,
-    track: int,
-    item: int,
+    profile: ProfileData, host: str, shown: HostTimeline, *, track: int, item: int
 ) -> tuple[dict[str, Argument] | Unavailable, Place | None]:
     """Return the values of a derived span, and the event that they belong to."""
     stats = shown.timeline.launch_stats.filter(pl.col("slice") == item)
@@ -306,7 +299,7 @@ def _flow_partners(
     }
 
 
-def _flow_partner(shown: HostTimeline, end: NDArray[np.int32], flow: int) -> Partner:
+def _flow_partner(shown: HostTimeline, end: Int32s, flow: int) -> Partner:
     item = np.array([end[flow]], np.int64)
     track = int(shown.track_of_events(item)[0])
     name = shown.events["type"][int(item[0])]

@@ -57,7 +57,7 @@ class TrackFlows(msgspec.Struct, frozen=True, kw_only=True):
     flows: pl.DataFrame
 
 
-def flows(
+def track_flows(
     profile: ProfileData,
     host: str,
     *,

@@ -39,7 +39,7 @@ class Spot(msgspec.Struct, frozen=True, kw_only=True):
     dur_ps: int
 
 
-def spot_of(
+def best_spot(
     profile: ProfileData,
     host: str,
     *,

@@ -20,9 +20,8 @@ from stepscope.units import PS_PER_S
 if TYPE_CHECKING:
     from typing import Any
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.timeline.spans import HostTimeline
+    from stepscope.array_types import Int64s
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = room_reasons("timeline")
@@ -97,20 +96,20 @@ def missing_of_activity(activity: Activity) -> tuple[Missing, ...]:
     """Return which fields of an activity are null for want of data, and why."""
     found: list[Missing] = []
     if activity.op is None:
-        found.append(_WHY["no_op"].for_field("activity.op"))
+        found.append(_WHY["no_op"].missing_field("activity.op"))
     if activity.op_type is None:
-        found.append(_WHY["no_op"].for_field("activity.op_type"))
+        found.append(_WHY["no_op"].missing_field("activity.op_type"))
     if activity.kind not in KERNELS:
         if activity.bytes is None:
-            found.append(_WHY["no_size"].for_field("activity.bytes"))
+            found.append(_WHY["no_size"].missing_field("activity.bytes"))
         if activity.bytes_per_s is None:
             why = _WHY["no_size"] if activity.bytes is None else _WHY["no_time"]
-            found.append(why.for_field("activity.bytes_per_s"))
+            found.append(why.missing_field("activity.bytes_per_s"))
     elif activity.launch is None:
-        found.append(_WHY["no_details"].for_field("activity.launch"))
+        found.append(_WHY["no_details"].missing_field("activity.launch"))
     else:
         found += [
-            _WHY["no_details"].for_field(f"activity.launch.{name}")
+            _WHY["no_details"].missing_field(f"activity.launch.{name}")
             for name, value in msgspec.structs.asdict(activity.launch).items()
             if value is None
         ]
@@ -316,9 +315,7 @@ def span_family(
     )
 
 
-def _spans_of_name(
-    shown: HostTimeline, code: int, track: int
-) -> tuple[NDArray[np.int64], ...]:
+def _spans_of_name(shown: HostTimeline, code: int, track: int) -> tuple[Int64s, ...]:
     """Return track, item, start and duration of every span of a name."""
     if shown.timeline.line(track) is None:
         items = np.flatnonzero(handles(shown.events, "type") == code)

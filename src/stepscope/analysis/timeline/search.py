@@ -23,12 +23,11 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.timeline.spans import HostTimeline
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.profile_data import ProfileData
 
-    Events = Callable[[ProfileData, str], NDArray[np.int32]]
+    Events = Callable[[ProfileData, str], Int32s]
 
 
 #: Where an op runs, as the tables of ops call it.
@@ -62,7 +61,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     names: pl.DataFrame
 
 
-def search(profile: ProfileData, host: str, text: str) -> Found | Unavailable:
+def count_spans(profile: ProfileData, host: str, text: str) -> Found | Unavailable:
     """Count the spans whose displayed or full name has a text.
 
     A text is part of a name, in capitals or not; `/…/` is a regular expression, in the
@@ -102,7 +101,7 @@ def search(profile: ProfileData, host: str, text: str) -> Found | Unavailable:
     )
 
 
-def find(
+def find_span(
     profile: ProfileData,
     host: str,
     text: str,
@@ -151,9 +150,9 @@ class _Spans(NamedTuple):
 
     track: int
     first: int
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    name: NDArray[np.int32]
+    start_ps: Int64s
+    dur_ps: Int64s
+    name: Int32s
 
 
 def _track_spans(shown: HostTimeline) -> Iterator[_Spans]:
@@ -171,7 +170,7 @@ def _track_spans(shown: HostTimeline) -> Iterator[_Spans]:
         )
 
 
-def _wanted_names(shown: HostTimeline, text: str) -> NDArray[np.bool_]:
+def _wanted_names(shown: HostTimeline, text: str) -> Bools:
     """Return by name code whether the name is looked for."""
     if not text:
         raise BadUsage("there is no text to look for")
@@ -190,7 +189,7 @@ def _wanted_names(shown: HostTimeline, text: str) -> NDArray[np.bool_]:
 
 def _nearest_span(
     spans: _Spans,
-    wanted: NDArray[np.bool_],
+    wanted: Bools,
     *,
     from_ps: int,
     after: tuple[int, int] | None,
@@ -288,7 +287,7 @@ def _longest_event(
     return None if best is None else best[1]
 
 
-def _device_work(profile: ProfileData, host: str, op: str) -> NDArray[np.int32]:
+def _device_work(profile: ProfileData, host: str, op: str) -> Int32s:
     activity = profile.table(host, "device_activity")
     ops = profile.derived(host, activity_ops)
     if isinstance(activity, Unavailable) or isinstance(ops, Unavailable):
@@ -296,16 +295,14 @@ def _device_work(profile: ProfileData, host: str, op: str) -> NDArray[np.int32]:
     return handles(activity, "event")[_is_named(ops.ops["name"], op)[ops.op]]
 
 
-def _host_calls(profile: ProfileData, host: str, op: str) -> NDArray[np.int32]:
+def _host_calls(profile: ProfileData, host: str, op: str) -> Int32s:
     ops = profile.derived(host, host_op_events)
     if isinstance(ops, Unavailable):
         return _NONE
     return ops.event[_is_named(ops.ops["name"], op)[ops.op]]
 
 
-def _kernel_events(
-    profile: ProfileData, host: str, sought: SoughtKernel
-) -> NDArray[np.int32]:
+def _kernel_events(profile: ProfileData, host: str, sought: SoughtKernel) -> Int32s:
     activity = profile.table(host, "device_activity")
     described = profile.derived(host, kernels)
     classes = profile.derived(host, activity_classes)
@@ -331,5 +328,5 @@ def _kernel_events(
     return handles(activity, "event")[is_meant[classes.code]]
 
 
-def _is_named(names: pl.Series, wanted: str) -> NDArray[np.bool_]:
+def _is_named(names: pl.Series, wanted: str) -> Bools:
     return (names == wanted).fill_null(value=False).to_numpy()

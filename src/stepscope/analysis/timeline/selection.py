@@ -14,7 +14,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.step_time.device_sets import device_sets
-from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
+from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
 from stepscope.trace.tables import ACTIVITY_KINDS
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.timeline.spans import HostTimeline
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.profile_data import ProfileData
 
 #: Columns of `SpansInView.events`.
@@ -75,11 +76,11 @@ class Chosen(NamedTuple):
     """
 
     track: int
-    items: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    inside_ps: NDArray[np.int64]
-    name: NDArray[np.int32]
+    items: Int64s
+    start_ps: Int64s
+    dur_ps: Int64s
+    inside_ps: Int64s
+    name: Int32s
 
 
 class SpansInView(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,9 +200,7 @@ def spans_in_view(
     )
 
 
-def _span_columns(
-    shown: HostTimeline, track: NDArray[np.int64], items: NDArray[np.int64]
-) -> pl.DataFrame:
+def _span_columns(shown: HostTimeline, track: Int64s, items: Int64s) -> pl.DataFrame:
     row, code = np.empty((2, len(items)), np.int32)
     start, dur = np.empty((2, len(items)), np.int64)
     category = np.empty(len(items), np.uint8)
@@ -297,7 +296,7 @@ def window_totals(
     )
     missing: tuple[Missing, ...] = ()
     if isinstance(owned, Unavailable):
-        missing = (owned.for_field("owners"),)
+        missing = (owned.missing_field("owners"),)
         owned = 0, pl.DataFrame(schema=OWNER_TOTALS)
     return WindowTotals(
         host=host,
@@ -360,9 +359,7 @@ def _owner_totals(
     return covered, pl.DataFrame(rows, OWNER_TOTALS, orient="row")
 
 
-def _device_ops(
-    profile: ProfileData, host: str, inside: NDArray[np.int64]
-) -> pl.DataFrame:
+def _device_ops(profile: ProfileData, host: str, inside: Int64s) -> pl.DataFrame:
     activity = profile.table(host, "device_activity")
     ops = profile.derived(host, activity_ops)
     if isinstance(activity, Unavailable) or isinstance(ops, Unavailable):
@@ -375,9 +372,7 @@ def _device_ops(
     )
 
 
-def _host_ops(
-    profile: ProfileData, host: str, inside: NDArray[np.int64]
-) -> pl.DataFrame:
+def _host_ops(profile: ProfileData, host: str, inside: Int64s) -> pl.DataFrame:
     on_host = profile.derived(host, host_op_events)
     if isinstance(on_host, Unavailable):
         return _largest_sums(())
@@ -387,7 +382,7 @@ def _host_ops(
 
 
 def _kernel_sums(
-    profile: ProfileData, host: str, shown: HostTimeline, inside: NDArray[np.int64]
+    profile: ProfileData, host: str, shown: HostTimeline, inside: Int64s
 ) -> pl.DataFrame:
     activity = profile.table(host, "device_activity")
     if isinstance(activity, Unavailable):
@@ -400,10 +395,7 @@ def _kernel_sums(
 
 
 def _sum_events(
-    event: NDArray[np.int32],
-    code: NDArray[np.int32],
-    names: pl.Series,
-    inside: NDArray[np.int64],
+    event: Int32s, code: Int32s, names: pl.Series, inside: Int64s
 ) -> pl.DataFrame:
     """Add up the events that are inside by a code that has a name."""
     at = np.flatnonzero((event >= 0) & (code >= 0))
@@ -411,9 +403,7 @@ def _sum_events(
     return _sum_by_code(code[at], inside[event[at]], names)
 
 
-def _sum_by_code(
-    code: NDArray[np.int32], time_ps: NDArray[np.int64], names: pl.Series
-) -> pl.DataFrame:
+def _sum_by_code(code: Int32s, time_ps: Int64s, names: pl.Series) -> pl.DataFrame:
     """Add up by code, and name the sums: texts of single spans would be slow."""
     found = (
         pl.DataFrame({"code": code, "time_ps": time_ps})

@@ -14,18 +14,19 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.step_time.host_classes import OTHER, event_categories
-from stepscope.derive.step_time.owners import CATEGORIES
+from stepscope.derive.step_time.host_time import CATEGORIES
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.derive.timeline.lanes import trace_lanes
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
     from stepscope.derive.timeline.lanes import LaneIndex
@@ -79,7 +80,7 @@ class HostTimeline(Frozen, frozen=True):
     events: pl.DataFrame
     timeline: TraceTimeline
     lanes: tuple[LaneIndex, ...]
-    category: NDArray[np.uint8]
+    category: UInt8s
 
     def lane_index(self, track: int) -> LaneIndex:
         """Return the spans of a track by its rows, the top one first.
@@ -92,7 +93,7 @@ class HostTimeline(Frozen, frozen=True):
             raise BadUsage(f"there is no track {track}; the timeline has {count}")
         return self.lanes[track]
 
-    def item_rows(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int32]:
+    def item_rows(self, track: int, items: Int64s) -> Int32s:
         """Return the row inside the track of each item; -1 where it is not on it."""
         begin, end = self.timeline.tracks.select("begin", "end").row(track)
         inside = (items >= begin) & (items < end)
@@ -102,7 +103,7 @@ class HostTimeline(Frozen, frozen=True):
         found[inside] = row[items[inside] - begin]
         return found
 
-    def first_events(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int64]:
+    def first_events(self, track: int, items: Int64s) -> Int64s:
         """Return the row of events with which each item begins; -1 for none."""
         line = self.timeline.line(track)
         if line is None:
@@ -110,20 +111,20 @@ class HostTimeline(Frozen, frozen=True):
         at = items - self.lanes[track].first_item
         return line.spans.event[at].astype(np.int64)
 
-    def name_codes(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int32]:
+    def name_codes(self, track: int, items: Int64s) -> Int32s:
         """Return the name of each item, a place in `timeline.names`."""
         line = self.timeline.line(track)
         if line is None:
             return handles(self.events, "type")[items]
         return line.spans.name[items - self.lanes[track].first_item]
 
-    def displayed_names(self, code: NDArray[np.int32]) -> pl.Series:
+    def displayed_names(self, code: Int32s) -> pl.Series:
         """Return the displayed name of each code."""
         # Gathering among the few that occur is cheaper than among all.
         used, at = np.unique(code, return_inverse=True)
         return self.timeline.names.gather(used).gather(at)
 
-    def coded_names(self, code: NDArray[np.int32]) -> pl.Series:
+    def coded_names(self, code: Int32s) -> pl.Series:
         """Return the displayed name of each code as an enumeration of those that occur.
 
         Of many spans that is much faster to make and to send than the texts are.
@@ -159,9 +160,7 @@ class HostTimeline(Frozen, frozen=True):
             dur_ps=int(index.dur_ps[at]),
         )
 
-    def item_categories(
-        self, track: int, items: NDArray[np.int64]
-    ) -> NDArray[np.uint8]:
+    def item_categories(self, track: int, items: Int64s) -> UInt8s:
         """Return the place in `CATEGORIES` of each item."""
         if self.timeline.tracks["view"][track] == "launch_stats":
             return np.full(len(items), _LAUNCHES, np.uint8)
@@ -171,7 +170,7 @@ class HostTimeline(Frozen, frozen=True):
         found[known] = self.category[event[known]]
         return found
 
-    def track_of_events(self, event: NDArray[np.int64]) -> NDArray[np.int64]:
+    def track_of_events(self, event: Int64s) -> Int64s:
         """Return the track that shows each row of events; -1 for none."""
         recorded = np.flatnonzero(
             self.timeline.tracks["source"].is_not_null().to_numpy()
@@ -195,7 +194,7 @@ def host_timeline(profile: ProfileData, host: str) -> HostTimeline | Unavailable
         return lanes
     events = profile.table(host, "events")
     category = profile.derived(host, event_categories)
-    timeline = present(profile.derived(host, trace_timeline))
+    timeline = require_available(profile.derived(host, trace_timeline))
     if isinstance(events, Unavailable):
         return events
     if isinstance(category, Unavailable):

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.timeline.spans import FARTHEST_PS, host_timeline
-from stepscope.derive.step_time.owners import CATEGORIES
+from stepscope.derive.step_time.host_time import CATEGORIES
 from stepscope.derive.timeline.lanes import LaneSlices
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.timeline.spans import HostTimeline
+    from stepscope.array_types import UInt8s
     from stepscope.derive.profile_data import ProfileData
 
 #: Buckets of a tile: about half a screen's width in device pixels.
@@ -156,7 +157,7 @@ def tile_window(level: int, index: int) -> tuple[int, int]:
     return begin, begin + width
 
 
-def tiles(
+def track_tiles(
     profile: ProfileData,
     host: str,
     *,
@@ -239,7 +240,7 @@ def track_window(
     )
 
 
-def unfold(
+def unfold_slice(
     profile: ProfileData, host: str, *, track: int, first: int, count: int
 ) -> TrackSlices | Unavailable:
     """List the spans that one slice represents, at most `MOST_UNFOLDED` of them.
@@ -319,7 +320,7 @@ def _drawn_rows(shown: HostTimeline, rows: Rows) -> Sequence[int] | None:
 
 
 def _slice_columns(
-    slices: LaneSlices, names: pl.Series, category: NDArray[np.uint8]
+    slices: LaneSlices, names: pl.Series, category: UInt8s
 ) -> list[pl.Series]:
     """Return the columns `SLICE_COLUMNS`; names keep their type."""
     columns: dict[str, NDArray[np.integer]] = {

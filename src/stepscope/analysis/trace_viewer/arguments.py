@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.dense_codes import number_values
 from stepscope.derive.columns.stat_values import StatRows, find_handle
 from stepscope.derive.host.values import text_codes
 from stepscope.frozen import Frozen
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 
@@ -55,10 +56,10 @@ class Arguments(NamedTuple):
         texts: Texts among the values.
     """
 
-    span: NDArray[np.int32]
-    key: NDArray[np.int32]
-    kind: NDArray[np.uint8]
-    value: NDArray[np.int64]
+    span: Int32s
+    key: Int32s
+    kind: UInt8s
+    value: Int64s
     keys: Sequence[str]
     texts: Sequence[str]
 
@@ -73,8 +74,8 @@ class Told(NamedTuple):
     """
 
     name: str
-    span: NDArray[np.int64]
-    values: NDArray[np.int64] | NDArray[np.float64] | Sequence[str]
+    span: Int64s
+    values: Int64s | NDArray[np.float64] | Sequence[str]
 
 
 class ArgumentSource(Frozen, frozen=True):
@@ -91,18 +92,14 @@ class ArgumentSource(Frozen, frozen=True):
     """
 
     trace: TraceData
-    owner: NDArray[np.int32]
+    owner: Int32s
     stats: pl.DataFrame | None
     type_stats: StatRows | None
-    left_out: NDArray[np.bool_]
+    left_out: Bools
     of_devices: int
 
     def arguments_of_events(
-        self,
-        begin: int,
-        types: NDArray[np.int32],
-        on_host: NDArray[np.bool_],
-        told: Sequence[Told],
+        self, begin: int, types: Int32s, on_host: Bools, told: Sequence[Told]
     ) -> Arguments:
         """Return the values of consecutive events.
 
@@ -225,7 +222,7 @@ _FRAME: Final[dict[str, pl.DataType]] = {
 def _as_arguments(
     frame: pl.DataFrame, keys: Sequence[str], texts: Sequence[str]
 ) -> Arguments:
-    kind: NDArray[np.uint8] = frame["kind"].to_numpy()
+    kind: UInt8s = frame["kind"].to_numpy()
     return Arguments(
         handles(frame, "span"),
         handles(frame, "key"),
@@ -295,7 +292,7 @@ def _derived_frame(each: Told, number: int, texts: list[str]) -> pl.DataFrame:
 def _rows_of_events(frame: pl.DataFrame, first: int, last: int, begin: int) -> StatRows:
     part = frame.slice(first, last - first)
     owner = handles(part, part.columns[0])
-    kind: NDArray[np.uint8] = part["kind"].to_numpy()
+    kind: UInt8s = part["kind"].to_numpy()
     return StatRows(
         owner - np.int32(begin),
         handles(part, "key"),
@@ -305,8 +302,8 @@ def _rows_of_events(frame: pl.DataFrame, first: int, last: int, begin: int) -> S
     )
 
 
-def _rows_of_types(shared: StatRows, types: NDArray[np.int32]) -> StatRows:
-    distinct = dense(types)
+def _rows_of_types(shared: StatRows, types: Int32s) -> StatRows:
+    distinct = number_values(types)
     of_type = types[distinct.first]
     begin = np.searchsorted(shared.owner, of_type, side="left")
     count = np.searchsorted(shared.owner, of_type, side="right") - begin

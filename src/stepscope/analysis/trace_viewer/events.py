@@ -20,9 +20,8 @@ from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.step_time.host_classes import event_categories
-from stepscope.derive.step_time.owners import CATEGORIES
-from stepscope.derive.steps.assignment import activity_steps
-from stepscope.derive.steps.chosen import steps
+from stepscope.derive.step_time.host_time import CATEGORIES
+from stepscope.derive.steps.chosen import activity_steps, steps
 from stepscope.derive.timeline.step_lines import launch_values, step_names
 from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.trace_viewer.arguments import Arguments
     from stepscope.analysis.trace_viewer.viewer import HostTrace
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 
@@ -70,17 +70,17 @@ class SpanPiece(NamedTuple):
         kept: False for spans that are not wanted; None where all are.
     """
 
-    process: NDArray[np.int32]
-    thread: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    name: NDArray[np.int32]
+    process: Int32s
+    thread: Int32s
+    start_ps: Int64s
+    dur_ps: Int64s
+    name: Int32s
     category: NDArray[np.int16]
-    counter: NDArray[np.bool_]
+    counter: Bools
     arguments: Arguments
-    leaves: tuple[NDArray[np.int64], NDArray[np.int64]]
-    arrives: tuple[NDArray[np.int64], NDArray[np.int64]]
-    kept: NDArray[np.bool_] | None = None
+    leaves: tuple[Int64s, Int64s]
+    arrives: tuple[Int64s, Int64s]
+    kept: Bools | None = None
 
 
 class HostSpans(NamedTuple):
@@ -97,7 +97,7 @@ class HostSpans(NamedTuple):
     pieces: Iterator[SpanPiece]
 
 
-def all_spans(
+def trace_spans(
     profile: ProfileData,
     *,
     piece_spans: int = PIECE_SPANS,
@@ -252,7 +252,7 @@ class _Host:
             (none, none),
         )
 
-    def _full_names(self, code: NDArray[np.int32]) -> list[Told]:
+    def _full_names(self, code: Int32s) -> list[Told]:
         """Return full names where a shorter one is shown."""
         full = self._trace.timeline.full_names.gather(code)
         span = np.flatnonzero(full.is_not_null().to_numpy())
@@ -311,10 +311,8 @@ class _Host:
 
 
 def _touch_window(
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    window: tuple[int, int] | None,
-) -> NDArray[np.bool_] | None:
+    start_ps: Int64s, dur_ps: Int64s, window: tuple[int, int] | None
+) -> Bools | None:
     """Return which spans begin in a window or run into it; None without a window."""
     if window is None:
         return None
@@ -324,7 +322,7 @@ def _touch_window(
 
 
 def _wanted_part(
-    wanted: NDArray[np.bool_] | None, begin: int, end: int
+    wanted: Bools | None, begin: int, end: int
 ) -> Iterator[tuple[int, int]]:
     """Yield the range from the first to the last span that is wanted, if any is."""
     if wanted is None:
@@ -338,11 +336,11 @@ def _wanted_part(
 class _Activity(NamedTuple):
     """Device activities that have an event, by event."""
 
-    event: NDArray[np.int32]
-    step: NDArray[np.int32] | None
-    op: NDArray[np.int32]
+    event: Int32s
+    step: Int32s | None
+    op: Int32s
     op_name: pl.Series
-    size: NDArray[np.int64]
+    size: Int64s
 
 
 def _activity_facts(
@@ -375,9 +373,7 @@ def _activity_facts(
     )
 
 
-def _step_labels(
-    steps: Steps, span: NDArray[np.int64], step: NDArray[np.int32]
-) -> list[Told]:
+def _step_labels(steps: Steps, span: Int64s, step: Int32s) -> list[Told]:
     if not len(span):
         return []
     names = pl.Series(step_names(steps), dtype=pl.String)

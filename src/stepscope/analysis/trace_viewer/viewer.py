@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, tables_of
+from stepscope.analysis.results.tables import room_reasons, tool_tables
 from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
@@ -20,20 +20,19 @@ from stepscope.derive.device.correlation import correlation
 from stepscope.derive.steps.chosen import steps
 from stepscope.derive.timeline.drawn_rows import DRAWN, FOLDED, HIDDEN, trace_timeline
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_NS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.options import TraceViewerOptions
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
 
 _WHY: Final = room_reasons("trace_viewer")
 
-_TABLES: Final = tables_of("trace_viewer")
+_TABLES: Final = tool_tables("trace_viewer")
 TRACE_TRACKS: Final = _TABLES["tracks"]
 TRACE_SECTIONS: Final = _TABLES["sections"]
 
@@ -64,13 +63,11 @@ class HostTrace(Frozen, frozen=True):
 
     host: str
     timeline: TraceTimeline
-    process: NDArray[np.int32]
+    process: Int32s
     threads: pl.DataFrame
     offset_ps: int
 
-    def places_of_spans(
-        self, track: NDArray[np.int32], row: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def places_of_spans(self, track: Int32s, row: Int32s) -> tuple[Int32s, Int32s]:
         """Return process and thread of spans by their track and the row inside it."""
         width = np.int64(2**32)
         lanes = ints(self.threads, "track") * width + ints(self.threads, "first_row")
@@ -81,9 +78,7 @@ class HostTrace(Frozen, frozen=True):
         return process[at], thread[at]
 
 
-def host_traces(
-    profile: ProfileData,
-) -> tuple[list[HostTrace], dict[str, Unavailable]]:
+def host_traces(profile: ProfileData) -> tuple[list[HostTrace], dict[str, Unavailable]]:
     """Return the hosts that have a timeline, and why the others have none."""
     offsets = clock_offsets(profile)
     timelines, absent = derived_by_host(profile, trace_timeline)
@@ -150,7 +145,7 @@ def clock_offsets(profile: ProfileData) -> dict[str, int] | Unavailable:
     return {host: (start - first) * PS_PER_NS for host, start in known.items()}
 
 
-def _process_numbers(sections: pl.DataFrame, base: int) -> NDArray[np.int32]:
+def _process_numbers(sections: pl.DataFrame, base: int) -> Int32s:
     taken: set[int] = set()
     found = []
     for kind, device in sections.select("kind", "device").iter_rows():
@@ -221,9 +216,9 @@ def analyse(
     tracks = pl.concat(frames)
     seen = np.sum([of_tracks.sum(axis=0) for of_tracks in counts], axis=0)
     clock = clock_offsets(profile)
-    missing = [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    missing = [why.missing_field(f"hosts.{host}") for host, why in absent.items()]
     if isinstance(clock, Unavailable):
-        missing.append(clock.for_field("one_clock"))
+        missing.append(clock.missing_field("one_clock"))
     flows, without = _flow_count(profile, found)
     missing += without
     unseen = []
@@ -235,7 +230,7 @@ def analyse(
             (profile.derived(trace.host, activity_ops), "framework_ops"),
         ):
             if isinstance(value, Unavailable) and view not in views:
-                unseen.append(value.for_field(f"{where}tracks.{view}"))
+                unseen.append(value.missing_field(f"{where}tracks.{view}"))
     missing += unseen
     aggregates = [profile.table(trace.host, "aggregates") for trace in found]
     return TraceViewerResult(
@@ -267,9 +262,7 @@ def analyse(
     )
 
 
-def _track_rows(
-    profile: ProfileData, trace: HostTrace, seen: NDArray[np.int64]
-) -> pl.DataFrame:
+def _track_rows(profile: ProfileData, trace: HostTrace, seen: Int64s) -> pl.DataFrame:
     timeline = trace.timeline
     events = profile.table(trace.host, "events")
     if isinstance(events, Unavailable):
@@ -347,7 +340,7 @@ def _section_rows(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
 _TOGETHER: Final = 1 << 16
 
 
-def _visibility_counts(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
+def _visibility_counts(profile: ProfileData, trace: HostTrace) -> Int64s:
     """Count drawn, folded and hidden events by track.
 
     A folded track folds what it has. Spans of derived lines are no events.
@@ -362,7 +355,7 @@ def _visibility_counts(profile: ProfileData, trace: HostTrace) -> NDArray[np.int
     for track, (source, begin, end, folded) in enumerate(shown.iter_rows()):
         if source is None:
             continue
-        found = by_row(visibility, types[begin:end])
+        found = values_by_row(visibility, types[begin:end])
         seen[track, FOLDED] = np.count_nonzero(found == FOLDED)
         seen[track, HIDDEN] = np.count_nonzero(found == HIDDEN)
         seen[track, DRAWN] = end - begin - seen[track].sum()
@@ -382,7 +375,7 @@ def _flow_count(
         matched = profile.derived(trace.host, correlation)
         if isinstance(matched, Unavailable):
             field = "flows" if len(found) == 1 else f"flows.{trace.host}"
-            reasons.append(matched.for_field(field))
+            reasons.append(matched.missing_field(field))
             continue
         count = (count or 0) + len(trace.timeline.flows.device_event)
     if count is None and len(found) > 1:

@@ -108,7 +108,7 @@ class CompilationsCollector:
         stage = _STAGES.get(event)
         if stage is None or seconds < _LEAST_S:
             return
-        end_ns = recorder.now()
+        end_ns = recorder.clock_ns()
         name = str(told.get("fun_name", "a function"))
         # `jit(train_step)` is the compiled form of `train_step`.
         function = (

@@ -37,9 +37,6 @@ class Collector(Protocol):
 
     Any exception that it raises becomes a warning of the recording; none reaches the
     program. Calls come from the thread that starts and stops the recording.
-
-    Attributes:
-        name: Its name in `ProfilerOptions.collectors`.
     """
 
     name: str

@@ -35,7 +35,6 @@ class Reading(NamedTuple):
     Attributes:
         thread: The system's id of the thread; `OTHER_THREADS` for all the rest of the
             process together.
-        at_ns: When it was read, in ns of the monotonic clock.
         wanted_ns: For how long, since some fixed time, it was on a core or ready.
         in_system: Whether it waits for the system just then, not for another thread;
             only looked at for the main thread.
@@ -48,13 +47,7 @@ class Reading(NamedTuple):
 
 
 class _Delay(NamedTuple):
-    """For how long a thread was ready and had no core, as last read from the system.
-
-    Attributes:
-        at_ns: When it was read, in ns of the monotonic clock.
-        ran_ns: For how long the thread had been on a core then.
-        delay_ns: For how long it had been ready.
-    """
+    """For how long a thread was ready and had no core, as last read from the system."""
 
     at_ns: int
     ran_ns: int
@@ -62,11 +55,7 @@ class _Delay(NamedTuple):
 
 
 def core_time_ns(thread: int) -> int | None:
-    """Return for how long a thread has been on a core; None where it is gone.
-
-    Args:
-        thread: The id that the system, Linux, gives it.
-    """
+    """Return how long a thread (its system id) was on a core; None where it is gone."""
     try:
         # So Linux numbers the clock of a thread.
         return time.clock_gettime_ns(~thread << 3 | 6)
@@ -129,11 +118,7 @@ class CoreClocks:
             self._place = _open_own_file(f"/proc/self/task/{main}/wchan")
 
     def read(self, at_ns: int) -> list[Reading]:
-        """Read all clocks; a thread that is gone has no reading.
-
-        Args:
-            at_ns: The time now, in ns of the monotonic clock.
-        """
+        """Read all clocks at `at_ns` (monotonic); who is gone has no reading."""
         if self._wanted != self._files.keys():
             self._follow_threads()
         if not self._files:
@@ -172,7 +157,6 @@ class CoreClocks:
         return found
 
     def _read_delay(self, file: OwnFile, at_ns: int, ran_ns: int) -> _Delay | None:
-        """Read for how long a thread was ready and had no core; None if unknown."""
         fields = self._read_text(file).split()
         if len(fields) == _FIELDS and all(map(bytes.isdigit, fields)):
             return _Delay(at_ns, ran_ns, int(fields[1]))
@@ -208,9 +192,6 @@ class Seen(NamedTuple):
     """When a thread's clocks were read, and when it wanted a core meanwhile.
 
     Attributes:
-        thread: As in `Reading`.
-        begin_ns: The first reading.
-        end_ns: The last one.
         awake_ns: Begin and end of each range, in order; apart from each other.
         system_ns: Where it waited for the system, in the same way; within `awake_ns`
             nowhere.
@@ -224,8 +205,6 @@ class Seen(NamedTuple):
 
 
 class _Thread:
-    """What is known of one thread since it was last taken."""
-
     def __init__(self, reading: Reading) -> None:
         self.begin_ns = reading.at_ns
         self.last = reading
@@ -311,8 +290,6 @@ _WAITS: Final = 0.05
 
 
 class _Switching:
-    """Sets the switch interval of the interpreter, and puts back what it was."""
-
     def __init__(self) -> None:
         self._usual_s: float | None = None
         #: When the clocks of other threads were read, and what they said, by the
@@ -321,7 +298,6 @@ class _Switching:
         self._ran_ns: dict[int, int] = {}
 
     def update_interval(self) -> None:
-        """Set it, or put it back, as the threads are that run now."""
         if not self._main_runs_alone():
             self.restore_interval()
         elif self._usual_s is None and sys.getswitchinterval() > _PROMPT_S:

@@ -12,6 +12,7 @@ import atexit
 import functools
 import logging
 import os
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
@@ -24,8 +25,10 @@ from stepscope.capture.collectors.levels import (
 )
 from stepscope.capture.ground import annotate
 from stepscope.capture.ground.encoding import OWN_THREADS
+from stepscope.capture.ground.functions import replace_function
 from stepscope.capture.ground.leaving import leaving
 from stepscope.errors import NO_FRAME
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -81,7 +84,6 @@ class Entrance(NamedTuple):
 
     Attributes:
         owner: The module that the framework looks the function up in at every call.
-        name: Name of the function in that module.
         starts: What the function starts, for people.
     """
 
@@ -94,12 +96,14 @@ class GivesWay(abc.ABC):
     """What the collectors of frameworks share; each says how its own part is done.
 
     Attributes:
-        framework: Name of the framework, for people.
-        left_over: Recordings of ours that nobody ended.
+        name: The module that a program imports, too.
+        no_profiler: Why some versions cannot be recorded, and the remedy.
         traces_python: Whether it notes Python's calls, which only one tracer can.
     """
 
+    name: str
     framework: ClassVar[str]
+    no_profiler: ClassVar[tuple[str, str]]
     left_over: ClassVar[OpenRecordings]
 
     def __init__(self) -> None:
@@ -110,6 +114,17 @@ class GivesWay(abc.ABC):
         self._began_s = 0.0
         self._kept: Collected | None = None
         self._undo: list[Callable[[], None]] = []
+
+    def why_unavailable(self) -> Unavailable | None:
+        """Return why the framework cannot be recorded; None where it can."""
+        if self.name not in sys.modules:
+            reason = f"The program has not imported {self.framework}."
+            remedy = f"Import {self.name} before the recording starts."
+        elif not self.has_profiler():
+            reason, remedy = self.no_profiler
+        else:
+            return None
+        return Unavailable(code="NOT_RECORDED", reason=reason, remedy=remedy)
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to record, unless the program's own profiler runs."""
@@ -164,6 +179,10 @@ class GivesWay(abc.ABC):
             return self.end_recording() if kept is None else kept
 
     @abc.abstractmethod
+    def has_profiler(self) -> bool:
+        """Return whether the framework, which is imported, can be recorded."""
+
+    @abc.abstractmethod
     def begin_recording(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to record."""
 
@@ -214,7 +233,6 @@ class GivesWay(abc.ABC):
             self._kept = ended._replace(warnings=(why, *ended.warnings))
 
     def _guard_entrance(self, entrance: Entrance) -> Callable[[], None] | None:
-        """Give way whenever the program comes in here; return what ends it."""
         owner, name, starts = entrance
         original = getattr(owner, name, None)
         if original is None:
@@ -227,14 +245,7 @@ class GivesWay(abc.ABC):
             with NO_FRAME:
                 return original(*args, **kwargs)
 
-        setattr(owner, name, enter_and_give_way)
-
-        def restore_entrance() -> None:
-            # Somebody may have put something else there.
-            if getattr(owner, name) is enter_and_give_way:
-                setattr(owner, name, original)
-
-        return restore_entrance
+        return replace_function(owner, name, enter_and_give_way)
 
     def _unguard_entrances(self) -> None:
         undone, self._undo = self._undo, []

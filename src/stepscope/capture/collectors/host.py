@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import platform
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected, Collector
@@ -17,7 +17,7 @@ from stepscope.xspace.vocabulary import FORWARDED_PLANE, HOST_PLANE
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableSequence
+    from collections.abc import Callable
 
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
@@ -38,12 +38,7 @@ class HostCollector(Collector):
         ring_events: int = _RING_EVENTS,
         heard: Callable[[Rows], object] | None = None,
     ) -> None:
-        """Keep nothing yet.
-
-        Args:
-            ring_events: Most annotations that wait to be taken.
-            heard: Called with what is taken, by whoever takes it.
-        """
+        """Keep nothing yet; whoever takes annotations calls `heard` with them."""
         self._ring_events = ring_events
         self._heard = heard
         self._clock: ClockPair | None = None
@@ -57,8 +52,8 @@ class HostCollector(Collector):
         del options
         self._clock = clock
         # In a forked child the annotation that began this is being kept already.
-        if not recorder.enabled():
-            recorder.enable(self._ring_events)
+        if not recorder.is_recording():
+            recorder.start_recording(self._ring_events)
         forget_annotating()
         gc.callbacks.append(self._collections)
 
@@ -67,9 +62,13 @@ class HostCollector(Collector):
         if self._clock is None:
             return Fragment(b"", 0)
         self._names.refresh_names()
-        drained = recorder.drain()
+        drained = recorder.drain_annotations()
         note_annotating(drained.thread)
-        own, forwarded = _split_forwarded(drained)
+        *own, are_forwarded = drained
+        forwarded = [list(compress(column, are_forwarded)) for column in own]
+        if forwarded[0]:
+            are_own = [not it for it in are_forwarded]
+            own = [list(compress(column, are_own)) for column in own]
         ours = self._names.own_threads()
         for begin_ns, end_ns, thread, stats in self._collections.take():
             name = RECORDERS_COLLECTION if thread in ours else COLLECTION
@@ -78,17 +77,18 @@ class HostCollector(Collector):
                 column.append(value)
         if self._heard is not None:
             self._heard(Rows(*own))
-        lost = recorder.lost() + self._collections.lost()
+        lost = recorder.count_lost() + self._collections.lost()
         newly_lost, self._told_lost = lost - self._told_lost, lost
         space = XSpaceBuilder(platform.node(), start_ns=None)
         if newly_lost:
             space.dropped(newly_lost, "annotations came faster than they were stored")
         events, begins = 0, []
-        for plane, rows in ((HOST_PLANE, own), (FORWARDED_PLANE, forwarded)):
+        for plane, columns in ((HOST_PLANE, own), (FORWARDED_PLANE, forwarded)):
+            rows = Rows(*columns)
             if rows.names:
                 events += add_rows(
                     space.plane(plane),
-                    Rows(*rows),
+                    rows,
                     zero_ns=self._clock.monotonic_ns,
                     names=self._names,
                 )
@@ -100,7 +100,7 @@ class HostCollector(Collector):
     def halt_collecting(self) -> None:
         """Keep no more."""
         recorder.end_step()
-        self._opened += recorder.disable()
+        self._opened += recorder.stop_recording()
         self.forget_in_child()
 
     def forget_in_child(self) -> None:
@@ -120,24 +120,3 @@ class HostCollector(Collector):
             "in the profile"
         )
         return Collected(last.xspace, remarks=(open_still,))
-
-
-class _Columns(NamedTuple):
-    """Rows that can still grow."""
-
-    names: MutableSequence[Any]
-    begin_ns: MutableSequence[int]
-    end_ns: MutableSequence[int]
-    thread: MutableSequence[int]
-    stats: MutableSequence[Any]
-
-
-def _split_forwarded(drained: recorder.Drained) -> tuple[_Columns, _Columns]:
-    *columns, forwarded = drained
-    if not any(forwarded):
-        return _Columns(*columns), _Columns([], [], [], [], [])
-    own = [not it for it in forwarded]
-    return (
-        _Columns(*(list(compress(column, own)) for column in columns)),
-        _Columns(*(list(compress(column, forwarded)) for column in columns)),
-    )

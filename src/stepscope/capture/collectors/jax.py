@@ -22,7 +22,6 @@ from stepscope.capture.collectors.giving_way import (
     OpenRecordings,
 )
 from stepscope.capture.temporary import make_folder
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,24 +38,15 @@ class JaxCollector(GivesXSpace):
 
     name = "jax"
     framework = "JAX"
+    no_profiler = (
+        "This version of JAX has no profiler that can be driven from Python.",
+        "Install JAX 0.4.35 or newer.",
+    )
     left_over = OpenRecordings()
 
-    def why_unavailable(self) -> Unavailable | None:
-        """Return why JAX cannot be recorded; None where it can."""
-        if "jax" not in sys.modules:
-            return Unavailable(
-                code="NOT_RECORDED",
-                reason="The program has not imported JAX.",
-                remedy="Import jax before the recording starts.",
-            )
-        if _session_class() is None and not hasattr(_public_profiler(), "start_trace"):
-            return Unavailable(
-                code="NOT_RECORDED",
-                reason="This version of JAX has no profiler that can be driven from "
-                "Python.",
-                remedy="Install JAX 0.4.35 or newer.",
-            )
-        return None
+    def has_profiler(self) -> bool:
+        """Return whether it has a session, or public functions."""
+        return bool(_session_class()) or hasattr(_public_profiler(), "start_trace")
 
     def open_recording(
         self, asked: TracerLevels, options: ProfilerOptions
@@ -95,8 +85,6 @@ class JaxCollector(GivesXSpace):
 
 
 class _Session:
-    """A session of the runtime, which hands out bytes."""
-
     def __init__(self, session: Any, levels: TracerLevels) -> None:
         self._session = session(_profile_options(levels))
 
@@ -140,12 +128,10 @@ def _public_profiler() -> Any:
 
 
 def _profiler_state() -> Any:
-    """Return where JAX keeps what its public functions started; None if elsewhere."""
     return sys.modules.get("jax._src.profiler")
 
 
 def _runtime_profiler() -> Any:
-    """Return the runtime's profiler, None where this version keeps it elsewhere."""
     try:
         from jax._src.lib import _profiler as runtime  # noqa: PLC0415 - the user's
     except ImportError:

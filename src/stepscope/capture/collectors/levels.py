@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from stepscope.xspace.fields import UINT, PlaneTag, SpaceTag
 from stepscope.xspace.reading.decode import decode_bytes
 from stepscope.xspace.vocabulary import ENVIRONMENT_PLANE, EnvironmentStat
-from stepscope.xspace.wire import MalformedMessage, fields_of, numbers_of, text_of
+from stepscope.xspace.wire import (
+    MalformedMessage,
+    field_text,
+    number_fields,
+    read_fields,
+)
 from stepscope.xspace.writing.builders import Unsigned
 from stepscope.xspace.writing.encode import number_field, sized_field
 
@@ -55,11 +60,7 @@ class TracerLevels(NamedTuple):
         )
 
     def message(self, *, duration_ms: int = 0) -> bytes:
-        """Serialize as ProfileOptions, with input pipeline ops and programs included.
-
-        Args:
-            duration_ms: How long to record at most; 0 leaves it out.
-        """
+        """Serialize as ProfileOptions, with programs; a duration of 0 is left out."""
         return b"".join(
             (
                 number_field(_Options.DATASET_OPS, 1),
@@ -80,7 +81,7 @@ def levels_in_force(xspace: bytes) -> TracerLevels | None:
     """Return the levels that a recording was made with; None if it does not say."""
     try:
         options = environment_stats(xspace).get(EnvironmentStat.OPTIONS)
-        numbers = numbers_of(options) if isinstance(options, bytes) else None
+        numbers = number_fields(options) if isinstance(options, bytes) else None
     except MalformedMessage:
         return None
     if numbers is None:
@@ -96,12 +97,12 @@ def environment_stats(xspace: bytes) -> dict[str, Value]:
         MalformedMessage: The recording is damaged.
     """
     stats: dict[str, Value] = {}
-    for field, plane in fields_of(xspace):
+    for field, plane in read_fields(xspace):
         if field != SpaceTag.PLANE >> 3 or isinstance(plane, int):
             continue
         # Lines come after the name, so none of them is walked.
-        names = (it for tag, it in fields_of(plane) if tag == PlaneTag.NAME >> 3)
-        if text_of(next(names, memoryview(b""))) != ENVIRONMENT_PLANE:
+        names = (it for tag, it in read_fields(plane) if tag == PlaneTag.NAME >> 3)
+        if field_text(next(names, memoryview(b""))) != ENVIRONMENT_PLANE:
             continue
         space = decode_bytes(sized_field(SpaceTag.PLANE, bytes(plane)))
         for name, kind, value in space.planes[0].stats:

@@ -108,11 +108,7 @@ def _trained_models() -> list[Any]:
 
 
 def _find_objects(kinds: tuple[type, ...]) -> list[Any]:
-    """Return the objects of the program that are of these types.
-
-    Raises:
-        _TooManyObjects: There was no time to look at all of them.
-    """
+    """Return the objects of the program that are of these types."""
     until_s = time.thread_time() + _SEARCH_S
     objects = gc.get_objects()
     # Types only are looked at: asking an object itself may run code of the program, and

@@ -22,20 +22,20 @@ from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.ground.spool import Fragment, OwnFile
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_NS
 from stepscope.xspace.fields import DOUBLE
 from stepscope.xspace.vocabulary import HOST_PLANE
 from stepscope.xspace.writing.encode import StatColumn
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
 
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: The line that viewers draw as curves: its id and name, and the name of its values.
-COUNTERS_LINE: Final = (2**63 - 1, "_counters_")
-COUNTER_VALUE: Final = "counter_value"
+#: The line that viewers draw as curves.
+_COUNTERS_LINE: Final = 2**63 - 1
 
 _PROC: Final = Path("/proc")
 _NS_PER_S: Final = 1_000_000_000
@@ -87,23 +87,10 @@ class ProcessCollector:
         readings = [self._readings.popleft() for _ in range(len(self._readings))]
         if clock is None or not readings:
             return Fragment(b"", 0)
-        space = XSpaceBuilder(platform.node(), start_ns=None)
-        plane = space.plane(HOST_PLANE)
-        line = plane.line(COUNTERS_LINE[0], name=COUNTERS_LINE[1])
-        key = plane.stat_id(COUNTER_VALUE)
-        samples = [
-            (plane.event_type(name), at - clock.monotonic_ns, value)
-            for at, values in readings
-            for name, value in values.items()
+        rows = [
+            (it, at, value) for at, values in readings for it, value in values.items()
         ]
-        types, offsets, values = zip(*samples, strict=True)
-        line.events(
-            np.array(types, np.int64),
-            np.array(offsets, np.int64) * 1000,
-            np.zeros(len(samples), np.int64),
-            stats=[StatColumn(key, DOUBLE, np.array(values, np.float64))],
-        )
-        return Fragment(space.to_bytes(), len(samples), readings[0][0])
+        return Fragment(counters_space(rows, clock), len(rows), readings[0][0])
 
     def halt_collecting(self) -> None:
         """End the thread."""
@@ -124,12 +111,17 @@ class ProcessCollector:
             sources += _open_sources(self._proc)
             before: dict[str, tuple[int, float]] = {}
             while True:
-                now = recorder.now()
+                now = recorder.clock_ns()
                 values: Readings = {}
                 for source in sources:
                     levels, totals = source()
                     values.update(levels)
-                    values.update(_growth_rates(totals, before, now))
+                    for name, total in totals.items():
+                        at, earlier = before.get(name, (now, total))
+                        if now > at:
+                            # Of totals the growth per second.
+                            values[name] = (total - earlier) * _NS_PER_S / (now - at)
+                        before[name] = now, total
                 if values:
                     self._readings.append((now, values))
                 if self._stop.wait(self._period_s):
@@ -141,17 +133,21 @@ class ProcessCollector:
                 source.close_file()
 
 
-def _growth_rates(
-    totals: Mapping[str, float], before: dict[str, tuple[int, float]], now: int
-) -> Readings:
-    """Return the growth of each total per second; `before` becomes the new totals."""
-    rates = {}
-    for name, total in totals.items():
-        at, earlier = before.get(name, (now, total))
-        if now > at:
-            rates[name] = (total - earlier) * _NS_PER_S / (now - at)
-        before[name] = now, total
-    return rates
+def counters_space(
+    readings: Sequence[tuple[str, int, float]], clock: ClockPair
+) -> bytes:
+    """Return readings (counter, when in ns of the monotonic clock, value) as XSpace."""
+    space = XSpaceBuilder(platform.node(), start_ns=None)
+    plane = space.plane(HOST_PLANE)
+    names, at_ns, values = zip(*readings, strict=True)
+    key = plane.stat_id("counter_value")
+    plane.line(_COUNTERS_LINE, name="_counters_").events(
+        np.array([plane.event_type(name) for name in names], np.int64),
+        (np.array(at_ns, np.int64) - clock.monotonic_ns) * PS_PER_NS,
+        np.zeros(len(names), np.int64),
+        stats=[StatColumn(key, DOUBLE, np.array(values, np.float64))],
+    )
+    return space.to_bytes()
 
 
 class _Source:

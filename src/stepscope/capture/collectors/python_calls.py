@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected, Collector
@@ -56,7 +56,7 @@ class PythonCallsCollector(Collector):
         self._lost = 0
         self._told_lost = 0
         self._calls = _Calls()
-        self._hooks: _Hooks | None = None
+        self._hooks: _Monitoring | _Profile | None = None
         self._names = ThreadNames()
         self._warnings: list[str] = []
         self._cost: CallsCost | None = None
@@ -114,7 +114,6 @@ class PythonCallsCollector(Collector):
         return self._cost.estimated_slowdown(time.monotonic(), waiting=waiting)
 
     def _take_rows(self) -> Rows:
-        """Take what was noted, and count what that costs."""
         ours = self._names.own_threads()
         calls: list[_Row] = []
         left = len(self._notes)
@@ -149,7 +148,7 @@ class PythonCallsCollector(Collector):
 
     def _note_taker(self, notes: deque[_Note], *, entered: bool) -> _NoteTaker:
         """Return what the hooks call: as few steps as possible in every Python call."""
-        now, thread_id = recorder.now, recorder.thread_id
+        now, thread_id = recorder.clock_ns, recorder.thread_id
         append = notes.append
 
         def take_note(code: CodeType, *_: object) -> None:
@@ -162,14 +161,11 @@ class PythonCallsCollector(Collector):
 
 
 class _Calls:
-    """Entries and exits put together, thread by thread."""
-
     def __init__(self) -> None:
         self._open: dict[int, list[tuple[CodeType, int]]] = {}
         self._names = FunctionNames()
 
     def match_exits(self, notes: Iterable[_Note]) -> list[_Row]:
-        """Return the calls that ended among these notes; the others stay open."""
         rows: list[_Row] = []
         for at, thread, code, entered in notes:
             stack = self._open.setdefault(thread, [])
@@ -198,14 +194,6 @@ def _do_nothing() -> None:
     """Do nothing: what a call of it takes is the call."""
 
 
-class _Hooks(Protocol):
-    def current_holder(self) -> str | None: ...
-    def unreached_warnings(self) -> tuple[str, ...]: ...
-    def seconds_a_note(self, note: _NoteTaker) -> float: ...
-    def set_hooks(self, entered: _NoteTaker, left: _NoteTaker) -> None: ...
-    def remove_hooks(self) -> tuple[str, ...]: ...
-
-
 class _Monitoring:
     """The hooks of Python 3.12 and later, which reach every thread."""
 
@@ -215,7 +203,6 @@ class _Monitoring:
         self._tool: int = self._monitoring.PROFILER_ID
 
     def current_holder(self) -> str | None:
-        """Who holds the profiler's place, None where it is free."""
         holder = self._monitoring.get_tool(self._tool)
         return None if holder is None else repr(holder)
 
@@ -268,9 +255,6 @@ class _Noting:
     left: _NoteTaker | None = None
 
 
-_noting: Final = _Noting()
-
-
 def _profile_hook(frame: FrameType, event: str, _: object) -> None:
     """Tell of a call. This function is never freed.
 
@@ -279,9 +263,9 @@ def _profile_hook(frame: FrameType, event: str, _: object) -> None:
     hook away: a hook of each recording's own crashed the program.
     """
     if event == "call":
-        note = _noting.entered
+        note = _Noting.entered
     elif event == "return":
-        note = _noting.left
+        note = _Noting.left
     else:
         return
     if note is None:
@@ -304,7 +288,6 @@ class _Profile:
         self._main_missing: str | None = None
 
     def current_holder(self) -> str | None:
-        """Who has set a profile function, None where nobody has."""
         holder = sys.getprofile()
         return None if holder is None else repr(holder)
 
@@ -338,9 +321,8 @@ class _Profile:
         return seconds_a_note(_do_nothing, run_noted)
 
     def set_hooks(self, entered: _NoteTaker, left: _NoteTaker) -> None:
-        """Call `entered` and `left` for Python functions of the threads in reach."""
         self._is_set = True
-        _noting.entered, _noting.left = entered, left
+        _Noting.entered, _Noting.left = entered, left
         threading.setprofile(_profile_hook)
         if not threading.current_thread().name.startswith(OWN_THREADS):
             sys.setprofile(_profile_hook)
@@ -351,7 +333,7 @@ class _Profile:
     def remove_hooks(self) -> tuple[str, ...]:
         """Take the hooks away; other threads do so at their next call."""
         self._is_set = False
-        _noting.entered = _noting.left = None
+        _Noting.entered = _Noting.left = None
         if sys.getprofile() is _profile_hook:
             sys.setprofile(None)
         if threading.getprofile() is _profile_hook:

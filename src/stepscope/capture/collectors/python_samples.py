@@ -31,11 +31,7 @@ from stepscope.capture.collectors.sampled_frames import (
 )
 from stepscope.capture.ground.annotate import annotating_threads
 from stepscope.capture.ground.encoding import OWN_THREADS, ThreadNames, native_id
-from stepscope.capture.ground.functions import (
-    FunctionNames,
-    LinesOfCode,
-    only_begins,
-)
+from stepscope.capture.ground.functions import FunctionNames, LinesOfCode, only_begins
 from stepscope.capture.ground.spool import Fragment
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import (
@@ -99,11 +95,7 @@ class PythonSamplesCollector:
     def __init__(
         self, *, heard: Callable[[Sequence[Frame[CodeType]]], object] | None = None
     ) -> None:
-        """Look at nothing yet.
-
-        Args:
-            heard: Called with frames that ended, by whoever takes them.
-        """
+        """Have `heard` called with frames that ended, by whoever takes them."""
         self._heard = heard
         self._clock: ClockPair | None = None
         self._hz = 0.0
@@ -179,7 +171,7 @@ class PythonSamplesCollector:
 
     def halt_collecting(self) -> None:
         """End the thread."""
-        self._halted_ns = self._halted_ns or recorder.now()
+        self._halted_ns = self._halted_ns or recorder.clock_ns()
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
@@ -248,9 +240,9 @@ class PythonSamplesCollector:
         try:
             for due_ns in sample_times(self._hz, self._stop):
                 threads = self._threads
-                stacks = recorder.stacks_of([ident for ident, _ in threads])
+                stacks = recorder.thread_stacks([ident for ident, _ in threads])
                 beside = recorder.stacks_beside(self._known)
-                at_ns = recorder.now()
+                at_ns = recorder.clock_ns()
                 self._readings.append(self._clocks.read(at_ns))
                 for (_, thread), stack in zip(threads, stacks, strict=True):
                     self._keep_sample(thread, due_ns, at_ns, stack)
@@ -316,7 +308,6 @@ class PythonSamplesCollector:
     def _write_core_time(
         self, plane: PlaneBuilder, seen: Seen, clock: ClockPair
     ) -> None:
-        """Write when a thread wanted a core, within the time of all its readings."""
         known = seen.thread != OTHER_THREADS
         name = self._names.thread_name(seen.thread) if known else "other threads"
         line = SamplesLine(seen.thread, name, self._hz, "core_time")
@@ -328,7 +319,7 @@ class PythonSamplesCollector:
             ]
         )
         types = [
-            plane.event_type(name, type_id=self._store.types.type_number(name))
+            plane.event_type(name, type_id=self._store.type_number(name))
             for _, _, name in found
         ]
         ranges = np.array([(begin, -end) for begin, end, _ in found], np.int64)

@@ -51,11 +51,7 @@ class BrokenCollector(Collector):
         self._error = error
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Fail as its collector did.
-
-        Raises:
-            Exception: What the collector raised.
-        """
+        """Fail as its collector did."""
         del options, clock
         raise self._error
 

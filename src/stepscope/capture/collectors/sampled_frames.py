@@ -42,10 +42,8 @@ class Look(NamedTuple, Generic[Code]):
     """What one look at a thread found.
 
     Attributes:
-        thread: The system's id of the thread.
         due_ns: When it was to be looked at, in ns of the monotonic clock; not after
             `at_ns`.
-        at_ns: When it was looked at.
         stack: What ran, the outermost first; empty where the thread is gone.
     """
 
@@ -65,8 +63,6 @@ class Frame(NamedTuple, Generic[Code]):
 
 
 class _Stack(Generic[Code]):
-    """What one thread's last look found, the outermost first, since when."""
-
     def __init__(self) -> None:
         self.frames: list[tuple[Code, int]] = []
         self.at_ns: int | None = None
@@ -146,14 +142,14 @@ def sample_times(hz: float, stop: threading.Event) -> Iterator[int]:
     Turns that passed meanwhile are not made up for.
     """
     period_ns = int(_NS_PER_S / hz)
-    began_ns, turn, shift = recorder.now(), 0, 0.0
+    began_ns, turn, shift = recorder.clock_ns(), 0, 0.0
     while True:
         due_ns = began_ns + int((turn + _SHIFTED * shift) * period_ns)
-        left_s = max(due_ns - recorder.now(), 0) / _NS_PER_S
+        left_s = max(due_ns - recorder.clock_ns(), 0) / _NS_PER_S
         if stop.wait(left_s):
             return
         yield due_ns
-        turn = max(turn + 1, (recorder.now() - began_ns) // period_ns + 1)
+        turn = max(turn + 1, (recorder.clock_ns() - began_ns) // period_ns + 1)
         shift = (shift + _SHIFT) % 1.0
 
 
@@ -161,22 +157,6 @@ def sample_times(hz: float, stop: threading.Event) -> Iterator[int]:
 _STORE_NS: Final = 1_000_000_000
 
 _PS_PER_NS: Final = 1000
-
-
-class FunctionTypes:
-    """Kinds of events of one recording: of one name in several files, several."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[str, str], int] = {}
-
-    def declare_function(self, plane: PlaneBuilder, name: str, path: str) -> int:
-        """Declare a function on a plane and return its number."""
-        known = self.type_number(name, path)
-        return plane.event_type(name, type_id=known, stats={FILE_PATH: path})
-
-    def type_number(self, name: str, path: str = "") -> int:
-        """Return the number of a name, the same in the whole recording."""
-        return self._numbers.setdefault((name, path), len(self._numbers) + 1)
 
 
 class EndedFrames(NamedTuple):
@@ -187,15 +167,12 @@ class EndedFrames(NamedTuple):
 
 
 class FrameStore(Generic[Line]):
-    """Frames of one recording, kept from their samples until they are written.
-
-    Attributes:
-        types: Kinds of events of the recording.
-    """
+    """Frames of one recording, kept from their samples until they are written."""
 
     def __init__(self, describe: Callable[[Any], tuple[str, str]]) -> None:
         """Begin without frames; `describe` returns name and file of a function."""
-        self.types = FunctionTypes()
+        #: Kinds of events: of one name in several files, several.
+        self._types: dict[tuple[str, str], int] = {}
         self._describe = describe
         self._functions: SampledFrames[Any] = SampledFrames()
         self._lines: SampledFrames[Line] = SampledFrames()
@@ -212,9 +189,13 @@ class FrameStore(Generic[Line]):
         )
         self._ended.lines.extend(self._lines.add_sample(sample))
 
+    def type_number(self, name: str, path: str = "") -> int:
+        """Return the number of a kind of events, the same in the whole recording."""
+        return self._types.setdefault((name, path), len(self._types) + 1)
+
     def take_ended(self, *, at_once: bool) -> EndedFrames | None:
         """Return the frames that ended; None where it is too early to write them."""
-        now = recorder.now()
+        now = recorder.clock_ns()
         if now - self._stored_ns < _STORE_NS and not at_once:
             return None
         ended, self._ended, self._stored_ns = self._ended, EndedFrames([], []), now
@@ -250,8 +231,10 @@ class FrameStore(Generic[Line]):
                 continue
             codes = [frame.code.code if is_line else frame.code for frame in rows]
             types = [
-                self.types.declare_function(plane, *self._describe(code))
-                for code in codes
+                plane.event_type(
+                    name, type_id=self.type_number(name, path), stats={FILE_PATH: path}
+                )
+                for name, path in map(self._describe, codes)
             ]
             stats = []
             if is_line:

@@ -32,8 +32,7 @@ from stepscope.capture.collectors.giving_way import (
 from stepscope.capture.collectors.levels import TracerLevels, levels_in_force
 from stepscope.capture.grpc_import import ForkedSince, import_grpc
 from stepscope.capture.temporary import make_folder
-from stepscope.unavailable import Unavailable
-from stepscope.xspace.wire import MalformedMessage, fields_of
+from stepscope.xspace.wire import MalformedMessage, read_fields
 from stepscope.xspace.writing.encode import number_field, sized_field
 
 if TYPE_CHECKING:
@@ -81,10 +80,6 @@ class ServiceRecording:
     def __init__(self, port: int, levels: TracerLevels, *, host_name: str) -> None:
         """Begin to record.
 
-        Args:
-            port: Where the server listens, on the loopback interface.
-            host_name: What the recording calls this host.
-
         Raises:
             ServiceFailed: Nothing answers there, or it refuses to record.
         """
@@ -94,9 +89,16 @@ class ServiceRecording:
             # A server that could not bind its port says nothing: it is called.
             grpc.channel_ready_future(self._channel).result(timeout=_CONNECT_S)
             self._session = uuid.uuid4().hex
-            self._call = self._service_method("Profile").future(
-                _profile_request(levels, self._session, host_name)
+            # Servers look at the duration in either place.
+            options = levels.message(duration_ms=_LONGEST_MS)
+            request = (
+                number_field(_Request.DURATION_MS, _LONGEST_MS),
+                sized_field(_Request.OPTIONS, options),
+                sized_field(_Request.SESSION_ID, self._session.encode()),
+                sized_field(_Request.HOST_NAME, host_name.encode()),
+                number_field(_Request.EMIT_XSPACE, 1),
             )
+            self._call = self._service_method("Profile").future(b"".join(request))
             time.sleep(_SETTLE_S)
             answer = self._call.result() if self._call.done() else None
         except grpc.FutureTimeoutError as timeout:
@@ -112,16 +114,12 @@ class ServiceRecording:
             )
 
     def stop_session(self) -> bytes:
-        """End the recording and return it, a serialized XSpace.
-
-        Raises:
-            ServiceFailed: The recording was lost.
-        """
+        """End the recording and return it, a serialized XSpace."""
         grpc = import_grpc()
         try:
             request = sized_field(_TERMINATE_SESSION_ID, self._session.encode())
             self._service_method("Terminate")(request, timeout=_CONNECT_S)
-            for field, value in fields_of(self._call.result(timeout=_COLLECT_S)):
+            for field, value in read_fields(self._call.result(timeout=_COLLECT_S)):
                 if field == _RESPONSE_XSPACE and not isinstance(value, int):
                     return bytes(value)
         except grpc.RpcError as refusal:
@@ -160,20 +158,6 @@ def free_port() -> int:
         return port
 
 
-def _profile_request(levels: TracerLevels, session: str, host_name: str) -> bytes:
-    # Servers look at the duration in either place.
-    options = levels.message(duration_ms=_LONGEST_MS)
-    return b"".join(
-        (
-            number_field(_Request.DURATION_MS, _LONGEST_MS),
-            sized_field(_Request.OPTIONS, options),
-            sized_field(_Request.SESSION_ID, session.encode()),
-            sized_field(_Request.HOST_NAME, host_name.encode()),
-            number_field(_Request.EMIT_XSPACE, 1),
-        )
-    )
-
-
 def _refusal_text(refusal: Any) -> str:
     details = str(refusal.details()).splitlines() or [""]
     return f"the profiler service refused: {details[0] or refusal.code().name}"
@@ -198,25 +182,18 @@ class TensorFlowCollector(GivesXSpace):
 
     name = "tensorflow"
     framework = "TensorFlow"
+    no_profiler = (
+        "This version of TensorFlow has no profiler session.",
+        "Install TensorFlow 2.16 or newer.",
+    )
     left_over = OpenRecordings()
 
-    def why_unavailable(self) -> Unavailable | None:
-        """Return why TensorFlow cannot be recorded; None where it can."""
-        if "tensorflow" not in sys.modules:
-            return Unavailable(
-                code="NOT_RECORDED",
-                reason="The program has not imported TensorFlow.",
-                remedy="Import tensorflow before the recording starts.",
-            )
+    def has_profiler(self) -> bool:
+        """Return whether it has a profiler session."""
         try:
-            _native_profiler().ProfilerSession  # noqa: B018 - only whether it is there
+            return hasattr(_native_profiler(), "ProfilerSession")
         except (ImportError, AttributeError):
-            return Unavailable(
-                code="NOT_RECORDED",
-                reason="This version of TensorFlow has no profiler session.",
-                remedy="Install TensorFlow 2.16 or newer.",
-            )
-        return None
+            return False
 
     @staticmethod
     def make_annotation(name: str, stats: Mapping[str, object]) -> Any:
@@ -316,7 +293,6 @@ def _native_profiler() -> Any:
 
 
 def _why_no_server(options: ProfilerOptions) -> str | None:
-    """Return why TensorFlow's server cannot be asked; None where it can."""
     if not options.tensorflow_server and os.getpid() not in _SERVERS:
         return (
             "it takes others only through its own server, which would listen on all "
@@ -334,7 +310,6 @@ def _why_no_server(options: ProfilerOptions) -> str | None:
 
 
 def _server_port() -> int:
-    """Return the port of TensorFlow's server in this process; start one if needed."""
     process = os.getpid()
     if process not in _SERVERS:
         port = free_port()

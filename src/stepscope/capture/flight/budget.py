@@ -25,7 +25,6 @@ class KeptProfile(NamedTuple):
     """A profile on the disk.
 
     Attributes:
-        why: What it was written for.
         written_s: When, in seconds of a clock that only rises.
         lost_ns: What a slow step took longer than the median; 0 of all others.
         files: The profile, and that of the steps after it where there is one.

@@ -60,10 +60,8 @@ class Gauges:
         """Take note of steps that ended.
 
         Args:
-            medians_ns: Median of the last steps of each loop.
             parts_ns: Time of the last steps by innermost annotation; "" is none.
             input_ns: Their time in annotations that fetch input; None for no such one.
-            wall_s: Now, in seconds since 1970.
         """
         if not steps:
             return
@@ -87,19 +85,15 @@ class Gauges:
             self._last_s = wall_s
 
     def metrics_text(
-        self,
-        *,
-        written: Iterable[str],
-        listening: bool,
-        devices: Sequence[DeviceUse],
+        self, *, written: Iterable[str], listening: bool, devices: Sequence[DeviceUse]
     ) -> str:
-        """Return all gauges.
-
-        Args:
-            devices: What the driver says of each device; empty where there is none.
-        """
+        """Return all gauges."""
         with self._lock:
             families = self._step_families()
+        memory: _Samples = []
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+            memory.append(("", {}, pages * os.sysconf("SC_PAGE_SIZE")))
         whys: _Samples = [
             ("_total", {"why": why}, count)
             for why, count in sorted(Counter(written).items())
@@ -110,7 +104,12 @@ class Gauges:
                 [("", {}, float(listening))],
             ),
             ("stepscope_profiles_written", "counter", "Profiles, by cause.", whys),
-            *_process_families(),
+            # By the names of Prometheus's own clients.
+            ("process_resident_memory_bytes", "gauge", "Resident memory.", memory),
+            (
+                *("process_cpu_seconds", "counter", "Processor time of all threads."),
+                [("_total", {}, time.process_time())],
+            ),
         ]
         families += [
             (
@@ -171,21 +170,6 @@ _DEVICE_GAUGES: Final = {
 }
 
 
-def _process_families() -> list[_Family]:
-    """Return memory and processor time, by the names of Prometheus's own clients."""
-    memory: _Samples = []
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-        memory.append(("", {}, pages * os.sysconf("SC_PAGE_SIZE")))
-    return [
-        ("process_resident_memory_bytes", "gauge", "Resident memory.", memory),
-        (
-            *("process_cpu_seconds", "counter", "Processor time of all threads."),
-            [("_total", {}, time.process_time())],
-        ),
-    ]
-
-
 def _family_lines(name: str, kind: str, about: str, samples: _Samples) -> Iterator[str]:
     yield f"# TYPE {name} {kind}"
     yield f"# HELP {name} {about}"
@@ -203,17 +187,10 @@ _LOOPBACK: Final = "127.0.0.1"
 
 
 class MetricsServer:
-    """Answers `/metrics` until it is stopped.
-
-    Attributes:
-        address: `host:port` that it listens at.
-    """
+    """Answers `/metrics` until it is stopped."""
 
     def __init__(self, where: int | str, text: Callable[[], str]) -> None:
         """Listen.
-
-        Args:
-            where: A port of this machine alone, 0 for a free one; or `host:port`.
 
         Raises:
             BadUsage: It cannot listen there.

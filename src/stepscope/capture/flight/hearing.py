@@ -83,7 +83,6 @@ class LastWords:
     """Is called when an exception ends the program, before Python says so."""
 
     def __init__(self, heard: Callable[[BaseException], object]) -> None:
-        """Come before the hook that is there, which is called in any case."""
         self._heard: Callable[[BaseException], object] | None = heard
         self._before: Callable[..., Any] = sys.excepthook
         self._ours = self._call_hooks

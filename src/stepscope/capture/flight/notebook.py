@@ -202,7 +202,6 @@ def _steps_in_rows(rows: Rows) -> list[Step]:
 
 
 def _last_loop_steps(steps: Sequence[Step]) -> list[Step]:
-    """Return the last of the steps that are of one loop, with the last one."""
     last = steps[-1:]
     return [
         it for it in steps if (it.name, it.thread) == (last[0].name, last[0].thread)
@@ -210,7 +209,6 @@ def _last_loop_steps(steps: Sequence[Step]) -> list[Step]:
 
 
 def _summed_times(steps: Sequence[Step], spans: Sequence[Span]) -> dict[str, int]:
-    """Return the times of steps together by the innermost of some spans."""
     found: dict[str, int] = {}
     for step in steps:
         within = _overlapping_spans(spans, step.begin_ns, step.end_ns)

@@ -17,10 +17,8 @@ class DeviceUse(NamedTuple):
     """One device now.
 
     Attributes:
-        name: Its product name.
         busy: Share of the driver's last sampling period in which a kernel ran.
         used_bytes: Memory in use, by all processes.
-        total_bytes: All its memory.
     """
 
     name: str
@@ -45,7 +43,6 @@ class Nvml:
     """The driver's library; without a driver there are no devices."""
 
     def __init__(self, library: Any = None) -> None:
-        """Load it, or take one that is given."""
         self._handles: list[ctypes.c_void_p] = []
         try:
             self._library: Any = library or ctypes.CDLL(_LIBRARY)

@@ -15,6 +15,7 @@ import logging
 import math
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -28,7 +29,6 @@ from stepscope.capture.flight.budget import (
     Budget,
     KeptProfile,
 )
-from stepscope.capture.flight.following import record_following
 from stepscope.capture.flight.gauges import Gauges, MetricsServer
 from stepscope.capture.flight.hearing import Bell, LastWords
 from stepscope.capture.flight.notebook import (
@@ -40,14 +40,18 @@ from stepscope.capture.flight.notebook import (
 from stepscope.capture.flight.nvml import Nvml
 from stepscope.capture.flight.ring import Ring
 from stepscope.capture.flight.watch import StepWatch
+from stepscope.capture.ground.annotate import StepsBegun
 from stepscope.capture.ground.encoding import native_id
 from stepscope.capture.ground.leaving import leaving
+from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
-from stepscope.capture.recording.session import current, stand_by
-from stepscope.errors import BadUsage
+from stepscope.capture.recording.session import Session, current_session, set_stand_by
+from stepscope.errors import BadUsage, StepscopeError
 
 if TYPE_CHECKING:
-    from stepscope.capture.flight.watch import Slow
+    from collections.abc import Callable
+
+    from stepscope.capture.ground.run import Run
 
 _log: Final = logging.getLogger("stepscope")
 #: What the ring keeps where nobody names rates: it runs for days, at below 1 % of a
@@ -62,6 +66,11 @@ _LONGEST_NS: Final = 30 * 24 * 3600 * 1_000_000_000
 _LEAST_BYTES: Final = 2**20
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_S: Final = 1_000_000_000
+_FRAMEWORKS: Final = frozenset({"tensorflow", "jax", "torch"})
+#: Longest recording of the steps after a slow one, whatever the steps.
+_MOST_FOLLOWING_S: Final = 10.0
+#: Between two looks whether the flight recorder has been stopped.
+_LOOK_S: Final = 0.25
 #: How long an end waits for our thread.
 _ENDS_WITHIN_S: Final = 2.0
 
@@ -85,8 +94,6 @@ class Written(NamedTuple):
 
 
 class _One:
-    """The flight recorder of this process: it has one."""
-
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.recorder: FlightRecorder | None = None
@@ -222,7 +229,7 @@ class FlightRecorder:
         self._steps_after = steps_after
         self._ring_bytes = ring_bytes
         self._notebook = Notebook()
-        self._watch = StepWatch(slower_than, hang_s, now_ns=recorder.now())
+        self._watch = StepWatch(slower_than, hang_s, now_ns=recorder.clock_ns())
         self._gauges = Gauges()
         self._nvml = None if metrics is None else Nvml()
         self._metrics = None if metrics is None else MetricsServer(metrics, self.gauges)
@@ -232,8 +239,8 @@ class FlightRecorder:
         self._stopped = False
         self._failed = False
         self._writing = threading.RLock()
-        stand_by(self)
-        if current() is None:
+        set_stand_by(self)
+        if current_session() is None:
             self._ring.resume_recording()
         self._bell = Bell(on_signal)
         self._last_words = LastWords(self._write_exception)
@@ -288,7 +295,7 @@ class FlightRecorder:
                 self._thread.join(_ENDS_WITHIN_S)
             if not self._thread.is_alive():
                 self._bell.stop_listening()
-            stand_by(None)
+            set_stand_by(None)
             self._ring.end_recording(keep=False)
             if self._metrics is not None:
                 self._metrics.stop_serving()
@@ -302,7 +309,7 @@ class FlightRecorder:
     def resume_after_recording(self) -> None:
         """Keep steps again; called by the recording that has ended."""
         if not self._stopped:
-            self._watch.goes_on(recorder.now())
+            self._watch.goes_on(recorder.clock_ns())
             self._ring.resume_recording()
 
     def _new_ring(self) -> Ring:
@@ -337,12 +344,24 @@ class FlightRecorder:
             self._ring.store_new_events()
         else:
             self._ring.store_running_functions()
-        for slow in self._new_slow_steps():
+        steps = self._notebook.new_steps()
+        judged = [self._watch.judge_step(step) for step in steps]
+        slow_steps = [it for it in judged if it is not None]
+        if self._metrics is not None:
+            self._gauges.hear_steps(
+                steps,
+                self._watch.medians_ns(),
+                self._notebook.parts_of_last(steps),
+                self._notebook.input_of_last(steps),
+                slow=len(slow_steps),
+                wall_s=time.time(),
+            )
+        for slow in slow_steps:
             self._ring.store_running_functions()
             text = slow_step_sentence(slow, self._notebook)
             lost_ns = slow.step.dur_ns - slow.median_ns
             self._write_with_following(SLOW_STEP, text, lost_ns=lost_ns)
-        now_ns = recorder.now()
+        now_ns = recorder.clock_ns()
         last = self._watch.last
         if self._watch.detects_hang(now_ns) and last is not None:
             self._ring.store_running_functions()
@@ -357,23 +376,8 @@ class FlightRecorder:
         if now_ns - self._ring.begun_ns > _LONGEST_NS:
             before, self._ring = self._ring, self._new_ring()
             before.end_recording(keep=False)
-            if current() is None:
+            if current_session() is None:
                 self._ring.resume_recording()
-
-    def _new_slow_steps(self) -> list[Slow]:
-        steps = self._notebook.new_steps()
-        judged = [self._watch.judge_step(step) for step in steps]
-        slow = [it for it in judged if it is not None]
-        if self._metrics is not None:
-            self._gauges.hear_steps(
-                steps,
-                self._watch.medians_ns(),
-                self._notebook.parts_of_last(steps),
-                self._notebook.input_of_last(steps),
-                slow=len(slow),
-                wall_s=time.time(),
-            )
-        return slow
 
     def _write_exception(self, error: BaseException) -> None:
         with leaving.undisturbed():
@@ -389,7 +393,6 @@ class FlightRecorder:
                 _log.warning("stepscope: the flight recorder failed: %s", failure)
 
     def _write_with_following(self, why: str, text: str, *, lost_ns: int = 0) -> None:
-        """Write, and record the steps that follow in full."""
         written = self._write_profile(why, text, lost_ns=lost_ns)
         if written.path is None:
             return
@@ -410,11 +413,7 @@ class FlightRecorder:
             self._forget_removed(self._budget.add_file(written.path, run.path))
 
     def _write_profile(self, why: str, text: str, *, lost_ns: int = 0) -> Written:
-        """Write a profile, or say once an hour why it is not written.
-
-        Args:
-            lost_ns: What a slow step took longer than the median.
-        """
+        """Write a profile, or say once an hour why it is not written."""
         with self._writing:
             now_s = time.monotonic()
             against = self._budget.reason_against(why, lost_ns=lost_ns, now_s=now_s)
@@ -437,7 +436,6 @@ class FlightRecorder:
         return written
 
     def _forget_removed(self, removed: tuple[KeptProfile, ...]) -> None:
-        """Name no file any more that was removed."""
         gone = {path for profile in removed for path in profile.files}
         self.written = tuple(
             it._replace(path=None, following=None) if it.path in gone else it
@@ -449,10 +447,40 @@ class FlightRecorder:
         if self._stopped:
             return
         self._stopped = True
-        stand_by(None)
+        set_stand_by(None)
         self._ring.forget_in_child()
         self._last_words.restore_hook()
         self._bell.stop_listening()
         if self._metrics is not None:
             self._metrics.forget_in_child()
         atexit.unregister(self.stop)
+
+
+def record_following(
+    logdir: Path, options: ProfilerOptions, *, steps: int, stopped: Callable[[], bool]
+) -> Run | None:
+    """Record the next steps in full, and return when they are stored.
+
+    Called by a thread of ours. Nothing is recorded where no framework is imported, or
+    where a recording is under way.
+    """
+    if not steps or not sys.modules.keys() & _FRAMEWORKS:
+        return None
+    begun: list[Session] = []
+
+    def begin_session() -> None:
+        try:
+            begun.append(Session.start(logdir, options))
+        except StepscopeError as error:
+            _log.info("stepscope: the steps that follow are not recorded: %s", error)
+
+    if not at_safe_point(begin_session, within_s=MAIN_THREAD_S) or not begun:
+        return None
+    enough = threading.Event()
+    with StepsBegun(steps, enough):
+        left_s = _MOST_FOLLOWING_S
+        while left_s > 0 and not stopped() and not enough.wait(_LOOK_S):
+            left_s -= _LOOK_S
+    # The same run, whoever ends it: at the end of the program another thread does.
+    at_safe_point(begun[0].stop, within_s=MAIN_THREAD_S)
+    return begun[0].stop()

@@ -158,11 +158,7 @@ class Ring:
                 self._start_collector(self._others["python_samples"])
 
     def write_run(self, why: str) -> Saved:
-        """Write what is kept as a run of its own; the ring goes on.
-
-        Args:
-            why: Stands in the profile, among its warnings.
-        """
+        """Write what is kept as a run of its own; the ring goes on."""
         with self._lock:
             compiled = b""
             if self._compilations is not None:
@@ -223,14 +219,13 @@ class Ring:
         if self._host is not None:
             # Else a recording of its own has readied the child.
             self._host.forget_in_child()
-            recorder.forget()
+            recorder.forget_parent()
         self._host, self._others, self._compilations = None, {}, None
 
     def _new_sampler(self) -> PythonSamplesCollector:
         return PythonSamplesCollector(heard=self._notebook.hear_frames)
 
     def _listen_to_compilers(self) -> None:
-        """Begin once the program has imported a framework that compiles."""
         if self._compilations is None:
             compilations = CompilationsCollector()
             if compilations.why_unavailable() is None:

@@ -50,8 +50,6 @@ class Slow(NamedTuple):
 
 
 class _Loop:
-    """The last steps of one name, by age and by length."""
-
     def __init__(self) -> None:
         self.seen = 0
         self.exempt_until = _EXEMPT
@@ -77,7 +75,6 @@ class StepWatch:
     """Judges steps in the order of their ends. Memory: 64 numbers for each loop."""
 
     def __init__(self, slower_than: float, hang_s: float, *, now_ns: int) -> None:
-        """Judge by so many times the median, and by so long a silence."""
         self._slower_than = slower_than
         self._hang_ns = int(hang_s * _NS_PER_S)
         self._loops: dict[str, _Loop] = {}

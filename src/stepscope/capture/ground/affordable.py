@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,7 +121,6 @@ class Control:
         """Begin to compare.
 
         Args:
-            cost: What is known of the recorded steps.
             recorded_s: How long a recorded step took at least, by the time at which
                 the device was done with all of them.
             now_s: When the first step begins here, with nothing left to do for the
@@ -168,18 +167,11 @@ def lower_options(options: ProfilerOptions) -> Lowered | None:
     return None
 
 
-class _Recording(Protocol):
-    """A recording whose collectors say how much longer the program takes for calls."""
-
-    @property
-    def options(self) -> ProfilerOptions: ...
-    @property
-    def slowdown(self) -> float | None: ...
-
-
-def without_calls(recording: _Recording, max_slowdown: float) -> Lowered | None:
+def without_calls(
+    options: ProfilerOptions, slowdown: float | None, max_slowdown: float
+) -> Lowered | None:
     """Return lower options where noting calls costs too much, and say so; else None."""
-    slowdown, less = recording.slowdown, lower_options(recording.options)
+    less = lower_options(options)
     if slowdown is None or slowdown <= max_slowdown or less is None:
         return None
     sentence = (
@@ -198,7 +190,6 @@ class CallsCost:
     """Adds up what notes cost, and says how much longer the program takes for them."""
 
     def __init__(self, note_s: float, *, now_s: float) -> None:
-        """Begin to count notes that take `note_s` seconds each."""
         self._note_s = note_s
         self._began_s = now_s
         self._began = _ran_and_waited()

@@ -46,8 +46,6 @@ _FIRST_ANNOTATIONS: Final = 65_536
 
 
 class _Receivers:
-    """Those that hear of every annotation when it begins."""
-
     def __init__(self) -> None:
         self.framework: Forward | None = None
         self.listeners: list[Forward] = []
@@ -144,11 +142,7 @@ def remove_forward(make: Forward) -> bool:
 
 
 def add_listener(make: Forward) -> None:
-    """Report annotations to a listener that records nothing; once if added twice.
-
-    Args:
-        make: As in `add_forward`.
-    """
+    """Report annotations to a listener that records nothing; once if added twice."""
     with _receivers_lock:
         if make not in _receivers.listeners:
             _receivers.listeners.append(make)
@@ -186,7 +180,7 @@ def at_first_annotation(begin: Callable[[], object]) -> None:
         begin()
         raise LookupError("nobody records beside us")
 
-    recorder.enable(_FIRST_ANNOTATIONS)
+    recorder.start_recording(_FIRST_ANNOTATIONS)
     recorder.set_forward(begin_when_annotated)
 
 
@@ -212,8 +206,6 @@ def _set_forward(*, to_framework: bool = True) -> None:
 
 
 class _Several:
-    """The annotations of all receivers, as one."""
-
     __slots__ = ("_annotations",)
 
     def __init__(self, annotations: list[AbstractContextManager[object]]) -> None:
@@ -269,7 +261,7 @@ def forget_annotating() -> None:
 
 
 class StepsBegun:
-    """A listener to annotations (`annotate.add_listener`), of one recording."""
+    """A listener to annotations, of one recording: within a `with` it listens."""
 
     def __init__(self, steps: int, enough: threading.Event) -> None:
         """Set an event when as many whole steps have passed.
@@ -284,6 +276,12 @@ class StepsBegun:
         self._steps = steps
         self._begun: Counter[str] = Counter()
         self._enough = enough
+
+    def __enter__(self) -> None:
+        add_listener(self.begins)
+
+    def __exit__(self, *error: object) -> None:
+        remove_listener(self.begins)
 
     def begins(
         self, name: str, stats: Mapping[str, object]

@@ -31,9 +31,7 @@ class Parameter(NamedTuple):
     Attributes:
         name: Its whole name, which no other variable of the model has.
         scope: Path of its layer or module, empty at the top.
-        shape: Its dimensions.
         dtype: Its element type, as the framework writes it.
-        trainable: Whether it is trained.
     """
 
     name: str
@@ -153,7 +151,6 @@ def _make_parameter(
 
 
 def _path_key(part: Any) -> str:
-    """Return one step of a path: a key, an index or the name of a field."""
     for field in ("key", "idx", "name"):
         if hasattr(part, field):
             return str(getattr(part, field))

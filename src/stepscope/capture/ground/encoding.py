@@ -44,9 +44,7 @@ class Rows(NamedTuple):
     """Events of any threads, as columns.
 
     Attributes:
-        names: Names of the events.
         begin_ns: When they began, in ns of the monotonic clock.
-        end_ns: When they ended, in ns of the monotonic clock.
         thread: The system's ids of the events' threads.
         stats: Values of the events by name; empty for none.
     """

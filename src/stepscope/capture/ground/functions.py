@@ -1,13 +1,14 @@
-"""How events that are runs of Python functions are named, and which lines ran."""
+"""Python functions: their names and lines as events, and ours put in place of one."""
 
 from __future__ import annotations
 
 import opcode
 from bisect import bisect_right
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
 
 #: A program that makes functions as it runs would fill the memory with them.
@@ -29,6 +30,21 @@ def function_name(file: str, first_line: int, name: str) -> str:
         return ""
     base = file.rpartition("/")[2]
     return f"${base}:{first_line} {name}"
+
+
+def replace_function(
+    owner: Any, name: str, replacement: Callable[..., Any]
+) -> Callable[[], None]:
+    """Put a function in place of a framework's; return what puts that back."""
+    original = getattr(owner, name)
+    setattr(owner, name, replacement)
+
+    def restore_function() -> None:
+        # Somebody may have put something else there.
+        if getattr(owner, name, None) is replacement:
+            setattr(owner, name, original)
+
+    return restore_function
 
 
 def only_begins(code: CodeType, offset: int) -> bool:
@@ -65,7 +81,6 @@ class CodeLine(NamedTuple):
     """A line of a function.
 
     Attributes:
-        code: The function's code.
         line: Number of the line in its file; None where no line made the instruction.
     """
 
@@ -91,8 +106,6 @@ class LinesOfCode:
 
 
 class _Table:
-    """Where the lines of one function begin."""
-
     def __init__(self, code: CodeType) -> None:
         lines: dict[int | None, CodeLine] = {}
         self.begins = []

@@ -64,10 +64,7 @@ def in_main_thread(call: Callable[[], object]) -> None:
 
 
 def at_safe_point(
-    call: Callable[[], object],
-    *,
-    within_s: float,
-    over: threading.Event | None = None,
+    call: Callable[[], object], *, within_s: float, over: threading.Event | None = None
 ) -> bool:
     """Have the main thread make a call where that disturbs nothing, and wait for it.
 
@@ -111,8 +108,6 @@ def _wait_for_first(
 
 
 class _Pending:
-    """A call, made when it is asked whether it is true."""
-
     def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
 
@@ -124,8 +119,6 @@ class _Pending:
 
 
 class _Turn:
-    """One call for the main thread, made once or withdrawn."""
-
     def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
         self._claim = threading.Lock()
@@ -134,7 +127,6 @@ class _Turn:
         self.made = threading.Event()
 
     def take_turn(self) -> None:
-        """Make the call if this is a point for it."""
         if _is_safe(sys._getframe(1)) and self._claim.acquire(blocking=False):  # noqa: SLF001 - as tracebacks do
             self.taken.set()
             self.looked.set()

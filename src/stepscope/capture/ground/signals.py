@@ -28,6 +28,7 @@ _OVER = b"\0"
 _ENDS_WITHIN_S: Final = 1.0
 #: More than any system's `struct sigaction` has.
 _SIGACTION_BYTES: Final = 512
+_SIGNALS: Final = tuple(map(int, signal.valid_signals()))
 #: Our own handlers raise nothing.
 _OURS: Final = "stepscope."
 
@@ -114,7 +115,6 @@ class _Held:
     Attributes:
         by: The process that holds exceptions back; 0 while none does. A child that is
             forked meanwhile does not.
-        error: The exception that was raised first.
     """
 
     by = 0
@@ -189,13 +189,8 @@ def set_handler(number: int, handler: Any) -> None:
 
 
 def _current_handlers() -> Iterator[tuple[int, Any]]:
-    for number in _signal_numbers():
+    for number in _SIGNALS:
         yield number, signal.getsignal(number)
-
-
-@functools.cache
-def _signal_numbers() -> tuple[int, ...]:
-    return tuple(map(int, signal.valid_signals()))
 
 
 def _replace_handler(number: int, handler: Callable[..., object]) -> None:
@@ -217,7 +212,6 @@ def _replace_handler(number: int, handler: Callable[..., object]) -> None:
 
 @functools.cache
 def _system_sigaction() -> Any:
-    """Return the system's function; None where it has none."""
     import ctypes  # noqa: PLC0415 - arming stays light; a recording has it
 
     return getattr(ctypes.CDLL(None), "sigaction", None) if os.name == "posix" else None

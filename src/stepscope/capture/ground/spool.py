@@ -33,16 +33,11 @@ class OwnDescriptor:
     """
 
     def __init__(self, number: int) -> None:
-        """Take over an open descriptor."""
         self.unchecked = number
         self._identity = _file_identity(number)
 
     def number(self) -> int:
-        """Return its number.
-
-        Raises:
-            OSError: It was closed.
-        """
+        """Return its number; OSError where it was closed."""
         if _file_identity(self.unchecked) != self._identity:
             self.unchecked = -1
             raise _closed_error()
@@ -59,21 +54,12 @@ class OwnFile(OwnDescriptor):
     """A file of ours, which is opened again where the program has closed it."""
 
     def __init__(self, path: str | os.PathLike[str], flags: int) -> None:
-        """Open it.
-
-        Raises:
-            OSError: That cannot be done.
-        """
         self._path = path
         self._flags = flags | os.O_CLOEXEC
         super().__init__(os.open(path, self._flags, 0o644))
 
     def number(self) -> int:
-        """Return its number.
-
-        Raises:
-            OSError: It was closed, and is not where it was any more.
-        """
+        """Return its number; OSError where it was closed and is not where it was."""
         with suppress(OSError):
             return super().number()
         number = os.open(self._path, self._flags & ~_CREATING)
@@ -105,7 +91,6 @@ class Fragment(NamedTuple):
 
     Attributes:
         xspace: A serialized XSpace; empty where there was nothing.
-        events: How many events it holds.
         begin_ns: When its first event began, of the monotonic clock; None where it
             holds no event.
     """
@@ -203,7 +188,6 @@ class Spool:
             self.refused = error
 
     def _write_fragment(self, file: OwnFile, body: bytes, *, at: int) -> bool:
-        """Write a whole fragment, or nothing of it."""
         try:
             _write_bytes(file, body, at)
         except OSError as error:

@@ -85,11 +85,7 @@ _SESSION: Final = "stepscope.capture.recording.session"
 
 
 def session_class() -> type[Session]:
-    """Return what records.
-
-    Raises:
-        StepscopeError: This interpreter lacks a package that recording needs.
-    """
+    """Return `Session`; StepscopeError where a package that it needs is missing."""
     try:
         from stepscope.capture.recording.session import Session  # noqa: PLC0415
     except ImportError as missing:

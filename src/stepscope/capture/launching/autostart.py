@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.launching.arriving import Arrivals
-from stepscope.capture.launching.harmless import harmless, say
+from stepscope.capture.launching.harmless import harmless, say_line
 from stepscope.capture.launching.plan import FRAMEWORKS, RunPlan
 from stepscope.capture.launching.waiting import (
     FORKS,
@@ -46,11 +46,7 @@ _COST_AFTER_S: Final = 1.5
 
 
 def arm() -> None:
-    """Arm this process by the plan in its environment; without one do nothing.
-
-    Raises:
-        ValueError: The environment holds no plan that can be read.
-    """
+    """Arm this process by the plan in its environment; without one do nothing."""
     plan = RunPlan.from_environment(os.environ)
     forks = any(word.startswith(FORKS) for word in sys.orig_argv)
     if plan is None or (runs_nothing_itself(sys.orig_argv) and not forks):
@@ -82,10 +78,7 @@ class Armed:
         guard = harmless(lambda reason: self._window.abandon(reason))  # noqa: PLW0108 - the window is made with it
         self._end_window = guard(self._close_window)
         self._window = Window(
-            plan,
-            begun=self._end_first,
-            left=self._end_window,
-            over=self._stop_hearing,
+            plan, begun=self._end_first, left=self._end_window, over=self._stop_hearing
         )
         self._counter: StepCounter[Window] = StepCounter(self._window)
         self._undo: list[Callable[[], None]] = []
@@ -114,7 +107,7 @@ class Armed:
 
     def _hear_framework(self, name: str) -> None:
         from stepscope.capture.launching.counting import (  # noqa: PLC0415 - arming stays light
-            install,
+            install_step_source,
         )
         from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
 
@@ -123,9 +116,9 @@ class Armed:
         self._end_first()
         try:
             with leaving.undisturbed():
-                self._undo.append(install(name, self._counter))
+                self._undo.append(install_step_source(name, self._counter))
         except (ImportError, AttributeError) as missing:
-            say(f"steps of this version of {name} cannot be counted: {missing}")
+            say_line(f"steps of this version of {name} cannot be counted: {missing}")
         if not self._steps_only:
             self._window.watch_unless_busy()
 
@@ -139,7 +132,7 @@ class Armed:
 
         if self._window.phase is not Phase.OVER:
             reason = "the program records itself, so stepscope run recorded nothing"
-            say(reason)
+            say_line(reason)
             self._window.abandon(reason)
 
     def _record_by_time(self) -> None:

@@ -169,7 +169,6 @@ class StepCounter(Generic[_Hearer_co]):
             what: What is counted if this is it, for people.
             carries: Whether an argument is what the function returned before.
             settle: Waits until it is done on the device too.
-            forwarded: As in `Window.step_begins`.
         """
         with self._lock:
             if self._muted or not self._takes_source(CALLS):
@@ -230,12 +229,7 @@ class StepCounter(Generic[_Hearer_co]):
                 self.window.step_was_none(batches)
 
     def ends(self, source: str, *, may_close: bool = True) -> None:
-        """Note that the step that began has ended, and no other has begun.
-
-        Args:
-            source: As in `begins`.
-            may_close: As in `Window.step_ends`.
-        """
+        """Note that the step that began has ended, and no other has begun."""
         with self._lock:
             if source == self._source:
                 self.window.step_ends(marked=source != MARKED, may_close=may_close)
@@ -282,15 +276,10 @@ STEP_SOURCES: Final = {
 }
 
 
-def install(arrived: str, counter: StepCounter[HearsSteps]) -> Callable[[], None]:
-    """Hear of the steps of a module that the program imported.
-
-    Returns:
-        What undoes it.
-
-    Raises:
-        Exception: This version of the module has no place to listen at.
-    """
+def install_step_source(
+    arrived: str, counter: StepCounter[HearsSteps]
+) -> Callable[[], None]:
+    """Hear of the steps of a module; return what undoes it. Raises where it cannot."""
     listen = importlib.import_module(STEP_SOURCES[arrived]).listen_to_steps
     undo: Callable[[], None] = listen(counter)
     return undo

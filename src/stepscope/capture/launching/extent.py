@@ -29,8 +29,6 @@ class Extent:
 
     Attributes:
         first: The first step; None before the window opens.
-        last: The last step, where time does not say otherwise.
-        lasts_s: How long a window by time lasts.
         shortened: Why it holds less than was planned, a sentence; None where it does
             not.
     """

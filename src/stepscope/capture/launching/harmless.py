@@ -7,7 +7,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from stepscope.errors import is_from_handler, one_line, suppress_faults
+from stepscope.errors import is_from_handler, printable_line, suppress_faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,17 +16,17 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def say(sentence: str) -> None:
+def say_line(sentence: str) -> None:
     """Print one line on standard error, which may be closed."""
     try:
-        sys.stderr.write(f"stepscope: {one_line(sentence)}\n")
+        sys.stderr.write(f"stepscope: {printable_line(sentence)}\n")
     except (OSError, ValueError, AttributeError) as refused:
         if is_from_handler(refused):
             raise
 
 
 @contextlib.contextmanager
-def silence() -> Iterator[None]:
+def silence_log() -> Iterator[None]:
     """Warnings go into the note: the launcher says them once, after the program."""
     import logging  # noqa: PLC0415 - arming stays light
 
@@ -60,7 +60,7 @@ def harmless(
                 is_ours = isinstance(fault, StepscopeError)
                 why = f"{fault}" if is_ours else f"{type(fault).__name__}: {fault}"
                 what = f"recording stops: {why}"
-                say(what)
+                say_line(what)
                 # It was said that we stop.
                 with suppress_faults():
                     after_fault(what)

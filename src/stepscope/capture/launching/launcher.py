@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +28,7 @@ _SCRIPTS: Final = (".py", ".pyw", ".pyz")
 _PYTHONS: Final = ("python", "python3")
 
 
-def resolve(command: Sequence[str]) -> list[str]:
+def resolve_command(command: Sequence[str]) -> list[str]:
     """Return the command with the program that runs it in front.
 
     A script, `-m MODULE` and `-c CODE` are run by the interpreter that runs stepscope;
@@ -56,23 +57,18 @@ def resolve(command: Sequence[str]) -> list[str]:
         return [sys.executable, *command]
     # Scripts that were installed together with stepscope are found without activating.
     beside = str(Path(sys.executable).parent)
-    program = shutil.which(first) or shutil.which(first, path=beside)
-    if program is None and first in _PYTHONS:
-        program = sys.executable
-    if program is None:
-        raise _not_found(first)
-    return [program, *command[1:]]
-
-
-def _not_found(first: str) -> BadUsage:
+    this_one = sys.executable if first in _PYTHONS else None
+    program = shutil.which(first) or shutil.which(first, path=beside) or this_one
+    if program is not None:
+        return [program, *command[1:]]
     if Path(first).is_file():
-        return BadUsage(
+        raise BadUsage(
             f"{first}: is neither a script (.py) nor a program that may be run. Name "
             "the program that runs it"
         )
     if os.sep in first:
-        return BadUsage(f"{first}: there is no such program. Name one that exists")
-    return BadUsage(
+        raise BadUsage(f"{first}: there is no such program. Name one that exists")
+    raise BadUsage(
         f"there is no command {first!r} on PATH. Install it or give its path"
     )
 
@@ -105,27 +101,20 @@ _PASSED_ON: Final = tuple(
 )
 
 
-def launch(
+def launch_program(
     arguments: Sequence[str], plan: RunPlan, environment: Mapping[str, str]
 ) -> int:
-    """Run a program that records itself by the plan; its exit status.
-
-    Raises:
-        BadUsage: The system cannot run it.
-    """
-    return supervise(
+    """Run a program that records itself by the plan; its exit status."""
+    return supervise_program(
         arguments, armed_environment(environment, VARIABLE, plan.to_text())
     )
 
 
-def supervise(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+def supervise_program(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a program with its own input and outputs; its exit status.
 
     A signal that asks to end is passed on, and we wait for the program. Where a signal
     ended it the status is 128 and the signal's number, as a shell reports it.
-
-    Raises:
-        BadUsage: The system cannot run it.
     """
     started: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
@@ -139,8 +128,10 @@ def supervise(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 
     def leave_to_program(number: int, frame: FrameType | None) -> None:
         # On a terminal Ctrl-C reaches the program by itself.
-        if not _has_terminal():
-            pass_on(number, frame)
+        with suppress(OSError, ValueError, AttributeError):
+            if os.isatty(sys.stdin.fileno()):
+                return
+        pass_on(number, frame)
 
     handlers = dict.fromkeys(_PASSED_ON, pass_on)
     handlers[signal.SIGINT] = leave_to_program
@@ -168,10 +159,3 @@ def supervise(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
     return status if status >= 0 else BY_SIGNAL - status
-
-
-def _has_terminal() -> bool:
-    try:
-        return os.isatty(sys.stdin.fileno())
-    except (OSError, ValueError, AttributeError):
-        return False

@@ -23,23 +23,16 @@ class Note(NamedTuple):
     """What one process recorded.
 
     Attributes:
-        process: Its id.
         program: Its script, module or code, as it was called.
         how: Why this was recorded: "steps", "time", "early" where the program ended
             before its window began, "waited" where it only started other processes:
             that is kept where nothing else was recorded; "none" where nothing was.
         counted: What was counted as steps, None without any.
-        steps: How many steps began.
-        first: Number of the first step that was recorded, None without any.
-        last: Number of the last one.
         path: File of the recording, None where none could be written.
-        warnings: What was lost or ignored, a sentence each.
-        seconds: How long was recorded.
         unrecorded_s: How long the last steps before the window took.
         recorded_s: How long the steps of the window took, but for the first one.
         start_s: How long the program waited for its window to open.
         stop_s: How long it waited for the recording to be stored.
-        error: The exception that ended the program, None without any.
         has_framework: Whether it had imported a framework that trains.
     """
 

@@ -23,8 +23,6 @@ class NcuPlan(NamedTuple):
     """What Nsight Compute is to measure.
 
     Attributes:
-        output: The report without its suffix.
-        sections: Set of sections: basic, full, roofline…
         kernels: Names of the functions of kernels; empty for all.
         skip: Launches of these before the first that is measured.
         launches: How many of them to measure; None for all.
@@ -46,9 +44,7 @@ class NsysPlan(NamedTuple):
     """What Nsight Systems is to record.
 
     Attributes:
-        output: The report without its suffix.
         range: NVTX range to record; None for the whole program.
-        delay_s: Seconds before recording begins.
         duration_s: Seconds to record; None for until the program ends.
         profiler_api: Whether to record between the program's own calls of
             cudaProfilerStart and cudaProfilerStop; not beside a range.
@@ -62,11 +58,7 @@ class NsysPlan(NamedTuple):
 
 
 def find_tool(name: str) -> str:
-    """Return the path of `ncu` or `nsys`.
-
-    Raises:
-        BadUsage: It is not on this machine.
-    """
+    """Return the path of `ncu` or `nsys`."""
     found = nvidia.find_tool(name)
     if found is not None:
         return found

@@ -62,7 +62,6 @@ def tell_early_ends(notes: Sequence[Note], status: int) -> None:
     One without a framework that ends as it should has no steps to come to.
 
     Args:
-        notes: What the processes said whose files stay.
         status: Exit status of the program that was started.
     """
     for note in notes:
@@ -78,7 +77,7 @@ def tell_early_ends(notes: Sequence[Note], status: int) -> None:
                 file.write(space.to_bytes())
 
 
-def describe(
+def describe_outcome(
     kept: Sequence[Note],
     left_out: Sequence[Note],
     plan: RunPlan,
@@ -89,8 +88,6 @@ def describe(
     """Sentences about what was recorded, and what was not.
 
     Args:
-        kept: What the processes said whose files stay.
-        left_out: What the others said.
         anything: Whether the run holds a file.
     """
     told: set[str] = set()
@@ -132,7 +129,6 @@ def _recording_rank(note: Note, longest_s: float) -> int:
     """Rank what a process recorded.
 
     Args:
-        note: What it said.
         longest_s: How long the longest was that ended before its window.
     """
     if note.how == "none" or note.path is None:

@@ -25,7 +25,6 @@ class RunPlan(NamedTuple):
         run: Name of the run, one for all processes.
         notes: Folder where each process says what it recorded.
         skip_steps: Steps that are counted but not recorded.
-        steps: Steps that are recorded then.
         least_s: Shortest recording of steps after the first one: where `steps` are over
             before, it goes on with more.
         max_s: Longest recording of steps after the first one: it ends with the step
@@ -66,11 +65,7 @@ class RunPlan(NamedTuple):
         return self.skip_steps + self.steps
 
     def checked(self) -> RunPlan:
-        """Return the plan itself, if it can be followed.
-
-        Raises:
-            BadUsage: A number is out of its range; one line.
-        """
+        """Return the plan itself; raise BadUsage where a number is out of its range."""
         least = {
             "skip_steps": 0.0,
             "steps": 1.0,
@@ -90,11 +85,7 @@ class RunPlan(NamedTuple):
         return self
 
     def options(self) -> ProfilerOptions:
-        """Return the options of the plan's recordings.
-
-        Raises:
-            BadUsage: A level does not exist.
-        """
+        """Return the options of the plan's recordings."""
         from stepscope.capture.ground.options import ProfilerOptions  # noqa: PLC0415
 
         return ProfilerOptions(
@@ -116,11 +107,7 @@ class RunPlan(NamedTuple):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> RunPlan | None:
-        """Return the plan that this process was given; None where it was given none.
-
-        Raises:
-            ValueError: What was given is no plan.
-        """
+        """Return the plan that this process was given; None where it was given none."""
         text = environment.get(VARIABLE)
         if text is None:
             return None

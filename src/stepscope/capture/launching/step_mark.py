@@ -18,11 +18,6 @@ class StepMark:
     """The annotation of the step that is under way, if there is one."""
 
     def __init__(self) -> None:
-        """Annotate nothing yet.
-
-        Attributes:
-            marking: The annotation that begins now is ours.
-        """
         self.marking = False
         self._open: Trace | None = None
         self._held: Trace | None = None
@@ -42,13 +37,7 @@ class StepMark:
             self.marking = False
 
     def enter(self, first: int, batches: int, *, forwarded: bool) -> None:
-        """Begin the annotation of a step.
-
-        Args:
-            first: Its number; of several batches in one execution the first's.
-            batches: How many batches it executes.
-            forwarded: Whether the framework may annotate it too.
-        """
+        """Begin the annotation of a step."""
         from stepscope.capture.ground import annotate  # noqa: PLC0415 - arming stays light
 
         more = {"n_steps": batches} if batches > 1 else {}

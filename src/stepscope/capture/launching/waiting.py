@@ -57,7 +57,6 @@ def only_waits(folder: str, *, ours_s: float, ends: bool) -> bool:
     Args:
         folder: Where processes report to their ancestors.
         ours_s: Processor time that stepscope has used in this process.
-        ends: The process is about to end.
     """
     try:
         with open(f"{folder}/{os.getpid()}.started", encoding="utf-8") as file:  # noqa: PTH123 - pathlib is not needed for this
@@ -91,7 +90,6 @@ def _names_launcher(arguments: Sequence[str]) -> bool:
 
 
 def _ancestor_times() -> Iterator[tuple[int, float]]:
-    """Parent, grandparent and so on with the processor seconds that they used."""
     process = os.getppid()
     for _ in range(_MOST_ANCESTORS):
         if process <= 1:

@@ -21,12 +21,9 @@ from stepscope.capture.ground.affordable import (
     without_calls,
 )
 from stepscope.capture.ground.leaving import leaving
-from stepscope.capture.launching.arriving import (
-    is_half_imported,
-    session_class,
-)
+from stepscope.capture.launching.arriving import is_half_imported, session_class
 from stepscope.capture.launching.extent import Extent
-from stepscope.capture.launching.harmless import say, silence
+from stepscope.capture.launching.harmless import say_line, silence_log
 from stepscope.capture.launching.notes import (
     Note,
     ending_error,
@@ -81,16 +78,6 @@ class Window:
             begun: Called whenever a recording has begun.
             left: Called when the process ends within a recording; it has to end it.
             over: Called once when no more will be recorded.
-            now_s: The clock that steps are timed by.
-
-        Attributes:
-            counted: What is counted as steps, for people.
-            phase: How far the recording has come.
-            mark: The annotation of the step that is under way.
-            annotated: The program has annotated something.
-            beginnings: How many recordings have begun.
-            after_begin: Called whenever a recording has begun.
-            after_fork: Called in a child that was forked.
         """
         self.plan = plan
         self.counted: str | None = None
@@ -224,7 +211,6 @@ class Window:
         """End the step; it is not known when the next one begins.
 
         Args:
-            marked: As in `step_begins`.
             may_close: Whether the window may end with it at once; not within an
                 annotation that is still to be kept.
         """
@@ -296,7 +282,9 @@ class Window:
         """Begin anew with less where noting calls costs too much."""
         with self._exclusive_access():
             session = self._session if self.phase is Phase.TIME else None
-            less = session and without_calls(session, self.plan.max_slowdown)
+            less = session and without_calls(
+                session.options, session.slowdown, self.plan.max_slowdown
+            )
             if less:
                 self._lowered = (*self._lowered, less.left_out)
                 self._drop_session()
@@ -383,7 +371,7 @@ class Window:
     def _forked_while_recording(self) -> None:
         from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
 
-        recorder.disable()
+        recorder.stop_recording()
         if self.phase is not Phase.OVER:
             self.after_fork()
 
@@ -401,7 +389,7 @@ class Window:
 
     def _open_steps(self, first: int, options: ProfilerOptions) -> None:
         if self.phase is Phase.TIME:
-            say("steps begin: they are recorded instead of what time had opened")
+            say_line("steps begin: they are recorded instead of what time had opened")
         with self._exclusive_access():
             before_s = self._now_s()
             self._drop_session()
@@ -412,7 +400,6 @@ class Window:
             self._cost.begin_recording()
 
     def _note_cost(self, batches: int) -> None:
-        """Take note of how long a batch of the step took that ends here."""
         began_s, self._step_began_s = self._step_began_s, None
         if began_s is None:
             return
@@ -508,7 +495,7 @@ class Window:
         session, self._session = self._session, None
         if session is not None:
             self._stop_keeping()
-            with silence():
+            with silence_log():
                 run = session.drop()
             # At the end of the process it may have been saved before we are asked.
             if run.path is not None:
@@ -520,7 +507,7 @@ class Window:
             return None
         self._recorded_s = self._now_s() - self._recording_s
         others = self._stop_keeping()
-        with silence():
+        with silence_log():
             if how in {"steps", "time"}:
                 for sentence in (*self._lowered, self._extent.shortened):
                     if sentence is not None:
@@ -549,7 +536,7 @@ class Window:
         from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
 
         ours = int(self.mark.is_open or self._within_step)
-        return max(0, recorder.disable() - ours)
+        return max(0, recorder.stop_recording() - ours)
 
     def _write_own_note(
         self, how: str, path: str | None, warnings: tuple[str, ...]

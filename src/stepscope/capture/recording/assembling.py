@@ -16,7 +16,7 @@ from stepscope.capture.collectors.levels import environment_stats
 from stepscope.capture.ground.clock import drift_ns
 from stepscope.cores import core_count
 from stepscope.nvidia import cuda_versions
-from stepscope.xspace.merging.merge import Part, merge
+from stepscope.xspace.merging.merge import Part, merge_messages
 from stepscope.xspace.vocabulary import (
     ENVIRONMENT_PLANE,
     FORWARDED_PLANE,
@@ -42,11 +42,8 @@ class Recording:
     """What is known of a recording beside its events.
 
     Attributes:
-        hostname: Name of the machine.
         begin: Both clocks when it began: times of our own lines count from there.
-        asked: Tracer levels that were asked for.
         own: Levels in force where no framework says its own.
-        collectors: Names of those that recorded.
     """
 
     hostname: str
@@ -89,19 +86,20 @@ def assemble_profile(
     readable = []
     for name, xspace in frameworks:
         try:
-            merge([Part(data=xspace)])
+            merge_messages([Part(data=xspace)])
         except ValueError:
             told.append(f"what {name} recorded is malformed and is left out")
         else:
             readable.append(xspace)
     environments = [environment_stats(xspace) for xspace in readable]
-    starts_ns = [
-        _number_value(stats.get(EnvironmentStat.START) or recording.begin.wall_ns)
-        for stats in environments
-    ]
+    starts_ns = []
+    for stats in environments:
+        start = stats.get(EnvironmentStat.START) or recording.begin.wall_ns
+        start = start.value if isinstance(start, Unsigned) else start
+        starts_ns.append(int(start) if isinstance(start, int | float) else 0)
     began_ns = recording.begin.wall_ns if since_ns is None else since_ns
     start_ns = min([began_ns, *starts_ns])
-    own = merge(
+    own = merge_messages(
         [Part(data=ours)],
         without={ENVIRONMENT_PLANE}
         | ({FORWARDED_PLANE} if forwarded_elsewhere else set()),
@@ -116,7 +114,7 @@ def assemble_profile(
     parts.append(Part(data=own, shift_ns=recording.begin.wall_ns - start_ns))
     # XProf counts as a step's only what is on the line of its marker, so a thread is
     # one line, whoever recorded it.
-    merged = merge(
+    merged = merge_messages(
         parts, start_ns=start_ns, without={ENVIRONMENT_PLANE}, join_lines=True
     )
     if len(merged) > _MESSAGE_LIMIT_BYTES:
@@ -132,7 +130,7 @@ def assemble_profile(
     for warning in told:
         space.warning(warning)
     _describe_end(space, environments, recording, end=end)
-    return merge([Part(data=merged), Part(data=space.to_bytes())])
+    return merge_messages([Part(data=merged), Part(data=space.to_bytes())])
 
 
 def _describe_end(
@@ -173,9 +171,3 @@ def _describe_recording(
         (EnvironmentStat.CORES, core_count()),
     ):
         environment.set_stat(name, value)
-
-
-def _number_value(value: Value) -> int:
-    if isinstance(value, Unsigned):
-        return value.value
-    return int(value) if isinstance(value, int | float) else 0

@@ -35,7 +35,6 @@ class Place:
     """Where the file of one process will be.
 
     Attributes:
-        directory: Of the run.
         host: What the file is named after.
         warnings: What is doubtful about it.
     """
@@ -162,11 +161,7 @@ class Flusher:
         )
 
     def start_thread(self) -> None:
-        """Start the thread.
-
-        Raises:
-            RuntimeError: The interpreter gives no more threads.
-        """
+        """Start it; RuntimeError where the interpreter gives no more threads."""
         self._thread.start()
 
     def flush_collectors(self) -> None:

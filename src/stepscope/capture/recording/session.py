@@ -57,8 +57,6 @@ class StandBy(Protocol):
 
 
 class _Slot:
-    """The one recording of this process."""
-
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.session: Session | None = None
@@ -68,12 +66,12 @@ class _Slot:
 _slot: Final = _Slot()
 
 
-def current() -> Session | None:
+def current_session() -> Session | None:
     """Return the recording of this process that is under way."""
     return _slot.session
 
 
-def stand_by(who: StandBy | None) -> None:
+def set_stand_by(who: StandBy | None) -> None:
     """Have someone record beside recordings; None ends it."""
     _slot.stand_by = who
 
@@ -82,11 +80,7 @@ class Session:
     """A recording that is under way.
 
     Attributes:
-        logdir: The log directory.
-        run: Name of the run.
-        options: What is recorded.
         owner: File and line of the program that started it.
-        began: Both clocks at its start.
     """
 
     def __init__(
@@ -233,7 +227,6 @@ class Session:
 
     @contextlib.contextmanager
     def _noted_wait(self) -> Iterator[None]:
-        """Add up how long the main thread is kept within."""
         began_s = time.monotonic()
         try:
             yield
@@ -263,7 +256,7 @@ class Session:
             _slot.stand_by.pause_for_recording()
         if not self._child:
             # Annotations may be kept only to be heard of; those are not ours.
-            recorder.disable()
+            recorder.stop_recording()
         if self.options.delay_ms:
             self._delay = threading.Timer(
                 self.options.delay_ms / 1000, self._begin_later, (collectors,)
@@ -338,15 +331,13 @@ class Session:
         _slot.lock = threading.RLock()
         _slot.session = None
         annotate.forget_forwards()
-        recorder.forget()
+        recorder.forget_parent()
         if self._under_way is not None:
             self._under_way.leave_to_parent()
             annotate.at_first_annotation(self.shared.record_child)
 
 
 class _Shared:
-    """What a recording hands to the children that its process forks."""
-
     def __init__(self, logdir: Path, run: str, options: ProfilerOptions) -> None:
         self._logdir = logdir
         self._run = run
@@ -360,14 +351,13 @@ class _Shared:
         return self._ended[0] != 0
 
     def mark_ended(self) -> None:
-        """Say so, if this is the parent."""
         if os.getpid() == self._owner:
             self._ended[0] = 1
 
     def record_child(self) -> None:
         """Record this child into the parent's run, from its first annotation on."""
         if self.has_ended():
-            recorder.disable()
+            recorder.stop_recording()
             return
         child = Session(self._logdir, self._run, self._options, parent=self)
         child._start_collectors()  # noqa: SLF001 - its own module
@@ -378,11 +368,7 @@ class _Shared:
 
 
 def choose_collectors(options: ProfilerOptions) -> tuple[Collector, ...]:
-    """New collectors for a recording, in the order in which they are started.
-
-    Raises:
-        BadUsage: One that was named does not exist or cannot record here.
-    """
+    """New collectors for a recording, in the order in which they are started."""
     asked = options.collectors
     if asked != "auto":
         for name in asked:

@@ -120,8 +120,6 @@ class UnderWay:
 
         Args:
             collectors: In the order of their start.
-            ended: Asked now and then, whether recording is over for another reason.
-            end: Called when it is.
         """
         names = tuple(collector.name for collector in collectors)
         asked = TracerLevels.asked(options)

@@ -28,9 +28,7 @@ class Packed(torch.utils.data.Dataset):
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 model = torch.nn.Sequential(
-    torch.nn.Linear(PIXELS, HIDDEN),
-    torch.nn.ReLU(),
-    torch.nn.Linear(HIDDEN, CLASSES),
+    torch.nn.Linear(PIXELS, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, CLASSES)
 ).to(device)
 loss_of = torch.nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

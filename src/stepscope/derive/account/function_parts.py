@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_names import FunctionName
@@ -85,7 +86,7 @@ def function_parts(
     spans: Spans,
     *,
     track: int,
-    windows: tuple[NDArray[np.int64], NDArray[np.int64]],
+    windows: tuple[Int64s, Int64s],
     lines: FunctionLines | None = None,
 ) -> tuple[FunctionPart, ...]:
     """Divide the time of a set on one thread among functions.
@@ -141,7 +142,7 @@ def calling_function(
     spans: Spans,
     *,
     tracks: Sequence[int],
-    windows: tuple[NDArray[np.int64], NDArray[np.int64]],
+    windows: tuple[Int64s, Int64s],
     beside: bool = False,
 ) -> FunctionPart | None:
     """Return the program's own deepest function that calls most of a set.
@@ -205,7 +206,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         frames: FunctionFrames,
         spans: Spans,
         rows: NDArray[np.intp],
-        windows: tuple[NDArray[np.int64], NDArray[np.int64]],
+        windows: tuple[Int64s, Int64s],
         *,
         beside: bool = False,
     ) -> _Tree:
@@ -257,7 +258,7 @@ class _Tree(Frozen, frozen=True, eq=True):
             at, owner = waiting.pop()
             node = self.nodes[at]
             owner = at if node.is_own else owner
-            calls = self._told_apart(at, owner, least)
+            calls = self._separate_calls(at, owner, least)
             left = node.time_ps - sum(self.nodes[call].time_ps for call in calls)
             named = self.nodes[at if owner == _NONE else owner]
             detail = self._deepest_function(at, calls, left, least)
@@ -266,7 +267,7 @@ class _Tree(Frozen, frozen=True, eq=True):
             waiting += [(call, owner) for call in calls]
         return found
 
-    def _told_apart(self, at: int, owner: int, least: float) -> list[int]:
+    def _separate_calls(self, at: int, owner: int, least: float) -> list[int]:
         """Return the calls below a path, at any depth, that have parts of their own."""
         node = self.nodes[at]
         if node.is_loop:
@@ -341,7 +342,7 @@ def _is_own(name: FunctionName) -> bool:
 
 
 def _is_part_of_caller(
-    at: int, parent_path: NDArray[np.int64], named: Sequence[FunctionName]
+    at: int, parent_path: Int64s, named: Sequence[FunctionName]
 ) -> bool:
     """Return whether a path's function has no name and runs within its maker.
 
@@ -361,11 +362,11 @@ def _is_part_of_caller(
 
 
 def _paths_around_steps(
-    path: NDArray[np.int64],
+    path: Int64s,
     count: int,
-    runs: tuple[NDArray[np.int64], NDArray[np.int64]],
-    windows: tuple[NDArray[np.int64], NDArray[np.int64]],
-) -> NDArray[np.bool_]:
+    runs: tuple[Int64s, Int64s],
+    windows: tuple[Int64s, Int64s],
+) -> Bools:
     """Return which paths have runs around two whole steps, or around the only one.
 
     Length alone does not say it: what only some steps run is longer than a typical one.
@@ -389,13 +390,13 @@ def _paths_around_steps(
     whole = np.bincount(path, weights=np.maximum(around, 0), minlength=count)
     partly = np.bincount(path, weights=touched, minlength=count)
     # The recording may begin and end within a step.
-    nearly: NDArray[np.bool_] = whole >= _AROUND * (partly - 2)
+    nearly: Bools = whole >= _AROUND * (partly - 2)
     return found & nearly
 
 
 def _number_call_paths(
     frames: FunctionFrames, rows: NDArray[np.intp]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+) -> tuple[Int64s, Int64s, Int32s]:
     """Number the paths of calls.
 
     Returns:
@@ -407,8 +408,8 @@ def _number_call_paths(
     above = frames.parent[rows]
     above = np.where(above >= 0, place[above], _NONE)
     path = np.full(len(rows), _NONE, np.int64)
-    parents: list[NDArray[np.int64]] = []
-    types: list[NDArray[np.int32]] = []
+    parents: list[Int64s] = []
+    types: list[Int32s] = []
     count = 0
     level = np.flatnonzero(above < 0)
     children = np.argsort(above, kind="stable")

@@ -25,15 +25,14 @@ from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.reading.nullable import absent
+from stepscope.trace.reading.nullable import absent_mask
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, UInt8s
     from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
@@ -174,12 +173,11 @@ def _states_by_functions(
     return found, idle_waits(frames, purposes)
 
 
-def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> NDArray[np.bool_]:
+def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> Bools:
     wanted = [
         kind for kind, name in frames.names.items() if pattern.search(name.function)
     ]
-    found: NDArray[np.bool_] = np.isin(frames.type, wanted)
-    return found
+    return np.isin(frames.type, wanted)
 
 
 class HostStates(Frozen, frozen=True):
@@ -241,7 +239,7 @@ class HostStates(Frozen, frozen=True):
         """Return what all step threads together claim of a set, in order."""
         return self._ordered_claims(
             self._state_of_threads(within),
-            self._told_within(within),
+            self._states_within(within),
             within,
             active=None,
             away=self._away_together(),
@@ -249,7 +247,7 @@ class HostStates(Frozen, frozen=True):
 
     def claims_without_device(self, within: Spans) -> Claims:
         """Return what the step threads claim where the host itself runs the program."""
-        told = self._told_within(within)
+        told = self._states_within(within)
         state = self._state_of_threads(within)
         work = self.classes.host_compute
         # The library communicates on a thread of its own; what computes meanwhile does
@@ -336,7 +334,7 @@ class HostStates(Frozen, frozen=True):
             ("between", self.between),
         )
 
-    def _told_within(self, within: Spans) -> _Told:
+    def _states_within(self, within: Spans) -> _Told:
         return _Told(
             *(
                 _union_within((getattr(it, field) for it in self.told.values()), within)
@@ -447,16 +445,13 @@ def host_states(
 
 
 def _recorder_spans(
-    tracks: pl.DataFrame,
-    rows_of: TrackRows,
-    host_class: NDArray[np.uint8],
-    types: NDArray[np.int32],
+    tracks: pl.DataFrame, rows_of: TrackRows, host_class: UInt8s, types: Int32s
 ) -> Spans:
     """Return when the recorder worked, on threads or on a line beside them."""
     own = host_class == HostClass.PROFILER
     if not own.any():
         return Spans.empty()
-    on_host = np.flatnonzero(absent(tracks["device"]))
+    on_host = np.flatnonzero(absent_mask(tracks["device"]))
     return Spans.union_of(
         rows_of.covered_spans(rows, own[types[rows]])
         for rows in map(rows_of.track_rows, on_host.tolist())
@@ -465,16 +460,16 @@ def _recorder_spans(
 
 def _asked_threads(
     tracks: pl.DataFrame,
-    calling: NDArray[np.bool_],
+    calling: Bools,
     classes: HostClasses,
     functions: Mapping[int, _Told],
-) -> tuple[list[int], NDArray[np.bool_]]:
+) -> tuple[list[int], Bools]:
     """Return the threads that are asked what they do, and which run the program.
 
     Args:
         calling: By row of tracks, whether it holds calls or frames of the program.
     """
-    on_host = absent(tracks["device"])
+    on_host = absent_mask(tracks["device"])
     found = [track for track in classes.threads.driving_tracks() if on_host[track]]
     program = on_host & calling
     program[list(functions)] = True
@@ -489,7 +484,7 @@ def _asked_threads(
 
 
 def _note_lines(
-    tracks: pl.DataFrame, calling: NDArray[np.bool_], classes: HostClasses
+    tracks: pl.DataFrame, calling: Bools, classes: HostClasses
 ) -> list[int]:
     """Return the lines that only say something of the program's first thread.
 
@@ -535,7 +530,7 @@ def _union_within(sets: Iterable[Spans], within: Spans) -> Spans:
 
 
 def _busy_with_ops(
-    rows_of: TrackRows, threads: Iterable[int], code: NDArray[np.uint8], *, most_ps: int
+    rows_of: TrackRows, threads: Iterable[int], code: UInt8s, *, most_ps: int
 ) -> Spans:
     """Return where a thread is busy with ops, or a begin soon follows what it did."""
     begins = np.zeros(256, np.uint8)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.account.function_parts import function_parts
-from stepscope.derive.host.core_time import places_of
+from stepscope.derive.host.core_time import thread_places
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
@@ -109,7 +109,7 @@ def host_waits(
     ):
         return _NOTHING_SEEN
     main = naming.function_tracks[0]
-    place = places_of(tracks)[main]
+    place = thread_places(tracks)[main]
     own = core_time.threads.get(place)
     hosts = [one for one in account.devices if one.device is None]
     if own is None or not hosts:
@@ -158,7 +158,7 @@ def _other_threads(
     *,
     main: int,
 ) -> list[_Other]:
-    places = places_of(tracks)
+    places = thread_places(tracks)
     framed: dict[tuple[str, int | None, int], tuple[FunctionFrames, int]] = {}
     for frames in recorded:
         if isinstance(frames, Unavailable):

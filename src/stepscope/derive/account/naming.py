@@ -31,16 +31,15 @@ from stepscope.derive.step_time.host_time import (
 from stepscope.derive.step_time.neighbours import Surroundings, told_around
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import absent
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import absent_mask
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.owned_time import DeviceAccount
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
@@ -132,16 +131,16 @@ class Naming(Frozen, frozen=True, dict=True):
     classes: HostClasses
     frames: FunctionFrames | None
     names: pl.Series
-    marks: NDArray[np.bool_]
-    passing: NDArray[np.bool_]
-    calls: NDArray[np.bool_]
-    system: NDArray[np.bool_]
-    types: NDArray[np.int32]
+    marks: Bools
+    passing: Bools
+    calls: Bools
+    system: Bools
+    types: Int32s
     has_ops: bool
     threads: tuple[int, ...]
     program: int | None
     function_tracks: tuple[int, ...]
-    windows: tuple[NDArray[np.int64], NDArray[np.int64]]
+    windows: tuple[Int64s, Int64s]
     off_core: dict[int, int]
     lines: dict[int, str]
     ran: FunctionLines | None
@@ -151,7 +150,11 @@ class Naming(Frozen, frozen=True, dict=True):
     ) -> list[tuple[Name, int]]:
         """Name the time of one owner; the parts add up to it."""
         if owner == "unexplained":
-            return self._parts_around(spans)
+            is_long = spans.end_ps - spans.start_ps >= _LONG_CALL_PS
+            long_spans = Spans(spans.start_ps[is_long], spans.end_ps[is_long])
+            parts = self._parts_by_neighbours(long_spans) if len(long_spans) else []
+            rest = spans.length_ps - long_spans.length_ps
+            return [*parts, (UNNAMED, rest)] if rest or not parts else parts
         if owner not in NAMED_OWNERS:
             return [(UNNAMED, spans.length_ps)]
         found: list[tuple[Name, int]] = []
@@ -218,7 +221,7 @@ class Naming(Frozen, frozen=True, dict=True):
 
     def covering_rows(
         self, track: int, owner: str, spans: Spans
-    ) -> tuple[Spans, NDArray[np.int64], NDArray[np.int64]]:
+    ) -> tuple[Spans, Int64s, Int64s]:
         """Return what a thread's events of an owner's codes cover of a set.
 
         With it come the rows of these events, and how much is named by each.
@@ -295,16 +298,16 @@ class Naming(Frozen, frozen=True, dict=True):
         wanted: Collection[int],
         *,
         outermost: bool = False,
-    ) -> NDArray[np.int64]:
+    ) -> Int64s:
         return self.classes.rows.meeting_rows(
             track, spans, code=self.classes.code, wanted=wanted, outermost=outermost
         )
 
-    def _time_within(self, spans: Spans, at: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _time_within(self, spans: Spans, at: Int64s) -> Int64s:
         start = self.classes.rows.start_ps[at]
         return spans.within(start, start + self.classes.rows.dur_ps[at])
 
-    def _self_time(self, at: NDArray[np.int64], spans: Spans) -> NDArray[np.int64]:
+    def _self_time(self, at: Int64s, spans: Spans) -> Int64s:
         """Return what each row covers of a set while no row inside it runs."""
         start, dur = self.classes.rows.start_ps[at], self.classes.rows.dur_ps[at]
         nested = nest_subset(start, dur, track=np.zeros(len(at), np.int32))
@@ -314,9 +317,7 @@ class Naming(Frozen, frozen=True, dict=True):
         np.subtract.at(own, nested.parent[inside], time[inside])
         return np.maximum(own, 0)
 
-    def _parts_by_type(
-        self, at: NDArray[np.int64], time: NDArray[np.int64]
-    ) -> list[tuple[Name, int]]:
+    def _parts_by_type(self, at: Int64s, time: Int64s) -> list[tuple[Name, int]]:
         kind, place = np.unique(self.types[at], return_inverse=True)
         total = np.zeros(len(kind), np.int64)
         np.add.at(total, place, time)
@@ -452,13 +453,6 @@ class Naming(Frozen, frozen=True, dict=True):
         found = None if self.frames is None else self.frames.names.get(kind)
         return str(self.names[kind]) if found is None else found.placed()
 
-    def _parts_around(self, spans: Spans) -> list[tuple[Name, int]]:
-        long = spans.end_ps - spans.start_ps >= _LONG_CALL_PS
-        told = Spans(spans.start_ps[long], spans.end_ps[long])
-        found = self._parts_by_neighbours(told) if len(told) else []
-        rest = spans.length_ps - told.length_ps
-        return [*found, (UNNAMED, rest)] if rest or not found else found
-
     def _parts_by_neighbours(self, spans: Spans) -> list[tuple[Name, int]]:
         if self._surroundings is None:
             return [(UNNAMED, spans.length_ps)]
@@ -493,7 +487,7 @@ def naming(
 ) -> Naming:
     """Collect what can give time its names."""
     names, types = event_types["name"], handles(events, "type")
-    on_host = absent(tracks["device"])
+    on_host = absent_mask(tracks["device"])
     driving = [
         track for track in host_classes.threads.driving_tracks() if on_host[track]
     ]
@@ -505,7 +499,12 @@ def naming(
     ranging = on_host & host_classes.rows.tracks_having(types, ranges)
     others = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())
     threads = tuple(dict.fromkeys((*driving, *others)))
-    program = _program_thread(threads, host_classes, by_row(of_program, types))
+    # The thread that carries the marks, else the one that calls most.
+    marked = host_classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
+    pool = [track for track in threads if marked[track]] or list(threads)
+    calls = values_by_row(of_program, types)
+    made = {it: int(calls[host_classes.rows.track_rows(it)].sum()) for it in pool}
+    program = max(pool, key=made.__getitem__, default=None)
     # What only hands work on says nothing of where the program was.
     passing = np.isin(
         event_kinds.host_class,
@@ -513,7 +512,7 @@ def naming(
     )
     # TensorFlow numbers threads its own way: samples of the program's thread are on a
     # track beside that of its events.
-    started = () if frames is None else frames.in_modules()
+    started = () if frames is None else frames.threads_in_modules()
     measured = windows.measured
 
     def asked_first(track: int) -> tuple[bool, bool, bool, int]:
@@ -538,13 +537,3 @@ def naming(
         lines=host_threads(tracks),
         ran=None if isinstance(function_lines, Unavailable) else function_lines.known(),
     )
-
-
-def _program_thread(
-    threads: tuple[int, ...], classes: HostClasses, calls: NDArray[np.bool_]
-) -> int | None:
-    """Return the thread that carries the marks, else the one that calls most."""
-    marked = classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
-    pool = [track for track in threads if marked[track]] or list(threads)
-    made = {track: int(calls[classes.rows.track_rows(track)].sum()) for track in pool}
-    return max(pool, key=made.__getitem__, default=None)

@@ -23,7 +23,7 @@ from stepscope.derive.columns.arrays import (
 )
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
-from stepscope.derive.step_time.owners import (
+from stepscope.derive.step_time.host_time import (
     BUSY_OWNERS,
     IDLE_OWNERS,
     LAST_WORKING,
@@ -35,12 +35,14 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.host_states import Claims, HostStates
-    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.device.correlation import (
+        Correlation,
+        DeviceRows,
+        DeviceTimeline,
+    )
     from stepscope.derive.device.launch_facts import LaunchLatency
-    from stepscope.derive.device.timeline import DeviceRows, DeviceTimeline
     from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
@@ -57,7 +59,7 @@ class Launched(Frozen, frozen=True):
 
     device: DeviceRows
     correlation: Correlation
-    copies: NDArray[np.bool_]
+    copies: Bools
 
 
 class _Endings(Frozen, frozen=True):
@@ -75,12 +77,12 @@ class _Endings(Frozen, frozen=True):
             the largest int64 where there is none.
     """
 
-    row: NDArray[np.int64]
-    called_ps: NDArray[np.int64]
-    returned_ps: NDArray[np.int64]
-    track: NDArray[np.int32]
-    blocking: NDArray[np.bool_]
-    behind_ps: NDArray[np.int64]
+    row: Int64s
+    called_ps: Int64s
+    returned_ps: Int64s
+    track: Int32s
+    blocking: Bools
+    behind_ps: Int64s
 
 
 class Gaps(Frozen, frozen=True):
@@ -103,11 +105,11 @@ class Gaps(Frozen, frozen=True):
     queued: Spans
     latency: Spans
     copy_call: Spans
-    copy_call_rows: NDArray[np.int64]
-    walk_start_ps: NDArray[np.int64]
-    walk_end_ps: NDArray[np.int64]
-    walk_track: NDArray[np.int32]
-    activity: NDArray[np.int64]
+    copy_call_rows: Int64s
+    walk_start_ps: Int64s
+    walk_end_ps: Int64s
+    walk_track: Int32s
+    activity: Int64s
 
 
 def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
@@ -156,16 +158,14 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     )
 
 
-def _gap_endings(
-    end_ps: NDArray[np.int64], launched: Launched, latency_ps: int
-) -> _Endings:
+def _gap_endings(end_ps: Int64s, launched: Launched, latency_ps: int) -> _Endings:
     device = launched.device
     launch_of = launched.correlation.launch_of_activity
     calls = launched.correlation.launches
     called_ps, dur_ps = ints(calls, "start_ps"), ints(calls, "dur_ps")
     place, behind = (np.empty(len(end_ps), np.int64) for _ in range(2))
     accepted_answer(
-        launches.endings(
+        launches.find_idle_endings(
             end_ps,
             device.start_ps,
             device.dur_ps,
@@ -190,21 +190,20 @@ def _gap_endings(
     track = np.full(len(end_ps), -1, np.int32)
     track[known] = handles(calls, "track")[call]
     blocking = np.zeros(len(end_ps), np.bool_)
-    own = device.dur_ps[place[known]]
-    waits = dur_ps[call] > own + latency_ps
+    waits = dur_ps[call] > device.dur_ps[place[known]] + latency_ps
     blocking[known] = launched.copies[row[known]] & waits
     return _Endings(row, called, returned, track, blocking, behind)
 
 
-def _nonempty_spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Spans:
+def _nonempty_spans(starts: Int64s, ends: Int64s) -> Spans:
     """Return ascending disjoint pairs as a set, without those of no length."""
     some = starts < ends
     return Spans(starts[some], ends[some])
 
 
 def charged_rows(
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
+    starts: Int64s,
+    ends: Int64s,
     *,
     device: OneDevice | None,
     ordinal: int | None,
@@ -219,7 +218,7 @@ def charged_rows(
             would own is unexplained.
     """
     left = ends - starts
-    times: dict[str, NDArray[np.int64]] = {}
+    times: dict[str, Int64s] = {}
     if device is not None:
         times = {n: device.charged[n].within(starts, ends) for n in BUSY_OWNERS}
     for name in IDLE_OWNERS[:-1]:
@@ -228,7 +227,7 @@ def charged_rows(
         if name not in missing:
             left = left - time
     times[IDLE_OWNERS[-1]] = left
-    columns: dict[str, NDArray[np.int64] | None] = {
+    columns: dict[str, Int64s | None] = {
         owner.name: None if owner.name in missing else times.get(owner.name)
         for owner in OWNERS
     }
@@ -247,10 +246,10 @@ def charged_rows(
 
 
 def _window_rows(
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
+    starts: Int64s,
+    ends: Int64s,
     ordinal: int | None,
-    times: Mapping[str, NDArray[np.int64] | None],
+    times: Mapping[str, Int64s | None],
 ) -> pl.DataFrame:
     """Return one row a window with the time of each owner; None for unknown ones."""
     return pl.DataFrame(
@@ -264,7 +263,7 @@ def _window_rows(
 
 
 def _owner_column(
-    owner: str, time: NDArray[np.int64] | pl.Series | None, starts: NDArray[np.int64]
+    owner: str, time: Int64s | pl.Series | None, starts: Int64s
 ) -> pl.Series:
     values = [None] * len(starts) if time is None else time
     return pl.Series(f"{owner}_ps", values, dtype=pl.Int64)
@@ -400,8 +399,8 @@ class _Launching(Frozen, frozen=True):
 
     timeline: dict[int, DeviceRows]
     correlation: Correlation
-    copies: NDArray[np.bool_]
-    inputs: NDArray[np.bool_]
+    copies: Bools
+    inputs: Bools
     facts: LaunchLatency
 
     @classmethod

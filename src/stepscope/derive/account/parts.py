@@ -20,15 +20,14 @@ from stepscope.derive.account.naming import (
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.owners import IDLE_OWNERS, PLACES
+from stepscope.derive.step_time.host_time import IDLE_OWNERS, PLACES
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s
     from stepscope.derive.account.naming import Naming
     from stepscope.derive.account.owned_time import Account, DeviceAccount
     from stepscope.derive.account.topics import IdleTopics
@@ -179,12 +178,12 @@ def what_ran(
 ) -> RanMost:
     """Return what ran in the time of an owner, by the rules of `Naming.named_parts`."""
     if owner not in NAMED_OWNERS:
-        return pieces(spans, most=most)
+        return interval_parts(spans, most=most)
     found: list[RanMost] = []
     left = spans
     if owner == "launch":
         way = left & device.latency
-        found.append(pieces(way, LAUNCH_LATENCY, most=most))
+        found.append(interval_parts(way, LAUNCH_LATENCY, most=most))
         left = left - way
     for track in naming.asked_threads(device):
         if not len(left):
@@ -204,7 +203,7 @@ def what_ran(
         functions, covered = _largest_functions(naming, track, left, most=most)
         found.append(functions)
         left = left - covered
-    rest_of = pieces(left | tasks, most=most)
+    rest_of = interval_parts(left | tasks, most=most)
     named = [
         Ran(one.start_ps, one.end_ps, _NO_EVENT, *name)
         for one in rest_of.ran
@@ -221,18 +220,18 @@ def what_ran(
     return RanMost(every[:most], sum(each.number for each in found))
 
 
-def pieces(spans: Spans, name: Name = UNNAMED, *, most: int) -> RanMost:
+def interval_parts(spans: Spans, name: Name = UNNAMED, *, most: int) -> RanMost:
     """Return the intervals of a set by themselves, as what no event is."""
     length = spans.end_ps - spans.start_ps
 
     def described_part(at: int) -> tuple[int, int, int, Name]:
         return int(spans.start_ps[at]), int(spans.end_ps[at]), _NO_EVENT, name
 
-    return largest(length, described_part, most=most)
+    return largest_times(length, described_part, most=most)
 
 
-def largest(
-    time_ps: NDArray[np.int64],
+def largest_times(
+    time_ps: Int64s,
     described_part: Callable[[int], tuple[int, int, int, Name]],
     *,
     most: int,
@@ -244,9 +243,7 @@ def largest(
     return RanMost(ran, len(some))
 
 
-def _largest_events(
-    naming: Naming, at: NDArray[np.int64], time: NDArray[np.int64], *, most: int
-) -> RanMost:
+def _largest_events(naming: Naming, at: Int64s, time: Int64s, *, most: int) -> RanMost:
     table = naming.classes.rows
 
     def described_part(place: int) -> tuple[int, int, int, Name]:
@@ -255,7 +252,7 @@ def _largest_events(
         name = naming.type_name(int(naming.types[row]))
         return start, start + int(table.dur_ps[row]), row, name
 
-    return largest(time, described_part, most=most)
+    return largest_times(time, described_part, most=most)
 
 
 def _largest_functions(
@@ -277,6 +274,6 @@ def _largest_functions(
         first, last = int(frames.start_ps[row]), int(frames.end_ps[row])
         return first, last, int(frames.event[row]), name
 
-    return largest(own, described_part, most=most), spans & Spans.from_events(
+    return largest_times(own, described_part, most=most), spans & Spans.from_events(
         start, end - start
     )

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.inference.requests import Requests
     from stepscope.derive.names.event_kinds import EventKinds
@@ -35,7 +35,7 @@ def between_steps(
     event_kinds: EventKinds,
     host_classes: HostClasses,
     correlation: Correlation | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     requests: Requests | Unavailable,
 ) -> Spans:
     """Return where no step's own work goes on, within the hull of the windows.
@@ -61,7 +61,12 @@ def between_steps(
     if steps.source == "marker" and not steps.rows["end_ps"].null_count():
         starts = ints(steps.rows, "start_ps")
         return hull - Spans.from_events(starts, ints(steps.rows, "end_ps") - starts)
-    calls = _function_calls(events, event_kinds, host_classes)
+    is_call = event_kinds.has(EventFlag.FUNCTION_CALL | EventFlag.PJIT)
+    track = handles(events, "track")
+    rows = wanted_rows(handles(events, "type"), is_call)
+    rows = rows[np.isin(track[rows], host_classes.threads.driving_tracks())]
+    start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
+    calls = Spans.from_events(start_ps[rows], dur_ps[rows])
     one_each = 0 < len(calls) <= steps.rows.height
     if host_classes.no_device:
         calls = calls if one_each else nothing
@@ -105,17 +110,6 @@ def _between_host_work(
         if (done & holding).length_ps >= _HELD * done.length_ps > 0:
             return hull - holding
     return Spans.empty()
-
-
-def _function_calls(
-    events: pl.DataFrame, kinds: EventKinds, host: HostClasses
-) -> Spans:
-    calls = kinds.has(EventFlag.FUNCTION_CALL | EventFlag.PJIT)
-    track = handles(events, "track")
-    rows = picked(handles(events, "type"), calls)
-    rows = rows[np.isin(track[rows], host.threads.driving_tracks())]
-    start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
-    return Spans.from_events(start_ps[rows], dur_ps[rows])
 
 
 def marker_names(steps: Steps | Unavailable) -> set[str]:

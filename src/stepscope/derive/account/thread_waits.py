@@ -26,8 +26,7 @@ from stepscope.xspace.samples_line import SamplesLine
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.step_time.host_classes import HostClasses
@@ -71,7 +70,7 @@ def lines_without_core(
     tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
 ) -> dict[int, int]:
     """Return the line of stretches without a core by thread, both rows of tracks."""
-    named: NDArray[np.bool_]
+    named: Bools
     named = event_types["name"].str.starts_with(OFF_CORE).to_numpy()
     if not named.any():
         return {}
@@ -109,8 +108,8 @@ def awaited_thread(
     threads: Mapping[int, str],
     waits: Spans,
     *,
-    types: NDArray[np.int32],
-    nameless: NDArray[np.bool_],
+    types: Int32s,
+    nameless: Bools,
     frames: FunctionFrames | None,
     by: int,
 ) -> tuple[str, int] | None:

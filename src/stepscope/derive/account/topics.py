@@ -23,14 +23,13 @@ from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.frozen import Frozen
 from stepscope.patterns import COLLECTIONS
-from stepscope.trace.reading.nullable import filled
+from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.owned_time import Account, DeviceAccount
     from stepscope.derive.device.correlation import Correlation
@@ -96,7 +95,7 @@ class BatchCopies(Frozen, frozen=True):
         launch = self.correlation.launch_of_activity
         mine = codes(activity, "kind") == ACTIVITY_CODES["h2d"]
         mine &= handles(activity, "device") == one.device
-        size = filled(activity["bytes"], 0)
+        size = fill_nulls(activity["bytes"], 0)
         mine &= (size > _LEAST_BYTES) & (launch >= 0)
         called = np.sort(ints(self.correlation.launches, "start_ps")[launch[mine]])
         rows = self.windows.rows.filter(~self.windows.rows["open_end"])
@@ -113,8 +112,7 @@ class BatchCopies(Frozen, frozen=True):
         at = np.searchsorted(called, silences.end_ps)
         next_call = np.append(called, np.iinfo(np.int64).max)[at]
         soon = next_call - silences.end_ps <= self.soon_ps
-        walks = Spans(silences.start_ps[soon], silences.end_ps[soon])
-        found = (silent & walks) - doing
+        found = (silent & Spans(silences.start_ps[soon], silences.end_ps[soon])) - doing
         long = found.end_ps - found.start_ps > self.soon_ps
         return Spans(found.start_ps[long], found.end_ps[long])
 
@@ -142,9 +140,7 @@ def scaling_holes(
     look = np.where(place >= 0, np.append(rows, -1)[place], -1)
     # The first kernel after each copy; their number for none.
     kernels = np.append(np.flatnonzero(kernel), len(kernel))
-    following: NDArray[np.int64] = kernels[
-        np.searchsorted(kernels, copies, side="right")
-    ]
+    following: Int64s = kernels[np.searchsorted(kernels, copies, side="right")]
     found = (look >= 0) & (copies - look <= _NEAR) & (following < len(mine))
     begin = end[look[found]]
     return Spans.from_events(begin, np.maximum(start[following[found]] - begin, 0))
@@ -335,7 +331,7 @@ class _Host(Frozen, frozen=True):
             states=states,
         )
 
-    def launch_calls_around(self, times_ps: NDArray[np.int64]) -> Spans:
+    def launch_calls_around(self, times_ps: Int64s) -> Spans:
         """Return the whole calls that launch around some times, all threads as one."""
         classes, threads = self.states.classes, self.states.threads
         near = Spans.from_events(times_ps - 1, np.full(len(times_ps), 2))
@@ -357,7 +353,7 @@ class _Host(Frozen, frozen=True):
 
 
 def _debugging_spans(
-    states: HostStates, event_types: pl.DataFrame, types: NDArray[np.int32]
+    states: HostStates, event_types: pl.DataFrame, types: Int32s
 ) -> list[Spans]:
     names = event_types["name"]
     asked = names.str.contains(_DEBUGGING)
@@ -414,9 +410,8 @@ def _union_owners(idle: Mapping[str, Spans], owners: Iterable[str]) -> Spans:
     return Spans.union_of(idle[owner] for owner in owners)
 
 
-def _types_named(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = event_types["name"].is_in(names).to_numpy()
-    return found
+def _types_named(event_types: pl.DataFrame, *names: str) -> Bools:
+    return event_types["name"].is_in(names).to_numpy()
 
 
 class _ReadBacks(Frozen, frozen=True):
@@ -438,10 +433,10 @@ class _ReadBacks(Frozen, frozen=True):
             (codes(self.activity, "kind") == ACTIVITY_CODES["d2h"])
             & (handles(self.activity, "device") == one.device)
         )
-        size = filled(self.activity["bytes"].gather(rows), _SMALL_BYTES + 1)
+        size = fill_nulls(self.activity["bytes"].gather(rows), _SMALL_BYTES + 1)
         rows = rows[size <= _SMALL_BYTES]
         start_ps, dur_ps = (ints(self.activity, it) for it in ("start_ps", "dur_ps"))
-        copied: NDArray[np.int64] = start_ps[rows] + dur_ps[rows]
+        copied: Int64s = start_ps[rows] + dur_ps[rows]
         # Only idle time that begins as a wait ends, or as such a copy does.
         ends = host.waiting.end_ps
         near = Spans.from_events(
@@ -465,13 +460,10 @@ class _ReadBacks(Frozen, frozen=True):
         return (after & _union_owners(one.idle, _REFILLING)) - named
 
 
-def _wait_lengths_ps(
-    spans: Spans, begin_ps: NDArray[np.int64], soon_ps: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _wait_lengths_ps(spans: Spans, begin_ps: Int64s, soon_ps: Int64s) -> Int64s:
     """Return how long a set lasted at some instants, 0 where it did not end soon."""
     if not len(spans):
         return np.zeros(len(begin_ps), np.int64)
     at = np.searchsorted(spans.start_ps, begin_ps, side="left") - 1
     held = (at >= 0) & (spans.end_ps[at] >= begin_ps) & (spans.end_ps[at] <= soon_ps)
-    found: NDArray[np.int64] = np.where(held, begin_ps - spans.start_ps[at], 0)
-    return found
+    return np.where(held, begin_ps - spans.start_ps[at], 0)

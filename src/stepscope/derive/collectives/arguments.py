@@ -13,9 +13,9 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import (
     find_handle,
-    numbers_of,
+    owner_numbers,
+    owner_texts,
     rows_of_owners,
-    texts_of,
 )
 from stepscope.derive.host.values import host_rows
 from stepscope.derive.names.event_kinds import EventFlag
@@ -25,8 +25,7 @@ from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
@@ -160,7 +159,7 @@ def host_collectives(
 
 
 def recorded_arguments(
-    trace: TraceData, stats: pl.DataFrame, events: NDArray[np.int32]
+    trace: TraceData, stats: pl.DataFrame, events: Int32s
 ) -> pl.DataFrame:
     """Return what each event says of its collective, columns `ARGUMENTS`.
 
@@ -171,15 +170,15 @@ def recorded_arguments(
     values = rows_of_owners(stats, "event", owners)
     columns: dict[str, pl.Series] = {}
     for name, key in _TEXTS.items():
-        texts = texts_of(trace, values, owners, find_handle(trace.strings, key))
+        texts = owner_texts(trace, values, owners, find_handle(trace.strings, key))
         columns[name] = pl.Series(name, texts, pl.String)
     for name, key in _NUMBERS.items():
-        number, known = numbers_of(values, owners, find_handle(trace.strings, key))
+        number, known = owner_numbers(values, owners, find_handle(trace.strings, key))
         columns[name] = pl.select(
             pl.when(pl.Series(known)).then(pl.Series(number)).alias(name)
         ).to_series()
     named = [
-        texts_of(trace, values, owners, find_handle(trace.strings, key))
+        owner_texts(trace, values, owners, find_handle(trace.strings, key))
         for key in _GROUP
     ]
     groups = [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
+from stepscope._core.nesting import inherit_from_parents
 from stepscope.derive.collectives.arguments import (
     ARGUMENTS,
     bus_share,
@@ -21,22 +21,23 @@ from stepscope.derive.columns.arrays import (
     accepted_answer,
     handles,
     ints,
-    picked,
+    wanted_rows,
 )
-from stepscope.derive.costs.operands import from_text
+from stepscope.derive.costs.operands import operands_from_text
 from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.activity_names import (
     is_collective_category,
     is_collective_op,
 )
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.op_links import BOOKKEEPING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.device.activity_classes import ActivityClasses, Exposure
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
@@ -62,8 +63,8 @@ class Surroundings(Frozen, frozen=True, eq=True):
         record: The nearest record of a framework about the collective around it.
     """
 
-    range: NDArray[np.int32]
-    record: NDArray[np.int32]
+    range: Int32s
+    record: Int32s
 
 
 COLLECTIVE_CALLS: Final[dict[str, pl.DataType]] = {
@@ -182,7 +183,7 @@ def collective_calls(
     events: pl.DataFrame,
     event_types: pl.DataFrame,
     device_activity: pl.DataFrame,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     stats: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     event_nesting: Nesting | Unavailable,
@@ -201,7 +202,7 @@ def collective_calls(
     classes = activity_classes.rows
     collective = ACTIVITY_CODES["collective"]
     wanted = (classes["kind"] == collective).to_numpy()
-    rows = np.flatnonzero(by_row(wanted, activity_classes.code))
+    rows = np.flatnonzero(values_by_row(wanted, activity_classes.code))
     if not len(rows):
         return NO_COLLECTIVES
     around = launch_surroundings(
@@ -220,11 +221,18 @@ def collective_calls(
     steps = np.full(len(rows), -1, np.int32)
     if not isinstance(activity_steps, Unavailable):
         steps = activity_steps[rows]
+    frame = pl.DataFrame(dict(zip(_Names._fields, names, strict=True)))
+    kind = pl.Series([None] * len(frame), dtype=pl.String)
+    for text in frame:
+        # One round per distinct name, not per collective.
+        kinds = {it: exchange_kind(it) for it in text.drop_nulls().unique().to_list()}
+        named = text.replace_strict(kinds, default=None, return_dtype=pl.String)
+        kind = kind.fill_null(named) if kinds else kind
     found = said.select("group", "group_size").with_columns(
         activity=pl.Series(rows, dtype=pl.Int32),
         device=handles(device_activity, "device")[rows],
         step_row=steps,
-        kind=_exchange_kinds(names),
+        kind=kind.fill_null("other"),
         start_ps=ints(device_activity, "start_ps")[rows],
         dur_ps=ints(device_activity, "dur_ps")[rows],
         exposed_ps=exposure.alone_ps[rows],
@@ -248,10 +256,7 @@ def collective_calls(
 
 
 def _call_arguments(
-    trace: TraceData,
-    stats: pl.DataFrame | Unavailable,
-    own: NDArray[np.int32],
-    record: NDArray[np.int32],
+    trace: TraceData, stats: pl.DataFrame | Unavailable, own: Int32s, record: Int32s
 ) -> pl.DataFrame:
     """Return what activities say of themselves, else what the host recorded of them."""
     if isinstance(stats, Unavailable):
@@ -273,7 +278,7 @@ def _gather_known(values: pl.Series, at: NDArray[np.integer]) -> pl.Series:
     return values.gather(places.set(places < 0, None))
 
 
-def _shape_texts(trace: TraceData, of: NDArray[np.int32]) -> pl.Series:
+def _shape_texts(trace: TraceData, of: Int32s) -> pl.Series:
     used = np.unique(of[of >= 0])
     texts = pl.Series([trace.strings[it] for it in used.tolist()], dtype=pl.String)
     return _gather_known(texts, np.where(of >= 0, np.searchsorted(used, of), -1))
@@ -317,17 +322,6 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
         ],
         dtype=pl.String,
     )
-
-
-def _exchange_kinds(names: _Names) -> pl.Series:
-    frame = pl.DataFrame(dict(zip(_Names._fields, names, strict=True)))
-    found = pl.Series([None] * len(frame), dtype=pl.String)
-    for text in frame:
-        # One round per distinct name, not per collective.
-        kinds = {it: exchange_kind(it) for it in text.drop_nulls().unique().to_list()}
-        named = text.replace_strict(kinds, default=None, return_dtype=pl.String)
-        found = found.fill_null(named) if kinds else found
-    return found.fill_null("other").alias("kind")
 
 
 def _sizes_and_types(
@@ -386,7 +380,7 @@ def _known_sizes(shape: str | None) -> tuple[list[int], str]:
 
     Empty where the bytes of one of them are not known.
     """
-    found = None if shape is None else from_text(shape)
+    found = None if shape is None else operands_from_text(shape)
     tensors = [] if found is None else list(found.each_tensor())
     known = [size for tensor in tensors if (size := tensor.size_bytes) is not None]
     if not tensors or len(known) < len(tensors):
@@ -395,10 +389,7 @@ def _known_sizes(shape: str | None) -> tuple[list[int], str]:
 
 
 def launch_surroundings(
-    rows: NDArray[np.int64],
-    given: Launched,
-    events: pl.DataFrame,
-    event_types: pl.DataFrame,
+    rows: Int64s, given: Launched, events: pl.DataFrame, event_types: pl.DataFrame
 ) -> Surroundings:
     """Find what encloses the launch calls of some activities on their threads."""
     nothing = np.full(len(rows), -1, np.int32)
@@ -415,7 +406,7 @@ def launch_surroundings(
         names.str.contains(_RANGE).to_numpy(),
         names.is_in(sorted(BOOKKEEPING)).to_numpy(),
     ):
-        chosen = picked(types, wanted)
+        chosen = wanted_rows(types, wanted)
         # The nearest of the chosen events around each one of others; -1 for none.
         if not len(chosen) or not (call >= 0).any():
             nearest = np.full(len(call), -1, np.int32)
@@ -424,7 +415,7 @@ def launch_surroundings(
             label[chosen] = chosen
             begin = int(chosen[0])
             accepted_answer(
-                inherit(
+                inherit_from_parents(
                     given.nesting.parent, label, begin, max(int(call.max()) + 1, begin)
                 )
             )

@@ -219,7 +219,7 @@ class _Tie(Frozen, frozen=True, eq=True):
     samples: int
 
 
-def align(
+def align_clocks(
     starts_unix_ns: Mapping[str, int | None],
     calls: pl.DataFrame,
     steps: Mapping[str, Mapping[int, tuple[int, int]]],
@@ -275,7 +275,7 @@ def align(
                 tie.samples,
             )
         else:
-            found[host] = _without_collectives(
+            found[host] = _clock_by_times(
                 host, _recorded_shift(starts_unix_ns, host, hosts[0]), steps, hosts[0]
             )
     return found
@@ -288,7 +288,7 @@ def _recorded_shift(
     return None if mine is None or other is None else (mine - other) * PS_PER_NS
 
 
-def _without_collectives(
+def _clock_by_times(
     host: str,
     recorded: int | None,
     steps: Mapping[str, Mapping[int, tuple[int, int]]],

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core import numbering
-from stepscope.trace.reading.nullable import filled, held
+from stepscope.trace.reading.nullable import fill_nulls, present_mask
 from stepscope.trace.tables import ACTIVITY_KINDS, DERIVED_LINES, TRACK_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import polars as pl
-    from numpy.typing import NDArray
+
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
 
 #: Category → its code in the columns of that Enum, as `codes` returns them.
 ACTIVITY_CODES: Final = {kind: at for at, kind in enumerate(ACTIVITY_KINDS.categories)}
@@ -29,42 +30,39 @@ def accepted_answer(answer: int) -> int:
     return answer
 
 
-def ints(frame: pl.DataFrame, column: str) -> NDArray[np.int64]:
+def ints(frame: pl.DataFrame, column: str) -> Int64s:
     """Return a column without nulls as int64, without copying where it is stored so."""
-    array: NDArray[np.int64] = frame[column].to_numpy()
+    array: Int64s = frame[column].to_numpy()
     return array if array.dtype == np.int64 else array.astype(np.int64)
 
 
-def handles(frame: pl.DataFrame, column: str) -> NDArray[np.int32]:
+def handles(frame: pl.DataFrame, column: str) -> Int32s:
     """Return a column of row numbers or handles as int32; -1 stands for null."""
-    array: NDArray[np.int32] = filled(frame[column], -1)
+    array: Int32s = fill_nulls(frame[column], -1)
     return array if array.dtype == np.int32 else array.astype(np.int32)
 
 
-def codes(frame: pl.DataFrame, column: str) -> NDArray[np.uint8]:
+def codes(frame: pl.DataFrame, column: str) -> UInt8s:
     """Return an Enum column as the positions of its categories; 255 stands for null."""
-    array: NDArray[np.uint8] = filled(frame[column].to_physical(), 255)
+    array: UInt8s = fill_nulls(frame[column].to_physical(), 255)
     return array.astype(np.uint8, copy=False)
 
 
-def is_present(frame: pl.DataFrame, column: str) -> NDArray[np.bool_]:
+def is_present(frame: pl.DataFrame, column: str) -> Bools:
     """Return True where a column holds a value."""
-    return held(frame[column])
+    return present_mask(frame[column])
 
 
-def of_kinds(activity: pl.DataFrame, kinds: Iterable[int]) -> NDArray[np.int64]:
+def rows_of_kinds(activity: pl.DataFrame, kinds: Iterable[int]) -> Int64s:
     """Return the rows of device_activity whose kind is one of some, by their codes."""
     wanted = np.zeros(256, np.bool_)
     wanted[list(kinds)] = True
     return np.flatnonzero(wanted[codes(activity, "kind")])
 
 
-def picked(
-    key: NDArray[np.int32],
-    wanted: NDArray[np.uint8] | NDArray[np.bool_],
-    begin: int = 0,
-    end: int | None = None,
-) -> NDArray[np.int64]:
+def wanted_rows(
+    key: Int32s, wanted: UInt8s | Bools, begin: int = 0, end: int | None = None
+) -> Int64s:
     """Return the rows whose key is wanted, usually few of many.
 
     Args:
@@ -77,5 +75,5 @@ def picked(
         return np.empty(0, np.int64)
     # Pages that are never written take no memory.
     out = np.empty(max(last - begin, 0), np.int64)
-    count = numbering.pick(key, wanted.view(np.uint8), begin, last, out)
+    count = numbering.pick_rows(key, wanted.view(np.uint8), begin, last, out)
     return out[: accepted_answer(count)]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
+
 
 class DistinctRuns(Frozen, frozen=True):
     """Distinct pairs of a place and an execution.
@@ -33,9 +35,9 @@ class DistinctRuns(Frozen, frozen=True):
             execution.
     """
 
-    count: NDArray[np.int64]
-    owner: NDArray[np.int32]
-    further: NDArray[np.int64]
+    count: Int64s
+    owner: Int32s
+    further: Int64s
 
 
 #: A table of the whole range is worth its memory up to this many entries per row.
@@ -53,8 +55,8 @@ class Codes(Frozen, frozen=True):
         first: int64 by code; the first row that has it.
     """
 
-    code: NDArray[np.int32]
-    first: NDArray[np.int64]
+    code: Int32s
+    first: Int64s
 
     @property
     def count(self) -> int:
@@ -65,31 +67,31 @@ class Codes(Frozen, frozen=True):
 class Totals(Frozen, frozen=True):
     """Exact sums by code; a code without rows has zeros."""
 
-    count: NDArray[np.int64]
-    total: NDArray[np.int64]
+    count: Int64s
+    total: Int64s
 
 
 class Extremes(Totals, frozen=True):
     """Sums as in `Totals`, with the ends of each code's values."""
 
-    least: NDArray[np.int64]
-    greatest: NDArray[np.int64]
+    least: Int64s
+    greatest: Int64s
 
 
 class Hulls(Frozen, frozen=True):
     """From the first begin to the last end by code; a code without rows has zeros."""
 
-    count: NDArray[np.int64]
-    first_ps: NDArray[np.int64]
-    last_ps: NDArray[np.int64]
+    count: Int64s
+    first_ps: Int64s
+    last_ps: Int64s
 
 
-def dense(values: NDArray[np.signedinteger]) -> Codes:
+def number_values(values: NDArray[np.signedinteger]) -> Codes:
     """Number the distinct values in the order of their first rows."""
-    return combined([values])
+    return number_rows([values])
 
 
-def combined(columns: Sequence[NDArray[np.signedinteger]]) -> Codes:
+def number_rows(columns: Sequence[NDArray[np.signedinteger]]) -> Codes:
     """Number the distinct rows of several columns of equal length."""
     if not columns:
         raise ValueError("no column to number")
@@ -113,12 +115,19 @@ def _number_pairs(
     width = greatest - least + 1
     groups_outside = outer.count if outer is not None else 1
     fits = least >= -(2**31) and greatest < 2**31
-    if not fits or width * groups_outside > max(_SMALL_TABLE, _ENTRIES_PER_ROW * rows):
-        return _paired_by_sorting(outer, inner)
+    most_places = max(_SMALL_TABLE, _ENTRIES_PER_ROW * rows)
+    if not fits or width * groups_outside > most_places:
+        distinct = pl.Series(inner).unique().sort().to_numpy()
+        ranks = np.searchsorted(distinct, inner).astype(np.int64)
+        if len(distinct) * groups_outside <= most_places:
+            return _number_pairs(outer, ranks, 0, len(distinct) - 1)
+        key = ranks if outer is None else outer.code * np.int64(len(distinct)) + ranks
+        _, first, code = np.unique(key, return_index=True, return_inverse=True)
+        return Codes(code.astype(np.int32), first.astype(np.int64))
     places = width * groups_outside
     out, first = np.empty(rows, np.int32), np.empty(min(places, rows), np.int64)
     count = accepted_answer(
-        numbering.number(
+        numbering.number_pairs(
             outer.code if outer is not None else np.empty(0, np.int32),
             np.ascontiguousarray(inner, np.int32),
             least,
@@ -131,25 +140,8 @@ def _number_pairs(
     return Codes(out, first[:count].copy())
 
 
-def _paired_by_sorting(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
-    distinct = pl.Series(inner).unique().sort().to_numpy()
-    ranks = np.searchsorted(distinct, inner).astype(np.int64)
-    groups_outside = outer.count if outer is not None else 1
-    if len(distinct) * groups_outside <= max(
-        _SMALL_TABLE, _ENTRIES_PER_ROW * len(inner)
-    ):
-        return _number_pairs(outer, ranks, 0, len(distinct) - 1)
-    key = ranks if outer is None else outer.code * np.int64(len(distinct)) + ranks
-    _, first, code = np.unique(key, return_index=True, return_inverse=True)
-    return Codes(code.astype(np.int32), first.astype(np.int64))
-
-
-def totals_by(
-    code: NDArray[np.int32],
-    values: NDArray[np.int64],
-    *,
-    count: int,
-    where: NDArray[np.bool_] | None = None,
+def totals_by_code(
+    code: Int32s, values: Int64s, *, count: int, where: Bools | None = None
 ) -> Totals:
     """Sum values by code.
 
@@ -163,9 +155,7 @@ def totals_by(
     return found
 
 
-def extremes_by(
-    code: NDArray[np.int32], values: NDArray[np.int64], *, count: int
-) -> Extremes:
+def extremes_by_code(code: Int32s, values: Int64s, *, count: int) -> Extremes:
     """Sum values by code, and find the smallest and the largest; as `totals_by`."""
     found = Extremes(*(np.zeros(count, np.int64) for _ in range(4)))
     _add_up(code, values, None, found.count, found.total, found.least, found.greatest)
@@ -173,14 +163,11 @@ def extremes_by(
 
 
 def _add_up(
-    code: NDArray[np.int32],
-    values: NDArray[np.int64],
-    where: NDArray[np.bool_] | None,
-    *outputs: NDArray[np.int64],
+    code: Int32s, values: Int64s, where: Bools | None, *outputs: Int64s
 ) -> None:
     counted = np.ones(0, np.bool_) if where is None else np.ascontiguousarray(where)
     accepted_answer(
-        numbering.totals(
+        numbering.sum_groups(
             np.ascontiguousarray(code, np.int32),
             np.ascontiguousarray(values),
             counted.view(np.uint8),
@@ -190,11 +177,7 @@ def _add_up(
 
 
 def hulls_by_code(
-    code: NDArray[np.int32],
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    *,
-    count: int,
+    code: Int32s, start_ps: Int64s, dur_ps: Int64s, *, count: int
 ) -> Hulls:
     """Find the first begin and the last end by code.
 
@@ -203,7 +186,7 @@ def hulls_by_code(
     """
     found = Hulls(*(np.zeros(count, np.int64) for _ in range(3)))
     accepted_answer(
-        numbering.hulls(
+        numbering.group_hulls(
             np.ascontiguousarray(code, np.int32),
             np.ascontiguousarray(start_ps),
             np.ascontiguousarray(dur_ps),
@@ -216,11 +199,7 @@ def hulls_by_code(
 
 
 def distinct_runs(
-    place: NDArray[np.int32],
-    execution: NDArray[np.int32],
-    *,
-    places: int,
-    executions: int,
+    place: Int32s, execution: Int32s, *, places: int, executions: int
 ) -> DistinctRuns:
     """Count the distinct executions of each place.
 
@@ -230,18 +209,17 @@ def distinct_runs(
     """
     count, owner = np.zeros(places, np.int64), np.full(executions, -1, np.int32)
     spilled = np.empty(0, np.int64)
-    answer: int = kernels.executions(place, execution, owner, count, spilled)
+    answer: int = kernels.count_executions(place, execution, owner, count, spilled)
     if answer > 0:
         # Executions of several places, as a rule few; ask for the rows.
         spilled = np.empty(answer, np.int64)
         owner[:] = -1
         count[:] = 0
-        answer = kernels.executions(place, execution, owner, count, spilled)
+        answer = kernels.count_executions(place, execution, owner, count, spilled)
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     # Sorting bare keys is several times faster than sorting pairs.
     key = place[spilled].astype(np.int64) * max(executions, 1) + execution[spilled]
-    pairs = np.unique(key)
-    further = np.stack(np.divmod(pairs, max(executions, 1)))
+    further = np.stack(np.divmod(np.unique(key), max(executions, 1)))
     count += np.bincount(further[0], minlength=places)
     return DistinctRuns(count, owner, further)

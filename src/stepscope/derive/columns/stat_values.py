@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.trace.model import TraceData
     from stepscope.trace.reading.stat_keys import StatKey
 
@@ -35,13 +36,13 @@ class StatRows(NamedTuple):
         length: Length in bytes of a value that is a place in the file, else 0.
     """
 
-    owner: NDArray[np.int32]
-    key: NDArray[np.int32]
-    kind: NDArray[np.uint8]
-    value: NDArray[np.int64]
-    length: NDArray[np.int32]
+    owner: Int32s
+    key: Int32s
+    kind: UInt8s
+    value: Int64s
+    length: Int32s
 
-    def only(self, chosen: NDArray[np.bool_]) -> StatRows:
+    def only(self, chosen: Bools) -> StatRows:
         """Return the rows for which `chosen` is True; `self` where all are."""
         if chosen.all():
             return self
@@ -71,18 +72,16 @@ def rows_with_key(frame: pl.DataFrame, owner: str, handle: int) -> StatRows:
         handle: From `find_handle`; -1 gives no rows.
     """
     if handle < 0 or not len(frame):
-        return taken(frame, owner, np.empty(0, np.int64))
+        return stats_in_rows(frame, owner, np.empty(0, np.int64))
     key = handles(frame, "key")
     found = [
         first + np.flatnonzero(key[first : first + _BLOCK_ROWS] == handle)
         for first in range(0, len(key), _BLOCK_ROWS)
     ]
-    return taken(frame, owner, np.concatenate(found))
+    return stats_in_rows(frame, owner, np.concatenate(found))
 
 
-def rows_of_owners(
-    frame: pl.DataFrame, owner: str, wanted: NDArray[np.int32]
-) -> StatRows:
+def rows_of_owners(frame: pl.DataFrame, owner: str, wanted: Int32s) -> StatRows:
     """Return all values of some events (or types); `wanted` ascends."""
     owners = handles(frame, owner)
     begin = np.searchsorted(owners, wanted, side="left")
@@ -91,12 +90,10 @@ def rows_of_owners(
     within = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(
         ends - count, count
     )
-    return taken(frame, owner, np.repeat(begin, count) + within)
+    return stats_in_rows(frame, owner, np.repeat(begin, count) + within)
 
 
-def numbers_of(
-    rows: StatRows, owners: NDArray[np.int32], handle: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def owner_numbers(rows: StatRows, owners: Int32s, handle: int) -> tuple[Int64s, Bools]:
     """Return each owner's integer under one name, and whether it has one.
 
     Signed, unsigned and real values are accepted. Of several values under one name
@@ -128,7 +125,7 @@ def values_of_owners(
     value: NDArray[np.signedinteger],
     *,
     default: int = 0,
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+) -> tuple[Int64s, Bools]:
     """Return each wanted owner's value, and whether it has one.
 
     Owners ascend; of several values of one owner the last one counts.
@@ -140,8 +137,8 @@ def values_of_owners(
     return np.where(known, value[at], default).astype(np.int64), known
 
 
-def texts_of(
-    trace: TraceData, rows: StatRows, owners: NDArray[np.int32], handle: int
+def owner_texts(
+    trace: TraceData, rows: StatRows, owners: Int32s, handle: int
 ) -> list[str | None]:
     """Return each owner's text under one name; None where it has none."""
     found = rows.only(rows.key == handle)
@@ -161,20 +158,18 @@ def texts_of(
     return [by_owner.get(owner) for owner in owners.tolist()]
 
 
-def stats_at_rows(
-    frame: pl.DataFrame, rows: NDArray[np.int64], owner: NDArray[np.int32]
-) -> StatRows:
+def stats_at_rows(frame: pl.DataFrame, rows: Int64s, owner: Int32s) -> StatRows:
     """Return the values in `rows`, with the owners given instead of their own."""
-    kind: NDArray[np.uint8] = frame["kind"].to_numpy()
+    kind: UInt8s = frame["kind"].to_numpy()
     return StatRows(
         owner,
-        by_row(handles(frame, "key"), rows),
-        by_row(kind, rows),
-        by_row(ints(frame, "value"), rows),
-        by_row(handles(frame, "length"), rows),
+        values_by_row(handles(frame, "key"), rows),
+        values_by_row(kind, rows),
+        values_by_row(ints(frame, "value"), rows),
+        values_by_row(handles(frame, "length"), rows),
     )
 
 
-def taken(frame: pl.DataFrame, owner: str, rows: NDArray[np.int64]) -> StatRows:
+def stats_in_rows(frame: pl.DataFrame, owner: str, rows: Int64s) -> StatRows:
     """Return the values in `rows`; `owner` is `event` for stats, `type` for types."""
-    return stats_at_rows(frame, rows, by_row(handles(frame, owner), rows))
+    return stats_at_rows(frame, rows, values_by_row(handles(frame, owner), rows))

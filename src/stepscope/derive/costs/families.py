@@ -7,19 +7,241 @@ whose operands were not recorded, has no cost: None, never 0.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from stepscope.derive.costs.operands import Family, Part, operand_bytes, total_bytes
-from stepscope.derive.costs.pointwise import CALLERS, ELEMENT_RULES, WEIGHTS
+from stepscope.derive.costs.operands import (
+    Family,
+    Part,
+    Rule,
+    broadcast_sizes,
+    operand_bytes,
+    total_bytes,
+)
 from stepscope.derive.costs.products import PRODUCT_RULES
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
-    from stepscope.derive.costs.operands import Operands, Rule, Tensor
+    from collections.abc import Callable, Sequence
+
+    from stepscope.derive.costs.operands import Operands, Tensor
+
+#: Ranges that only call other ops, which do the work and have costs of their own.
+CALLERS: Final = Pattern(
+    r"autograd::engine::evaluate_function: |\w+Backward\d*$|torch::autograd::\w+$"
+    r"|Optimizer\.(?:step|zero_grad)#|aten::(?:dropout|cross_entropy_loss|nll_loss"
+    r"|nll_loss_nd|chunk_cat|lstm|gru|multi_head_attention_forward)$"
+)
+
+#: Op type → places of the operands that are variables of a layer. These are the ops
+#: that layers call with their own variables; the ops they call read the same variables.
+WEIGHTS: Final = {
+    **dict.fromkeys(
+        (
+            *("aten::linear", "aten::batch_norm", "aten::instance_norm"),
+            *("aten::conv1d", "aten::conv2d", "aten::conv3d"),
+            *("aten::conv_transpose1d", "aten::conv_transpose2d"),
+            "aten::conv_transpose3d",
+        ),
+        (1, 2),
+    ),
+    "aten::embedding": (0,),
+    "aten::embedding_bag": (0,),
+    **dict.fromkeys(("aten::layer_norm", "aten::group_norm"), (2, 3)),
+    "aten::rms_norm": (2,),
+}
+
+
+def broadcast_result(given: Operands) -> tuple[int, ...] | None:
+    """Return sizes after broadcasting all operands; None where there are none."""
+    found: tuple[int, ...] | None = None
+    for tensor in given.each_tensor():
+        found = broadcast_sizes(found or (), tensor.sizes)
+        if found is None:
+            return None
+    return found
+
+
+def _per_element(count: int) -> Rule:
+    def count_flops(given: Operands) -> int | None:
+        sizes = broadcast_result(given)
+        return None if sizes is None else count * math.prod(sizes)
+
+    return Rule(count_flops, broadcast_result)
+
+
+def _per_list_element(count: int) -> Rule:
+    """Make a rule for lists of tensors, element by element; the first has the sizes."""
+
+    def count_elements(given: Operands) -> int | None:
+        if not given.tensors or not given.tensors[0]:
+            return None
+        return sum(tensor.elements for tensor in given.tensors[0])
+
+    return Rule(
+        lambda given: None if (n := count_elements(given)) is None else count * n,
+        lambda given: None if (n := count_elements(given)) is None else (n,),
+    )
+
+
+def _no_flops(_: Operands) -> int:
+    return 0
+
+
+def _unknown_sizes(_: Operands) -> None:
+    return None
+
+
+def _joined_sizes(given: Operands) -> tuple[int, ...] | None:
+    tensors = list(given.each_tensor())
+    return (sum(one.elements for one in tensors),) if tensors else None
+
+
+def _compared_bytes(given: Operands) -> int | None:
+    """Return bytes of all operands and of one truth value per element."""
+    read, sizes = operand_bytes(given), broadcast_result(given)
+    return None if read is None or sizes is None else read + math.prod(sizes)
+
+
+def _chosen_bytes(given: Operands) -> int | None:
+    """Return bytes of a condition, of both choices and of what is chosen."""
+    sizes = broadcast_result(given)
+    choices = [
+        one for place in (1, 2) if (one := given.tensor_at_place(place)) is not None
+    ]
+    if sizes is None or not choices:
+        return None
+    # A single number takes the type of the tensor beside it.
+    widest = max(choices, key=lambda one: (len(one.sizes), one.elements))
+    return total_bytes(
+        (*given.each_tensor(), msgspec.structs.replace(widest, sizes=sizes))
+    )
+
+
+_Sizes = tuple[int, ...]
+
+
+def _per_input(count: int, place: int = 0) -> Rule:
+    def count_flops(given: Operands) -> int | None:
+        tensor = given.tensor_at_place(place)
+        return None if tensor is None else count * tensor.elements
+
+    def result_sizes(given: Operands) -> _Sizes | None:
+        tensor = given.tensor_at_place(place)
+        return None if tensor is None else tensor.sizes
+
+    return Rule(count_flops, result_sizes)
+
+
+def _over_dimensions(count: int) -> Rule:
+    """Make a rule of so many operations per element, over the dimensions at place 1.
+
+    The short form, without dimensions, gives one number.
+    """
+
+    def result_sizes(given: Operands) -> _Sizes | None:
+        tensor = given.tensor_at_place(0)
+        if tensor is None:
+            return None
+        if len(given.tensors) < _LONG_FORM:
+            return ()
+        dims = given.value_at_place(1)
+        if isinstance(dims, int):
+            dims = [dims]
+        if not given.values or not isinstance(dims, list | None):
+            return None
+        room = len(tensor.sizes)
+        gone = {one % room for one in dims or range(room)} if room else set()
+        return tuple(size for at, size in enumerate(tensor.sizes) if at not in gone)
+
+    return Rule(_per_input(count).flops, result_sizes)
+
+
+def _normalised_elements(place: int, weights: Sequence[int]) -> Rule:
+    """Make a rule of five operations per element, and one for each weight given."""
+
+    def count_flops(given: Operands) -> int | None:
+        tensor = given.tensor_at_place(place)
+        if tensor is None:
+            return None
+        given_weights = sum(given.tensor_at_place(one) is not None for one in weights)
+        return (_CENTRED + given_weights) * tensor.elements
+
+    return Rule(count_flops, _per_input(0, place).result)
+
+
+def _pooled_windows() -> Rule:
+    """Make a rule for a window per result; the stride decides how many there are."""
+
+    def result_sizes(given: Operands) -> _Sizes | None:
+        tensor, window = given.tensor_at_place(0), given.value_at_place(1)
+        stride, padding = given.value_at_place(2), given.value_at_place(3)
+        if tensor is None or not isinstance(window, list) or not window:
+            return None
+        if not isinstance(padding, list) or given.value_at_place(4) not in (
+            [1],
+            [1, 1],
+        ):
+            return None
+        if given.value_at_place(5) is not False:
+            return None
+        room = len(tensor.sizes) - 2
+        if room < 1 or {len(window), len(padding)} - {1, room}:
+            return None
+        steps = stride if isinstance(stride, list) and stride else window
+        sides = [
+            one * (room if len(one) == 1 else 1) for one in (window, padding, steps)
+        ]
+        if any(len(side) != room for side in sides) or 0 in sides[2]:
+            return None
+        sizes = tuple(
+            (length + 2 * pad - size) // step + 1
+            for length, size, pad, step in zip(
+                tensor.sizes[-room:], *sides, strict=True
+            )
+        )
+        return (*tensor.sizes[:-room], *sizes)
+
+    def count_flops(given: Operands) -> int | None:
+        sizes, window = result_sizes(given), given.value_at_place(1)
+        if sizes is None or not isinstance(window, list):
+            return None
+        room = len(sizes) - 2 if len(sizes) > 2 else 1
+        return math.prod(sizes) * math.prod(window * (room // len(window) or 1))
+
+    return Rule(count_flops, result_sizes)
+
+
+#: A sum over dimensions has at least the tensor, the dimensions, and whether to keep
+#: them.
+_LONG_FORM: Final = 3
+#: Mean, deviation, square, variance, and the product with its root's inverse.
+_CENTRED: Final = 5
+
+
+#: Name of a rule in the table of ops → what makes it.
+ELEMENT_RULES: Final[dict[str, Callable[..., Rule]]] = {
+    "per_element": _per_element,
+    "lists": _per_list_element,
+    "per_input": _per_input,
+    "reading": lambda count: Rule(_per_input(count).flops, _unknown_sizes),
+    "over_dimensions": _over_dimensions,
+    "normalised": _normalised_elements,
+    "pooled": _pooled_windows,
+    "nothing": lambda: Rule(_no_flops, _unknown_sizes),
+    "in_place": lambda: Rule(_no_flops, _unknown_sizes, operand_bytes),
+    "same_sizes": lambda: Rule(_no_flops, _per_input(0).result),
+    "joined": lambda: Rule(_no_flops, _joined_sizes),
+    "compared": lambda: Rule(_no_flops, _unknown_sizes, _compared_bytes),
+    "chosen": lambda: Rule(_no_flops, _unknown_sizes, _chosen_bytes),
+    # No recording says which rows are read, and so how many bytes.
+    "embedding_gradient": lambda: Rule(_per_input(1).flops, _unknown_sizes),
+    "scatter_add": lambda: Rule(_per_input(1, 3).flops, _per_input(0).result),
+}
 
 
 class _RuleRow(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.derive.costs.families import OPCODES, plausible_cost
-from stepscope.derive.costs.operands import Tensor, from_text
+from stepscope.derive.costs.operands import Tensor, operands_from_text
 from stepscope.derive.costs.products import Window, convolution_terms, read_window
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -169,7 +169,7 @@ class _Program:
 
 
 def _tensors_of_shape(shape: str | None) -> tuple[Tensor, ...]:
-    found = None if shape is None else from_text(shape)
+    found = None if shape is None else operands_from_text(shape)
     return () if found is None else tuple(found.each_tensor())
 
 

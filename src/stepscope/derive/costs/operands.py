@@ -187,7 +187,7 @@ def operands_from_lists(
     return Operands(tensors, tuple(_plain_value(one) for one in texts), equation)
 
 
-def from_text(text: str, *, equation: str | None = None) -> Operands | None:
+def operands_from_text(text: str, *, equation: str | None = None) -> Operands | None:
     """Read `(float[16,32];float[32,10])`, with or without the parentheses.
 
     Returns:

@@ -111,18 +111,11 @@ def _einsum_shape(given: Operands) -> tuple[_Sizes, int] | None:
     return tuple(length[letter] for letter in output), math.prod(length.values())
 
 
-def _einsum_rule() -> Rule:
-    def count_flops(given: Operands) -> int | None:
-        found = _einsum_shape(given)
-        if found is None or len(list(given.each_tensor())) != 2:
-            return None
-        return 2 * found[1]
-
-    def result_sizes(given: Operands) -> _Sizes | None:
-        found = _einsum_shape(given)
-        return None if found is None else found[0]
-
-    return Rule(count_flops, result_sizes)
+def _einsum_flops(given: Operands) -> int | None:
+    found = _einsum_shape(given)
+    if found is None or len(list(given.each_tensor())) != 2:
+        return None
+    return 2 * found[1]
 
 
 def _attention_rule(
@@ -145,10 +138,9 @@ def _attention_rule(
         if any(one is None or len(one.sizes) != 4 for one in found):
             return None
         # Sequences of unknown lengths, packed in one row.
-        begin = first + 3
         if any(
             tensor.dtype in ("int", "int32") and len(tensor.sizes) == 1
-            for operand in given.tensors[begin:]
+            for operand in given.tensors[first + 3 :]
             for tensor in operand
         ):
             return None
@@ -305,11 +297,7 @@ def _convolution_gradients() -> Rule:
     """Make a rule for the gradients that are asked for, of one convolution."""
 
     def count_flops(given: Operands) -> int | None:
-        outer, inputs, weight = (
-            given.tensor_at_place(0),
-            given.tensor_at_place(1),
-            given.tensor_at_place(2),
-        )
+        outer, inputs, weight = (given.tensor_at_place(place) for place in range(3))
         asked = given.value_at_place(10)
         if outer is None or inputs is None or weight is None or not weight.sizes:
             return None
@@ -322,11 +310,8 @@ def _convolution_gradients() -> Rule:
         return 2 * products * moved * per_channel + of_bias
 
     def result_sizes(given: Operands) -> _Sizes | None:
-        inputs, weight, asked = (
-            given.tensor_at_place(1),
-            given.tensor_at_place(2),
-            given.value_at_place(10),
-        )
+        inputs, weight = given.tensor_at_place(1), given.tensor_at_place(2)
+        asked = given.value_at_place(10)
         if inputs is None or weight is None or not isinstance(asked, list):
             return None
         wanted = zip(asked, (inputs, weight), strict=False)
@@ -335,16 +320,12 @@ def _convolution_gradients() -> Rule:
     return Rule(count_flops, result_sizes)
 
 
-def _input_gradient_of_library() -> Rule:
-    """Make a rule for sizes of the input, result gradient, weight (out, in, …)."""
-
-    def count_flops(given: Operands) -> int | None:
-        outer, weight = given.tensor_at_place(1), given.tensor_at_place(2)
-        if outer is None or weight is None or not weight.sizes or not weight.sizes[0]:
-            return None
-        return 2 * outer.elements * (weight.elements // weight.sizes[0])
-
-    return Rule(count_flops, lambda _: None)
+def _flops_of_input_gradient(given: Operands) -> int | None:
+    """Count for sizes of the input, result gradient, weight (out, in, …)."""
+    outer, weight = given.tensor_at_place(1), given.tensor_at_place(2)
+    if outer is None or weight is None or not weight.sizes or not weight.sizes[0]:
+        return None
+    return 2 * outer.elements * (weight.elements // weight.sizes[0])
 
 
 def _input_gradient(*, depthwise: bool) -> Rule:
@@ -437,10 +418,10 @@ PRODUCT_RULES: Final[dict[str, Callable[..., Rule]]] = {
     "plain": _matrix_product,
     "layer": lambda: _product_rule(_layer_shape),
     "transposable": lambda: _product_rule(_transposable_shape),
-    "einsum": _einsum_rule,
+    "einsum": lambda: Rule(_einsum_flops, _product_rule(_einsum_shape).result),
     "attention": _attention_rule,
     "convolution": lambda **places: _forward_convolution(_Places(**places)),
     "gradients": _convolution_gradients,
     "input_gradient": _input_gradient,
-    "input_gradient_of_library": _input_gradient_of_library,
+    "input_gradient_of_library": lambda: Rule(_flops_of_input_gradient, lambda _: None),
 }

@@ -15,19 +15,20 @@ from stepscope._core import sweeps as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import (
     Extremes,
-    combined,
-    extremes_by,
-    totals_by,
+    extremes_by_code,
+    number_rows,
+    totals_by_code,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.timeline import DeviceTimeline
+    from stepscope.derive.device.correlation import DeviceTimeline
 
 #: Streams rarely run more at once; a busier device is done again with room for all.
 _USUAL_OVERLAP: Final = 256
@@ -45,8 +46,8 @@ class Exposure(Frozen, frozen=True):
         hull_ps: Device → time from its first begin to its last end.
     """
 
-    alone_ps: NDArray[np.int64]
-    group_ps: dict[int, NDArray[np.int64]]
+    alone_ps: Int64s
+    group_ps: dict[int, Int64s]
     busy_ps: dict[int, int]
     hull_ps: dict[int, int]
 
@@ -61,7 +62,7 @@ class ActivityClasses(Frozen, frozen=True):
             `hlo` (row of hlo_ops); -1 for none.
     """
 
-    code: NDArray[np.int32]
+    code: Int32s
     rows: pl.DataFrame
 
 
@@ -76,8 +77,8 @@ class ClassTotals(Frozen, frozen=True):
     """
 
     all: Extremes
-    alone_ps: NDArray[np.int64]
-    step_ps: NDArray[np.int64] | None
+    alone_ps: Int64s
+    step_ps: Int64s | None
 
 
 def class_totals(
@@ -85,20 +86,20 @@ def class_totals(
     device_activity: pl.DataFrame,
     activity_classes: ActivityClasses,
     exposure: Exposure,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
 ) -> ClassTotals:
     """Sum counts and times of each class of activities."""
     code, count = activity_classes.code, len(activity_classes.rows)
     dur_ps = ints(device_activity, "dur_ps")
-    everything = extremes_by(code, dur_ps, count=count)
+    everything = extremes_by_code(code, dur_ps, count=count)
     step_ps = None
     if not isinstance(activity_steps, Unavailable):
         inside = activity_steps >= 0
         if inside.all():
             step_ps = everything.total
         elif inside.any():
-            step_ps = totals_by(code, dur_ps, count=count, where=inside).total
-    alone = totals_by(code, exposure.alone_ps, count=count).total
+            step_ps = totals_by_code(code, dur_ps, count=count, where=inside).total
+    alone = totals_by_code(code, exposure.alone_ps, count=count).total
     return ClassTotals(everything, alone, step_ps)
 
 
@@ -115,7 +116,7 @@ def activity_classes(
         "shape": handles(device_activity, "shape"),
         "equation": handles(device_activity, "equation"),
     }
-    distinct = combined(list(columns.values()))
+    distinct = number_rows(list(columns.values()))
     rows = pl.DataFrame(
         {name: column[distinct.first] for name, column in columns.items()},
         schema=dict.fromkeys(columns, pl.Int32()),
@@ -134,14 +135,14 @@ def exposure(*, device_timeline: DeviceTimeline, activity_ops: ActivityOps) -> E
     """
     found = Exposure(np.zeros(device_timeline.row_count, np.int64), {}, {}, {})
     group_of_op = activity_ops.ops["group"].to_numpy()
-    group = by_row(group_of_op, activity_ops.op)
+    group = values_by_row(group_of_op, activity_ops.op)
     for device in device_timeline.devices:
         key = group[device.rows]
         key_count = int(group_of_op.max()) + 1
         for room in (_USUAL_OVERLAP, len(key)):
             alone_ps = np.zeros(len(key), np.int64)
             group_ps = np.zeros(key_count, np.int64)
-            busy_ps: int = kernels.sweep(
+            busy_ps: int = kernels.sweep_intervals(
                 device.start_ps,
                 device.dur_ps,
                 key,

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, is_present
-from stepscope.derive.columns.dense_codes import combined, dense
+from stepscope.derive.columns.dense_codes import number_rows, number_values
 from stepscope.derive.names.op_names import (
     COPY_OPS,
     HLO_TEXTS,
@@ -22,15 +22,14 @@ from stepscope.derive.names.op_names import (
 )
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import held
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import present_mask
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.host.event_nesting import LaunchingOps
 
@@ -53,12 +52,12 @@ _NONE: Final = -1
 
 
 def graph_instructions(
-    rows: NDArray[np.int64],
+    rows: Int64s,
     device_activity: pl.DataFrame,
     event_types: pl.DataFrame,
     hlo_ops: pl.DataFrame,
-    alone: NDArray[np.int32],
-) -> NDArray[np.int64]:
+    alone: Int32s,
+) -> Int64s:
     """Return the instruction of each activity of a graph.
 
     Args:
@@ -252,9 +251,9 @@ class ActivityOps(Frozen, frozen=True):
         no_op: uint8 by row of device_activity; a `NoOp`.
     """
 
-    op: NDArray[np.int32]
+    op: Int32s
     ops: pl.DataFrame
-    no_op: NDArray[np.uint8]
+    no_op: UInt8s
 
 
 def activity_ops(
@@ -301,7 +300,7 @@ def activity_ops(
     ):
         ops = launching_ops.ops
         found.add_distinct(
-            by_row(launching_ops.op, correlation.launch_of_activity, none=-1),
+            values_by_row(launching_ops.op, correlation.launch_of_activity, none=-1),
             lambda rows: _op_rows(
                 OpEvidence.LAUNCH,
                 name=ops["name"].gather(rows).to_list(),
@@ -340,27 +339,25 @@ class _Found:
         ]
         self._count = 1
 
-    def open_rows(self, candidates: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def open_rows(self, candidates: Bools) -> Int64s:
         """Return rows that a rule could name and that no rule has named yet."""
         return np.flatnonzero(candidates & (self.op == 0))
 
     def add_distinct(
-        self, key: NDArray[np.int32], named: Callable[[list[int]], pl.DataFrame]
+        self, key: Int32s, named: Callable[[list[int]], pl.DataFrame]
     ) -> None:
         """Name what has a key (at least 0) and no op yet, once per distinct key."""
         rows = self.open_rows(key >= 0)
         if len(rows):
-            distinct = dense(key[rows])
+            distinct = number_values(key[rows])
             keys = key[rows[distinct.first]].tolist()
             self.add_named(rows, distinct.code, named(keys))
 
-    def add_named(
-        self, rows: NDArray[np.int64], code: NDArray[np.int32], named: pl.DataFrame
-    ) -> None:
+    def add_named(self, rows: Int64s, code: Int32s, named: pl.DataFrame) -> None:
         """Give rows the ops that `named` has for their codes; a null name is none."""
-        known = held(named["name"])
+        known = present_mask(named["name"])
         number = np.where(known, self._count + np.cumsum(known) - 1, 0)
-        self.op[rows] = by_row(number.astype(np.int32), code)
+        self.op[rows] = values_by_row(number.astype(np.int32), code)
         self._count += int(known.sum())
         self.frames.append(named.filter(known))
 
@@ -392,7 +389,7 @@ def _add_by_instruction(
         return
     module = handles(activity, "hlo_module")
     program = activity["program"].fill_null(-1).to_numpy()
-    distinct = combined([program[rows], module[rows], instruction[rows]])
+    distinct = number_rows([program[rows], module[rows], instruction[rows]])
     at = rows[distinct.first]
     resolved = resolve_hlo(
         hlo_ops,
@@ -412,7 +409,7 @@ def _add_by_instruction(
             inside = graph_instructions(replayed, activity, event_types, hlo_ops, alone)
             replayed, inside = replayed[inside >= 0], inside[inside >= 0]
             if len(replayed):
-                used = dense(inside)
+                used = number_values(inside)
                 taken = hlo_ops[inside[used.first]]
                 replaced = resolve_hlo(
                     hlo_ops,

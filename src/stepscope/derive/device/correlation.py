@@ -1,4 +1,4 @@
-"""`correlation`: which host call put which work on a device."""
+"""Activities in order of time, and `correlation`: the launch calls they came from."""
 
 from __future__ import annotations
 
@@ -8,18 +8,65 @@ import numpy as np
 
 from stepscope._core import launches as kernels
 from stepscope._core.sweeps import busy_before
-from stepscope.derive.columns.arrays import accepted_answer, ints
-from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.arrays import accepted_answer, handles, ints
+from stepscope.derive.columns.dense_codes import number_values
 from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
-from stepscope.trace.reading.nullable import filled
+from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
-    from stepscope.derive.device.timeline import DeviceTimeline
+    from stepscope.array_types import Bools, Int32s, Int64s
+
+
+class DeviceRows(Frozen, frozen=True):
+    """One device's activities, all streams together.
+
+    Attributes:
+        rows: Rows of device_activity by start; equal starts in the table's order.
+    """
+
+    device: int
+    rows: Int64s
+    start_ps: Int64s
+    dur_ps: Int64s
+
+
+class DeviceTimeline(Frozen, frozen=True):
+    """All activities, device by device.
+
+    Attributes:
+        devices: One entry per device that has activity, ordinals ascending.
+    """
+
+    devices: tuple[DeviceRows, ...]
+    row_count: int
+
+
+def device_timeline(*, device_activity: pl.DataFrame) -> DeviceTimeline:
+    """Order activities by start within each device."""
+    device = handles(device_activity, "device")
+    start_ps = ints(device_activity, "start_ps")
+    dur_ps = ints(device_activity, "dur_ps")
+    ordinals = np.flatnonzero(np.bincount(device)).tolist() if len(device) else []
+    alone = len(ordinals) == 1
+    found = []
+    for ordinal in ordinals:
+        # The columns themselves where they are all of one device, in order.
+        rows = np.arange(len(device)) if alone else np.flatnonzero(device == ordinal)
+        starts, durs = (
+            column if alone else column[rows] for column in (start_ps, dur_ps)
+        )
+        if (starts[1:] < starts[:-1]).any():
+            # Streams are in order already: a merge sort only merges them.
+            order = np.argsort(starts, kind="stable")
+            rows = order if alone else rows[order]
+            starts, durs = starts[order], durs[order]
+        found.append(DeviceRows(ordinal, rows, starts, durs))
+    return DeviceTimeline(tuple(found), len(device))
+
 
 #: A table over all ids is worth its memory up to this many entries per row.
 _ENTRIES_PER_ROW: Final = 8
@@ -49,10 +96,10 @@ class Correlation(Frozen, frozen=True):
 
     activity: pl.DataFrame
     launches: pl.DataFrame
-    launch_of_activity: NDArray[np.int32]
-    activity_count_of_launch: NDArray[np.int32]
-    queue_empty: NDArray[np.bool_]
-    latency_ps: NDArray[np.int64]
+    launch_of_activity: Int32s
+    activity_count_of_launch: Int32s
+    queue_empty: Bools
+    latency_ps: Int64s
     notes: tuple[QualityNote, ...]
 
 
@@ -81,7 +128,7 @@ def correlation(
             raise ValueError(f"device {device.device} is out of order ({order})")
         busy_until_ps[device.rows] = until
     accepted_answer(
-        kernels.waits(
+        kernels.find_idle_waits(
             launch_of,
             ints(device_activity, "start_ps"),
             busy_until_ps,
@@ -108,26 +155,24 @@ def correlation(
 
 def _match_launches(
     activity: pl.DataFrame, launches: pl.DataFrame
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+) -> tuple[Int32s, Int32s]:
     found = np.full(len(activity), -1, np.int32)
     counts = np.zeros(len(launches), np.int32)
     has_id = activity["correlation"].is_not_null()
     if not has_id.any() or not len(launches):
         return found, counts
-    ids: NDArray[np.int64] = filled(activity["correlation"], 0)
+    ids: Int64s = fill_nulls(activity["correlation"], 0)
     called = ints(launches, "correlation")
-    shared = _shared_processes(activity, launches)
-    if shared is not None:
-        ids, called = _unite_process_ids(ids, called, shared)
+    ids, called = _unite_process_ids(activity, launches, ids, called)
     least, greatest = int(called.min()), int(called.max())
     if greatest - least >= max(_SMALL_TABLE, _ENTRIES_PER_ROW * len(called)):
         # Ids that are spread out or use all bits: number them first.
-        numbered = dense(np.concatenate((ids, called)))
+        numbered = number_values(np.concatenate((ids, called)))
         ids = numbered.code[: len(ids)].astype(np.int64)
         called = numbered.code[len(ids) :].astype(np.int64)
         least, greatest = 0, numbered.count - 1
     table = np.full(greatest - least + 1, -1, np.int32)
-    accepted_answer(kernels.match(called, ids, least, table, found, counts))
+    accepted_answer(kernels.match_launches(called, ids, least, table, found, counts))
     if not has_id.all():
         # A missing id was looked up as 0, which some call may have.
         without = np.flatnonzero(~has_id.to_numpy() & (found >= 0))
@@ -137,35 +182,29 @@ def _match_launches(
 
 
 def _unite_process_ids(
-    ids: NDArray[np.int64],
-    called: NDArray[np.int64],
-    shared: tuple[NDArray[np.int64], NDArray[np.int64], int],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Map ids of several processes to ids of one, the processes one after the other."""
-    ours, theirs, processes = shared
+    activity: pl.DataFrame, launches: pl.DataFrame, ids: Int64s, called: Int64s
+) -> tuple[Int64s, Int64s]:
+    """Map ids of several processes to ids of one, the processes one after the other.
+
+    Ids stay as they are where the processes decide nothing.
+    """
+    sides = (activity["process"], launches["process"])
+    if any(side.null_count() == len(side) for side in sides):
+        return ids, called
+    processes = number_values(
+        np.concatenate([side.fill_null(-1).to_numpy() for side in sides])
+    )
+    if processes.count == 1:
+        return ids, called
+    ours, theirs = np.split(processes.code.astype(np.int64), [len(ids)])
     least = min(int(ids.min()), int(called.min()))
     spread = max(int(ids.max()), int(called.max())) - least + 1
-    if processes * spread >= 2**62:
-        numbered = dense(np.concatenate((ids, called)))
+    if processes.count * spread >= 2**62:
+        numbered = number_values(np.concatenate((ids, called)))
         ids = numbered.code[: len(ids)].astype(np.int64)
         called = numbered.code[len(ids) :].astype(np.int64)
         least, spread = 0, numbered.count
     return ours * spread + (ids - least), theirs * spread + (called - least)
-
-
-def _shared_processes(
-    activity: pl.DataFrame, launches: pl.DataFrame
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int] | None:
-    """Number the processes of both sides; None where they decide nothing."""
-    sides = (activity["process"], launches["process"])
-    if any(side.null_count() == len(side) for side in sides):
-        return None
-    ours, theirs = (side.fill_null(-1).to_numpy() for side in sides)
-    numbered = dense(np.concatenate((ours, theirs)))
-    if numbered.count == 1:
-        return None
-    code = numbered.code.astype(np.int64)
-    return code[: len(ours)], code[len(ours) :], numbered.count
 
 
 def _launch_notes(

@@ -9,23 +9,24 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.dense_codes import (
-    combined,
     distinct_runs,
-    extremes_by,
-    totals_by,
+    extremes_by_code,
+    number_rows,
+    totals_by_code,
 )
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.host.values import int_values
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import filled
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.columns.dense_codes import Codes
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
@@ -55,9 +56,9 @@ class DeviceExecutions(Frozen, frozen=True):
     """
 
     rows: pl.DataFrame
-    of_class: NDArray[np.int32]
-    owner: NDArray[np.int32]
-    launched: NDArray[np.bool_]
+    of_class: Int32s
+    owner: Int32s
+    launched: Bools
 
 
 def device_executions(
@@ -83,7 +84,7 @@ def device_executions(
     kernels = _number_kernels(activity_classes, activity_ops)
     places = kernels.places
     code = activity_classes.code
-    place = by_row(places.code, code)
+    place = values_by_row(places.code, code)
     everything = np.bincount(code, minlength=len(places.code))
     eager = np.empty(0, np.int8)
     if not isinstance(host_op_events, Unavailable):
@@ -91,9 +92,17 @@ def device_executions(
     rest, counted = everything, _Counted.zero_counts(places.count, len(eager))
     execution = executions_of_activities(activity_ops, correlation, launching_ops)
     if execution is not None:
-        counted = _distinct_executions(
-            place, execution, eager=eager, count=places.count
+        found = distinct_runs(
+            place, execution, places=places.count, executions=len(eager)
         )
+        counted = _Counted.zero_counts(places.count, len(eager))
+        counted.executions[:] = found.count
+        np.greater_equal(found.owner, 0, out=counted.launched)
+        owned = np.flatnonzero(counted.launched)
+        counted.add_modes(found.owner[owned], eager[owned])
+        counted.add_modes(found.further[0], eager[found.further[1]])
+        counted.owner[:] = found.owner
+        counted.owner[found.further[1]] = -1
         launched = execution >= 0
         rest = everything - np.bincount(code[launched], minlength=len(places.code))
     rows = pl.DataFrame(
@@ -135,23 +144,25 @@ class _Kernels(Frozen, frozen=True):
         programs: The distinct programs of these; no program counts as one.
     """
 
-    group: NDArray[np.int32]
+    group: Int32s
     places: Codes
     programs: Codes
     kernels: Codes
 
-    def largest_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def largest_counts(self, counts: Int64s) -> Int64s:
         """Count activities of each program's commonest kernel by place.
 
         Args:
             counts: Activities by class.
         """
         kernels, programs, places = self.kernels, self.programs, self.places
-        of_kernel = totals_by(kernels.code, counts, count=kernels.count).total
+        of_kernel = totals_by_code(kernels.code, counts, count=kernels.count).total
         program_of_kernel = programs.code[kernels.first]
-        of_program = extremes_by(program_of_kernel, of_kernel, count=programs.count)
+        of_program = extremes_by_code(
+            program_of_kernel, of_kernel, count=programs.count
+        )
         place_of_program = places.code[programs.first]
-        return totals_by(
+        return totals_by_code(
             place_of_program, of_program.greatest, count=places.count
         ).total
 
@@ -169,18 +180,18 @@ def _number_kernels(
     evidence = ops["evidence"].to_numpy()[op]
     unnamed = (evidence == OpEvidence.COPY) | (evidence == OpEvidence.NONE)
     group = handles(ops, "group")[op]
-    places = combined([handles(classes, "device"), group])
-    programs = combined([places.code, filled(ops["program"], -1)[op]])
+    places = number_rows([handles(classes, "device"), group])
+    programs = number_rows([places.code, fill_nulls(ops["program"], -1)[op]])
     kind = np.where(unnamed, np.int32(-1), handles(classes, "type"))
-    return _Kernels(group, places, programs, combined([programs.code, kind]))
+    return _Kernels(group, places, programs, number_rows([programs.code, kind]))
 
 
 class _Counted(Frozen, frozen=True):
-    executions: NDArray[np.int64]
-    eager: NDArray[np.int64]
-    function: NDArray[np.int64]
-    owner: NDArray[np.int32]
-    launched: NDArray[np.bool_]
+    executions: Int64s
+    eager: Int64s
+    function: Int64s
+    owner: Int32s
+    launched: Bools
 
     @classmethod
     def zero_counts(cls, places: int, executions: int) -> _Counted:
@@ -205,7 +216,7 @@ def executions_of_activities(
     activity_ops: ActivityOps,
     correlation: Correlation | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
-) -> NDArray[np.int32] | None:
+) -> Int32s | None:
     """Return by activity the execution of its own op that launched it, -1 for none.
 
     None where no launch call was made inside an op.
@@ -229,29 +240,10 @@ def executions_of_activities(
     )
     equal = np.fromiter(same, np.int32, len(activity_ops.ops))
     launch = correlation.launch_of_activity
-    op = by_row(launching_ops.op, launch, none=-1)
-    mine = op == by_row(equal, activity_ops.op)
-    execution = by_row(launching_ops.execution, launch, none=-1)
+    op = values_by_row(launching_ops.op, launch, none=-1)
+    mine = op == values_by_row(equal, activity_ops.op)
+    execution = values_by_row(launching_ops.execution, launch, none=-1)
     return np.where(mine, execution, np.int32(-1))
-
-
-def _distinct_executions(
-    place: NDArray[np.int32],
-    execution: NDArray[np.int32],
-    *,
-    eager: NDArray[np.int8],
-    count: int,
-) -> _Counted:
-    found = distinct_runs(place, execution, places=count, executions=len(eager))
-    counted = _Counted.zero_counts(count, len(eager))
-    counted.executions[:] = found.count
-    np.greater_equal(found.owner, 0, out=counted.launched)
-    owned = np.flatnonzero(counted.launched)
-    counted.add_modes(found.owner[owned], eager[owned])
-    counted.add_modes(found.further[0], eager[found.further[1]])
-    counted.owner[:] = found.owner
-    counted.owner[found.further[1]] = -1
-    return counted
 
 
 def _stored_eager(

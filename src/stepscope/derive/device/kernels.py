@@ -11,8 +11,8 @@ from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import TensorCoreEvidence
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.frozen import Frozen
-from stepscope.hardware import OCCUPANCY_LIMITS, occupancy
-from stepscope.trace.reading.nullable import nullable
+from stepscope.hardware import OCCUPANCY_LIMITS, theoretical_occupancy
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -114,9 +114,8 @@ def kernels(
         event_types["name"][rows["type"]].alias("kernel_name"),
         op_names[rows["op"]].alias("op_name"),
     )
-    shaped = _add_geometry(named, geometries, devices)
     return Kernels(
-        shaped.select(
+        _add_geometry(named, geometries, devices).select(
             "class",
             *KERNEL_KEY,
             "device",
@@ -124,7 +123,13 @@ def kernels(
             "occupancy_percent",
             "occupancy_limiter",
             _evidence_words("tensor_core_evidence", _TC_EVIDENCE),
-            _precision_words(),
+            pl.when(pl.col("fp64") > 0)
+            .then(pl.lit("64"))
+            .when(pl.col("tf32") > 0)
+            .then(pl.lit("tf32"))
+            .when(pl.col("bits") > 0)
+            .then(pl.col("bits").cast(pl.String))
+            .alias("precision"),
             _evidence_words("precision_evidence", _WIDTH_EVIDENCE),
             *("count", "total_ps", "min_ps", "max_ps", "exposed_ps", "step_ps"),
         ),
@@ -139,7 +144,7 @@ def launch_dimensions(what: str) -> pl.Expr:
 
 
 def _verdict_column(code: NDArray[np.int8]) -> pl.Series:
-    return nullable("verdict", code > 0, code >= 0)
+    return nullable_series("verdict", code > 0, code >= 0)
 
 
 def _evidence_words(
@@ -149,18 +154,6 @@ def _evidence_words(
         {int(code): word for code, word in words.items()},
         default=None,
         return_dtype=pl.String,
-    )
-
-
-def _precision_words() -> pl.Expr:
-    return (
-        pl.when(pl.col("fp64") > 0)
-        .then(pl.lit("64"))
-        .when(pl.col("tf32") > 0)
-        .then(pl.lit("tf32"))
-        .when(pl.col("bits") > 0)
-        .then(pl.col("bits").cast(pl.String))
-        .alias("precision")
     )
 
 
@@ -177,7 +170,7 @@ def _add_geometry(
             pl.lit(None, pl.String).alias("occupancy_limiter"),
         )
     geometry = handles(rows, "geometry")
-    at = nullable("geometry", geometry, geometry >= 0)
+    at = nullable_series("geometry", geometry, geometry >= 0)
     shaped = rows.hstack([column.gather(at) for column in geometries])
     if isinstance(devices, Unavailable):
         return shaped.with_columns(occupancy_limiter=pl.lit(None, pl.String))
@@ -197,7 +190,7 @@ def _add_geometry(
             if vendor == "AMD" or None in values
             else OCCUPANCY_LIMITS.get((values[2], values[3]))
         )
-        best = room and occupancy(
+        best = room and theoretical_occupancy(
             room,
             threads=values[4] * values[5] * values[6],
             registers=values[0],

@@ -20,16 +20,17 @@ from stepscope.derive.columns.arrays import (
     codes,
     handles,
     ints,
-    picked,
+    wanted_rows,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.intervals.nesting import Nesting
 
@@ -95,7 +96,7 @@ def launch_latency(*, tracks: pl.DataFrame, correlation: Correlation) -> LaunchL
     )
 
 
-def idle_waits_ps(correlation: Correlation) -> NDArray[np.int64]:
+def idle_waits_ps(correlation: Correlation) -> Int64s:
     """Return how long activities took from the begin of their launch calls.
 
     Of those whose device had nothing to do. Below zero are the ones that begin before
@@ -103,14 +104,14 @@ def idle_waits_ps(correlation: Correlation) -> NDArray[np.int64]:
     """
     launch_of = correlation.launch_of_activity
     known = _rows_with_launch(launch_of)
-    waited = ints(correlation.activity, "start_ps")[known] - by_row(
+    waited = ints(correlation.activity, "start_ps")[known] - values_by_row(
         ints(correlation.launches, "start_ps"), launch_of[known]
     )
-    found: NDArray[np.int64] = waited[correlation.queue_empty[known] | (waited < 0)]
+    found: Int64s = waited[correlation.queue_empty[known] | (waited < 0)]
     return found
 
 
-def typical_ps(waits_ps: NDArray[np.int64]) -> tuple[int, int]:
+def typical_ps(waits_ps: Int64s) -> tuple[int, int]:
     """Return the launch latency, and how many launches it is the median of.
 
     20 µs, of none, where launches are too few, or the clocks too far apart.
@@ -184,7 +185,7 @@ def launch_facts(
         graph_percent = None
     else:
         replayed = event_types["name"].str.contains(_REPLAYED_GRAPH).to_numpy()
-        rows = picked(handles(device_activity, "type"), replayed)
+        rows = wanted_rows(handles(device_activity, "type"), replayed)
         replayed_ps = ints(device_activity, "dur_ps")[rows[kernel[rows]]]
         graph_percent = 100 * int(replayed_ps.sum()) / total
     return LaunchFacts(
@@ -204,7 +205,7 @@ def launch_facts(
     )
 
 
-def _rows_with_launch(launch_of: NDArray[np.int32]) -> NDArray[np.intp] | slice:
+def _rows_with_launch(launch_of: Int32s) -> NDArray[np.intp] | slice:
     """Return the activities whose launch is known: mostly all, without a copy."""
     known = launch_of >= 0
     return slice(None) if known.all() else np.flatnonzero(known)
@@ -212,11 +213,11 @@ def _rows_with_launch(launch_of: NDArray[np.int32]) -> NDArray[np.intp] | slice:
 
 def _outlasting_ps(
     device_activity: pl.DataFrame,
-    launch_of: NDArray[np.int32],
-    returned_ps: NDArray[np.int64],
+    launch_of: Int32s,
+    returned_ps: Int64s,
     events: pl.DataFrame,
     event_types: pl.DataFrame,
-) -> NDArray[np.int64]:
+) -> Int64s:
     """Return by how much work ends after calls that had to wait for it.
 
     A call that waits for a device waits for all that was launched before; one that
@@ -226,14 +227,14 @@ def _outlasting_ps(
     # By how much copies to pageable memory end after their call returned.
     pageable = event_types["name"].str.contains(_TO_PAGEABLE, literal=True)
     named = is_true(pageable)
-    late_rows = picked(handles(device_activity, "type"), named)
+    late_rows = wanted_rows(handles(device_activity, "type"), named)
     late_rows = late_rows[launch_of[late_rows] >= 0]
     late_ps = (
         ints(device_activity, "start_ps")[late_rows]
         + ints(device_activity, "dur_ps")[late_rows]
     )
     late_by_ps = late_ps - returned_ps[launch_of[late_rows]]
-    copied: NDArray[np.int64] = late_by_ps[late_by_ps > 0]
+    copied: Int64s = late_by_ps[late_by_ps > 0]
     known = _rows_with_launch(launch_of)
     if not len(launch_of[known]) or not _all_equal(handles(device_activity, "device")):
         return copied
@@ -241,7 +242,7 @@ def _outlasting_ps(
     if _all_equal(handles(device_activity, "track")):
         waits = f"{_FOR_DEVICE}|{_FOR_STREAM}"
     is_wait = event_types["name"].str.contains(waits).fill_null(value=False).to_numpy()
-    rows = picked(handles(events, "type"), is_wait)
+    rows = wanted_rows(handles(events, "type"), is_wait)
     if not len(rows):
         return copied
     begin = ints(events, "start_ps")[rows]
@@ -262,15 +263,12 @@ def _outlasting_ps(
     return np.concatenate((copied, beyond[beyond > 0]))
 
 
-def _all_equal(values: NDArray[np.int32]) -> bool:
+def _all_equal(values: Int32s) -> bool:
     return bool(values.min() == values.max())
 
 
 def _lost_launches(
-    launches: pl.DataFrame,
-    events: pl.DataFrame,
-    nesting: Nesting,
-    used: NDArray[np.bool_],
+    launches: pl.DataFrame, events: pl.DataFrame, nesting: Nesting, used: Bools
 ) -> NDArray[np.intp]:
     """Return the calls without activity at places that usually have one.
 
@@ -313,10 +311,7 @@ def _lost_launches(
 
 
 def _lost_time_ps(
-    lost: NDArray[np.intp],
-    type_: NDArray[np.int32],
-    launch_of: NDArray[np.int32],
-    dur_ps: NDArray[np.int64],
+    lost: NDArray[np.intp], type_: Int32s, launch_of: Int32s, dur_ps: Int64s
 ) -> int:
     """Return the 95th percentile of what calls of the same name led to, summed."""
     if not len(lost):
@@ -338,7 +333,7 @@ def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
     device_activity, launches = correlation.activity, correlation.launches
     out = np.empty(len(device_activity), np.int64)
     count = accepted_answer(
-        kernels.gaps(
+        kernels.find_unlaunched_gaps(
             handles(device_activity, "track"),
             ints(device_activity, "start_ps"),
             ints(device_activity, "dur_ps"),
@@ -355,5 +350,5 @@ def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
     return min(usual, _LONGEST_SWITCH_PS)
 
 
-def _median_or_none(values: NDArray[np.int64]) -> int | None:
+def _median_or_none(values: Int64s) -> int | None:
     return int(np.median(values, overwrite_input=True)) if len(values) else None

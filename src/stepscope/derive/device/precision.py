@@ -17,15 +17,15 @@ from stepscope.derive.device.kernel_names import (
 )
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, UInt8s
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.kernel_names import Width
 
@@ -98,11 +98,11 @@ class Precision(Frozen, frozen=True):
             of `activity_classes`.
     """
 
-    bits: NDArray[np.uint8]
-    fp64: NDArray[np.bool_]
-    tf32: NDArray[np.bool_]
-    evidence: NDArray[np.uint8]
-    of_class: NDArray[np.uint8]
+    bits: UInt8s
+    fp64: Bools
+    tf32: Bools
+    evidence: UInt8s
+    of_class: UInt8s
 
 
 def precision(
@@ -148,7 +148,9 @@ def precision(
             width, evidence = decided.get(type_, (WIDE, PrecisionEvidence.DEFAULT))
             of_class[place] = (width.bits, width.fp64, width.tf32, evidence)
     code = activity_classes.code
-    bits, fp64, tf32, by = (by_row(of_class[:, column], code) for column in range(4))
+    bits, fp64, tf32, by = (
+        values_by_row(of_class[:, column], code) for column in range(4)
+    )
     return Precision(bits, fp64.view(np.bool_), tf32.view(np.bool_), by, of_class)
 
 

@@ -89,7 +89,16 @@ def tensor_cores(
     Definition: docs/tools/kernel_stats.md#how-each-number-is-defined.
     """
     rows = activity_classes.rows
-    able, others = _able_devices(devices)
+    able: dict[int, bool] = {}
+    others: set[int] = set()
+    if not isinstance(devices, Unavailable):
+        is_gpu = pl.col("type") == "GPU"
+        others.update(devices.filter(~is_gpu)["device"].to_list())
+        known = devices.filter(pl.col("cc_major").is_not_null() & is_gpu)
+        for device, major, minor in known[
+            ["device", "cc_major", "cc_minor"]
+        ].iter_rows():
+            able[device] = (major, minor or 0) >= _FIRST_CAPABILITY
     names = event_types["name"]
     by_type = {
         type_: name_uses_tensor_cores(names[type_])
@@ -164,22 +173,6 @@ def _eligible_ops(
             matches = is_matmul_type(op_type)
             found.append(None if not matches and is_opaque_type(op_type) else matches)
     return found
-
-
-def _able_devices(
-    devices: pl.DataFrame | Unavailable,
-) -> tuple[dict[int, bool], set[int]]:
-    if isinstance(devices, Unavailable):
-        return {}, set()
-    others = devices.filter(pl.col("type") != "GPU")["device"].to_list()
-    known = devices.filter(pl.col("cc_major").is_not_null() & (pl.col("type") == "GPU"))
-    able = {
-        device: (major, minor or 0) >= _FIRST_CAPABILITY
-        for device, major, minor in known[
-            ["device", "cc_major", "cc_minor"]
-        ].iter_rows()
-    }
-    return able, set(others)
 
 
 def _verdict_code(verdict: bool | None) -> int:  # noqa: FBT001 - a verdict is not an option

@@ -12,8 +12,7 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s
     from stepscope.derive.host.function_names import FunctionName
     from stepscope.derive.intervals.spans import Spans
     from stepscope.trace.model import TraceData
@@ -132,7 +131,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     inclusive: bool = False
 
     @classmethod
-    def of_function(cls, name: FunctionName, share_percent: float) -> Part:
+    def from_function(cls, name: FunctionName, share_percent: float) -> Part:
         """Return the part that a function has."""
         return cls(
             name=name.function,
@@ -164,25 +163,25 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
-def longest(spans: Spans) -> list[tuple[int, int]]:
+def longest_intervals(spans: Spans) -> list[tuple[int, int]]:
     """Return the longest intervals of a set, longest first."""
-    order = largest(spans.end_ps - spans.start_ps)
-    return [(int(spans.start_ps[at]), int(spans.end_ps[at])) for at in order]
+    order = places_of_largest(spans.end_ps - spans.start_ps)
+    return [(int(spans.start_ps[row]), int(spans.end_ps[row])) for row in order]
 
 
-def largest(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def places_of_largest(values: Int64s) -> Int64s:
     """Return the places of the largest values, largest first, of equal ones the first.
 
     So many are returned as are shown.
     """
-    some = np.arange(len(values))
+    chosen = np.arange(len(values))
     if len(values) > SHOWN:
         # Of many only those that may be shown are sorted; equal ones may be many.
         least = np.partition(values, -SHOWN)[-SHOWN]
         equal = np.flatnonzero(values == least)[:SHOWN]
-        some = np.sort(np.append(equal, np.flatnonzero(values > least)))
-    found: NDArray[np.int64] = some[np.argsort(-values[some], kind="stable")[:SHOWN]]
-    return found
+        chosen = np.sort(np.append(equal, np.flatnonzero(values > least)))
+    places: Int64s = chosen[np.argsort(-values[chosen], kind="stable")[:SHOWN]]
+    return places
 
 
 def event_labels(

@@ -164,6 +164,8 @@ def step_signals(
             "start_unix_ns", "begin_ps", "end_ps"
         ).row(0)
         recorded_ps = 0 if begin is None or end is None else int(end) - int(begin)
+    notes = trace.quality_notes()
+    ends = [note.message for note in notes if note.kind == ENDED_EARLY]
     first_ps = rows["start_ps"][0] if rows is not None and rows.height else None
     return HostSteps(
         source=basis.source,
@@ -178,14 +180,7 @@ def step_signals(
         begins_ns=int(start_ns) + first_ps // PS_PER_NS
         if stepped and start_ns is not None and first_ps is not None
         else None,
-        early_end=next(
-            (
-                note.message
-                for note in trace.quality_notes()
-                if note.kind == ENDED_EARLY
-            ),
-            None,
-        ),
+        early_end=next(iter(ends), None),
         recorded_ps=recorded_ps,
     )
 
@@ -203,12 +198,12 @@ def unexplained_outside(
     if windows.has_steps:
         return {}
     judged = windows.judged
-    found: dict[int | None, float] = {}
+    percents: dict[int | None, float] = {}
     for device in account.devices:
         worked = (judged - Spans.union_of(device.idle.values())).hull
         if device.device is None or worked is None:
             continue
         unexplained = device.idle["unexplained"] & judged
         outside = unexplained.length_ps - unexplained.clip(*worked).length_ps
-        found[device.device] = 100 * outside / judged.length_ps
-    return found
+        percents[device.device] = 100 * outside / judged.length_ps
+    return percents

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.facts.evidence import SHOWN, Part
-from stepscope.derive.facts.processors import counter
+from stepscope.derive.facts.processors import counter_readings
 from stepscope.derive.judging.recorded_devices import HOST_MEMORY
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
@@ -20,6 +20,7 @@ from stepscope.xspace.vocabulary import KEPT_KINDS, KeptCounter
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
     from stepscope.derive.memory.replay import MemoryReplay, OneMemory
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
@@ -62,11 +63,11 @@ class MemoryUse(Frozen, frozen=True):
     peak_ps: int
     counted: bool
     free_bytes: int | None
-    fragmentation: float | None
-    alive: tuple[Part, ...]
-    least_bytes: tuple[int, ...]
-    at_step: tuple[float, ...]
-    grown: tuple[Part, ...]
+    fragmentation: float | None = None
+    alive: tuple[Part, ...] = ()
+    least_bytes: tuple[int, ...] = ()
+    at_step: tuple[float, ...] = ()
+    grown: tuple[Part, ...] = ()
 
     @property
     def label(self) -> str:
@@ -120,10 +121,8 @@ class Failure(Frozen, frozen=True):
     @property
     def fits_in_pieces(self) -> bool:
         """Return whether as much was kept as was asked for."""
-        kept = self.kept_bytes
-        return None not in (kept, self.asked_bytes) and (kept or 0) >= (
-            self.asked_bytes or 0
-        )
+        kept, asked = self.kept_bytes, self.asked_bytes
+        return kept is not None and asked is not None and kept >= asked
 
 
 class MemorySignals(Frozen, frozen=True):
@@ -157,7 +156,7 @@ def memory_signals(
         if placed.has_steps:
             closed = placed.rows.filter(~pl.col("open_end"))
             steps[host] = ints(closed, "start_ps"), ints(closed, "end_ps")
-    found = [
+    allocators = [
         _allocator_use(host, allocations, replay, memory, steps[host])
         for host, replay in known_hosts(memory_replay).items()
         if not isinstance(allocations := hosts[host].table("allocations"), Unavailable)
@@ -165,8 +164,8 @@ def memory_signals(
     ]
     processes = (_process_use(one, steps[host]) for host, one in hosts.items())
     return MemorySignals(
-        (*found, *(one for one in processes if one is not None)),
-        None if found else first_reason(memory_replay) or _NO_EVENTS,
+        (*allocators, *(one for one in processes if one is not None)),
+        None if allocators else first_reason(memory_replay) or _NO_EVENTS,
         tuple(
             failure for one in hosts.values() for failure in _failed_allocations(one)
         ),
@@ -175,7 +174,7 @@ def memory_signals(
 
 
 #: Starts and ends of the closed steps.
-_Steps = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
+_Steps = tuple["Int64s", "Int64s"]
 _NO_EVENTS: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="No allocation was recorded.",
@@ -205,7 +204,7 @@ def _allocator_use(
     total = events["capacity_bytes"].fill_null(parts).max()
     time_ps = ints(events, "start_ps")
     peak = memory.peak
-    at = None if peak is None else events.row(peak, named=True)
+    peak_event = None if peak is None else events.row(peak, named=True)
     least, numbers = _least_by_step(memory, time_ps, steps)
     # What a replay adds up, and what a young allocator counts, leaves out older blocks.
     older = events["older_counted"].eq(other=False).any()
@@ -218,8 +217,8 @@ def _allocator_use(
         peak_bytes=highest,
         peak_ps=0 if peak is None else int(time_ps[peak]),
         counted=not memory.replayed and not older,
-        free_bytes=None if at is None else at["free_bytes"],
-        fragmentation=None if at is None else at["fragmentation"],
+        free_bytes=None if peak_event is None else peak_event["free_bytes"],
+        fragmentation=None if peak_event is None else peak_event["fragmentation"],
         alive=()
         if peak is None
         else _largest_ops(allocations, replay.alive_rows(memory, peak), highest),
@@ -230,7 +229,7 @@ def _allocator_use(
 
 
 def _least_by_step(
-    memory: OneMemory, time_ps: NDArray[np.int64], steps: _Steps
+    memory: OneMemory, time_ps: Int64s, steps: _Steps
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return the least use in each step, and the number of the step."""
     if not memory.known.all() or not len(time_ps):
@@ -250,7 +249,7 @@ def _least_by_step(
 
 
 def _largest_ops(
-    allocations: pl.DataFrame, rows: NDArray[np.int64], whole: int | None
+    allocations: pl.DataFrame, rows: Int64s, whole: int | None
 ) -> tuple[Part, ...]:
     """Return the ops that asked for most of some blocks."""
     if not len(rows) or not whole:
@@ -271,17 +270,16 @@ def _largest_ops(
 
 def _process_use(trace: TraceData, steps: _Steps) -> MemoryUse | None:
     """Return the memory of the process, where its size was sampled."""
-    size = _counter_samples(trace, _RSS)
-    rest = _counter_samples(trace, _AVAILABLE)
+    size, available = counter_readings(trace, _RSS), counter_readings(trace, _AVAILABLE)
     if size is None:
         return None
-    time_ps, use = size
+    time_ps, use = size.time_ps, size.value.astype(np.int64)
     starts, _ = steps
     numbers: tuple[float, ...] = ()
     if len(starts) > 1:
         period = float(np.median(np.diff(starts)))
         numbers = tuple(((time_ps - int(starts[0])) / period).tolist())
-    free = None if rest is None else int(rest[1].min())
+    free = None if available is None else int(available.value.min())
     return MemoryUse(
         host=trace.host,
         name=PROCESS,
@@ -290,19 +288,9 @@ def _process_use(trace: TraceData, steps: _Steps) -> MemoryUse | None:
         peak_ps=int(time_ps[int(use.argmax())]),
         counted=True,
         free_bytes=free,
-        fragmentation=None,
-        alive=(),
         least_bytes=tuple(use.tolist()) if numbers else (),
         at_step=numbers,
-        grown=(),
     )
-
-
-def _counter_samples(
-    trace: TraceData, name: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    found = counter(trace, name)
-    return None if found is None else (found.time_ps, found.value.astype(np.int64))
 
 
 def _rows_of_events(trace: TraceData, name: str) -> NDArray[np.intp]:
@@ -310,7 +298,7 @@ def _rows_of_events(trace: TraceData, name: str) -> NDArray[np.intp]:
     events = trace.table("events")
     if isinstance(types, Unavailable) or isinstance(events, Unavailable):
         return np.empty(0, np.intp)
-    return picked(handles(events, "type"), (types["name"] == name).to_numpy())
+    return wanted_rows(handles(events, "type"), (types["name"] == name).to_numpy())
 
 
 def _failed_allocations(trace: TraceData) -> list[Failure]:
@@ -322,13 +310,14 @@ def _failed_allocations(trace: TraceData) -> list[Failure]:
     texts = trace.strings
     start_ps = ints(events, "start_ps")
     taken = start_ps[_rows_of_events(trace, _ALLOCATION)]
-    found = []
+    failures = []
     for row in rows.tolist():
-        mine = stats.filter(pl.col("event") == row)
+        values = stats.filter(pl.col("event") == row)
         said = {
-            texts[key]: value for key, value in mine.select("key", "value").iter_rows()
+            texts[key]: value
+            for key, value in values.select("key", "value").iter_rows()
         }
-        found.append(
+        failures.append(
             Failure(
                 host=trace.host,
                 device=said.get("Device Id"),
@@ -339,7 +328,7 @@ def _failed_allocations(trace: TraceData) -> list[Failure]:
                 recovered=bool((taken > start_ps[row]).any()),
             )
         )
-    return sorted(found, key=lambda one: one.time_ps)
+    return sorted(failures, key=lambda one: one.time_ps)
 
 
 _MARK: Final = r"^items added to "
@@ -373,9 +362,11 @@ def host_growth(
     noted = event_types.filter(pl.col("name").str.contains(_MARK))["name"]
     counted = map(KeptCounter.of, noted.unique(maintain_order=True).to_list())
     grown = (
-        _container_growth(trace, one, begins) for one in counted if one is not None
+        _container_growth(trace, container, begins)
+        for container in counted
+        if container is not None
     )
-    return tuple(one for one in grown if one is not None)
+    return tuple(container for container in grown if container is not None)
 
 
 @of_run
@@ -383,13 +374,15 @@ def kept_growth(
     *, host_growth: OfHosts[tuple[KeptGrowth, ...]]
 ) -> tuple[KeptGrowth, ...]:
     """Return the containers of all hosts that grew."""
-    return tuple(one for each in known_hosts(host_growth).values() for one in each)
+    return tuple(
+        growth for each in known_hosts(host_growth).values() for growth in each
+    )
 
 
 def _container_growth(
-    trace: TraceData, counted: KeptCounter, begins: NDArray[np.int64]
+    trace: TraceData, counted: KeptCounter, begins: Int64s
 ) -> KeptGrowth | None:
-    readings = [counter(trace, counted.of_kind(kind)) for kind in KEPT_KINDS]
+    readings = [counter_readings(trace, counted.of_kind(kind)) for kind in KEPT_KINDS]
     items, array_bytes, graphs = readings
     if items is None or array_bytes is None or graphs is None:
         return None
@@ -397,5 +390,5 @@ def _container_growth(
     steps = int(((begins >= first) & (begins < last)).sum())
     return KeptGrowth(
         *(trace.host, counted, steps),
-        *(float(one.value[-1]) for one in (items, array_bytes, graphs)),
+        *(float(reading.value[-1]) for reading in (items, array_bytes, graphs)),
     )

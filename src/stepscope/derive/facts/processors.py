@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.run_derivation import of_each_host, of_each_host_or_why
 from stepscope.frozen import Frozen
@@ -19,6 +19,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
     from stepscope.derive.account.host_waits import HostWaits
     from stepscope.derive.account.naming import Name
     from stepscope.derive.step_windows.windows import Windows
@@ -31,11 +32,11 @@ _OF_A_CORE: Final = r"^core \d+ CPU \(percent\)$"
 class Readings(Frozen, frozen=True):
     """The readings of one counter, in time order."""
 
-    time_ps: NDArray[np.int64]
+    time_ps: Int64s
     value: NDArray[np.float64]
 
 
-def cores_of(trace: TraceData) -> int | None:
+def core_count(trace: TraceData) -> int | None:
     """Return how many cores have a counter; None where none has."""
     types = trace.table("event_types")
     if isinstance(types, Unavailable):
@@ -50,10 +51,10 @@ def usable_cores(trace: TraceData) -> int | None:
     """
     table = trace.table("environment")
     said = None if isinstance(table, Unavailable) else table["cores"].item()
-    return cores_of(trace) if said is None else int(said)
+    return core_count(trace) if said is None else int(said)
 
 
-def counter(trace: TraceData, name: str) -> Readings | None:
+def counter_readings(trace: TraceData, name: str) -> Readings | None:
     """Return the readings of a counter; None where it was not recorded."""
     types = trace.table("event_types")
     events = trace.table("events")
@@ -67,16 +68,16 @@ def counter(trace: TraceData, name: str) -> Readings | None:
     wanted = (types["name"] == name).to_numpy()
     if not wanted.any():
         return None
-    rows = picked(handles(events, "type"), wanted)
-    mine = stats.filter(pl.col("event").is_in(rows.tolist())).unique(
+    rows = wanted_rows(handles(events, "type"), wanted)
+    readings = stats.filter(pl.col("event").is_in(rows.tolist())).unique(
         "event", keep="first"
     )
-    if not len(mine):
+    if not len(readings):
         return None
-    time_ps = ints(events, "start_ps")[mine["event"].to_list()]
+    time_ps = ints(events, "start_ps")[readings["event"].to_list()]
     order = np.argsort(time_ps, kind="stable")
-    value = mine["value"].to_numpy()
-    real = (mine["kind"] == DOUBLE).to_numpy()
+    value = readings["value"].to_numpy()
+    real = (readings["kind"] == DOUBLE).to_numpy()
     number = np.where(real, value.view(np.float64), value)
     return Readings(time_ps[order], number[order].astype(np.float64))
 
@@ -111,7 +112,9 @@ class Processors(Frozen, frozen=True):
         """Return whether hardly a core is ever free, whoever uses them."""
         return 100 * self.machine >= thresholds.busy_cores.value * self.cores
 
-    def crowded_by(self, thresholds: Thresholds) -> Literal["own", "others"] | None:
+    def whose_threads_crowd(
+        self, thresholds: Thresholds
+    ) -> Literal["own", "others"] | None:
         """Return whose threads are too many; None where the cores have room."""
         if not self.are_full(thresholds):
             return None
@@ -126,14 +129,22 @@ def processor_signals(
     *, trace: TraceData, windows: Windows
 ) -> Processors | Unavailable:
     """Read the counters of every host that has them."""
-    cores = cores_of(trace)
-    pressure, machine = counter(trace, _PRESSURE), counter(trace, _MACHINE)
+    cores = core_count(trace)
+    pressure, machine = (
+        counter_readings(trace, _PRESSURE),
+        counter_readings(trace, _MACHINE),
+    )
     if cores is None or pressure is None or machine is None:
         return _NOT_RECORDED
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
-    own = [_mean_of_windows(counter(trace, one), starts, ends) for one in _OWN]
-    threads = [_mean_of_windows(counter(trace, one), starts, ends) for one in _THREADS]
+    own = [
+        _mean_of_windows(counter_readings(trace, name), starts, ends) for name in _OWN
+    ]
+    threads = [
+        _mean_of_windows(counter_readings(trace, name), starts, ends)
+        for name in _THREADS
+    ]
     waiting = np.clip(mean_by_window(pressure, starts, ends), 0.0, 100.0)
     return Processors(
         cores=cores,
@@ -146,7 +157,7 @@ def processor_signals(
 
 
 def mean_by_window(
-    readings: Readings, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    readings: Readings, starts: Int64s, ends: Int64s
 ) -> NDArray[np.float64]:
     """Return the mean of a counter in each window.
 
@@ -156,7 +167,7 @@ def mean_by_window(
     lasted = np.diff(times, prepend=times[:1]).astype(np.float64)
     total = np.concatenate(([0.0], np.cumsum(values * lasted)))
 
-    def integral_until(at: NDArray[np.int64]) -> NDArray[np.float64]:
+    def integral_until(at: Int64s) -> NDArray[np.float64]:
         """Return the integral of the counter from its first reading on."""
         place = np.searchsorted(times, at, side="right")
         last = np.where(place > 0, times[np.maximum(place, 1) - 1], times[0])
@@ -171,7 +182,7 @@ def mean_by_window(
 
 
 def _mean_of_windows(
-    readings: Readings | None, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    readings: Readings | None, starts: Int64s, ends: Int64s
 ) -> float | None:
     """Return the mean of a counter over some windows together."""
     if readings is None:
@@ -223,7 +234,7 @@ def asleep(
 ) -> Asleep | None:
     """Return the waits of each host of which they are known.
 
-    Where all cores are in use, threads of a framework seldom get one: that they hardly
+    Where all cores are in use, threads of a framework rarely get one: that they hardly
     computed does not say that nobody waited for them.
     """
     cores = None if isinstance(processor_signals, Unavailable) else processor_signals
@@ -233,14 +244,14 @@ def asleep(
     ends = ints(windows.measured, "end_ps")
     times = tuple(host_waits.spans.within(starts, ends).tolist())
     share = 100 * sum(times) / max(int((ends - starts).sum()), 1)
-    other = None
+    other_thread = None
     if host_waits.thread is not None and host_waits.running is not None:
-        other = _named_part(host_waits.running, share, thread=host_waits.thread)
+        other_thread = _named_part(host_waits.running, share, thread=host_waits.thread)
     function = _named_part(host_waits.function, share)
     used = None if cores is None else cores.workers
     beside = host_waits.works and not host_waits.of_library
     workers = None if beside or (used or 0.0) < _AT_WORK else used
-    return Asleep(times, share, function, host_waits.works, other, workers)
+    return Asleep(times, share, function, host_waits.works, other_thread, workers)
 
 
 def _named_part(name: Name, share_percent: float, *, thread: str | None = None) -> Part:

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
-from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_with_key
+from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
+from stepscope.derive.columns.stat_values import (
+    find_handle,
+    owner_numbers,
+    rows_with_key,
+)
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.patterns import COLLECTIONS
 from stepscope.thresholds import THRESHOLDS
@@ -70,24 +75,17 @@ def program_traits(
         return any(bool(host_kinds.has(flag).any()) for host_kinds in kinds.values())
 
     def any_event_ran(pattern: str) -> bool:
-        return any(
-            len(
-                picked(
-                    handles(ran_on[host], "type"),
-                    types[host]["name"]
-                    .str.contains(pattern)
-                    .fill_null(value=False)
-                    .to_numpy(),
-                )
-            )
-            for host in kinds
-        )
+        for host in kinds:
+            named = types[host]["name"].str.contains(pattern).fill_null(value=False)
+            if len(wanted_rows(handles(ran_on[host], "type"), named.to_numpy())):
+                return True
+        return False
 
     def time_of_flag(flag: EventFlag) -> int:
         """Return the time of all events of some types, each counted in full."""
         times = 0
         for host, host_kinds in kinds.items():
-            rows = picked(handles(ran_on[host], "type"), host_kinds.has(flag))
+            rows = wanted_rows(handles(ran_on[host], "type"), host_kinds.has(flag))
             times += int(ints(ran_on[host], "dur_ps")[rows].sum())
         return times
 
@@ -123,15 +121,15 @@ def collected_by_hand(
 ) -> bool | None:
     """Return it of the hosts whose collections say which objects they looked at."""
     wanted = event_types["name"].is_in(COLLECTIONS).fill_null(value=False).to_numpy()
-    rows = picked(handles(events, "type"), wanted).astype(np.int32)
+    rows = wanted_rows(handles(events, "type"), wanted).astype(np.int32)
     key = find_handle(trace.strings, StatKey.GENERATION)
-    generation, known = numbers_of(rows_with_key(stats, "event", key), rows, key)
+    generation, known = owner_numbers(rows_with_key(stats, "event", key), rows, key)
     counts = Counter(generation[known].tolist())
-    every = counts[_ALL_OBJECTS]
-    younger = counts.total() - every
+    of_all_objects = counts[_ALL_OBJECTS]
+    younger = counts.total() - of_all_objects
     if not counts:
         return None
-    return every >= _FEW_COLLECTIONS and younger < _YOUNGER * every
+    return of_all_objects >= _FEW_COLLECTIONS and younger < _YOUNGER * of_all_objects
 
 
 def host_annotations(
@@ -188,8 +186,6 @@ def anomaly_checks(
     op of the backward pass while it searches for anomalies.
     """
     named = (event_types["name"] == _CHECK).to_numpy()
-    starts = ints(events, "start_ps")[picked(handles(events, "type"), named)]
-    begins = ints(windows.measured, "start_ps")
-    at = np.searchsorted(begins, starts, side="right") - 1
-    inside = (at >= 0) & (starts < ints(windows.measured, "end_ps")[at])
-    return int(inside.sum()) / len(begins) if inside.any() else None
+    starts = ints(events, "start_ps")[wanted_rows(handles(events, "type"), named)]
+    inside = windows_of_times(windows.measured, starts) >= 0
+    return int(inside.sum()) / len(windows.measured) if inside.any() else None

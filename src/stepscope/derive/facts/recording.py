@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.host.function_frames import LEAST_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, HostClass
@@ -39,7 +39,9 @@ _GRADES: Final = {"info": 1.0, "warning": 0.9, "error": 0.6}
 def record_grade(*, trace: OfHosts[TraceData]) -> float:
     """Return 1 where the record shows no flaw, less where it does."""
     notes = (
-        note for one in known_hosts(trace).values() for note in one.quality_notes()
+        note
+        for recorded in known_hosts(trace).values()
+        for note in recorded.quality_notes()
     )
     return min((_GRADES[note.severity] for note in notes), default=1.0)
 
@@ -103,12 +105,15 @@ def capture_signals(
 ) -> CaptureSignals:
     """Look at every recording; the one with most devices gives their numbers."""
     hosts = known_hosts(trace)
-    notes = [note for one in hosts.values() for note in one.quality_notes()]
+    notes = [note for recorded in hosts.values() for note in recorded.quality_notes()]
     devices, computing, copying = max(
-        (_device_counts(one, activity_classes[host]) for host, one in hosts.items()),
+        (
+            _device_counts(recorded, activity_classes[host])
+            for host, recorded in hosts.items()
+        ),
         default=(0, 0, 0),
     )
-    environments = [one.table("environment") for one in hosts.values()]
+    environments = [recorded.table("environment") for recorded in hosts.values()]
     ranks = [
         count
         for environment in environments
@@ -145,8 +150,8 @@ def capture_signals(
         few_looks=most_looks if too_few else None,
         system_calls=system_calls,
         replays=any(
-            _hides_replays(one, correlation[host], *untied[host])
-            for host, one in hosts.items()
+            _hides_replays(recorded, correlation[host], *untied[host])
+            for host, recorded in hosts.items()
         ),
         without_launch_percent=100 * untied_ps / work_ps if work_ps else None,
     )
@@ -188,34 +193,20 @@ def _device_counts(
 
 
 def _hides_replays(
-    trace: TraceData,
-    tied: Correlation | Unavailable,
-    untied_ps: int,
-    work_ps: int,
+    trace: TraceData, tied: Correlation | Unavailable, untied_ps: int, work_ps: int
 ) -> bool:
     """Return whether a graph was replayed, and maybe not recorded on the device."""
-    types = trace.table("event_types")
+    launches, types = trace.table("launches"), trace.table("event_types")
     if isinstance(types, Unavailable):
+        return False
+    replaying = types["name"].str.contains(_REPLAY)
+    if not replaying.any():
         return False
     # Where work has no launch call, a graph's may be among it, and be incomplete.
     loose = 100 * untied_ps > THRESHOLDS.without_launch.value * work_ps
-    called = bool(types["name"].str.contains(_REPLAY).any())
-    return called and (loose or _without_work(trace, tied))
-
-
-def _without_work(trace: TraceData, tied: Correlation | Unavailable) -> bool:
-    """Return whether of replayed graphs the device's work may not be recorded.
-
-    Where nodes are traced one by one, each has the number of the call.
-    """
-    launches, types = trace.table("launches"), trace.table("event_types")
-    if (
-        isinstance(launches, Unavailable)
-        or isinstance(tied, Unavailable)
-        or isinstance(types, Unavailable)
-    ):
+    if loose or isinstance(launches, Unavailable) or isinstance(tied, Unavailable):
         return True
-    replaying = types["name"].str.contains(_REPLAY)
+    # Where nodes are traced one by one, each has the number of the call.
     calls = replaying.gather(launches["type"]).to_numpy()
     working = np.zeros(launches.height, bool)
     working[tied.launch_of_activity[tied.launch_of_activity >= 0]] = True
@@ -296,7 +287,7 @@ def recorder_signals(
     """
     own = event_kinds.host_class == HostClass.PROFILER
     on_buffers = event_types["name"].str.contains(_BUFFERS).to_numpy()
-    rows = picked(handles(events, "type"), own)
+    rows = wanted_rows(handles(events, "type"), own)
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     is_buffer = on_buffers[handles(events, "type")[rows]]
     buffers = Spans.from_events(start[is_buffer], dur[is_buffer])

@@ -8,11 +8,10 @@ import numpy as np
 
 from stepscope.derive.facts.evidence import SHOWN, Evidence, Fact, Part
 from stepscope.derive.judging.effect_status import StepSeries
-from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
+from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools
     from stepscope.derive.facts.hosts.function_ways import RareFunctions
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
@@ -44,18 +43,18 @@ class Period(NamedTuple):
     """
 
     every: int
-    slow: NDArray[np.bool_]
+    slow: Bools
 
 
-def slow_steps(shares: StepShares, thresholds: Thresholds) -> NDArray[np.bool_]:
+def slow_steps(shares: StepShares, thresholds: Thresholds) -> Bools:
     """Return which steps are slow: by deviation and by ratio."""
     length = np.array(shares.window_ps, np.float64)
     median = float(np.median(length))
     deviation = float(np.median(np.abs(length - median)))
-    found: NDArray[np.bool_] = (length > median + _DEVIATIONS * deviation) & (
+    slow: Bools = (length > median + _DEVIATIONS * deviation) & (
         length > thresholds.outlier_ratio.value * median
     )
-    return found
+    return slow
 
 
 def longest_period(steps: int) -> int:
@@ -63,28 +62,24 @@ def longest_period(steps: int) -> int:
     return min(_LONGEST, steps // _OFTEN)
 
 
-def period(shares: StepShares, slow: NDArray[np.bool_]) -> Period | None:
-    """Return the shortest rhythm in which all steps are slow that should be.
-
-    Args:
-        slow: By judged step, whether it is slow.
-    """
+def period_of_slow_steps(shares: StepShares, slow: Bools) -> Period | None:
+    """Return the shortest rhythm in which all steps are slow that should be."""
     count = len(slow)
     number = np.array(shares.numbers or range(count), np.int64)
     length = np.array(shares.window_ps, np.float64)
     more = np.where(slow, length - np.median(length), 0.0)
     for every in range(2, longest_period(count) + 1):
         for phase in np.unique(number[slow] % every).tolist():
-            mine = number % every == phase
-            if mine.sum() < _OFTEN or not slow[mine].all():
+            in_phase = number % every == phase
+            if in_phase.sum() < _OFTEN or not slow[in_phase].all():
                 continue
-            least = _MOST if mine.sum() >= _MANY else _NEARLY_ALL
-            if more[mine].sum() >= least * more.sum():
-                return Period(every, mine)
+            least = _MOST if in_phase.sum() >= _MANY else _NEARLY_ALL
+            if more[in_phase].sum() >= least * more.sum():
+                return Period(every, in_phase)
     return None
 
 
-def excess(shares: StepShares, slow: NDArray[np.bool_]) -> StepSeries:
+def excess_by_owner(shares: StepShares, slow: Bools) -> StepSeries:
     """Return what the slow steps take more than a usual one, by owner.
 
     Where an owner takes less than usual, the others are reduced in proportion: the
@@ -115,7 +110,7 @@ def excess(shares: StepShares, slow: NDArray[np.bool_]) -> StepSeries:
     )
 
 
-def held_time(shares: StepShares, slow: NDArray[np.bool_]) -> Fact:
+def held_time(shares: StepShares, slow: Bools) -> Fact:
     """Return the share of all steps' time that the slow steps hold."""
     length = np.array(shares.window_ps, np.float64)
     share = 100 * float(length[slow].sum() / length.sum()) if slow.any() else None
@@ -123,59 +118,40 @@ def held_time(shares: StepShares, slow: NDArray[np.bool_]) -> Fact:
 
 
 def rare_function(
-    slow: NDArray[np.bool_], series: StepSeries, rarely: RareFunctions | None
+    slow: Bools, series: StepSeries, rarely: RareFunctions | None
 ) -> Part | None:
-    """Return the function that the slow steps alone call; None without one.
-
-    Args:
-        slow: By judged step, whether it is slow.
-        rarely: The functions that ran on the host; None where none were recorded.
-    """
+    """Return the function that the slow steps alone call; None without one."""
     if rarely is None or not slow.any():
         return None
     return rarely.of(slow, sum(series.effect_ps))
 
 
-def named(
-    shares: StepShares,
-    slow: NDArray[np.bool_],
-    owner: str | None,
-    function: Part | None,
+def named_parts(
+    shares: StepShares, slow: Bools, owner: str | None, function: Part | None
 ) -> tuple[Part, ...]:
     """Return what the slow steps do that the others do not.
 
     A function that they alone call stands first; then the names of an owner's time,
-    where it lies mostly in the slow steps.
-
-    Args:
-        slow: By judged step, whether it is slow.
-        owner: The owner of most of what they take more; None for none.
-        function: From `rare_function`.
+    where it lies mostly in the slow steps: of the owner of most of what they take more.
     """
     if not slow.any():
         return ()
-    return (*((function,) if function else ()), *_parts_of_owner(shares, slow, owner))
-
-
-def _parts_of_owner(
-    shares: StepShares, slow: NDArray[np.bool_], owner: str | None
-) -> tuple[Part, ...]:
+    first = (function,) if function else ()
     if owner is None:
-        return ()
+        return first
     times = np.array(shares.times(owner), np.float64)
     inside = float(times[slow].mean())
     if not inside or float(times[~slow].mean()) > _ELSEWHERE * inside:
-        return ()
+        return first
     # The loop around all steps makes none of them slow, nor does a smaller part.
     parts = tuple(part for part in shares.parts(owner) if not part.loop)
-    first = next(iter(parts), None)
-    named = first is not None and first.function is not None
-    if named and 2 * parts[0].share_percent >= shares.percent(owner):
-        return parts
-    return tuple(part for part in parts if part.function is None)
+    share = parts[0].share_percent if parts and parts[0].function is not None else 0.0
+    if 2 * share < shares.percent(owner):
+        parts = tuple(part for part in parts if part.function is None)
+    return (*first, *parts)
 
 
-def evidence(shares: StepShares, slow: NDArray[np.bool_]) -> tuple[Evidence, ...]:
+def longest_slow_steps(shares: StepShares, slow: Bools) -> tuple[Evidence, ...]:
     """Return the longest of the slow steps."""
     length = np.array(shares.window_ps, np.int64)
     chosen = np.flatnonzero(slow)
@@ -185,10 +161,10 @@ def evidence(shares: StepShares, slow: NDArray[np.bool_]) -> tuple[Evidence, ...
             host=shares.host,
             device=shares.device,
             track=None,
-            start_ps=shares.bounds[at][0],
-            end_ps=shares.bounds[at][1],
-            ops=(f"step {shares.numbers[at]}",) if shares.numbers else (),
+            start_ps=shares.bounds[step][0],
+            end_ps=shares.bounds[step][1],
+            ops=(f"step {shares.numbers[step]}",) if shares.numbers else (),
         )
-        for at in longest.tolist()
+        for step in longest.tolist()
         if shares.bounds
     )

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from operator import add, sub
+from operator import sub
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.facts.evidence import SHOWN, Evidence, Part, longest
+from stepscope.derive.facts.evidence import SHOWN, Evidence, Part, longest_intervals
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import judged_device, working_time_ps
 from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
-from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS, PLACES
+from stepscope.derive.step_time.host_time import (
+    BUSY_OWNERS,
+    IDLE_OWNERS,
+    OWNERS,
+    PLACES,
+)
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.reading.nullable import filled
+from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 _SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
-#: A stretch of less than this share of the longest one shows nothing more.
+#: An interval of less than this share of the longest one shows nothing more.
 _WORTH_A_LOOK: Final = 0.01
 _NO_WINDOW: Final = Unavailable(
     code="NO_STEPS",
@@ -87,10 +92,10 @@ class StepShares(Frozen, frozen=True):
             first.
         callers: Functions of the program that call most of an idle owner's time at a
             place.
-        gaps: Number of stretches that end with a late launch.
+        gaps: Number of intervals that end with a late launch.
         clock_error_ps: How far the clocks of host and device differ.
         lost_ps: Device time that lost records may stand for.
-        ranges: (owner or topic, place) → its longest stretches in all judged windows.
+        ranges: (owner or topic, place) → its longest intervals in all judged windows.
         numbers: Number of the step of each window; empty where steps have none.
         held: (topic, owner, place) → what of the owner's time is the topic's, in all
             judged windows.
@@ -130,46 +135,42 @@ class StepShares(Frozen, frozen=True):
     def clock_doubt_ps(self) -> int:
         """Return the time that may be somebody else's because clocks differ.
 
-        Each stretch that ends with a late launch may be so much longer or shorter, and
+        Each interval that ends with a late launch may be so much longer or shorter, and
         where none was found there may be one in each window.
         """
         return self.clock_error_ps * max(self.gaps, len(self.window_ps))
 
     def times(self, *owners: str, place: str = "any") -> tuple[int, ...]:
         """Return the time of some owners in each window."""
-        found = [0] * len(self.window_ps)
-        for owner in owners:
-            for name, times in (
-                ("inside", self.inside_ps.get(owner)),
-                ("between", self.between_ps.get(owner)),
-            ):
-                if place in ("any", name) and times is not None:
-                    found = [*map(add, found, times)]
-        return tuple(found)
+        series = [
+            by_owner[owner]
+            for name, by_owner in (
+                ("inside", self.inside_ps),
+                ("between", self.between_ps),
+            )
+            for owner in owners
+            if place in ("any", name) and owner in by_owner
+        ]
+        if not series:
+            return (0,) * len(self.window_ps)
+        return tuple(map(sum, zip(*series, strict=True)))
 
     def percent(self, *owners: str, place: str = "any") -> float:
         """Return the share of some owners in the time of all judged windows."""
         total = self.total_ps
-        places = (("inside", self.inside_ps), ("between", self.between_ps))
-        mine = sum(
-            sum(times.get(owner, ()))
-            for name, times in places
-            if place in ("any", name)
-            for owner in owners
-        )
-        return 100 * mine / total if total else 0.0
+        return 100 * sum(self.times(*owners, place=place)) / total if total else 0.0
 
     def held_percent(
         self, owner: str, topics: Collection[str], *, place: str = "any"
     ) -> float:
         """Return what of an owner's time is that of some topics, in percent."""
         total = self.total_ps
-        mine = sum(
+        held_ps = sum(
             time
-            for (topic, by, where), time in self.held.items()
-            if topic in topics and by == owner and place in ("any", where)
+            for (topic, holder, where), time in self.held.items()
+            if topic in topics and holder == owner and place in ("any", where)
         )
-        return 100 * mine / total if total else 0.0
+        return 100 * held_ps / total if total else 0.0
 
     def series(
         self,
@@ -235,46 +236,42 @@ class StepShares(Frozen, frozen=True):
 
     def parts(self, *owners: str, place: str = "any") -> tuple[Part, ...]:
         """Return the largest named parts of some owners."""
-        total = self.total_ps
-        merged: dict[tuple[str, str | None, str | None, int | None], int] = {}
-        for one in self.named(*owners, place=place):
-            if one.name is not None:
-                key = (one.name, one.function, one.file, one.line)
-                merged[key] = merged.get(key, 0) + one.time_ps
-        largest = sorted(merged.items(), key=lambda item: -item[1])[:SHOWN]
-        loops = {
-            (one.name, one.function, one.file, one.line)
-            for one in self.named(*owners, place=place)
-            if one.loop
-        }
-        # Most of a function is told only where it is most of all that is merged.
+        groups: dict[tuple[str, str | None, str | None, int | None], list[NamedTime]]
+        groups = {}
+        for part in self.named(*owners, place=place):
+            if part.name is not None:
+                key = (part.name, part.function, part.file, part.line)
+                groups.setdefault(key, []).append(part)
+        times = {key: sum(part.time_ps for part in groups[key]) for key in groups}
+        largest = sorted(times, key=times.__getitem__, reverse=True)[:SHOWN]
+        # Most of a function is named only where it is most of all that is merged.
         details = {
-            (one.name, one.function, one.file, one.line): one.detail
-            for one in self.named(*owners, place=place)
-            if one.name is not None
-            and 2 * one.time_ps >= merged[one.name, one.function, one.file, one.line]
+            key: part.detail
+            for key in largest
+            for part in groups[key]
+            if 2 * part.time_ps >= times[key]
         }
         return tuple(
             Part(
                 name=key[0],
                 detail=details.get(key),
-                loop=key in loops,
+                loop=any(part.loop for part in groups[key]),
                 function=key[1],
                 file=key[2],
                 line=key[3],
-                share_percent=100 * time / total,
+                share_percent=100 * times[key] / self.total_ps,
             )
-            for key, time in largest
-            if total
+            for key in largest
+            if self.total_ps
         )
 
     def caller(self, *owners: str, place: str = "any") -> Part | None:
         """Return the program's function that calls most of some owners' time."""
         called: dict[tuple[str, str | None, int | None], int] = {}
-        for one in self.callers:
-            if one.owner in owners and place in ("any", one.place) and one.function:
-                key = (one.function, one.file, one.line)
-                called[key] = called.get(key, 0) + one.time_ps
+        for part in self.callers:
+            if part.owner in owners and place in ("any", part.place) and part.function:
+                key = (part.function, part.file, part.line)
+                called[key] = called.get(key, 0) + part.time_ps
         most = max(called.values(), default=0)
         if not most or 2 * most < sum(self.times(*owners, place=place)):
             return None
@@ -288,30 +285,28 @@ class StepShares(Frozen, frozen=True):
         )
 
     def evidence(self, *owners: str, place: str = "any") -> tuple[Evidence, ...]:
-        """Return the longest stretches of some owners that are worth a look."""
-        found = [
-            (start, end, owner, where)
-            for (owner, where), stretches in self.ranges.items()
+        """Return the longest intervals of some owners that are worth a look."""
+        ranges = [
+            (end - start, start, owner, where)
+            for (owner, where), intervals in self.ranges.items()
             if owner in owners and place in ("any", where)
-            for start, end in stretches
+            for start, end in intervals
         ]
-        found.sort(key=lambda one: (one[0] - one[1], one[0]))
-        least = _WORTH_A_LOOK * max(
-            (end - start for start, end, *_ in found), default=0
-        )
-        found = [one for one in found if one[1] - one[0] >= least]
+        ranges.sort(key=lambda span: (-span[0], span[1]))
+        least = _WORTH_A_LOOK * ranges[0][0] if ranges else 0
         return tuple(
             Evidence(
                 host=self.host,
                 device=self.device,
                 track=None,
                 start_ps=start,
-                end_ps=end,
+                end_ps=start + dur,
                 ops=tuple(
                     part.name for part in self.named(owner, place=where) if part.name
                 )[:1],
             )
-            for start, end, owner, where in found[:SHOWN]
+            for dur, start, owner, where in ranges[:SHOWN]
+            if dur >= least
         )
 
 
@@ -327,17 +322,17 @@ class AccountSignals(Frozen, frozen=True):
     @property
     def has_devices(self) -> bool:
         """Whether the work of a device could be looked at."""
-        return any(one.device is not None for one in self.shares)
+        return any(share.device is not None for share in self.shares)
 
     def judged(self, *owners: str, place: str = "any") -> StepShares:
         """Return the busiest device; else the host with most of an effect."""
         return judged_device(self.shares, lambda one: one.percent(*owners, place=place))
 
-    def labelled(self, label: str) -> StepShares:
+    def shares_of_label(self, label: str) -> StepShares:
         """Return the account of a device, or host, by its label."""
-        return next(one for one in self.shares if one.label == label)
+        return next(share for share in self.shares if share.label == label)
 
-    def ranked(self, *owners: str, place: str = "any") -> tuple[str, ...]:
+    def ranked_labels(self, *owners: str, place: str = "any") -> tuple[str, ...]:
         """Return the labels: the judged one, then by their share of some owners."""
         first = self.judged(*owners, place=place)
         others = sorted(
@@ -382,10 +377,10 @@ def account_signals(
     *, step_shares: OfHosts[tuple[StepShares, ...]]
 ) -> AccountSignals | Unavailable:
     """Read the account of the measured windows of every host."""
-    found = [one for each in known_hosts(step_shares).values() for one in each]
-    if not found:
+    shares = [share for each in known_hosts(step_shares).values() for share in each]
+    if not shares:
         return first_reason(step_shares) or _NO_WINDOW
-    return AccountSignals(tuple(found))
+    return AccountSignals(tuple(shares))
 
 
 def _shares_of_device(
@@ -401,14 +396,16 @@ def _shares_of_device(
     steps: Steps | Unavailable,
     windows: Windows,
 ) -> StepShares:
-    mine = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
-    rows, between = rows.filter(mine), between.filter(mine)
-    out = _times_by_owner(between, IDLE_OWNERS)
-    every = _times_by_owner(rows, [owner.name for owner in OWNERS])
+    of_device = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
+    rows, between = rows.filter(of_device), between.filter(of_device)
+    between_ps = _times_by_owner(between, IDLE_OWNERS)
+    times_ps = _times_by_owner(rows, [owner.name for owner in OWNERS])
     missing, topic_spans = _missing_and_topics(account, rows, topics, device)
     names, callers = _names_and_callers(parts, device)
     calls = None if isinstance(facts, Unavailable) or device is None else facts
-    (instants,) = (one for one in account.devices if one.device == device)
+    (instants,) = (
+        accounted for accounted in account.devices if accounted.device == device
+    )
     of_windows = windows.rows[rows["window"].to_list()]
     starts, ends = ints(of_windows, "start_ps"), ints(of_windows, "end_ps")
     judged = Spans.from_events(starts, ends - starts)
@@ -443,11 +440,13 @@ def _shares_of_device(
         closed=not windows.measured["open_end"].all(),
         window_ps=tuple(rows["window_ps"].to_list()),
         inside_ps={
-            owner: tuple(map(sub, times, out[owner])) if owner in out else times
-            for owner, times in every.items()
+            owner: tuple(map(sub, times, between_ps[owner]))
+            if owner in between_ps
+            else times
+            for owner, times in times_ps.items()
         }
         | inside,
-        between_ps=out | out_of_steps,
+        between_ps=between_ps | out_of_steps,
         missing=missing,
         working_ps=working_time_ps(rows),
         names=names,
@@ -455,7 +454,11 @@ def _shares_of_device(
         gaps=0 if calls is None else len(idle["launch"]),
         clock_error_ps=0 if calls is None else calls.clock_error_ps,
         lost_ps=0 if calls is None else calls.lost_ps,
-        ranges={key: tuple(longest(spans)) for key, spans in placed.items() if spans},
+        ranges={
+            key: tuple(longest_intervals(spans))
+            for key, spans in placed.items()
+            if spans
+        },
         numbers=_step_numbers(steps, of_windows["step_row"]),
         bounds=tuple(zip(starts.tolist(), ends.tolist(), strict=True)),
         held={
@@ -471,7 +474,9 @@ def _shares_of_device(
 def _times_by_owner(
     rows: pl.DataFrame, owners: Iterable[str]
 ) -> dict[str, tuple[int, ...]]:
-    return {owner: tuple(filled(rows[f"{owner}_ps"], 0).tolist()) for owner in owners}
+    return {
+        owner: tuple(fill_nulls(rows[f"{owner}_ps"], 0).tolist()) for owner in owners
+    }
 
 
 def _missing_and_topics(

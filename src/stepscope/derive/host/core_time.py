@@ -94,7 +94,7 @@ def core_time(
     return CoreTime(threads, rest) if threads else _NOT_READ
 
 
-def places_of(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:
+def thread_places(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:
     """Return by row of tracks where its thread is: plane, process and system's id.
 
     These are the keys of `CoreTime.threads`.

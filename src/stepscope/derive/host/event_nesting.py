@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope._core.nesting import inherit
+from stepscope._core.nesting import inherit_from_parents
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.values import int_values
-from stepscope.derive.intervals.nesting import Nesting, nesting
+from stepscope.derive.intervals.nesting import Nesting, nest_events
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.host.op_events import HostOpEvents
 
@@ -36,8 +36,8 @@ class LaunchingOps(Frozen, frozen=True):
         ops: `HostOpEvents.ops`.
     """
 
-    execution: NDArray[np.int32]
-    op: NDArray[np.int32]
+    execution: Int32s
+    op: Int32s
     ops: pl.DataFrame
 
 
@@ -51,18 +51,18 @@ def launching_ops(
     """
     ops = host_op_events.ops
     launching = ((ops["category"] != int(OpCategory.DATASET)) & ~ops["call"]).to_numpy()
-    chosen = np.flatnonzero(by_row(launching, host_op_events.op))
+    chosen = np.flatnonzero(values_by_row(launching, host_op_events.op))
     label = np.full(len(event_nesting.parent), -1, np.int32)
     label[host_op_events.event[chosen]] = chosen
     event = handles(launches, "event")
     # Nothing before the first op event or after the last launch call matters.
     begin = int(host_op_events.event[chosen[0]]) if len(chosen) else 0
     end = max(int(event.max(initial=-1)) + 1, begin)
-    answer = inherit(event_nesting.parent, label, begin, end)
+    answer = inherit_from_parents(event_nesting.parent, label, begin, end)
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
-    execution = by_row(label, event)
-    op = by_row(host_op_events.op, execution, none=-1)
+    execution = values_by_row(label, event)
+    op = values_by_row(host_op_events.op, execution, none=-1)
     return LaunchingOps(execution, op, ops)
 
 
@@ -79,7 +79,7 @@ def event_nesting(
     Definition: docs/definitions/names-and-events.md#nesting-and-self-time.
     """
     if isinstance(host_values, Unavailable):
-        return nesting(tracks, events)
+        return nest_events(tracks, events)
     owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
     apart = np.unique(owner[flag != 0]).astype(np.int64)
-    return nesting(tracks, events, flat_rows=apart if len(apart) else None)
+    return nest_events(tracks, events, flat_rows=apart if len(apart) else None)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.reading.nullable import absent
+from stepscope.trace.reading.nullable import absent_mask
 from stepscope.trace.tables import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.host.function_names import FunctionName, FunctionNames
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.xspace.samples_line import SamplesKind
@@ -82,19 +82,19 @@ class FunctionFrames(Frozen, frozen=True):
             begin: a framework calls functions of the program there.
     """
 
-    track: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    parent: NDArray[np.int32]
-    self_ps: NDArray[np.int64]
-    type: NDArray[np.int32]
-    event: NDArray[np.int32]
+    track: Int32s
+    start_ps: Int64s
+    end_ps: Int64s
+    parent: Int32s
+    self_ps: Int64s
+    type: Int32s
+    event: Int32s
     sampled: bool
     hz: float | None
     names: Mapping[int, FunctionName]
     of_framework: frozenset[int] = frozenset()
 
-    def in_modules(self) -> frozenset[int]:
+    def threads_in_modules(self) -> frozenset[int]:
         """Return the threads that run a module: the program's file, or an import."""
         modules = [it for it, name in self.names.items() if name.function == _MODULE]
         return frozenset(np.unique(self.track[np.isin(self.type, modules)]).tolist())
@@ -103,7 +103,7 @@ class FunctionFrames(Frozen, frozen=True):
         """Return whether Python's functions are among them, not compiled ones alone."""
         return any(it.file is None or it.line is not None for it in self.names.values())
 
-    def spans(self, chosen: NDArray[np.bool_]) -> Spans:
+    def spans(self, chosen: Bools) -> Spans:
         """Return when any of some frames runs, which are chosen by row."""
         starts = self.start_ps[chosen]
         return Spans.from_events(starts, self.end_ps[chosen] - starts)
@@ -118,7 +118,7 @@ class FunctionFrames(Frozen, frozen=True):
             most = max(most, self.spans(on_track).length_ps)
         return round(most * self.hz / PS_PER_S)
 
-    def rows_called_from(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def rows_called_from(self, chosen: Bools) -> Bools:
         """Return which frames chosen ones called, by whatever way."""
         below = np.zeros(len(chosen), np.bool_)
         is_called = self.parent >= 0
@@ -128,7 +128,7 @@ class FunctionFrames(Frozen, frozen=True):
                 return below
             below = more
 
-    def outermost_called(self, callers: Sequence[int]) -> NDArray[np.int64]:
+    def outermost_called(self, callers: Sequence[int]) -> Int64s:
         """Return the rows of the outermost frames of the program below functions.
 
         A framework's threads have names of their own, so it is known by who called it.
@@ -222,10 +222,10 @@ def _collect_frames(
     Exact frames count with those of threads that drive steps.
     """
     kind, is_frame = codes(tracks, "kind"), event_kinds.has(EventFlag.PYTHON_FRAME)
-    on_host = absent(tracks["device"]) & np.isin(kind, (_THREAD, _SAMPLES))
+    on_host = absent_mask(tracks["device"]) & np.isin(kind, (_THREAD, _SAMPLES))
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     frame_rows = [
-        picked(handles(events, "type"), is_frame, int(begins[it]), int(ends[it]))
+        wanted_rows(handles(events, "type"), is_frame, int(begins[it]), int(ends[it]))
         for it in np.flatnonzero(on_host).tolist()
     ]
     rows = np.sort(np.concatenate([np.empty(0, np.int64), *frame_rows]))
@@ -270,7 +270,7 @@ def _collect_frames(
 
 def sampled_threads(
     tracks: pl.DataFrame, wanted: SamplesKind
-) -> tuple[NDArray[np.int32], dict[int, float]]:
+) -> tuple[Int32s, dict[int, float]]:
     """Return by track the thread that it is or was looked at for, and rates of these.
 
     Lines of the program are with the functions that they are lines of.

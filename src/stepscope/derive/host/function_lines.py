@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_of_owners
+from stepscope.derive.columns.stat_values import (
+    find_handle,
+    owner_numbers,
+    rows_of_owners,
+)
 from stepscope.derive.host.function_frames import sampled_threads
 from stepscope.derive.host.function_names import is_nameless
 from stepscope.derive.intervals.nesting import nest_subset
@@ -25,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_names import FunctionName, FunctionNames
     from stepscope.trace.model import TraceData
@@ -54,30 +58,30 @@ class FunctionLines(Frozen, frozen=True):
         names: Function of each `type`.
     """
 
-    track: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    type: NDArray[np.int32]
-    line: NDArray[np.int32]
+    track: Int32s
+    start_ps: Int64s
+    end_ps: Int64s
+    type: Int32s
+    line: Int32s
     names: Mapping[int, FunctionName]
 
     def known(self) -> FunctionLines | None:
         """Return the lines; None where not one of them is known."""
         return self if (self.line >= 0).any() else None
 
-    def spans_of_rows(self, chosen: NDArray[np.bool_]) -> Spans:
+    def spans_of_rows(self, chosen: Bools) -> Spans:
         """Return when any of some runs lasts, which are chosen by row."""
         starts = self.start_ps[chosen]
         return Spans.from_events(starts, self.end_ps[chosen] - starts)
 
-    def chosen_rows(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> FunctionLines:
+    def chosen_rows(self, rows: Bools | Int64s) -> FunctionLines:
         """Return some runs, by place or by flag."""
         return FunctionLines(
             *(self.track[rows], self.start_ps[rows], self.end_ps[rows]),
             *(self.type[rows], self.line[rows], self.names),
         )
 
-    def depth_of_runs(self) -> NDArray[np.int32]:
+    def depth_of_runs(self) -> Int32s:
         """Return how many runs are around each."""
         length = self.end_ps - self.start_ps
         return nest_subset(self.start_ps, length, track=self.track).depth
@@ -207,7 +211,7 @@ def _line_runs(
     rows = rows[ints(events, "dur_ps")[rows] > 0]
     values = rows_of_owners(stats, "event", rows)
     key = find_handle(trace.strings, StatKey.SOURCE_LINE)
-    number, present = numbers_of(values, rows, key)
+    number, present = owner_numbers(values, rows, key)
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     track = thread[handles(events, "track")[rows]]
     runs = FunctionLines(
@@ -258,7 +262,7 @@ def _known_since(frames: FunctionLines, lines: FunctionLines) -> dict[int, int]:
     return known
 
 
-def _last_begun(frames: FunctionLines, lines: FunctionLines) -> NDArray[np.int64]:
+def _last_begun(frames: FunctionLines, lines: FunctionLines) -> Int64s:
     """Return by run the last frame of its depth that began before it; -1 for none."""
     count, total = len(frames.track), len(frames.track) + len(lines.track)
     track, depth, start = (

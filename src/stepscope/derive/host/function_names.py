@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.stat_values import find_handle, rows_with_key, texts_of
+from stepscope.derive.columns.stat_values import find_handle, owner_texts, rows_with_key
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
@@ -65,7 +65,7 @@ def is_nameless(function: str) -> bool:
     return function.endswith((*COMPREHENSIONS, "<lambda>"))
 
 
-def placed(function: str, file: str | None, line: int | None) -> str:
+def name_with_place(function: str, file: str | None, line: int | None) -> str:
     """Return `load (train.py:12)`, as far as the place of a function is known."""
     if not file:
         return function
@@ -93,7 +93,7 @@ class FunctionName(Frozen, frozen=True, eq=True):
 
     def placed(self) -> str:
         """Return `load (train.py:12)`, as far as its place is known."""
-        return placed(self.function, self.file, self.line)
+        return name_with_place(self.function, self.file, self.line)
 
 
 class FunctionNames(Frozen, frozen=True):
@@ -108,7 +108,7 @@ class FunctionNames(Frozen, frozen=True):
     """
 
     names: Mapping[int, FunctionName]
-    canonical: NDArray[np.int32]
+    canonical: Int32s
 
 
 def function_names(
@@ -127,7 +127,7 @@ def function_names(
     if not isinstance(type_stats, Unavailable):
         handle = find_handle(trace.strings, StatKey.FILE_PATH)
         stats = rows_with_key(type_stats, "type", handle)
-        paths = texts_of(trace, stats, chosen, handle)
+        paths = owner_texts(trace, stats, chosen, handle)
     texts = event_types["name"].gather(chosen).to_list()
     canonical = np.arange(len(event_types), dtype=np.int32)
     first: dict[tuple[str, str | None], int] = {}

@@ -23,8 +23,7 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import UInt8s
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_names import FunctionName
 
@@ -123,7 +122,7 @@ class FunctionPurposes(Frozen, frozen=True):
         types_by_work: The functions, as in `FunctionFrames.type`, that do it.
     """
 
-    purpose: NDArray[np.uint8]
+    purpose: UInt8s
     types_by_work: Mapping[KnownWork, tuple[int, ...]]
 
     def types_with_work(self, *works: KnownWork) -> list[int]:

@@ -8,14 +8,14 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import combined, dense
+from stepscope.derive.columns.dense_codes import number_rows, number_values
 from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import host_rows, int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.derive.names.op_names import HLO_TEXTS, read_annotations, resolve_hlo
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
@@ -66,14 +67,14 @@ class HostOpEvents(Frozen, frozen=True):
             ops that ran eagerly.
     """
 
-    event: NDArray[np.int32]
-    op: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    self_ps: NDArray[np.int64]
-    parent: NDArray[np.int32]
-    depth: NDArray[np.int32]
-    outermost: NDArray[np.bool_]
+    event: Int32s
+    op: Int32s
+    start_ps: Int64s
+    dur_ps: Int64s
+    self_ps: Int64s
+    parent: Int32s
+    depth: Int32s
+    outermost: Bools
     eager: NDArray[np.int8]
     ops: pl.DataFrame
     without_values: Unavailable | None
@@ -110,7 +111,7 @@ def host_op_events(
     # 1 where the name or a stored value says that an op ran eagerly, else 0.
     by_rank = np.zeros(_NAMED + 1, np.int8)
     by_rank[[_EAGER, _WRAPPER]] = 1
-    eager = by_row(by_rank, rank)
+    eager = values_by_row(by_rank, rank)
     stored = None if values is None else int_values(values[StatKey.IS_EAGER])
     if stored is not None and len(stored[0]):
         given, _ = values_of_owners(event, *stored, default=-1)
@@ -124,7 +125,7 @@ def host_op_events(
     nested = nest_subset(start_ps, dur_ps, track=handles(events, "track")[event])
     # Only ops of one vocabulary come in both modes.
     both = (ops["category"] == int(OpCategory.TENSORFLOW)).to_numpy()
-    eager[~by_row(both, op)] = -1
+    eager[~values_by_row(both, op)] = -1
     if values is None:
         eager[eager == 0] = -1
     same = pl.struct("name", "type", "module", "program")
@@ -137,7 +138,7 @@ def host_op_events(
         self_ps=nested.self_ps,
         parent=nested.parent,
         depth=nested.depth,
-        outermost=outermost_of_op(nested.parent, by_row(group, op)),
+        outermost=outermost_of_op(nested.parent, values_by_row(group, op)),
         eager=eager,
         ops=ops,
         without_values=host_values if isinstance(host_values, Unavailable) else None,
@@ -147,14 +148,10 @@ def host_op_events(
 class _NamedEvents:
     """Events and what names them; a later rule overrides an earlier one."""
 
-    def __init__(
-        self, trace: TraceData, kinds: EventKinds, types: NDArray[np.int32]
-    ) -> None:
+    def __init__(self, trace: TraceData, kinds: EventKinds, types: Int32s) -> None:
         self._trace, self._kinds, self._types = trace, kinds, types
         self._frames: list[pl.DataFrame] = []
-        self._rules: list[
-            tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
-        ] = []
+        self._rules: list[tuple[Int64s, Int32s, Int32s]] = []
         self._count = 0
 
     def name_by_type(self, tracks: pl.DataFrame, event_types: pl.DataFrame) -> None:
@@ -174,7 +171,7 @@ class _NamedEvents:
         rows = host_rows(tracks, self._types, is_op)
         code = self._types[rows]
         self._name_rows(
-            *(rows, code, by_row(rank, code)),
+            *(rows, code, values_by_row(rank, code)),
             pl.DataFrame(
                 {
                     "name": kinds.op_name,
@@ -236,7 +233,7 @@ class _NamedEvents:
         module, _ = values_of_owners(owner, module_owner, module_code, default=-1)
         program_owner, program_ids = int_values(values[StatKey.PROGRAM_ID])
         program, _ = values_of_owners(owner, program_owner, program_ids, default=-1)
-        distinct = combined([program, module, code])
+        distinct = number_rows([program, module, code])
         first = distinct.first
         programs = pl.Series(program[first])
         resolved = resolve_hlo(
@@ -255,9 +252,7 @@ class _NamedEvents:
         )
         self._name_rows(owner, distinct.code, _NAMED, named)
 
-    def distinct_ops(
-        self,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], pl.DataFrame]:
+    def distinct_ops(self) -> tuple[Int64s, Int32s, Int32s, pl.DataFrame]:
         """Return events, the ops that name them, ranks of the rules, and all ops."""
         if not self._rules:
             nothing = np.empty(0, np.int32)
@@ -272,7 +267,7 @@ class _NamedEvents:
             event, op, rank = event[order], op[order], rank[order]
             last = np.append(event[1:] != event[:-1], True)
             event, op, rank = event[last], op[last], rank[last]
-        used = dense(op)
+        used = number_values(op)
         rows = pl.concat(self._frames)[op[used.first]]
         # Instructions of one framework op stay apart: each has its own cost.
         key = ["name", "type", "module", "program", "hlo_op"]
@@ -282,14 +277,14 @@ class _NamedEvents:
             [numbers.setdefault(it, len(numbers)) for it in rows.select(key).rows()],
             np.int32,
         )
-        first: NDArray[np.int64] = np.unique(number, return_index=True)[1]
+        first: Int64s = np.unique(number, return_index=True)[1]
         return event, number[used.code] if len(op) else op, rank, rows[first]
 
     def _name_rows(
         self,
         rows: NDArray[np.signedinteger],
-        code: NDArray[np.int32],
-        rank: int | NDArray[np.int32],
+        code: Int32s,
+        rank: int | Int32s,
         named: pl.DataFrame,
     ) -> None:
         """Name events, whose rows ascend, each by a row of columns of `HOST_OPS`."""
@@ -308,7 +303,7 @@ class _NamedEvents:
         self._rules.append((rows.astype(np.int64, copy=False), op, ranks))
         self._count += len(named)
 
-    def _is_unnamed(self, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+    def _is_unnamed(self, rows: Int32s) -> Bools:
         """Return True where no rule has named an event yet."""
         free = np.ones(len(rows), np.bool_)
         for named, *_ in self._rules:
@@ -319,13 +314,13 @@ class _NamedEvents:
 
 def _one_per_execution(
     events: pl.DataFrame,
-    event: NDArray[np.int64],
+    event: Int64s,
     *,
-    op: NDArray[np.int32],
-    rank: NDArray[np.int32],
+    op: Int32s,
+    rank: Int32s,
     ops: pl.DataFrame,
     eager: NDArray[np.int8],
-) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
+) -> tuple[Bools, NDArray[np.int8]]:
     """Choose which events stay, so that nested names of one execution count once.
 
     A wrapper yields to the event inside it that has the same op type, and hands
@@ -338,7 +333,7 @@ def _one_per_execution(
     track = handles(events, "track")[event]
     concerned = np.zeros(int(track[-1]) + 1, np.bool_)
     concerned[track[rank != _NAMED]] = True
-    rows = np.flatnonzero(by_row(concerned, track))
+    rows = np.flatnonzero(values_by_row(concerned, track))
     some = event[rows]
     parent = nest_subset(
         ints(events, "start_ps")[some], ints(events, "dur_ps")[some], track=track[rows]
@@ -355,9 +350,7 @@ def _one_per_execution(
     return keep, eager
 
 
-def outermost_of_op(
-    parent: NDArray[np.int32], op: NDArray[np.int32]
-) -> NDArray[np.bool_]:
+def outermost_of_op(parent: Int32s, op: Int32s) -> Bools:
     """Return False for an event that some ancestor of the same op encloses."""
     outermost = np.ones(len(op), np.bool_)
     row = np.flatnonzero(parent >= 0)

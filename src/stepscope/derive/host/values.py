@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
-from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
+from stepscope.derive.columns.dense_codes import number_values
 from stepscope.derive.columns.stat_values import (
     StatRows,
     find_handle,
     rows_with_key,
-    taken,
+    stats_in_rows,
 )
-from stepscope.trace.reading.nullable import absent
+from stepscope.trace.reading.nullable import absent_mask
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, TRACK_KINDS, UINT
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.trace.model import TraceData
 
 #: Names of the values. Definition:
@@ -49,7 +49,7 @@ _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
 
 def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:
     """Return the rows of events on host threads, as ascending disjoint ranges."""
-    on_host = absent(tracks["device"])
+    on_host = absent_mask(tracks["device"])
     threads = np.flatnonzero(on_host & (codes(tracks, "kind") == _THREAD))
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     ranges: list[tuple[int, int]] = []
@@ -65,13 +65,11 @@ def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:
     return ranges
 
 
-def host_rows(
-    tracks: pl.DataFrame, types: NDArray[np.int32], wanted: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def host_rows(tracks: pl.DataFrame, types: Int32s, wanted: Bools) -> Int64s:
     """Return the rows of events on host threads whose type is wanted, ascending."""
     if not wanted.any():
         return np.empty(0, np.int64)
-    rows = [picked(types, wanted, *bounds) for bounds in host_ranges(tracks)]
+    rows = [wanted_rows(types, wanted, *bounds) for bounds in host_ranges(tracks)]
     return np.concatenate([*rows, np.empty(0, np.int64)])
 
 
@@ -141,12 +139,12 @@ def host_stats(
     for bounds in host_ranges(tracks):
         # Of the column's own type, so that the search need not copy the column.
         first, last = np.searchsorted(owner, np.array(bounds, owner.dtype))
-        chosen.append(picked(key, wanted, int(first), int(last)))
-    values = taken(stats, "event", np.concatenate(chosen))
+        chosen.append(wanted_rows(key, wanted, int(first), int(last)))
+    values = stats_in_rows(stats, "event", np.concatenate(chosen))
     return {name: values.only(values.key == one) for name, one in handle_of.items()}
 
 
-def int_values(rows: StatRows) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def int_values(rows: StatRows) -> tuple[Int32s, Int64s]:
     """Return owners and their whole numbers; the last of several numbers counts."""
     real = rows.kind == DOUBLE
     numbers = rows.only((rows.kind == INT) | (rows.kind == UINT) | real)
@@ -158,15 +156,13 @@ def int_values(rows: StatRows) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     return numbers.owner, values
 
 
-def text_codes(
-    trace: TraceData, rows: StatRows
-) -> tuple[NDArray[np.int32], NDArray[np.int32], list[str]]:
+def text_codes(trace: TraceData, rows: StatRows) -> tuple[Int32s, Int32s, list[str]]:
     """Owners, codes and the texts that the codes stand for; other kinds are skipped.
 
     Equal texts may have several codes.
     """
     interned = rows.only(rows.kind == REF)
-    distinct = dense(interned.value)
+    distinct = number_values(interned.value)
     texts = [
         trace.strings[handle] for handle in interned.value[distinct.first].tolist()
     ]

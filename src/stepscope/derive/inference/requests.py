@@ -29,11 +29,10 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.device_sets import owner_places
-from stepscope.derive.step_time.host_time import STICKY, HostCode
-from stepscope.derive.step_time.owners import BUSY_OWNERS, OWNERS
+from stepscope.derive.step_time.host_time import BUSY_OWNERS, OWNERS, STICKY, HostCode
 from stepscope.derive.step_time.pool_tasks import pool_tasks
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import absent, nullable
+from stepscope.trace.reading.nullable import absent_mask, nullable_series
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.precision import Precision
     from stepscope.derive.intervals.nesting import Nesting
@@ -150,7 +150,7 @@ class _Scene(Frozen, frozen=True):
     events: pl.DataFrame
     kinds: EventKinds
 
-    def library_calls(self, names: pl.Series, *, marked: bool) -> NDArray[np.int64]:
+    def library_calls(self, names: pl.Series, *, marked: bool) -> Int64s:
         """Calls of the outermost serving library that was at work."""
         for pattern in _CALLS:
             if pattern == _PLAIN_SESSIONS and marked:
@@ -174,7 +174,7 @@ class _Scene(Frozen, frozen=True):
 
     def announced_requests(
         self, values: Mapping[StatKey, StatRows], *, marked: bool
-    ) -> NDArray[np.int64]:
+    ) -> Int64s:
         """Return events that the program itself announced as requests."""
         level_of, level = int_values(values[_ROOT])
         named = np.union1d(values[_ID].owner, level_of[level == _REQUEST_ROOT])
@@ -189,20 +189,14 @@ class _Scene(Frozen, frozen=True):
         more = self._host_requests(sized, is_op | self.kinds.has(_NO_REQUEST))
         return np.union1d(found, more)
 
-    def _host_requests(
-        self, rows: NDArray[np.int32], excluded: NDArray[np.bool_]
-    ) -> NDArray[np.int64]:
-        on_host = absent(self.tracks["device"])
-        mine = on_host[handles(self.events, "track")[rows]]
+    def _host_requests(self, rows: Int32s, excluded: Bools) -> Int64s:
+        mine = absent_mask(self.tracks["device"])[handles(self.events, "track")[rows]]
         return rows[mine & ~excluded[handles(self.events, "type")[rows]]].astype(
             np.int64
         )
 
     def outermost_requests(
-        self,
-        rows: NDArray[np.int64],
-        names: pl.Series,
-        values: Mapping[StatKey, StatRows] | None,
+        self, rows: Int64s, names: pl.Series, values: Mapping[StatKey, StatRows] | None
     ) -> pl.DataFrame:
         """Return the requests that lie in no other one, by start."""
         start_ps = ints(self.events, "start_ps")[rows]
@@ -224,14 +218,14 @@ class _Scene(Frozen, frozen=True):
         ).sort("start_ps", "event")
 
     def request_ids(
-        self, rows: NDArray[np.int64], values: Mapping[StatKey, StatRows] | None
+        self, rows: Int64s, values: Mapping[StatKey, StatRows] | None
     ) -> pl.Series:
         """Return the id of each request as text; null where it has none."""
         if values is None:
             return pl.Series([None] * len(rows), dtype=pl.String)
         owner, number = int_values(values[_ID])
         value, known = values_of_owners(rows, owner, number)
-        numbers = nullable("id", value, known).cast(pl.String)
+        numbers = nullable_series("id", value, known).cast(pl.String)
         owner, code, texts = text_codes(self.trace, values[_ID])
         at, spelled = values_of_owners(rows, owner, code)
         if not spelled.any():
@@ -240,14 +234,16 @@ class _Scene(Frozen, frozen=True):
         return words.zip_with(pl.Series(spelled), numbers)
 
     def batch_sizes(
-        self, rows: NDArray[np.int64], values: Mapping[StatKey, StatRows] | None
+        self, rows: Int64s, values: Mapping[StatKey, StatRows] | None
     ) -> pl.Series:
         """Return the batch size of each request; null where it is not recorded."""
         if values is None:
             return pl.Series([None] * len(rows), dtype=pl.Int64)
         size, known = values_of_owners(rows, *int_values(values[_BATCH]))
         task, batched = values_of_owners(rows, *int_values(values[_TASK]))
-        return nullable("batch_size", np.where(known, size, task), known | batched)
+        return nullable_series(
+            "batch_size", np.where(known, size, task), known | batched
+        )
 
 
 class RequestBucket(Frozen, frozen=True, eq=True):
@@ -347,7 +343,20 @@ def request_waits(
         # It is also unknown which calls hand work to a device and wait for it.
         lost = host_classes.host_compute
         missing |= {"host_compute": lost, "blocked": lost}
-    own = _own_work(tracks, events, host_classes.code, served)
+    begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
+    served_code = np.zeros(len(host_classes.code), np.uint8)
+    for track in served.tracks.tolist():
+        rows = slice(int(begins[track]), int(ends[track]))
+        served_code[rows] = host_classes.code[rows]
+    own = {
+        track: {
+            name: Spans.union_of(sets[code] for code in wanted if code in sets)
+            for name, wanted in _CODES.items()
+        }
+        for track, sets in flatten_tracks(
+            tracks, events, served_code, sticky=STICKY
+        ).items()
+    }
     times = {
         bucket.name: np.zeros(len(served.start_ps), np.int64)
         for bucket in REQUEST_BUCKETS
@@ -388,11 +397,11 @@ class _Served(Frozen, frozen=True):
         thread: intp by request; place in `tracks`.
     """
 
-    tracks: NDArray[np.int32]
-    event: NDArray[np.int32]
+    tracks: Int32s
+    event: Int32s
     thread: NDArray[np.intp]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    start_ps: Int64s
+    end_ps: Int64s
     rows: tuple[NDArray[np.intp], ...]
 
     @classmethod
@@ -412,11 +421,7 @@ class _Served(Frozen, frozen=True):
         )
 
     def clip_to_requests(
-        self,
-        number: int,
-        at_ps: NDArray[np.int64],
-        start_ps: NDArray[np.int64],
-        end_ps: NDArray[np.int64],
+        self, number: int, at_ps: Int64s, start_ps: Int64s, end_ps: Int64s
     ) -> Spans:
         """Intervals cut to the request of a thread in which something caused them.
 
@@ -459,23 +464,6 @@ def _served_tasks(
     )
 
 
-def _own_work(
-    tracks: pl.DataFrame, events: pl.DataFrame, code: NDArray[np.uint8], served: _Served
-) -> dict[int, dict[str, Spans]]:
-    begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
-    mine = np.zeros(len(code), np.uint8)
-    for track in served.tracks.tolist():
-        rows = slice(int(begins[track]), int(ends[track]))
-        mine[rows] = code[rows]
-    return {
-        track: {
-            name: Spans.union_of(sets[code] for code in wanted if code in sets)
-            for name, wanted in _CODES.items()
-        }
-        for track, sets in flatten_tracks(tracks, events, mine, sticky=STICKY).items()
-    }
-
-
 def _device_work(
     correlation: Correlation | Unavailable,
     precision: Precision | Unavailable,
@@ -513,7 +501,7 @@ def _device_work(
 
 def _served_threads(
     launches: pl.DataFrame, served: _Served, tasks: PoolTasks | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Int64s, Int64s]:
     """Return when each launch was called, and the thread it served, -1 for none."""
     track, at_ps = handles(launches, "track"), ints(launches, "start_ps")
     place = np.searchsorted(served.tracks, track)
@@ -535,7 +523,7 @@ def _served_threads(
 
 
 def _charge_requests(
-    columns: Mapping[str, NDArray[np.int64]],
+    columns: Mapping[str, Int64s],
     sets: Mapping[str, Spans],
     served: _Served,
     number: int,

@@ -18,8 +18,7 @@ from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.input_pipeline.graph import PipelineGraph
 
 #: Executions that cause each other deeper than this are left out. Definition:
@@ -61,8 +60,8 @@ class PipelineCalls(Frozen, frozen=True):
 
     calls: pl.DataFrame
     stages: pl.DataFrame
-    call: NDArray[np.int64]
-    execution: NDArray[np.int64]
+    call: Int64s
+    execution: Int64s
     notes: tuple[QualityNote, ...]
 
     def stages_of(self, call: int) -> pl.DataFrame:
@@ -72,7 +71,7 @@ class PipelineCalls(Frozen, frozen=True):
         last = int(calls.search_sorted(call, side="right"))
         return self.stages.slice(first, last - first)
 
-    def executions_of(self, call: int) -> NDArray[np.int64]:
+    def executions_of(self, call: int) -> Int64s:
         """Return the executions that belong to one call."""
         first, last = np.searchsorted(self.call, (call, call + 1))
         return self.execution[first:last]
@@ -145,9 +144,9 @@ class _Reached(NamedTuple):
         kept_ps: int64; the part of the call's wall time that is charged to it.
     """
 
-    call: NDArray[np.int64]
-    execution: NDArray[np.int64]
-    kept_ps: NDArray[np.int64]
+    call: Int64s
+    execution: Int64s
+    kept_ps: Int64s
 
 
 class _Edges(Frozen, frozen=True, eq=True):
@@ -158,18 +157,16 @@ class _Edges(Frozen, frozen=True, eq=True):
         child: int64; executions, in the order of the graph's edges.
     """
 
-    first: NDArray[np.int64]
-    child: NDArray[np.int64]
+    first: Int64s
+    child: Int64s
 
     @classmethod
-    def choose_edges(cls, graph: PipelineGraph, chosen: NDArray[np.bool_]) -> _Edges:
+    def choose_edges(cls, graph: PipelineGraph, chosen: Bools) -> _Edges:
         """Return the chosen edges of a graph."""
         count = np.bincount(graph.parent[chosen], minlength=len(graph.start_ps))
         return cls(np.concatenate(([0], np.cumsum(count))), graph.child[chosen])
 
-    def follow_edges(
-        self, at: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def follow_edges(self, at: Int64s) -> tuple[Int64s, Int64s]:
         """Return places in `at`, ascending, and the children of their executions."""
         count = self.first[at + 1] - self.first[at]
         ends = np.cumsum(count)
@@ -208,7 +205,7 @@ class _Walk:
             above, child = self._new_children(edges, call, at, level)
             starts = np.clip(graph.start_ps[child], low[above], high[above])
             ends = np.clip(self.end_ps[child], starts, high[above])
-            starts = np.minimum(_after_earlier(above, starts, ends), ends)
+            starts = np.minimum(_begins_after_earlier(above, starts, ends), ends)
             passed = _sum_ascending_groups(above, ends - starts, count=len(at))
             found.append(_Reached(call, at, high - low - passed))
             call, at, low, high = call[above], child, starts, ends
@@ -234,8 +231,8 @@ class _Walk:
         return _stack_reached(found)
 
     def _new_children(
-        self, edges: _Edges, call: NDArray[np.int64], at: NDArray[np.int64], level: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        self, edges: _Edges, call: Int64s, at: Int64s, level: int
+    ) -> tuple[Int64s, Int64s]:
         """Return places in `at`, and their children that are new to their call."""
         above, child = edges.follow_edges(at)
         fresh = self._mark_new(call[above], child)
@@ -244,9 +241,7 @@ class _Walk:
             fresh[:] = False
         return above[fresh], child[fresh]
 
-    def _mark_new(
-        self, call: NDArray[np.int64], execution: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
+    def _mark_new(self, call: Int64s, execution: Int64s) -> Bools:
         """Return the first of equal pairs that are new, and mark them as seen."""
         fresh = np.ones(len(call), np.bool_)
         some = np.flatnonzero(self.shared[execution])
@@ -265,9 +260,7 @@ def _stack_reached(found: list[_Reached]) -> _Reached:
     return _Reached(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
-def _after_earlier(
-    group: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _begins_after_earlier(group: Int64s, starts: Int64s, ends: Int64s) -> Int64s:
     """Return begins of intervals, moved past what earlier ones of a group cover.
 
     Groups ascend, and in a group the starts do. A result may lie after the end.
@@ -287,9 +280,7 @@ def _after_earlier(
     return after
 
 
-def _sum_ascending_groups(
-    group: NDArray[np.int64], values: NDArray[np.int64], *, count: int
-) -> NDArray[np.int64]:
+def _sum_ascending_groups(group: Int64s, values: Int64s, *, count: int) -> Int64s:
     before = np.concatenate(([0], np.cumsum(values)))
     ends = np.cumsum(np.bincount(group, minlength=count))
     return before[ends] - before[np.concatenate(([0], ends[:-1]))]
@@ -298,10 +289,10 @@ def _sum_ascending_groups(
 def _sum_by_stage(
     graph: PipelineGraph,
     *,
-    call: NDArray[np.int64],
-    execution: NDArray[np.int64],
-    critical_ps: NDArray[np.int64],
-    blocking: NDArray[np.bool_],
+    call: Int64s,
+    execution: Int64s,
+    critical_ps: Int64s,
+    blocking: Bools,
 ) -> pl.DataFrame:
     # Each execution's time less what its immediate children overlap.
     low = graph.start_ps[graph.parent]
@@ -309,11 +300,11 @@ def _sum_by_stage(
     end_ps = graph.start_ps + graph.dur_ps
     starts = np.clip(graph.start_ps[graph.child], low, high)
     ends = np.clip(end_ps[graph.child], starts, high)
-    starts = np.minimum(_after_earlier(graph.parent, starts, ends), ends)
+    starts = np.minimum(_begins_after_earlier(graph.parent, starts, ends), ends)
     covered = _sum_ascending_groups(
         graph.parent, ends - starts, count=len(graph.start_ps)
     )
-    own: NDArray[np.int64] = graph.dur_ps - covered
+    own: Int64s = graph.dur_ps - covered
     rows = pl.DataFrame(
         {
             "call": call,

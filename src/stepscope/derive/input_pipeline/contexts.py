@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.columns.dense_codes import combined, dense
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
+from stepscope.derive.columns.dense_codes import number_rows, number_values
 from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import host_stats, int_values
 from stepscope.derive.names.event_kinds import EventFlag
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.names.event_kinds import EventKinds
 
@@ -47,10 +47,10 @@ Context: TypeAlias = "tuple[int, int, int]"
 class _Side(NamedTuple):
     """Producers, or consumers, by ascending id."""
 
-    row: NDArray[np.int64]
-    type: NDArray[np.int64]
-    id: NDArray[np.int64]
-    process: NDArray[np.int64]
+    row: Int64s
+    type: Int64s
+    id: Int64s
+    process: Int64s
 
 
 class Contexts(Frozen, frozen=True, dict=True):
@@ -66,17 +66,15 @@ class Contexts(Frozen, frozen=True, dict=True):
 
     producers: _Side
     consumers: _Side
-    pool_begins: NDArray[np.int64]
-    pool_ends_ps: NDArray[np.int64]
+    pool_begins: Int64s
+    pool_ends_ps: Int64s
 
     @cached_property
-    def consumer_rows(self) -> NDArray[np.int64]:
+    def consumer_rows(self) -> Int64s:
         """Rows of the consumers, ascending."""
         return np.sort(self.consumers.row)
 
-    def producers_behind(
-        self, rows: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], set[Context]]:
+    def producers_behind(self, rows: Int64s) -> tuple[Int64s, Int64s, set[Context]]:
         """Return places in `rows`, the rows of their producers, and the crowds.
 
         Crowds are contexts that were left out because too many events take part in
@@ -86,8 +84,7 @@ class Contexts(Frozen, frozen=True, dict=True):
         at = order[np.searchsorted(self.consumers.row[order], rows)]
         wanted = _Side(*(column[at] for column in self.consumers))
         place, found = _match_sides(wanted, self.producers)
-        count = np.bincount(place, minlength=len(rows))
-        many = np.flatnonzero(count >= _CROWD)
+        many = np.flatnonzero(np.bincount(place, minlength=len(rows)) >= _CROWD)
         crowded = np.zeros(len(rows), np.bool_)
         if len(many):
             some = _Side(*(column[many] for column in wanted))
@@ -110,14 +107,12 @@ class Elements(Frozen, frozen=True, eq=True):
         time_ps: int64; when making began, or when taking ended.
     """
 
-    stage: NDArray[np.int32]
-    number: NDArray[np.int64]
-    time_ps: NDArray[np.int64]
+    stage: Int32s
+    number: Int64s
+    time_ps: Int64s
 
 
-def match_handovers(
-    made: Elements, taken: Elements
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def match_handovers(made: Elements, taken: Elements) -> tuple[Int64s, Int64s]:
     """Join the making of elements with their taking.
 
     An element goes to the first taking that ends after its making began: numbers are
@@ -134,7 +129,7 @@ def match_handovers(
     stage = np.concatenate((made.stage, taken.stage))
     number = np.concatenate((made.number, taken.number))
     time_ps = np.concatenate((made.time_ps, taken.time_ps))
-    code = combined((stage, dense(number).code)).code
+    code = number_rows((stage, number_values(number).code)).code
     is_taking = np.arange(len(code)) >= count
     order = np.lexsort((is_taking, time_ps, code))
     # The next taking after each place in this order; one past the end for none.
@@ -173,7 +168,7 @@ def read_contexts(
     types, thread = handles(events, "type"), handles(events, "track")
     marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
     is_start = kinds.has(EventFlag.POOL_START)
-    rows = picked(types, marks)
+    rows = wanted_rows(types, marks)
     is_begin = is_start[types[rows]]
     pair = is_begin[:-1] & ~is_begin[1:] & (thread[rows[:-1]] == thread[rows[1:]])
     begins, ends = rows[:-1][pair], ints(events, "start_ps")[rows[1:][pair]]
@@ -181,13 +176,13 @@ def read_contexts(
 
 
 def find_callers(
-    rows: NDArray[np.int64],
+    rows: Int64s,
     *,
-    parent: NDArray[np.int32],
-    is_call: NDArray[np.bool_],
+    parent: Int32s,
+    is_call: Bools,
     events: pl.DataFrame,
     found: Contexts,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], set[Context]]:
+) -> tuple[Int64s, Int64s, set[Context]]:
     """Find the calls on other threads on whose behalf some events run.
 
     Args:
@@ -205,7 +200,7 @@ def find_callers(
     consuming = _is_among(at, found.consumer_rows)
     pending = (who[consuming], at[consuming])
     here = _enclosing_stops(parent, at, stops, events=events, found=found)
-    edges: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    edges: list[tuple[Int64s, Int64s]] = []
     seen = np.empty(0, np.int64)
     crowds: set[Context] = set()
     for _ in range(_MOST_HOPS):
@@ -234,13 +229,8 @@ def find_callers(
 
 
 def _enclosing_stops(
-    parent: NDArray[np.int32],
-    rows: NDArray[np.int64],
-    stops: NDArray[np.bool_],
-    *,
-    events: pl.DataFrame,
-    found: Contexts,
-) -> NDArray[np.int64]:
+    parent: Int32s, rows: Int64s, stops: Bools, *, events: pl.DataFrame, found: Contexts
+) -> Int64s:
     """Return the nearest stop around each row, else the task of a pool around it."""
     here = nearest_above(parent, rows, stops)
     alone = here < 0
@@ -258,9 +248,7 @@ def _enclosing_stops(
     return here
 
 
-def nearest_above(
-    parent: NDArray[np.int32], rows: NDArray[np.int64], stops: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def nearest_above(parent: Int32s, rows: Int64s, stops: Bools) -> Int64s:
     """Return the nearest ancestor of each row that is a stop, -1 for none."""
     found = np.full(len(rows), -1, np.int64)
     at, place = parent[rows], np.arange(len(rows))
@@ -274,9 +262,7 @@ def nearest_above(
     return found
 
 
-def _read_side(
-    ids: StatRows, types: StatRows, process: NDArray[np.int64], track: NDArray[np.int32]
-) -> _Side:
+def _read_side(ids: StatRows, types: StatRows, process: Int64s, track: Int32s) -> _Side:
     owner, value = int_values(ids)
     kind, typed = values_of_owners(owner, *int_values(types))
     row = owner[typed].astype(np.int64)
@@ -288,9 +274,7 @@ def _sort_by_id(side: _Side) -> _Side:
     return _Side(*(column[order] for column in side))
 
 
-def _match_sides(
-    wanted: _Side, among: _Side
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _match_sides(wanted: _Side, among: _Side) -> tuple[Int64s, Int64s]:
     """Return places of equal contexts in `wanted` and in `among`, whose ids ascend."""
     begin = np.searchsorted(among.id, wanted.id, side="left")
     count = np.searchsorted(among.id, wanted.id, side="right") - begin
@@ -303,11 +287,9 @@ def _match_sides(
     return place[same], other[same]
 
 
-def _is_among(
-    values: NDArray[np.int64], ascending: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _is_among(values: Int64s, ascending: Int64s) -> Bools:
     if not len(ascending):
         return np.zeros(len(values), np.bool_)
     at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    hit: NDArray[np.bool_] = ascending[at] == values
+    hit: Bools = ascending[at] == values
     return hit

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import host_stats, int_values
 from stepscope.derive.input_pipeline.contexts import (
@@ -40,8 +40,7 @@ from stepscope.trace.quality import QualityNote
 from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.input_pipeline.contexts import Context
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
@@ -63,22 +62,22 @@ class PipelineGraph(Frozen, frozen=True):
 
     stages: pl.DataFrame
     pipelines: pl.DataFrame
-    event: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    stage: NDArray[np.int32]
-    parent: NDArray[np.int64]
-    child: NDArray[np.int64]
-    root: NDArray[np.int64]
-    pipeline: NDArray[np.int32]
+    event: Int64s
+    start_ps: Int64s
+    dur_ps: Int64s
+    stage: Int32s
+    parent: Int64s
+    child: Int64s
+    root: Int64s
+    pipeline: Int32s
     notes: tuple[QualityNote, ...]
 
-    def overlap_ps(self) -> NDArray[np.int64]:
+    def overlap_ps(self) -> Int64s:
         """Time that each edge's child runs within its parent; 0 where it does not."""
         end_ps = self.start_ps + self.dur_ps
         start = np.maximum(self.start_ps[self.parent], self.start_ps[self.child])
         end = np.minimum(end_ps[self.parent], end_ps[self.child])
-        overlap: NDArray[np.int64] = np.maximum(end - start, 0)
+        overlap: Int64s = np.maximum(end - start, 0)
         return overlap
 
 
@@ -104,25 +103,36 @@ def pipeline_graph(
         return WHY["no_pipeline_stages"]
     stages, stage = unite_stages(listed)
     place = ints(listed, "event")
-    order = _outermost_first(listed, stages["depth"].to_numpy()[stage])
+    same = np.ones(len(listed) - 1, np.bool_)
+    for column in ("track", "start_ps", "dur_ps"):
+        values = ints(listed, column)
+        same &= values[1:] == values[:-1]
+    group = np.concatenate(([0], np.cumsum(~same)))
+    order = np.lexsort((stages["depth"].to_numpy()[stage], group))
     stage = stage[order]
     runs = _Executions(place, event_nesting.parent, stage, ints(listed, "start_ps"))
     nested = runs.enclosing
+    key = StatKey.ELEMENT_ID
+    makes = np.zeros(len(event_types), np.bool_)
+    takes = makes.copy()
+    names = event_types["name"]
+    for row in np.flatnonzero(event_kinds.has(EventFlag.PRODUCER)).tolist():
+        mark = MARKS.get(names[row])
+        makes[row], takes[row] = mark is True, mark is False
     handed = _handed_over(
         runs,
         stages,
         events,
-        elements=_element_numbers(trace, tracks, stats),
-        marks=_element_marks(event_types, event_kinds),
+        elements=int_values(host_stats(trace.strings, tracks, stats, (key,))[key]),
+        marks=(makes, takes),
     )
     alone = np.flatnonzero(nested < 0)
-    found = read_contexts(trace.strings, tracks, events, event_kinds, stats)
     who, calls, crowds = find_callers(
         place[alone],
         parent=event_nesting.parent,
         is_call=runs.is_call,
         events=events,
-        found=found,
+        found=read_contexts(trace.strings, tracks, events, event_kinds, stats),
     )
     inside = np.flatnonzero(nested >= 0)
     parent, child = _distinct_edges(
@@ -153,11 +163,7 @@ class _Executions:
     """Executions by their rows of events."""
 
     def __init__(
-        self,
-        place: NDArray[np.int64],
-        parent: NDArray[np.int32],
-        stage: NDArray[np.int32],
-        start_ps: NDArray[np.int64],
+        self, place: Int64s, parent: Int32s, stage: Int32s, start_ps: Int64s
     ) -> None:
         self.place = place
         self.parent = parent
@@ -169,20 +175,9 @@ class _Executions:
         #: The execution on the same thread around each one, -1 for none.
         self.enclosing = np.where(above < 0, -1, self.find_executions(above))
 
-    def find_executions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def find_executions(self, rows: Int64s) -> Int64s:
         """Return the executions at rows of events that are executions."""
         return np.searchsorted(self.place, rows)
-
-
-def _outermost_first(
-    listed: pl.DataFrame, depth: NDArray[np.int32]
-) -> NDArray[np.int64]:
-    same = np.ones(len(listed) - 1, np.bool_)
-    for column in ("track", "start_ps", "dur_ps"):
-        values = ints(listed, column)
-        same &= values[1:] == values[:-1]
-    run = np.concatenate(([0], np.cumsum(~same)))
-    return np.lexsort((depth, run))
 
 
 def _handed_over(
@@ -190,9 +185,9 @@ def _handed_over(
     stages: pl.DataFrame,
     events: pl.DataFrame,
     *,
-    elements: tuple[NDArray[np.int32], NDArray[np.int64]],
-    marks: tuple[NDArray[np.bool_], NDArray[np.bool_]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    elements: tuple[Int32s, Int64s],
+    marks: tuple[Bools, Bools],
+) -> tuple[Int64s, Int64s]:
     """Pair executions that took an element with those that made it elsewhere.
 
     Args:
@@ -200,7 +195,7 @@ def _handed_over(
         marks: By row of event_types: it marks the making, or the taking, of one.
     """
     types = handles(events, "type")
-    made_rows, taken_rows = (picked(types, mark) for mark in marks)
+    made_rows, taken_rows = (wanted_rows(types, mark) for mark in marks)
     # The first execution inside of a making, with no other one in between.
     stops = runs.is_call.copy()
     stops[made_rows] = True
@@ -223,28 +218,9 @@ def _handed_over(
     return taker[taken_at], begun[made_at]
 
 
-def _element_numbers(
-    trace: TraceData, tracks: pl.DataFrame, stats: pl.DataFrame
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    key = StatKey.ELEMENT_ID
-    return int_values(host_stats(trace.strings, tracks, stats, (key,))[key])
-
-
-def _element_marks(
-    event_types: pl.DataFrame, kinds: EventKinds
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    makes = np.zeros(len(event_types), np.bool_)
-    takes = makes.copy()
-    names = event_types["name"]
-    for row in np.flatnonzero(kinds.has(EventFlag.PRODUCER)).tolist():
-        mark = MARKS.get(names[row])
-        makes[row], takes[row] = mark is True, mark is False
-    return makes, takes
-
-
 def _distinct_edges(
-    parent: NDArray[np.int64], child: NDArray[np.int64], start_ps: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    parent: Int64s, child: Int64s, start_ps: Int64s
+) -> tuple[Int64s, Int64s]:
     other = parent != child
     parent, child = parent[other], child[other]
     order = np.lexsort((child, start_ps[child], parent))
@@ -254,9 +230,7 @@ def _distinct_edges(
     return parent[fresh], child[fresh]
 
 
-def _call_roots(
-    runs: _Executions, stages: pl.DataFrame
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _call_roots(runs: _Executions, stages: pl.DataFrame) -> tuple[Int64s, Int32s]:
     """Return executions that begin a call, by start, and each call's stage.
 
     A chain of transparent stages begins one call. Where the recording cuts off the

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
-from stepscope.derive.columns.dense_codes import combined, totals_by
+from stepscope.derive.columns.dense_codes import number_rows, totals_by_code
 from stepscope.derive.host.op_events import outermost_of_op
 from stepscope.derive.host.values import host_rows, text_codes
 from stepscope.derive.input_pipeline.stages import BEGINNING, read_name
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
@@ -132,7 +133,19 @@ def input_ops(
         if iterators.code not in ("NO_TFDATA_EVENTS", "FORMAT"):
             doubts |= dict.fromkeys(INPUT_CATEGORIES[:3], iterators)
     else:
-        found.add_ops(*_iterator_ops(iterators), source="iterator")
+        names = iterators["long_name"].unique(maintain_order=True).alias("name")
+        numbered = names.to_frame().with_row_index("op")
+        op = (
+            iterators.select(pl.col("long_name").alias("name"))
+            .join(numbered, on="name", how="left", maintain_order="left")["op"]
+            .to_numpy()
+        )
+        found.add_ops(
+            handles(iterators, "event"),
+            op.astype(np.int64),
+            _named_frame(names, _name_categories(names)),
+            source="iterator",
+        )
     if isinstance(correlation, Unavailable):
         doubts["enqueue"] = correlation
     else:
@@ -181,8 +194,8 @@ class _Found:
 
     def __init__(self) -> None:
         self._ops: list[pl.DataFrame] = []
-        self._rows: list[NDArray[np.int64]] = []
-        self._op: list[NDArray[np.int64]] = []
+        self._rows: list[Int64s] = []
+        self._op: list[Int64s] = []
         self._count = 0
 
     def add_ops(
@@ -227,16 +240,21 @@ class _Found:
         start_ps, dur_ps = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
         track = handles(events, "track")[rows]
         nested = nest_subset(start_ps, dur_ps, track=track)
-        own = totals_by(number, nested.self_ps, count=len(ops))
+        own = totals_by_code(number, nested.self_ps, count=len(ops))
         outer = outermost_of_op(nested.parent, number)
-        total = totals_by(number, dur_ps, count=len(ops), where=outer).total
-        pairs = combined([number, track])
+        total = totals_by_code(number, dur_ps, count=len(ops), where=outer).total
+        pairs = number_rows([number, track])
         threads = np.bincount(number[pairs.first], minlength=len(ops))
         if (ops["category"] == WAITING_FOR_WORKERS).any():
             doubts = (
                 dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_workers"]) | doubts
             )
-        doubts = _not_told_apart(ops) | doubts
+        # These ops could hold such work without showing it.
+        if not ops["name"].str.starts_with(BEGINNING).any():
+            why = WHY["input_in_one_call"]
+            doubts = dict.fromkeys(INPUT_CATEGORIES[:3], why) | doubts
+        elif not ops["category"].is_in(INPUT_CATEGORIES[:2]).any():
+            doubts = dict.fromkeys(INPUT_CATEGORIES[:2], WHY["no_file_reader"]) | doubts
         summed = ops.with_columns(
             pl.Series("count", own.count),
             pl.Series("total_ps", total),
@@ -250,15 +268,6 @@ class _Found:
             pipeline_calls=len(rows) - int(sending),
             doubts=doubts,
         )
-
-
-def _not_told_apart(ops: pl.DataFrame) -> dict[str, Unavailable]:
-    """Return the kinds of work that these ops could hold without showing them."""
-    if not ops["name"].str.starts_with(BEGINNING).any():
-        return dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_one_call"])
-    if not ops["category"].is_in(INPUT_CATEGORIES[:2]).any():
-        return dict.fromkeys(INPUT_CATEGORIES[:2], WHY["no_file_reader"])
-    return {}
 
 
 def _named_frame(names: pl.Series, category: str | pl.Series) -> pl.DataFrame:
@@ -282,29 +291,12 @@ def _loader_category(name: str) -> str:
     return WAITING_FOR_WORKERS if _WAITS.search(name) else "preprocessing"
 
 
-def _iterator_ops(
-    iterators: pl.DataFrame,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
-    names = iterators["long_name"].unique(maintain_order=True).alias("name")
-    numbered = names.to_frame().with_row_index("op")
-    op = (
-        iterators.select(pl.col("long_name").alias("name"))
-        .join(numbered, on="name", how="left", maintain_order="left")["op"]
-        .to_numpy()
-    )
-    return (
-        handles(iterators, "event"),
-        op.astype(np.int64),
-        _named_frame(names, _name_categories(names)),
-    )
-
-
 def _ops_by_name(
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     event_types: pl.DataFrame,
     kinds: EventKinds,
-) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int32], pl.DataFrame]]:
+) -> Iterator[tuple[str, Int64s, Int32s, pl.DataFrame]]:
     names = event_types["name"]
     types = handles(events, "type")
     dataset = kinds.has(EventFlag.DATASET) & names.str.starts_with(BEGINNING).to_numpy()
@@ -325,11 +317,10 @@ def _ops_by_name(
         ],
         dtype=pl.String,
     )
-    enqueue = is_true(infeed)
     for source, mask, category in (
         ("iterator", dataset, iterator),
         ("loader", named_input, fetching),
-        ("infeed", enqueue, "enqueue"),
+        ("infeed", is_true(infeed), "enqueue"),
         ("copy", copy, "enqueue"),
     ):
         if mask.any():
@@ -339,7 +330,7 @@ def _ops_by_name(
 
 def _stage_ops(
     trace: TraceData, values: Mapping[str, StatRows]
-) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
+) -> tuple[Int32s, Int64s, pl.DataFrame]:
     owner, name, names = text_codes(trace, values[StatKey.STAGE_NAME])
     kind_owner, kind, kinds = text_codes(trace, values[StatKey.STAGE_CATEGORY])
     at = np.searchsorted(kind_owner, owner)
@@ -352,7 +343,7 @@ def _stage_ops(
             name.astype(np.int64),
             _named_frame(pl.Series(dtype=pl.String), ""),
         )
-    pairs = combined([name, kind])
+    pairs = number_rows([name, kind])
     first = pairs.first
     return (
         owner,

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.dense_codes import number_values
 from stepscope.derive.columns.stat_values import find_handle, rows_of_owners
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -26,6 +26,7 @@ from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.trace.model import TraceData
 
 #: A recorded value; texts that mean true or false are converted to bool.
@@ -119,7 +120,7 @@ PIPELINES: Final[dict[str, pl.DataType]] = {
 }
 
 
-def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]:
+def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
     """Unite calls to one stage per id; per long name where the id is 0 or absent.
 
     Args:
@@ -132,9 +133,9 @@ def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]
     names = listed["long_name"].unique(maintain_order=True)
     name_code = listed["long_name"].cast(pl.Enum(names)).to_physical().to_numpy()
     ids = listed["id"].fill_null(0).to_numpy()
-    by_id = dense(ids).code
+    by_id = number_values(ids).code
     key = np.where(ids != 0, by_id, by_id.max() + 1 + name_code.astype(np.int32))
-    numbered = dense(key.astype(np.int32))
+    numbered = number_values(key.astype(np.int32))
     first = listed[numbered.first].select("id", "parent_id", "long_name")
     facts = pl.DataFrame([msgspec.structs.asdict(read_name(name)) for name in names])
     known = first.with_columns(pl.col("id").replace({0: None})).hstack(
@@ -155,11 +156,10 @@ def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]
         ],
         pl.Int32,
     )
-    typed = known.with_columns(consumer, pl.col("depth").cast(pl.Int32))
-    return typed, numbered.code
+    return known.with_columns(consumer, pl.col("depth").cast(pl.Int32)), numbered.code
 
 
-def last_stages(stages: pl.DataFrame) -> NDArray[np.int32]:
+def last_stages(stages: pl.DataFrame) -> Int32s:
     """Return the last stage of each stage's chain of transparent consumers."""
     hull = (stages["outermost"] & stages["transparent"]).to_numpy()
     consumer = handles(stages, "consumer")
@@ -171,15 +171,14 @@ def last_stages(stages: pl.DataFrame) -> NDArray[np.int32]:
 
 
 def list_pipelines(
-    stages: pl.DataFrame, of_root: NDArray[np.int32]
-) -> tuple[pl.DataFrame, NDArray[np.int32]]:
+    stages: pl.DataFrame, of_root: Int32s
+) -> tuple[pl.DataFrame, Int32s]:
     """Return the pipelines by first call, and the pipeline of each call."""
     distinct, first, inverse = np.unique(
         of_root, return_index=True, return_inverse=True
     )
     order = np.argsort(first)
-    feeding = stages.filter(pl.col("feeds_device"))
-    fed = handles(feeding, "consumer")
+    fed = handles(stages.filter(pl.col("feeds_device")), "consumer")
     on_device = np.isin(distinct[order], last_stages(stages)[fed[fed >= 0]])
     numbers = np.where(on_device, np.cumsum(on_device), np.cumsum(~on_device)) - 1
     names = [
@@ -220,7 +219,7 @@ def _normalise_type(part: str) -> str:
 
 
 def recorded_parameters(
-    trace: TraceData, stats: pl.DataFrame, events: NDArray[np.int64]
+    trace: TraceData, stats: pl.DataFrame, events: Int64s
 ) -> dict[int, dict[str, Parameter]]:
     """Read what events say of their stages: row of events → name → value.
 
@@ -241,8 +240,8 @@ def recorded_parameters(
 
 
 def mean_fill(
-    trace: TraceData, stats: pl.DataFrame, events: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    trace: TraceData, stats: pl.DataFrame, events: Int64s
+) -> tuple[Int64s, NDArray[np.float64]]:
     """Return which of the events say how full a buffer was, and how full."""
     rows = rows_of_owners(stats, "event", np.unique(events).astype(np.int32))
     plain = rows.only(rows.key == find_handle(trace.strings, FILL))

@@ -21,12 +21,12 @@ from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.vocabulary import unseen_of
+from stepscope.xspace.vocabulary import unseen_reason
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_names import FunctionName
@@ -138,8 +138,7 @@ def worker_functions(
     if isinstance(windows, Unavailable):
         return windows
     starts = ints(windows.measured, "start_ps")
-    ends = ints(windows.measured, "end_ps")
-    steps = Spans.from_events(starts, ends - starts)
+    steps = Spans.from_events(starts, ints(windows.measured, "end_ps") - starts)
     row = _InARow.line_up_workers(worker_frames, steps)
     if not len(row.looked):
         return WHY["no_worker_samples"]
@@ -274,24 +273,21 @@ def _worker_function(
     steps: Spans,
 ) -> WorkerFunction:
     name = row.frames.names[kind]
+    hot_line = None
+    if lines is not None:
+        mine: Bools = (lines.type == kind) & (lines.line >= 0)
+        if mine.any():
+            spent = steps.within(lines.start_ps[mine], lines.end_ps[mine])
+            number, place = np.unique(lines.line[mine], return_inverse=True)
+            hot_line = int(number[int(np.bincount(place, weights=spent).argmax())])
     return WorkerFunction(
         function=name.function,
         file=name.file,
         line=name.line,
-        hot_line=None if lines is None else _hot_line(lines, kind, steps),
+        hot_line=hot_line,
         inside=row.frames.names[inside].function if inside >= 0 else None,
         time_ps=time_ps,
     )
-
-
-def _hot_line(lines: FunctionLines, kind: int, steps: Spans) -> int | None:
-    mine: NDArray[np.bool_] = (lines.type == kind) & (lines.line >= 0)
-    if not mine.any():
-        return None
-    spent = steps.within(lines.start_ps[mine], lines.end_ps[mine])
-    number, place = np.unique(lines.line[mine], return_inverse=True)
-    total = np.bincount(place, weights=spent)
-    return int(number[int(total.argmax())])
 
 
 def _why_not(
@@ -301,7 +297,7 @@ def _why_not(
         return WHY["workers_of_other_profiler"]
     if not (event_types["name"] == _COUNTED).any():
         return WHY["no_workers"]
-    told = (unseen_of(message) for message in quality["message"])
+    told = (unseen_reason(message) for message in quality["message"])
     unseen = next((one for one in told if one is not None), None)
     if unseen is None:
         return WHY["workers_not_sampled"]

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     import polars as pl
-    from numpy.typing import NDArray
+
+    from stepscope.array_types import Int32s, Int64s, UInt8s
 
 #: Kinds of track whose events contain each other; on all others they are siblings.
 NESTED_KINDS: Final = ("thread", "core", "derived", "samples")
@@ -47,17 +48,14 @@ class Nesting(Frozen, frozen=True):
         overhangs: int64 by row of `tracks`; rows that end after their parent.
     """
 
-    parent: NDArray[np.int32]
-    depth: NDArray[np.int32]
-    self_ps: NDArray[np.int64]
-    overhangs: NDArray[np.int64]
+    parent: Int32s
+    depth: Int32s
+    self_ps: Int64s
+    overhangs: Int64s
 
 
-def nesting(
-    tracks: pl.DataFrame,
-    events: pl.DataFrame,
-    *,
-    flat_rows: NDArray[np.int64] | None = None,
+def nest_events(
+    tracks: pl.DataFrame, events: pl.DataFrame, *, flat_rows: Int64s | None = None
 ) -> Nesting:
     """Nest the events of every track whose kind is one of `NESTED_KINDS`.
 
@@ -94,9 +92,7 @@ def nesting(
     return work.found
 
 
-def nest_subset(
-    start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64], *, track: NDArray[np.int32]
-) -> Nesting:
+def nest_subset(start_ps: Int64s, dur_ps: Int64s, *, track: Int32s) -> Nesting:
     """Nest chosen rows as if the others did not exist.
 
     Args:
@@ -128,7 +124,7 @@ def nest_subset(
 def flatten_tracks(
     tracks: pl.DataFrame,
     events: pl.DataFrame,
-    code: NDArray[np.uint8],
+    code: UInt8s,
     *,
     sticky: Collection[int] = (),
     alike: Mapping[int, int] = MappingProxyType({}),
@@ -172,11 +168,11 @@ def flatten_tracks(
 class _Work(Frozen, frozen=True):
     """Inputs and outputs that the tracks share; each track writes its own rows."""
 
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
+    start_ps: Int64s
+    dur_ps: Int64s
     found: Nesting
 
-    def lay_flat(self, rows: slice | NDArray[np.int64]) -> None:
+    def lay_flat(self, rows: slice | Int64s) -> None:
         self.found.parent[rows] = -1
         self.found.depth[rows] = 0
         self.found.self_ps[rows] = self.dur_ps[rows]
@@ -188,7 +184,7 @@ class _Work(Frozen, frozen=True):
         else:
             self.found.overhangs[track] = overhangs
 
-    def nest_rows(self, track: int, rows: NDArray[np.int64]) -> None:
+    def nest_rows(self, track: int, rows: Int64s) -> None:
         starts, durs = self.start_ps[rows], self.dur_ps[rows]
         if kernels.first_unordered(starts, durs, 0, len(rows)) < len(rows):
             order = _nesting_order(starts, durs)
@@ -201,15 +197,11 @@ class _Work(Frozen, frozen=True):
 
 
 def _nest_range(
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    begin: int,
-    end: int,
-    into: Nesting,
+    start_ps: Int64s, dur_ps: Int64s, begin: int, end: int, into: Nesting
 ) -> int:
     for depth in (_USUAL_DEPTH, end - begin):
         stack = np.empty((2, depth), np.int64)
-        answer: int = kernels.nest(
+        answer: int = kernels.nest_track_rows(
             start_ps, dur_ps, begin, end, into.parent, into.depth, into.self_ps, stack
         )
         if answer != kernels.NO_ROOM:
@@ -220,11 +212,7 @@ def _nest_range(
 
 
 def flatten_rows(
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    code: NDArray[np.uint8],
-    *,
-    sticky: Collection[int] = (),
+    start_ps: Int64s, dur_ps: Int64s, code: UInt8s, *, sticky: Collection[int] = ()
 ) -> dict[int, Spans]:
     """Give each instant of some rows of one track the code of its innermost one.
 
@@ -239,17 +227,14 @@ def flatten_rows(
     return _flatten_codes(start_ps, dur_ps, code, _code_mask(sticky))
 
 
-def _code_mask(values: Collection[int]) -> NDArray[np.uint8]:
+def _code_mask(values: Collection[int]) -> UInt8s:
     found = np.zeros(256, np.uint8)
     found[list(values)] = 1
     return found
 
 
 def _flatten_codes(
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    code: NDArray[np.uint8],
-    sticky: NDArray[np.uint8],
+    start_ps: Int64s, dur_ps: Int64s, code: UInt8s, sticky: UInt8s
 ) -> dict[int, Spans]:
     count = len(code)
     if kernels.first_unordered(start_ps, dur_ps, 0, count) < count:
@@ -258,7 +243,7 @@ def _flatten_codes(
     out = np.empty((3, 2 * count), np.int64)
     for room in (_USUAL_DEPTH, count):
         running = np.empty((4, room), np.int64)
-        segments: int = kernels.flatten(
+        segments: int = kernels.flatten_track_rows(
             start_ps, dur_ps, code, sticky, 0, count, running, out
         )
         if segments != kernels.NO_ROOM:
@@ -275,21 +260,19 @@ def _flatten_codes(
     return sets
 
 
-def _nesting_order(
-    start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _nesting_order(start_ps: Int64s, dur_ps: Int64s) -> Int64s:
     """Order rows by start, then by duration descending; ties keep their order."""
     return np.lexsort((-dur_ps, start_ps))
 
 
-def innermost_at(
-    times_ps: NDArray[np.int64],
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    parent: NDArray[np.int32],
+def innermost_rows(
+    times_ps: Int64s,
+    start_ps: Int64s,
+    dur_ps: Int64s,
+    parent: Int32s,
     *,
     rows: tuple[int, int],
-) -> NDArray[np.int32]:
+) -> Int32s:
     """Return the innermost row of one track that runs at each time, -1 for none.
 
     A row runs until before its end.
@@ -303,14 +286,15 @@ def innermost_at(
     order = np.argsort(times_ps, kind="stable")
     times, inner = times_ps[order], np.empty(len(order), np.int32)
     if kernels.first_unordered(start_ps, dur_ps, begin, end) == end:
-        answer = kernels.running(start_ps, dur_ps, parent, begin, end, times, inner)
+        answer = kernels.running_rows(
+            start_ps, dur_ps, parent, begin, end, times, inner
+        )
     else:
         at = _nesting_order(start_ps[begin:end], dur_ps[begin:end]) + begin
         place = np.full(end + 1, -1, np.int32)
         place[at] = np.arange(len(at))
-        around = place[parent[at]]
-        answer = kernels.running(
-            *(start_ps[at], dur_ps[at], around, 0, len(at), times, inner)
+        answer = kernels.running_rows(
+            *(start_ps[at], dur_ps[at], place[parent[at]], 0, len(at), times, inner)
         )
         inner = np.where(inner >= 0, at[inner], -1).astype(np.int32)
     if answer < 0:
@@ -329,7 +313,7 @@ def _unfilled_nesting(row_count: int, track_count: int) -> Nesting:
     )
 
 
-def _run_largest_first(work: Callable[[int], None], sizes: NDArray[np.int64]) -> None:
+def _run_largest_first(work: Callable[[int], None], sizes: Int64s) -> None:
     """Do the work of each track on all cores; the kernels let go of the lock."""
     order: Iterable[int] = np.argsort(-sizes, kind="stable").tolist()
     if int(sizes.sum()) < _WORTH_THREADS:

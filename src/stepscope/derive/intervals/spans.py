@@ -21,14 +21,16 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import ArrayLike, NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
+
 
 class TrackRows(Frozen, frozen=True):
     """When the events of each track were."""
 
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    begins: NDArray[np.int64]
-    ends: NDArray[np.int64]
+    start_ps: Int64s
+    dur_ps: Int64s
+    begins: Int64s
+    ends: Int64s
 
     @classmethod
     def from_tables(cls, tracks: pl.DataFrame, events: pl.DataFrame) -> TrackRows:
@@ -44,18 +46,14 @@ class TrackRows(Frozen, frozen=True):
         """Return the rows of a track."""
         return slice(int(self.begins[track]), int(self.ends[track]))
 
-    def covered_spans(
-        self, rows: slice, chosen: NDArray[np.bool_] | None = None
-    ) -> Spans:
+    def covered_spans(self, rows: slice, chosen: Bools | None = None) -> Spans:
         """Return what some rows of a track cover, all of them or the chosen ones."""
         starts, durs = self.start_ps[rows], self.dur_ps[rows]
         if chosen is not None:
             starts, durs = starts[chosen], durs[chosen]
         return Spans.from_events(starts, durs)
 
-    def tracks_having(
-        self, types: NDArray[np.int32], wanted: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
+    def tracks_having(self, types: Int32s, wanted: Bools) -> Bools:
         """Return by row of tracks whether it holds an event of a wanted type."""
         found = np.zeros(len(self.begins), np.bool_)
         if wanted.any():
@@ -68,10 +66,10 @@ class TrackRows(Frozen, frozen=True):
         track: int,
         spans: Spans,
         *,
-        code: NDArray[np.uint8],
+        code: UInt8s,
         wanted: Iterable[int],
         outermost: bool = False,
-    ) -> NDArray[np.int64]:
+    ) -> Int64s:
         """Return the rows of events of a track that last a while and meet a set.
 
         Args:
@@ -85,7 +83,7 @@ class TrackRows(Frozen, frozen=True):
         marked = np.zeros(256, np.uint8)
         marked[list(wanted)] = 1
         found = np.empty(rows.stop - rows.start, np.int64)
-        count = row_kernels.meeting(
+        count = row_kernels.rows_meeting_set(
             self.start_ps[rows],
             self.dur_ps[rows],
             code[rows],
@@ -98,8 +96,7 @@ class TrackRows(Frozen, frozen=True):
         if count < 0:
             raise ValueError(f"the kernel refused the rows of track {track} ({count})")
         # A copy, so that the room for all rows is not kept.
-        met: NDArray[np.int64] = found[:count] + rows.start
-        return met
+        return found[:count] + rows.start
 
 
 #: Times lie within ±LIMIT_PS (53 days), so that no length can overflow an int64.
@@ -122,8 +119,8 @@ class Spans(Frozen, frozen=True, dict=True):
         end_ps: int64, each above its start and below the next start.
     """
 
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    start_ps: Int64s
+    end_ps: Int64s
 
     @classmethod
     def empty(cls) -> Spans:
@@ -164,11 +161,11 @@ class Spans(Frozen, frozen=True, dict=True):
     @classmethod
     def between_quick(
         cls,
-        start_ps: NDArray[np.int64],
-        dur_ps: NDArray[np.int64],
+        start_ps: Int64s,
+        dur_ps: Int64s,
         *,
-        code: NDArray[np.uint8],
-        begins: NDArray[np.uint8],
+        code: UInt8s,
+        begins: UInt8s,
         most_ps: int,
     ) -> Spans:
         """Return what lies before begins that quickly follow what was before.
@@ -238,7 +235,7 @@ class Spans(Frozen, frozen=True, dict=True):
             return self
         if not len(self):
             return other
-        return _merge_sets(kernels.union, self, other)
+        return _merge_sets(kernels.union_sets, self, other)
 
     def __and__(self, other: Spans) -> Spans:
         if not len(self) or not len(other):
@@ -249,12 +246,12 @@ class Spans(Frozen, frozen=True, dict=True):
                 return inner
         # A window against millions of intervals must not visit them all.
         mine, others = self._near_part(other), other._near_part(self)
-        return _merge_sets(kernels.intersection, mine, others)
+        return _merge_sets(kernels.intersect_sets, mine, others)
 
     def __sub__(self, other: Spans) -> Spans:
         if not len(self) or not len(other):
             return self
-        return _merge_sets(kernels.difference, self, other._near_part(self))
+        return _merge_sets(kernels.subtract_sets, self, other._near_part(self))
 
     @cached_property
     def length_ps(self) -> int:
@@ -302,13 +299,13 @@ class Spans(Frozen, frozen=True, dict=True):
             return Spans.empty()
         return self._ranges_as_spans(*self._ranges_beside(other))
 
-    def holding(self, times_ps: NDArray[np.int64]) -> NDArray[np.intp]:
+    def holding(self, times_ps: Int64s) -> NDArray[np.intp]:
         """Return by time the interval that holds it, -1 for none."""
         at = self.start_ps.searchsorted(times_ps, side="right") - 1
         inside = times_ps < np.append(self.end_ps, 0)[at]
         return np.where((at >= 0) & inside, at, -1)
 
-    def covered_before(self, times_ps: ArrayLike) -> NDArray[np.int64]:
+    def covered_before(self, times_ps: ArrayLike) -> Int64s:
         """Return how much is covered before each time; ascending times are fastest."""
         times = _as_int64(times_ps)
         if _FEW * len(times) < len(self):
@@ -321,7 +318,7 @@ class Spans(Frozen, frozen=True, dict=True):
         )
         return covered
 
-    def within(self, starts_ps: ArrayLike, ends_ps: ArrayLike) -> NDArray[np.int64]:
+    def within(self, starts_ps: ArrayLike, ends_ps: ArrayLike) -> Int64s:
         """Return how much of each window is covered; windows may overlap."""
         starts, ends = _as_int64(starts_ps), _as_int64(ends_ps)
         if len(starts) != len(ends):
@@ -332,10 +329,9 @@ class Spans(Frozen, frozen=True, dict=True):
             return self.covered_before(ends) - self.covered_before(starts)
         # One walk over the many.
         before = self._covered_before_few(np.concatenate((starts, ends)))
-        found: NDArray[np.int64] = before[len(starts) :] - before[: len(starts)]
-        return found
+        return before[len(starts) :] - before[: len(starts)]
 
-    def _covered_before_few(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _covered_before_few(self, times: Int64s) -> Int64s:
         """Return `covered_before` of few times, without an array as long as the set."""
         order = np.argsort(times, kind="stable")
         ascending = np.empty(len(times), np.int64)
@@ -347,7 +343,7 @@ class Spans(Frozen, frozen=True, dict=True):
         return covered
 
     @cached_property
-    def _lengths_before(self) -> NDArray[np.int64]:
+    def _lengths_before(self) -> Int64s:
         """For each interval, and for the end, the length of all earlier intervals."""
         lengths = np.zeros(len(self) + 1, np.int64)
         np.cumsum(self.end_ps - self.start_ps, out=lengths[1:])
@@ -364,9 +360,7 @@ class Spans(Frozen, frozen=True, dict=True):
             return self
         return Spans(self.start_ps[begin:end], self.end_ps[begin:end])
 
-    def _ranges_beside(
-        self, other: Spans
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _ranges_beside(self, other: Spans) -> tuple[Int64s, Int64s]:
         """Return the first of the intervals that meet each of another set's, and count.
 
         One that reaches into the next of the others counts for the first of them.
@@ -376,9 +370,7 @@ class Spans(Frozen, frozen=True, dict=True):
         first[1:] = np.maximum(first[1:], last[:-1])
         return first, np.maximum(last - first, 0)
 
-    def _ranges_as_spans(
-        self, first: NDArray[np.int64], count: NDArray[np.int64]
-    ) -> Spans:
+    def _ranges_as_spans(self, first: Int64s, count: Int64s) -> Spans:
         before = np.repeat(first - (np.cumsum(count) - count), count)
         row = before + np.arange(len(before))
         return Spans(self.start_ps[row], self.end_ps[row])
@@ -388,7 +380,7 @@ class Spans(Frozen, frozen=True, dict=True):
 _FEW: Final = 16
 
 
-def _as_int64(values: ArrayLike) -> NDArray[np.int64]:
+def _as_int64(values: ArrayLike) -> Int64s:
     return np.ascontiguousarray(values, dtype=np.int64)
 
 
@@ -398,20 +390,17 @@ def _checked(count: int) -> int:
     return count
 
 
-def _unite_events(
-    starts: NDArray[np.int64], durs: NDArray[np.int64], begin: int, end: int
-) -> Spans:
+def _unite_events(starts: Int64s, durs: Int64s, begin: int, end: int) -> Spans:
     out = np.empty((2, end - begin), np.int64)
     return _trim_output(out, kernels.union_events(starts, durs, begin, end, out))
 
 
 def _merge_sets(kernel: Callable[..., int], a: Spans, b: Spans) -> Spans:
     out = np.empty((2, len(a) + len(b)), np.int64)
-    count = kernel(a.start_ps, a.end_ps, b.start_ps, b.end_ps, out)
-    return _trim_output(out, count)
+    return _trim_output(out, kernel(a.start_ps, a.end_ps, b.start_ps, b.end_ps, out))
 
 
-def _trim_output(out: NDArray[np.int64], count: int) -> Spans:
+def _trim_output(out: Int64s, count: int) -> Spans:
     found = out[:, : _checked(count)]
     # A view of a nearly full array is free; a view of a nearly empty one would keep
     # all of its memory alive.

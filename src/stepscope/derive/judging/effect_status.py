@@ -134,10 +134,7 @@ def _may_flip(series: StepSeries, warn: Threshold, thresholds: Thresholds) -> bo
 
 
 def _status_by_levels(
-    series: StepSeries,
-    warn: Threshold,
-    critical: Threshold,
-    thresholds: Thresholds,
+    series: StepSeries, warn: Threshold, critical: Threshold, thresholds: Thresholds
 ) -> EffectStatus:
     effects, windows = series.effect_ps, series.window_ps
     share = percent_of(sum(effects), sum(windows))

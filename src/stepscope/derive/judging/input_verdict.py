@@ -32,8 +32,8 @@ from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
-from stepscope.trace.reading.nullable import filled
-from stepscope.unavailable import Unavailable, present
+from stepscope.trace.reading.nullable import fill_nulls
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -189,7 +189,7 @@ def with_starved_time(
     Args:
         rows: Rows with `window`, a row of the host's windows, and `device`.
     """
-    placed = present(profile.derived(host, windows)).rows
+    placed = require_available(profile.derived(host, windows)).rows
     at = ints(rows, "window")
     starts, ends = ints(placed, "start_ps")[at], ints(placed, "end_ps")[at]
     starved = np.zeros(rows.height, np.int64)
@@ -217,7 +217,9 @@ def verdict_of_run(profile: ProfileData) -> InputVerdict | Unavailable:
         if isinstance(accounted, Unavailable):
             why = accounted
             continue
-        rows = present(profile.derived(host, windows)).rows_of_measured(accounted.rows)
+        rows = require_available(profile.derived(host, windows)).rows_of_measured(
+            accounted.rows
+        )
         judged[host] = with_starved_time(profile, host, rows)
     return input_verdict(profile, judged) if judged else why
 
@@ -296,7 +298,7 @@ def _input_time_of(
 ) -> InputTime:
     found = profile.derived(host, steps)
     facts = profile.derived(host, launch_facts)
-    placed = present(profile.derived(host, windows)).rows
+    placed = require_available(profile.derived(host, windows)).rows
     # Without a device nothing of it is copied, or lost.
     seen = ("input_ps",) if device is None else ("input_ps", "copy_in_ps")
     lost_ps = 0
@@ -310,7 +312,7 @@ def _input_time_of(
         closed=not placed["open_end"].gather(rows["window"]).all(),
         window_ps=tuple(rows["window_ps"].to_list()),
         parts_ps={
-            cause: tuple(filled(rows[column], 0).tolist())
+            cause: tuple(fill_nulls(rows[column], 0).tolist())
             for cause, column in _COLUMNS.items()
         },
         is_blind=any(rows[column].null_count() for column in seen),

@@ -92,9 +92,7 @@ NO_KERNELS: Final = Unavailable(
 )
 #: Why what is about devices does not apply to a run on the host.
 HOST_ONLY: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="Every op ran on the host.",
-    remedy="Nothing to do.",
+    code="NO_DEVICE_PLANE", reason="Every op ran on the host.", remedy="Nothing to do."
 )
 
 

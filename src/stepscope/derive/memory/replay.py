@@ -18,12 +18,11 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import ints, is_present
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import filled, held, nullable
+from stepscope.trace.reading.nullable import fill_nulls, nullable_series, present_mask
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
@@ -70,10 +69,10 @@ class OneMemory(Frozen, frozen=True):
     """
 
     name: str
-    rows: NDArray[np.int64]
-    heap_bytes: NDArray[np.int64]
-    in_use_bytes: NDArray[np.int64]
-    known: NDArray[np.bool_]
+    rows: Int64s
+    heap_bytes: Int64s
+    in_use_bytes: Int64s
+    known: Bools
     replayed: bool
     peak: int | None
     unmatched: int
@@ -96,10 +95,10 @@ class MemoryReplay(Frozen, frozen=True):
     """
 
     memories: tuple[OneMemory, ...]
-    source: NDArray[np.int32]
-    ended_by: NDArray[np.int32]
+    source: Int32s
+    ended_by: Int32s
 
-    def alive_rows(self, memory: OneMemory, place: int) -> NDArray[np.int64]:
+    def alive_rows(self, memory: OneMemory, place: int) -> Int64s:
         """Return rows of the allocations that are alive after the event at a place.
 
         Before the first event (place -1) there are none.
@@ -109,7 +108,7 @@ class MemoryReplay(Frozen, frozen=True):
             return until
         ended = self.ended_by[until]
         lasting = (self.source[until] == until) & ((ended < 0) | (ended > until[-1]))
-        alive: NDArray[np.int64] = until[lasting]
+        alive: Int64s = until[lasting]
         return alive
 
 
@@ -169,11 +168,7 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
 
 
 def _link_neighbours(
-    rows: NDArray[np.int64],
-    address: pl.Series,
-    *,
-    before: NDArray[np.int32],
-    after: NDArray[np.int32],
+    rows: Int64s, address: pl.Series, *, before: Int32s, after: Int32s
 ) -> None:
     own = address.gather(rows)
     if own.null_count():
@@ -193,17 +188,13 @@ def _link_neighbours(
     after[sooner] = rest
 
 
-def _known_values(series: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    return filled(series, 0), held(series)
+def _known_values(series: pl.Series) -> tuple[Int64s, Bools]:
+    return fill_nulls(series, 0), present_mask(series)
 
 
 def _added_up(
-    allocations: pl.DataFrame,
-    rows: NDArray[np.int64],
-    *,
-    source: NDArray[np.int32],
-    before: NDArray[np.int32],
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    allocations: pl.DataFrame, rows: Int64s, *, source: Int32s, before: Int32s
+) -> tuple[Int64s, Bools]:
     """Add up the heap of one memory from the sizes of its events.
 
     The use before the profile is at least what was freed without a recorded
@@ -272,7 +263,7 @@ def allocation_steps(
         outside = time_ps >= ints(intervals, "end_ps")[place]
         at = np.where((place >= 0) & outside, -1, place)
     # Index -1 reads the last number, which the condition beside it rules out.
-    found = nullable("step", number[at], at >= 0)
+    found = nullable_series("step", number[at], at >= 0)
     # The number of the step that carries each stored group, null for none.
     of_group = (
         steps.rows.select("group", "step")

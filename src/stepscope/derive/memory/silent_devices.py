@@ -82,8 +82,7 @@ def unrecorded_devices(
     ran = np.bincount(handles(device_activity, "device")[kernel])
     working = set(np.flatnonzero(ran).tolist())
     # The devices whose memory a text may name; -1 where texts do not tell.
-    numbered = (event_types["name"] == _NUMBERED).any()
-    if numbered or len(trace.strings) > _MANY_TEXTS:
+    if (event_types["name"] == _NUMBERED).any() or len(trace.strings) > _MANY_TEXTS:
         named_by_texts = {-1}
     else:
         named_by_texts = {

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
 from stepscope.derive.host.values import int_values
-from stepscope.derive.intervals.nesting import innermost_at, nest_subset
+from stepscope.derive.intervals.nesting import innermost_rows, nest_subset
 from stepscope.derive.model.places import inherit_labels, label_inside, unite_places
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.steps.markers import STEP_RANGE
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import absent, is_true
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import absent_mask, is_true
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import TRACK_KINDS
 from stepscope.unavailable import Unavailable
@@ -25,18 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeAlias
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
 
     #: By moment: the innermost call of a range that a thread is in, -1 for none, and
     #: whether no op and no call of a driver runs there.
-    _Waiting: TypeAlias = tuple[NDArray[np.int32], NDArray[np.bool_]]
+    _Waiting: TypeAlias = tuple[Int32s, Bools]
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.model.places import Places
@@ -47,20 +45,20 @@ _SILENT_SHARE: Final = 0.99
 
 
 def charge_lent_launches(
-    of_event: NDArray[np.int32],
-    of_launch: NDArray[np.int32],
+    of_event: Int32s,
+    of_launch: Int32s,
     *,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     kinds: EventKinds,
     nesting: Nesting,
     launches: pl.DataFrame,
-) -> NDArray[np.int32]:
+) -> Int32s:
     """Charge launches in no range to the one range that waits for their thread.
 
     That is the innermost range of another thread at that moment, where no third thread
     has one, and where nearly all that the launching thread launches during a call of
-    it falls into stretches in which no op and no call of a driver ran in the range. The
+    it falls into intervals in which no op and no call of a driver ran in the range. The
     silence of a thread that never runs any says nothing.
 
     Args:
@@ -110,8 +108,8 @@ def charge_lent_launches(
 
 def _calls_of_holder(
     holder: int,
-    at_ps: NDArray[np.int64],
-    of_event: NDArray[np.int32],
+    at_ps: Int64s,
+    of_event: Int32s,
     *,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
@@ -119,7 +117,7 @@ def _calls_of_holder(
     nesting: Nesting,
 ) -> _Waiting:
     """Return by moment the call that a thread is in, and whether it is silent."""
-    around = innermost_at(
+    around = innermost_rows(
         at_ps,
         ints(events, "start_ps"),
         ints(events, "dur_ps"),
@@ -127,8 +125,10 @@ def _calls_of_holder(
         rows=(int(tracks["event_begin"][holder]), int(tracks["event_end"][holder])),
     )
     through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
-    type_ = by_row(handles(events, "type"), around, none=-1)
-    return by_row(of_event, around, none=-1), by_row(through, type_, none=False)
+    type_ = values_by_row(handles(events, "type"), around, none=-1)
+    return values_by_row(of_event, around, none=-1), values_by_row(
+        through, type_, none=False
+    )
 
 
 def _keep_only_holder(waiting: Sequence[_Waiting]) -> _Waiting:
@@ -143,14 +143,12 @@ def _keep_only_holder(waiting: Sequence[_Waiting]) -> _Waiting:
     return np.where(count == 1, call, np.int32(-1)), silent
 
 
-def _keep_silent_calls(
-    call: NDArray[np.int32], silent: NDArray[np.bool_]
-) -> NDArray[np.int32]:
+def _keep_silent_calls(call: Int32s, silent: Bools) -> Int32s:
     """Keep the calls that are silent at nearly all moments of one thread's launches."""
     lent = np.flatnonzero(call >= 0)
     count = np.bincount(call[lent])
     quiet = np.bincount(call[lent[silent[lent]]], minlength=len(count))
-    kept = by_row(quiet >= _SILENT_SHARE * count, call, none=False)
+    kept = values_by_row(quiet >= _SILENT_SHARE * count, call, none=False)
     return np.where(kept, call, np.int32(-1))
 
 
@@ -207,25 +205,25 @@ class AnnotationCalls(Frozen, frozen=True):
             nothing is known of devices.
     """
 
-    event: NDArray[np.int32]
-    parent: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    self_ps: NDArray[np.int64]
-    depth: NDArray[np.int32]
-    step: NDArray[np.int32]
+    event: Int32s
+    parent: Int32s
+    start_ps: Int64s
+    dur_ps: Int64s
+    self_ps: Int64s
+    depth: Int32s
+    step: Int32s
     places: Places
     names: tuple[str, ...]
-    library: NDArray[np.bool_]
-    of_event: NDArray[np.int32]
-    of_launch: NDArray[np.int32] | Unavailable
-    of_activity: NDArray[np.int32] | Unavailable
+    library: Bools
+    of_event: Int32s
+    of_launch: Int32s | Unavailable
+    of_activity: Int32s | Unavailable
 
-    def calls_named(self, name: str) -> NDArray[np.bool_]:
+    def calls_named(self, name: str) -> Bools:
         """Return by call whether it has a name."""
         key = self.names.index(name) if name in self.names else -1
-        found: NDArray[np.bool_] = self.places.key[self.places.node] == key
-        return found
+        of_name: Bools = self.places.key[self.places.node] == key
+        return of_name
 
 
 def annotation_calls(
@@ -265,13 +263,13 @@ def annotation_calls(
     library = np.ones(len(names), np.bool_)
     library[key_of_type[types[~kept[types]]]] = False
     of_event = label_inside(event_nesting.parent, rows, len(events))
-    launched: NDArray[np.int32] | Unavailable
+    launched: Int32s | Unavailable
     if isinstance(launches, Unavailable):
         launched = launches
     else:
         launched = charge_lent_launches(
             of_event,
-            by_row(of_event, handles(launches, "event")),
+            values_by_row(of_event, handles(launches, "event")),
             tracks=tracks,
             events=events,
             kinds=event_kinds,
@@ -296,9 +294,7 @@ def annotation_calls(
     )
 
 
-def add_inner_calls(
-    own: NDArray[np.int64], calls: AnnotationCalls
-) -> NDArray[np.int64]:
+def add_inner_calls(own: Int64s, calls: AnnotationCalls) -> Int64s:
     """Return values by call with those of the calls inside it."""
     total = own.copy()
     for depth in range(int(calls.depth.max(initial=0)), 0, -1):
@@ -313,7 +309,7 @@ def _range_rows(
     event_types: pl.DataFrame,
     kinds: EventKinds,
     nesting: Nesting,
-) -> NDArray[np.int32]:
+) -> Int32s:
     """Return rows of events that are ranges of the program, on threads of the host.
 
     Where the producer does not say which events are, those are whose names no
@@ -323,33 +319,33 @@ def _range_rows(
     """
     types = handles(events, "type")
     may_be = kinds.has(EventFlag.ANNOTATION)
-    rows = picked(types, may_be).astype(np.int32)
+    rows = wanted_rows(types, may_be).astype(np.int32)
     if not len(rows):
         return rows
-    thread: NDArray[np.bool_] = codes(tracks, "kind") == _THREAD
-    thread &= absent(tracks["device"])
+    thread: Bools = codes(tracks, "kind") == _THREAD
+    thread &= absent_mask(tracks["device"])
     ours = thread & ~tracks["name"].str.contains(_POOL).to_numpy()
-    track = by_row(handles(events, "track"), rows)
+    track = values_by_row(handles(events, "track"), rows)
     # The producer names ranges only of types that may be some.
-    told = by_row(is_true(event_types["annotation"]), by_row(types, rows))
-    found = told & by_row(thread, track)
-    guessed = ~told & by_row(ours, track)
+    told = values_by_row(is_true(event_types["annotation"]), values_by_row(types, rows))
+    found = told & values_by_row(thread, track)
+    guessed = ~told & values_by_row(ours, track)
     if guessed.any():
         # Frames and ranges hold the program's own code; anything else does not.
         through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
         label = np.where(through, np.int32(-1), np.int32(0))
         inside = np.empty(len(types), np.int32)
-        for one in np.unique(track[guessed]).tolist():
-            begin, end = tracks["event_begin"][one], tracks["event_end"][one]
-            inside[begin:end] = by_row(label, types[begin:end])
+        for lane in np.unique(track[guessed]).tolist():
+            begin, end = tracks["event_begin"][lane], tracks["event_end"][lane]
+            inside[begin:end] = values_by_row(label, types[begin:end])
             inherit_labels(nesting.parent, inside, begin, end)
         found[guessed] = inside[rows[guessed]] < 0
     return rows[found]
 
 
 def _names_of_types(
-    event_types: pl.DataFrame, types: NDArray[np.int32]
-) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    event_types: pl.DataFrame, types: Int32s
+) -> tuple[tuple[str, ...], Int32s]:
     """Return the names of some types, and by type the row of its name, -1 for none."""
     used = np.unique(types)
     texts = (
@@ -367,16 +363,16 @@ def _names_of_types(
 
 
 def _calls_of_launches(
-    of_launch: NDArray[np.int32] | Unavailable,
+    of_launch: Int32s | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
-) -> tuple[NDArray[np.int32] | Unavailable, NDArray[np.int32] | Unavailable]:
+) -> tuple[Int32s | Unavailable, Int32s | Unavailable]:
     """Return the call of each launch call, and that of each activity's launch."""
     if isinstance(of_launch, Unavailable) or isinstance(correlation, Unavailable):
         inputs = (device_activity, of_launch, correlation)
         why = next(one for one in inputs if isinstance(one, Unavailable))
         return why, why
-    of_activity = by_row(of_launch, correlation.launch_of_activity, none=-1)
+    of_activity = values_by_row(of_launch, correlation.launch_of_activity, none=-1)
     if (of_activity >= 0).any():
         return of_launch, of_activity
     # Zero would say that the ranges launched nothing.
@@ -388,9 +384,7 @@ def _calls_of_launches(
     return why, why
 
 
-def _steps_of_calls(
-    start_ps: NDArray[np.int64], steps: Steps | Unavailable
-) -> NDArray[np.int32]:
+def _steps_of_calls(start_ps: Int64s, steps: Steps | Unavailable) -> Int32s:
     """Return by call the last step that began before it; none after the last one's end.
 
     Where steps are known by times of a device, the host has no step to be in.
@@ -399,8 +393,8 @@ def _steps_of_calls(
     if isinstance(steps, Unavailable) or steps.on_device:
         return nothing
     begins = ints(steps.rows, "start_ps")
-    found = (np.searchsorted(begins, start_ps, side="right") - 1).astype(np.int32)
+    step = (np.searchsorted(begins, start_ps, side="right") - 1).astype(np.int32)
     last_end = steps.rows["end_ps"][-1]
     if last_end is not None:
-        found = np.where(start_ps >= last_end, np.int32(-1), found)
-    return found
+        step = np.where(start_ps >= last_end, np.int32(-1), step)
+    return step

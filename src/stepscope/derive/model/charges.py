@@ -14,16 +14,19 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import codes
-from stepscope.derive.columns.dense_codes import combined, distinct_runs, totals_by
+from stepscope.derive.columns.dense_codes import (
+    distinct_runs,
+    number_rows,
+    totals_by_code,
+)
 from stepscope.derive.names.op_names import read_annotations
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import ALLOCATIONS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.columns.dense_codes import Codes
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.host.op_events import HostOpEvents
@@ -61,8 +64,8 @@ class VariableReads(Frozen, frozen=True):
         elements: int64 by unit; number of elements of its variables.
     """
 
-    unit: NDArray[np.int32]
-    elements: NDArray[np.int64]
+    unit: Int32s
+    elements: Int64s
 
 
 class DeviceWork(Frozen, frozen=True):
@@ -80,21 +83,21 @@ class DeviceWork(Frozen, frozen=True):
             execution, -1 where unknown.
     """
 
-    device: NDArray[np.int32]
-    op: NDArray[np.int32]
-    kernel: NDArray[np.int32]
-    dur_ps: NDArray[np.int64]
-    execution: NDArray[np.int32]
+    device: Int32s
+    op: Int32s
+    kernel: Int32s
+    dur_ps: Int64s
+    execution: Int32s
     execution_count: int
-    flops_of_op: NDArray[np.int64]
+    flops_of_op: Int64s
 
 
 def host_charges(
     host: HostOpEvents,
     costs: ExecutionCosts,
     *,
-    place: NDArray[np.int32],
-    chosen: NDArray[np.bool_],
+    place: Int32s,
+    chosen: Bools,
     reads: VariableReads | None,
 ) -> pl.DataFrame:
     """Charge executions on the host; `place` and `chosen` (it counts) are by execution.
@@ -104,34 +107,32 @@ def host_charges(
     """
     rows: Rows = slice(None) if chosen.all() else np.flatnonzero(chosen)
     op, where, flops = host.op[rows], place[rows], costs.flops[rows]
-    distinct = combined([op, where])
+    distinct = number_rows([op, where])
     count = distinct.count
-    spent = totals_by(distinct.code, host.self_ps[rows], count=count)
-    work = totals_by(distinct.code, flops, count=count, where=flops >= 0)
+    spent = totals_by_code(distinct.code, host.self_ps[rows], count=count)
+    work = totals_by_code(distinct.code, flops, count=count, where=flops >= 0)
     elements = readers = np.zeros(count, np.int64)
     if reads is not None:
         # A variable counts where it is read first, so that it counts once.
         unit = reads.unit[rows]
-        some = np.flatnonzero(unit >= 0)
-        units, first = np.unique(unit[some], return_index=True)
-        read = totals_by(distinct.code[some[first]], reads.elements[units], count=count)
+        assigned = np.flatnonzero(unit >= 0)
+        units, first = np.unique(unit[assigned], return_index=True)
+        read = totals_by_code(
+            distinct.code[assigned[first]], reads.elements[units], count=count
+        )
         elements, readers = read.total, read.count
     return _named_ops(host.ops, op[distinct.first]).with_columns(
         pl.Series("place", where[distinct.first]),
         pl.Series("occurrences", spent.count),
         pl.Series("host_ps", spent.total),
-        nullable("flops", work.total, work.count > 0),
+        nullable_series("flops", work.total, work.count > 0),
         pl.Series("known", work.count),
-        nullable("parameters", elements, readers > 0),
+        nullable_series("parameters", elements, readers > 0),
     )
 
 
 def device_charges(
-    ops: ActivityOps,
-    work: DeviceWork,
-    *,
-    place: NDArray[np.int32],
-    chosen: NDArray[np.bool_],
+    ops: ActivityOps, work: DeviceWork, *, place: Int32s, chosen: Bools
 ) -> pl.DataFrame:
     """Charge activities of devices.
 
@@ -145,15 +146,15 @@ def device_charges(
     rows: Rows = slice(None) if chosen.all() else np.flatnonzero(chosen)
     group = ops.ops["group"].to_numpy().astype(np.int32)
     op, device, where = work.op[rows], work.device[rows], place[rows]
-    charge = combined([by_row(group, op), where])
-    spent = totals_by(charge.code, work.dur_ps[rows], count=charge.count).total
-    by_device = combined([charge.code, device])
+    charge = number_rows([values_by_row(group, op), where])
+    spent = totals_by_code(charge.code, work.dur_ps[rows], count=charge.count).total
+    by_device = number_rows([charge.code, device])
     runs = _count_executions(work, rows, by_device)
     occurrences = np.bincount(
         charge.code[by_device.first], weights=runs, minlength=charge.count
     ).astype(np.int64)
     # Each instruction of an op has costs of its own.
-    instruction = combined([charge.code, device, op])
+    instruction = number_rows([charge.code, device, op])
     if instruction.count == by_device.count:
         runs = runs[by_device.code[instruction.first]]
     else:
@@ -161,7 +162,7 @@ def device_charges(
     per_run = work.flops_of_op[op[instruction.first]]
     charges = charge.code[instruction.first]
     known = per_run >= 0
-    flops = totals_by(charges, per_run * runs, count=charge.count, where=known)
+    flops = totals_by_code(charges, per_run * runs, count=charge.count, where=known)
     # Executions count as known whose instructions all have known costs.
     complete = np.ones(charge.count, np.bool_)
     complete[charges[~known]] = False
@@ -169,13 +170,13 @@ def device_charges(
         pl.Series("place", where[charge.first]),
         pl.Series("occurrences", occurrences),
         pl.Series("device_ps", spent),
-        nullable("flops", flops.total, flops.count > 0),
+        nullable_series("flops", flops.total, flops.count > 0),
         pl.Series("known", np.where(complete, occurrences, 0)),
     )
 
 
 def allocation_charges(
-    allocations: pl.DataFrame, *, place: NDArray[np.int32], chosen: NDArray[np.bool_]
+    allocations: pl.DataFrame, *, place: Int32s, chosen: Bools
 ) -> pl.DataFrame:
     """Charge allocated bytes to the ops that asked for them.
 
@@ -211,11 +212,11 @@ def parameter_charges(
         parameters: The table of that name.
         trainable_only: Leave out those that are known not to be trained.
     """
-    some = parameters
+    counted = parameters
     if trainable_only:
-        some = parameters.filter(pl.col("trainable").fill_null(value=True))
+        counted = parameters.filter(pl.col("trainable").fill_null(value=True))
     rows = []
-    for name, scope, sizes in some.select("name", "scope", "shape").iter_rows():
+    for name, scope, sizes in counted.select("name", "scope", "shape").iter_rows():
         divider = name[len(scope) : len(scope) + 1]
         inside = scope and divider and name.startswith(scope)
         path = name.replace(divider, "/") if inside else name
@@ -298,15 +299,15 @@ def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFr
         pl.when(pl.int_range(pl.len()).over(columns) == 0).then(name)
         for name, columns in (("allocated_bytes", key), ("elsewhere", ["name"]))
     ]
-    some = pl.any_horizontal(part.is_not_null() for part in parts)
+    has_part = pl.any_horizontal(part.is_not_null() for part in parts)
     return (
         merged.join(allocated, on=key, how="left", maintain_order="left")
         .join(elsewhere, on="name", how="left", maintain_order="left")
-        .with_columns(allocated_bytes=pl.when(some).then(pl.sum_horizontal(parts)))
+        .with_columns(allocated_bytes=pl.when(has_part).then(pl.sum_horizontal(parts)))
     )
 
 
-def _count_executions(work: DeviceWork, rows: Rows, by: Codes) -> NDArray[np.int64]:
+def _count_executions(work: DeviceWork, rows: Rows, by: Codes) -> Int64s:
     """Count executions by code: distinct ones, and the others by commonest kernel."""
     execution = work.execution[rows]
     runs = distinct_runs(
@@ -315,14 +316,14 @@ def _count_executions(work: DeviceWork, rows: Rows, by: Codes) -> NDArray[np.int
     others = np.flatnonzero(execution < 0)
     if len(others):
         code = by.code[others]
-        kernels = combined([code, work.kernel[rows][others]])
+        kernels = number_rows([code, work.kernel[rows][others]])
         most = np.zeros(by.count, np.int64)
         np.maximum.at(most, code[kernels.first], np.bincount(kernels.code))
         runs += most
     return runs
 
 
-def _named_ops(ops: pl.DataFrame, rows: NDArray[np.int32]) -> pl.DataFrame:
+def _named_ops(ops: pl.DataFrame, rows: Int32s) -> pl.DataFrame:
     line = pl.format("{}:{}", "source_file", "source_line")
     return ops[rows].select("name", "type", source=pl.coalesce(line, "source_file"))
 

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
-from stepscope.derive.columns.arrays import handles, picked
-from stepscope.derive.columns.dense_codes import combined
+from stepscope._core.nesting import inherit_from_parents
+from stepscope.derive.columns.arrays import handles, wanted_rows
+from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import held
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import present_mask
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.intervals.nesting import Nesting
@@ -32,12 +33,12 @@ class Places(Frozen, frozen=True):
         key: int32 by place; the key of the items at that place.
     """
 
-    node: NDArray[np.int32]
-    parent: NDArray[np.int32]
-    key: NDArray[np.int32]
+    node: Int32s
+    parent: Int32s
+    key: Int32s
 
 
-def unite_places(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
+def unite_places(parent: Int32s, key: Int32s) -> Places:
     """Unite items with equal keys inside equal parents.
 
     Args:
@@ -57,7 +58,7 @@ def unite_places(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
     # One round per level of nesting; each item is in one of them.
     while len(level):
         own = key[level]
-        distinct = combined([above, own])
+        distinct = number_rows([above, own])
         node[level] = distinct.code + np.int32(count)
         parents.append(above[distinct.first])
         keys.append(own[distinct.first].astype(np.int32))
@@ -74,11 +75,8 @@ def unite_places(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
 
 
 def inherit_labels(
-    parent: NDArray[np.int32],
-    label: NDArray[np.int32],
-    begin: int = 0,
-    end: int | None = None,
-) -> NDArray[np.int32]:
+    parent: Int32s, label: Int32s, begin: int = 0, end: int | None = None
+) -> Int32s:
     """Give items without a label (-1) that of the nearest item around them, in place.
 
     Args:
@@ -87,15 +85,15 @@ def inherit_labels(
         begin: First item that may get one.
         end: One past the last.
     """
-    answer = inherit(parent, label, begin, len(label) if end is None else end)
+    answer = inherit_from_parents(
+        parent, label, begin, len(label) if end is None else end
+    )
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     return label
 
 
-def label_inside(
-    parent: NDArray[np.int32], rows: NDArray[np.integer], count: int
-) -> NDArray[np.int32]:
+def label_inside(parent: Int32s, rows: NDArray[np.integer], count: int) -> Int32s:
     """Return by item the number of the innermost of some rows at or around it, or -1.
 
     Args:
@@ -135,7 +133,7 @@ class EventPlaces(Frozen, frozen=True):
         texts: Names of the frames: `file.py:12 function`, or a module's name.
     """
 
-    node: NDArray[np.int32]
+    node: Int32s
     places: Places
     texts: pl.Series
 
@@ -186,11 +184,11 @@ def _event_places(
     events: pl.DataFrame, nesting: Nesting, texts: pl.Series
 ) -> EventPlaces | None:
     """Return places of the events whose type has a text."""
-    named = held(texts)
+    named = present_mask(texts)
     if not named.any():
         return None
     types = handles(events, "type")
-    rows = picked(types, named)
+    rows = wanted_rows(types, named)
     if not len(rows):
         return None
     label = label_inside(nesting.parent, rows, len(types))
@@ -232,7 +230,7 @@ def kernel_places(
         or isinstance(program_places, Unavailable)
     ):
         launch = correlation.launch_of_activity
-        event = by_row(handles(launches, "event"), launch, none=-1)
+        event = values_by_row(handles(launches, "event"), launch, none=-1)
         code = activity_classes.code
         source = _text_by_class(program_places.lines, event, code, empty)
         module = _text_by_class(program_places.modules, event, code, empty)
@@ -246,10 +244,7 @@ def kernel_places(
 
 
 def _text_by_class(
-    frames: EventPlaces | None,
-    event: NDArray[np.int32],
-    code: NDArray[np.int32],
-    empty: pl.Series,
+    frames: EventPlaces | None, event: Int32s, code: Int32s, empty: pl.Series
 ) -> pl.Series:
     """Return the one text around the launches of each class."""
     if frames is None:
@@ -271,11 +266,11 @@ def _text_by_class(
         .then(pl.lit(_SEVERAL))
         .otherwise(pl.Series(texts)),
     )
-    every = pl.DataFrame({"class": np.arange(len(empty), dtype=code.dtype)})
-    return every.join(found, on="class", how="left", maintain_order="left")["text"]
+    classes = pl.DataFrame({"class": np.arange(len(empty), dtype=code.dtype)})
+    return classes.join(found, on="class", how="left", maintain_order="left")["text"]
 
 
-def _program_place(frames: EventPlaces) -> NDArray[np.int32]:
+def _program_place(frames: EventPlaces) -> Int32s:
     """Return by place the innermost one at or around it that is in no library."""
     library = frames.texts.str.contains(LIBRARY).to_numpy()[frames.places.key]
     parent = frames.places.parent

@@ -1,7 +1,7 @@
 """`source_lines`: the lines of the program that ops and functions name, and their time.
 
 Two things name lines. An instruction of a compiled program names the very line that
-made it. A function is at one of its lines where looks at the stack noted it, else it
+made it. A function is at one of its lines where stack samples noted it, else it
 names its first line: a tracer does not say which line of it ran. The instruction is
 preferred, so each instant of a thread and each activity of a device is at one line, or
 at none.
@@ -17,18 +17,17 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import combined
+from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.model.places import LIBRARY, inherit_labels
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.host.function_lines import FunctionLines
@@ -74,15 +73,15 @@ class Runs(NamedTuple):
         outermost: Whether it does, and no run around it names the same line.
     """
 
-    track: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    parent: NDArray[np.int32]
-    depth: NDArray[np.int32]
-    self_ps: NDArray[np.int64]
-    line: NDArray[np.int32]
-    named: NDArray[np.bool_]
-    outermost: NDArray[np.bool_]
+    track: Int32s
+    start_ps: Int64s
+    end_ps: Int64s
+    parent: Int32s
+    depth: Int32s
+    self_ps: Int64s
+    line: Int32s
+    named: Bools
+    outermost: Bools
 
 
 class SourceLines(Frozen, frozen=True):
@@ -106,13 +105,13 @@ class SourceLines(Frozen, frozen=True):
     lines: pl.DataFrame
     functions: Runs
     ops: Runs
-    host_op: NDArray[np.int32]
+    host_op: Int32s
     host_names: pl.Series
-    device_ps: NDArray[np.int64]
-    device_op: NDArray[np.int32]
+    device_ps: Int64s
+    device_op: Int32s
     device_names: pl.Series
-    device_line: NDArray[np.int32]
-    device_function: NDArray[np.int32]
+    device_line: Int32s
+    device_function: Int32s
     launches_known: bool
 
 
@@ -141,11 +140,11 @@ def source_lines(
     if not isinstance(host_op_events, Unavailable):
         host_op, host_names = host_op_events.op, host_op_events.ops["name"]
         ops = _number_runs(
-            by_row(handles(events, "track"), host_op_events.event),
+            values_by_row(handles(events, "track"), host_op_events.event),
             host_op_events.start_ps,
             host_op_events.start_ps + host_op_events.dur_ps,
             host_op_events,
-            by_row(lines.lines_of_ops(host_op_events.ops), host_op),
+            values_by_row(lines.lines_of_ops(host_op_events.ops), host_op),
         )
     device_ps = np.empty(0, np.int64)
     device_line = device_function = device_op = nothing
@@ -154,14 +153,16 @@ def source_lines(
     if not isinstance(correlation, Unavailable) and not isinstance(
         launches, Unavailable
     ):
-        calls = by_row(
+        calls = values_by_row(
             handles(launches, "event"), correlation.launch_of_activity, none=-1
         )
     if not isinstance(device_activity, Unavailable) and not isinstance(
         activity_ops, Unavailable
     ):
         device_ps = ints(device_activity, "dur_ps")
-        device_line = by_row(lines.lines_of_ops(activity_ops.ops), activity_ops.op)
+        device_line = values_by_row(
+            lines.lines_of_ops(activity_ops.ops), activity_ops.op
+        )
         device_op, device_names = activity_ops.op, activity_ops.ops["name"]
         device_function = np.full(len(device_ps), _NONE)
         if calls is not None:
@@ -182,10 +183,7 @@ def source_lines(
 
 
 def line_times(
-    found: SourceLines,
-    *,
-    within: Spans | None = None,
-    activities: NDArray[np.bool_] | None = None,
+    found: SourceLines, *, within: Spans | None = None, activities: Bools | None = None
 ) -> pl.DataFrame:
     """Add up the time of each line, columns `LINE_TIMES`.
 
@@ -206,18 +204,18 @@ def line_times(
     functions, ops = found.functions, found.ops
     of_functions, of_ops = (_self_times(runs, within) for runs in (functions, ops))
 
-    def union(runs: Runs, rows: slice | NDArray[np.int64]) -> Spans:
+    def union(runs: Runs, rows: slice | Int64s) -> Spans:
         start = runs.start_ps[rows]
         spans = Spans.from_events(start, runs.end_ps[rows] - start)
         return spans if within is None else spans & within
 
     for track in np.intersect1d(functions.track, ops.track).tolist():
-        mine, other = _runs_on_track(functions, track), _runs_on_track(ops, track)
-        named = other.start + np.flatnonzero(ops.line[other] >= 0)
+        calls, executions = _runs_on_track(functions, track), _runs_on_track(ops, track)
+        named = executions.start + np.flatnonzero(ops.line[executions] >= 0)
         # The op's line is exact: its time is not the function's around it.
-        of_functions[mine] -= _self_times_in(functions, mine, union(ops, named))
-        left = _self_times_in(ops, other, union(functions, mine))
-        of_ops[other] -= np.where(ops.line[other] < 0, left, 0)
+        of_functions[calls] -= _self_times_in(functions, calls, union(ops, named))
+        left = _self_times_in(ops, executions, union(functions, calls))
+        of_ops[executions] -= np.where(ops.line[executions] < 0, left, 0)
     for runs, own in ((functions, of_functions), (ops, of_ops)):
         np.add.at(host, runs.line, own)
         outer = np.flatnonzero(runs.outermost)
@@ -227,9 +225,9 @@ def line_times(
     spent = found.device_ps
     if activities is not None:
         spent = np.where(activities, spent, 0)
-    around = by_row(functions.line, found.device_function, none=-1)
-    at = np.where(found.device_line >= 0, found.device_line, around)
-    np.add.at(device, at, spent)
+    around = values_by_row(functions.line, found.device_function, none=-1)
+    line_row = np.where(found.device_line >= 0, found.device_line, around)
+    np.add.at(device, line_row, spent)
     exact = np.flatnonzero(found.device_line >= 0)
     np.add.at(total_device, found.device_line[exact], spent[exact])
     launched = _launched_device_ps(functions, found.device_function, spent)
@@ -242,8 +240,8 @@ def line_times(
         pl.Series("op", _main_ops(found, of_ops, spent)),
         *(pl.Series(name, times[:, k]) for k, name in enumerate(_TIMES)),
     )
-    some = pl.sum_horizontal(_TIMES) > 0
-    rows = rows.select(*LINE_TIMES).filter(some | pl.col("file").is_null())
+    took_time = pl.sum_horizontal(_TIMES) > 0
+    rows = rows.select(*LINE_TIMES).filter(took_time | pl.col("file").is_null())
     if found.launches_known or not len(spent):
         return rows
     of_line = pl.col("function").is_null()
@@ -269,7 +267,7 @@ class _LineNumbers:
             self._more.append((library, event))
         return number
 
-    def lines_of_ops(self, ops: pl.DataFrame) -> NDArray[np.int32]:
+    def lines_of_ops(self, ops: pl.DataFrame) -> Int32s:
         """Return by row of some ops the line of each, -1 for none."""
         places = ops.select("source_file", "source_line").iter_rows()
         return np.array(
@@ -298,7 +296,7 @@ def _runs_of_functions(
     if isinstance(functions, Unavailable):
         return _runs_without_lines()
     events = event_types["name"].to_list()
-    distinct = combined([functions.type, functions.line])
+    distinct = number_rows([functions.type, functions.line])
     line_of_code = np.full(distinct.count, _NONE)
     for code, row in enumerate(distinct.first.tolist()):
         name = functions.names[int(functions.type[row])]
@@ -325,25 +323,29 @@ def _runs_without_lines() -> Runs:
 
 
 def _number_runs(
-    track: NDArray[np.int32],
-    start_ps: NDArray[np.int64],
-    end_ps: NDArray[np.int64],
+    track: Int32s,
+    start_ps: Int64s,
+    end_ps: Int64s,
     nested: Nesting | HostOpEvents,
-    own_line: NDArray[np.int32],
+    own_line: Int32s,
 ) -> Runs:
     """Arrange runs that come by thread, then start, with the lines that they name."""
     line = inherit_labels(nested.parent, own_line.astype(np.int32))
     named = own_line >= 0
     outermost = named.copy()
-    some = np.flatnonzero(line >= 0)
-    if len(some):
+    with_line = np.flatnonzero(line >= 0)
+    if len(with_line):
         # The first to begin of those that name a line, while it runs.
         placed = pl.DataFrame(
-            {"track": track[some], "line": line[some], "end": end_ps[some]}
+            {
+                "track": track[with_line],
+                "line": line[with_line],
+                "end": end_ps[with_line],
+            }
         )
         before = pl.col("end").cum_max().shift(1).over("track", "line")
         ended = placed.select(before.fill_null(np.iinfo(np.int64).min)).to_series()
-        outermost[some] &= start_ps[some] >= ended.to_numpy()
+        outermost[with_line] &= start_ps[with_line] >= ended.to_numpy()
     return Runs(
         *(track, start_ps, end_ps, nested.parent, nested.depth, nested.self_ps),
         *(line, named, outermost),
@@ -351,27 +353,27 @@ def _number_runs(
 
 
 def _innermost_functions(
-    functions: Runs, events: pl.DataFrame, calls: NDArray[np.int32]
-) -> NDArray[np.int32]:
+    functions: Runs, events: pl.DataFrame, calls: Int32s
+) -> Int32s:
     """Return the innermost run of a function around the begin of some events."""
-    found = np.full(len(calls), _NONE)
+    innermost = np.full(len(calls), _NONE)
     if not len(functions.track):
-        return found
-    some = np.flatnonzero(calls >= 0)
-    track = handles(events, "track")[calls[some]]
-    time = ints(events, "start_ps")[calls[some]]
-    for one in np.intersect1d(functions.track, track).tolist():
-        rows = _runs_on_track(functions, one)
-        here = np.flatnonzero(track == one)
+        return innermost
+    known = np.flatnonzero(calls >= 0)
+    track = handles(events, "track")[calls[known]]
+    time = ints(events, "start_ps")[calls[known]]
+    for thread in np.intersect1d(functions.track, track).tolist():
+        rows = _runs_on_track(functions, thread)
+        here = np.flatnonzero(track == thread)
         last = np.searchsorted(functions.start_ps[rows], time[here], side="right")
-        found[some[here]] = np.where(last > 0, rows.start + last - 1, _NONE)
+        innermost[known[here]] = np.where(last > 0, rows.start + last - 1, _NONE)
     ends, parents = np.append(functions.end_ps, 0), np.append(functions.parent, _NONE)
     when = np.zeros(len(calls), np.int64)
-    when[some] = time
+    when[known] = time
     # What ended before lies beside the call: what is around both is looked for.
-    while len(over := np.flatnonzero((found >= 0) & (ends[found] <= when))):
-        found[over] = parents[found[over]]
-    return found
+    while len(over := np.flatnonzero((innermost >= 0) & (ends[innermost] <= when))):
+        innermost[over] = parents[innermost[over]]
+    return innermost
 
 
 def _runs_on_track(runs: Runs, track: int) -> slice:
@@ -379,7 +381,7 @@ def _runs_on_track(runs: Runs, track: int) -> slice:
     return slice(int(first), int(last))
 
 
-def _self_times(runs: Runs, within: Spans | None) -> NDArray[np.int64]:
+def _self_times(runs: Runs, within: Spans | None) -> Int64s:
     times = runs.self_ps.copy()
     if within is not None:
         for track in np.unique(runs.track).tolist():
@@ -388,7 +390,7 @@ def _self_times(runs: Runs, within: Spans | None) -> NDArray[np.int64]:
     return times
 
 
-def _self_times_in(runs: Runs, rows: slice, spans: Spans) -> NDArray[np.int64]:
+def _self_times_in(runs: Runs, rows: slice, spans: Spans) -> Int64s:
     """Return the part of each self time of a thread that lies in a set."""
     start, end = runs.start_ps[rows], runs.end_ps[rows]
     parent, depth = runs.parent[rows] - rows.start, runs.depth[rows]
@@ -397,33 +399,29 @@ def _self_times_in(runs: Runs, rows: slice, spans: Spans) -> NDArray[np.int64]:
     if (end[inside] > end[parent[inside]]).any():
         # A run that ends after the one around it keeps its time.
         for level in range(int(depth.max()), 0, -1):
-            at = np.flatnonzero(depth == level)
-            np.maximum.at(reach, parent[at], reach[at])
-    found = spans.within(start, end)
+            at_level = np.flatnonzero(depth == level)
+            np.maximum.at(reach, parent[at_level], reach[at_level])
+    own_ps = spans.within(start, end)
     until = np.minimum(reach[inside], end[parent[inside]])
-    np.subtract.at(found, parent[inside], spans.within(start[inside], until))
-    return found
+    np.subtract.at(own_ps, parent[inside], spans.within(start[inside], until))
+    return own_ps
 
 
-def _launched_device_ps(
-    functions: Runs, around: NDArray[np.int32], spent: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _launched_device_ps(functions: Runs, around: Int32s, spent: Int64s) -> Int64s:
     """Return by run of a function the device time launched in it and its callees."""
-    found = np.zeros(len(functions.line) + 1, np.int64)
-    np.add.at(found, around, spent)
-    found[-1] = 0
-    some = np.flatnonzero(found)
+    device_ps = np.zeros(len(functions.line) + 1, np.int64)
+    np.add.at(device_ps, around, spent)
+    device_ps[-1] = 0
+    launching = np.flatnonzero(device_ps)
     for level in range(int(functions.depth.max(initial=0)), 0, -1):
-        at = some[functions.depth[some] == level]
-        above = functions.parent[at]
-        np.add.at(found, above, found[at])
-        some = np.union1d(some, above)
-    return found[:-1]
+        at_level = launching[functions.depth[launching] == level]
+        above = functions.parent[at_level]
+        np.add.at(device_ps, above, device_ps[at_level])
+        launching = np.union1d(launching, above)
+    return device_ps[:-1]
 
 
-def _main_ops(
-    source: SourceLines, host_ps: NDArray[np.int64], device_ps: NDArray[np.int64]
-) -> pl.Series:
+def _main_ops(source: SourceLines, host_ps: Int64s, device_ps: Int64s) -> pl.Series:
     """Return by line, and for none, the op with most time among those that name it."""
     named = np.where(source.ops.named, source.ops.line, _NONE)
     sides = []
@@ -445,5 +443,5 @@ def _main_ops(
         .sort("spent", "op", descending=[True, False])
         .unique("line", keep="first", maintain_order=True)
     )
-    every = pl.DataFrame({"line": np.arange(len(source.lines) + 1, dtype=np.int32)})
-    return every.join(most, on="line", how="left", maintain_order="left")["op"]
+    lines = pl.DataFrame({"line": np.arange(len(source.lines) + 1, dtype=np.int32)})
+    return lines.join(most, on="line", how="left", maintain_order="left")["op"]

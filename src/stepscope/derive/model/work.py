@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import combined
+from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.model.charges import (
     DeviceWork,
@@ -24,14 +24,13 @@ from stepscope.derive.model.charges import (
 from stepscope.derive.model.places import Places, inherit_labels, unite_places
 from stepscope.derive.model.view_names import VIEWS, View
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.host.event_nesting import LaunchingOps
@@ -57,9 +56,9 @@ class Grouping(Frozen, frozen=True):
         texts: Names of the keys of the tree.
     """
 
-    of_execution: NDArray[np.int32]
-    of_activity: NDArray[np.int32]
-    of_allocation: NDArray[np.int32]
+    of_execution: Int32s
+    of_activity: Int32s
+    of_allocation: Int32s
     places: Places | None
     texts: list[str]
 
@@ -93,7 +92,7 @@ class ModelWork(Frozen, frozen=True):
     reads: VariableReads | None
     device_ops: ActivityOps | Unavailable
     device: DeviceWork | None
-    activity_steps: NDArray[np.int32] | Unavailable
+    activity_steps: Int32s | Unavailable
     allocations: pl.DataFrame | Unavailable
     windows: Windows | Unavailable
     parameters: pl.DataFrame | Unavailable
@@ -126,7 +125,7 @@ def model_work(
     launching_ops: LaunchingOps | Unavailable,
     run_costs: pl.DataFrame | Unavailable,
     allocations: pl.DataFrame | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     windows: Windows | Unavailable,
     parameters: pl.DataFrame | Unavailable,
 ) -> ModelWork:
@@ -151,7 +150,7 @@ def model_work(
         if not isinstance(correlation, Unavailable) and not isinstance(
             launches, Unavailable
         ):
-            launch_event = by_row(
+            launch_event = values_by_row(
                 handles(launches, "event"), correlation.launch_of_activity, none=-1
             )
 
@@ -268,8 +267,8 @@ def _charges_by_place(
 
 
 def _begins_in_steps(
-    work: ModelWork, start_ps: NDArray[np.int64], steps: Sequence[int] | None
-) -> NDArray[np.bool_]:
+    work: ModelWork, start_ps: Int64s, steps: Sequence[int] | None
+) -> Bools:
     """Return what began in the windows of some steps; everything without a choice."""
     if steps is None or isinstance(work.windows, Unavailable):
         return np.ones(len(start_ps), np.bool_)
@@ -284,7 +283,7 @@ def _device_work(
     device_activity: pl.DataFrame,
     ops: ActivityOps,
     run_costs: pl.DataFrame | Unavailable,
-    execution: NDArray[np.int32],
+    execution: Int32s,
     *,
     execution_count: int,
 ) -> DeviceWork:
@@ -296,7 +295,9 @@ def _device_work(
     return DeviceWork(
         device=handles(device_activity, "device"),
         op=ops.op,
-        kernel=np.where(by_row(unnamed.to_numpy(), ops.op), np.int32(-1), kernel),
+        kernel=np.where(
+            values_by_row(unnamed.to_numpy(), ops.op), np.int32(-1), kernel
+        ),
         dur_ps=ints(device_activity, "dur_ps"),
         execution=execution,
         execution_count=execution_count,
@@ -306,16 +307,16 @@ def _device_work(
 
 def _group_by(
     frames: EventPlaces | None,
-    executed: NDArray[np.int32],
-    launch_event: NDArray[np.int32],
-    allocation_event: NDArray[np.int32],
+    executed: Int32s,
+    launch_event: Int32s,
+    allocation_event: Int32s,
 ) -> Grouping:
     """Place executions, activities and allocations by their rows of events."""
     node, places, texts = np.empty(0, np.int32), None, []
     if frames is not None:
         node, places, texts = frames.node, frames.places, frames.texts.to_list()
     of_execution, of_activity, of_allocation = (
-        by_row(node, rows, none=-1)
+        values_by_row(node, rows, none=-1)
         if places is not None
         else np.full(len(rows), -1, np.int32)
         for rows in (executed, launch_event, allocation_event)
@@ -327,8 +328,8 @@ def _group_by_call(
     host: HostOpEvents,
     costs: ExecutionCosts,
     nesting: Nesting,
-    execution_of_activity: NDArray[np.int32],
-    allocation_event: NDArray[np.int32],
+    execution_of_activity: Int32s,
+    allocation_event: Int32s,
 ) -> Grouping:
     """Place each op beneath the op that called it."""
     places = unite_places(costs.parent, host.op)
@@ -338,8 +339,8 @@ def _group_by_call(
         inherit_labels(nesting.parent, of_event, int(host.event[0]))
     return Grouping(
         places.node,
-        by_row(places.node, execution_of_activity, none=-1),
-        by_row(of_event, allocation_event, none=-1),
+        values_by_row(places.node, execution_of_activity, none=-1),
+        values_by_row(of_event, allocation_event, none=-1),
         places,
         host.ops["name"].to_list(),
     )
@@ -355,7 +356,7 @@ def _variable_reads(
     rows = np.flatnonzero((costs.weights >= 0) & (module >= 0))
     if not len(rows):
         return None
-    distinct = combined([modules.places.key[module[rows]], costs.weights[rows]])
+    distinct = number_rows([modules.places.key[module[rows]], costs.weights[rows]])
     unit = np.full(len(host.event), -1, np.int32)
     unit[rows] = distinct.code
     sizes = [sum(map(math.prod, shapes)) for shapes in costs.variables]
@@ -368,7 +369,7 @@ def _own_executions(
     host: HostOpEvents | Unavailable,
     correlation: Correlation | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
-) -> NDArray[np.int32]:
+) -> Int32s:
     """Return by activity the execution of its own op that launched it, -1 for none.
 
     A call inside another op (a whole program's, say) is not an execution of this one.
@@ -382,9 +383,9 @@ def _own_executions(
     both = pl.concat([host.ops["name"], ops.ops["name"]]).fill_null("").rank("dense")
     name = both.cast(pl.Int32).to_numpy()
     launch = correlation.launch_of_activity
-    around = by_row(launching_ops.op, launch, none=-1)
-    named_alike = by_row(name[: len(host.ops)], around, none=-1) == by_row(
-        name[len(host.ops) :], ops.op
-    )
-    execution = by_row(launching_ops.execution, launch, none=-1)
+    around = values_by_row(launching_ops.op, launch, none=-1)
+    named_alike = values_by_row(
+        name[: len(host.ops)], around, none=-1
+    ) == values_by_row(name[len(host.ops) :], ops.op)
+    execution = values_by_row(launching_ops.execution, launch, none=-1)
     return np.where(named_alike, execution, np.int32(-1))

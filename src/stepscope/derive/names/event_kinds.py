@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, UInt8s
+
 
 class OpCategory(IntEnum):
     """Whose vocabulary an event's name belongs to.
@@ -332,24 +334,24 @@ class EventKinds(Frozen, frozen=True):
         op_type: Text; null where the name is no op.
     """
 
-    category: NDArray[np.uint8]
+    category: UInt8s
     op_name: pl.Series
     op_type: pl.Series
-    host_class: NDArray[np.uint8]
+    host_class: UInt8s
     flags: NDArray[np.uint32]
 
-    def has(self, flag: EventFlag) -> NDArray[np.bool_]:
+    def has(self, flag: EventFlag) -> Bools:
         """Return True for the types that carry at least one of the flags given."""
-        chosen: NDArray[np.bool_] = (self.flags & np.uint32(int(flag))) != 0
+        chosen: Bools = (self.flags & np.uint32(int(flag))) != 0
         return chosen
 
-    def is_op(self) -> NDArray[np.bool_]:
+    def is_op(self) -> Bools:
         """Return True for types whose name is an op of a framework, copies excluded."""
         return _are_ops(self.category)
 
 
-def _are_ops(category: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (
+def _are_ops(category: UInt8s) -> Bools:
+    found: Bools = (
         (category >= OpCategory.TENSORFLOW) & (category <= OpCategory.TORCH)
     ) | (category == OpCategory.OTHER)
     return found
@@ -358,7 +360,7 @@ def _are_ops(category: NDArray[np.uint8]) -> NDArray[np.bool_]:
 class OpNames(NamedTuple):
     """What names say of ops; the fields are those of `EventKinds`."""
 
-    category: NDArray[np.uint8]
+    category: UInt8s
     op_name: pl.Series
     op_type: pl.Series
 

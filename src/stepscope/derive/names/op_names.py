@@ -80,30 +80,12 @@ def resolve_hlo(
             .with_columns(pl.lit(None, HLO_TEXTS[name]).alias(name) for name in unknown)
             .select(*HLO_TEXTS)
         )
-    known = _with_framework_ops(hlo_ops)
-    programs_of = known.group_by("module").agg(pl.col("program").unique())
-    only = programs_of.filter(pl.col("program").list.len() == 1).select(
-        pl.col("module").alias("asked_module"),
-        pl.col("program").list.first().alias("only_program"),
-    )
-    asked = asked.join(
-        only, on="asked_module", how="left", maintain_order="left"
-    ).with_columns(pl.coalesce("program", "only_program").alias("program"))
-    joined = asked.join(
-        known, on=["program", "hlo_op"], how="left", maintain_order="left"
-    )
-    return joined.with_columns(
-        pl.coalesce("module", "asked_module").alias("module")
-    ).select(*HLO_TEXTS)
-
-
-def _with_framework_ops(hlo_ops: pl.DataFrame) -> pl.DataFrame:
     read = op_names(
         hlo_ops.select(
             name=pl.col("op_name") + ":" + pl.col("op_type").fill_null("")
         ).fill_null("")["name"]
     )
-    return (
+    known = (
         hlo_ops.with_row_index("hlo")
         .select(
             "program",
@@ -122,6 +104,20 @@ def _with_framework_ops(hlo_ops: pl.DataFrame) -> pl.DataFrame:
         )
         .unique(["program", "hlo_op"], keep="first", maintain_order=True)
     )
+    programs_of = known.group_by("module").agg(pl.col("program").unique())
+    only = programs_of.filter(pl.col("program").list.len() == 1).select(
+        pl.col("module").alias("asked_module"),
+        pl.col("program").list.first().alias("only_program"),
+    )
+    asked = asked.join(
+        only, on="asked_module", how="left", maintain_order="left"
+    ).with_columns(pl.coalesce("program", "only_program").alias("program"))
+    joined = asked.join(
+        known, on=["program", "hlo_op"], how="left", maintain_order="left"
+    )
+    return joined.with_columns(
+        pl.coalesce("module", "asked_module").alias("module")
+    ).select(*HLO_TEXTS)
 
 
 def read_annotations(texts: Sequence[str]) -> pl.DataFrame:

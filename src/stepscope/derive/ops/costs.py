@@ -12,21 +12,24 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import ACTIVITY_CODES
-from stepscope.derive.columns.dense_codes import combined, extremes_by, totals_by
+from stepscope.derive.columns.dense_codes import (
+    extremes_by_code,
+    number_rows,
+    totals_by_code,
+)
 from stepscope.derive.costs.families import calls_only
 from stepscope.derive.device.executions import executions_of_activities
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.derive.ops.execution_costs import RUN_COSTS
 from stepscope.derive.reasons import WHY
-from stepscope.hardware import peak_flops, rates_of, unit_of
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import filled, held, nullable
+from stepscope.hardware import computing_unit, peak_flops, peak_rates
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import fill_nulls, nullable_series, present_mask
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
@@ -111,10 +114,23 @@ def op_costs(
     group = executions.rows["group"].to_numpy()
     groups = activity_ops.ops["group"].to_numpy()
     # All rows of a group have one module and one name.
-    first: NDArray[np.int64] = np.unique(groups, return_index=True)[1][group]
+    first: Int64s = np.unique(groups, return_index=True)[1][group]
     named = activity_ops.ops[["module", "name"]][first]
     rates = _peak_rates(classes, precision, tensor_cores, device_peaks)
-    peaks = _peak_work(rates, class_totals, executions)
+    # What the units of each op's kernels, and memory, could have done.
+    seconds = pl.Series(class_totals.all.total) / PS_PER_S
+    peaks = (
+        pl.DataFrame(
+            {
+                "place": executions.of_class,
+                "peak_flops": rates[0] * seconds,
+                "peak_bytes": rates[1] * seconds,
+            }
+        )
+        .group_by("place")
+        .agg(_sum_if_complete("peak_flops"), _sum_if_complete("peak_bytes"))
+        .sort("place")
+    )
     costs = [
         pl.coalesce(*(source[name] for source in sources)).alias(name)
         for name in RUN_COSTS
@@ -132,11 +148,13 @@ def _costs_by_program(
 ) -> dict[str, pl.Series]:
     """Sum over the instructions of each op, which run at most as often as it."""
     place, op = executions.of_class, classes["op"].to_numpy()
-    instructions = combined([place, op])
-    kernels = combined([instructions.code, classes["type"].to_numpy()])
-    counts = totals_by(kernels.code, class_totals.all.count, count=kernels.count).total
+    instructions = number_rows([place, op])
+    kernels = number_rows([instructions.code, classes["type"].to_numpy()])
+    counts = totals_by_code(
+        kernels.code, class_totals.all.count, count=kernels.count
+    ).total
     # An instruction runs each of its kernels at least once.
-    runs = extremes_by(
+    runs = extremes_by_code(
         instructions.code[kernels.first], counts, count=instructions.count
     ).greatest
     place = place[instructions.first]
@@ -147,7 +165,9 @@ def _costs_by_program(
         name: _known_sums(
             name,
             place,
-            np.where(held(per_run[name]), filled(per_run[name], 0) * runs, -1),
+            np.where(
+                present_mask(per_run[name]), fill_nulls(per_run[name], 0) * runs, -1
+            ),
             count,
         )
         for name in RUN_COSTS
@@ -160,12 +180,11 @@ def _costs_by_copies(
     executions: DeviceExecutions,
     device_activity: pl.DataFrame,
 ) -> dict[str, pl.Series]:
-    known = held(device_activity["bytes"])
-    moved = totals_by(
+    moved = totals_by_code(
         activity_classes.code,
-        filled(device_activity["bytes"], 0),
+        fill_nulls(device_activity["bytes"], 0),
         count=len(activity_classes.rows),
-        where=known,
+        where=present_mask(device_activity["bytes"]),
     )
     times = np.zeros(256, np.int64)
     times[list(_TIMES_MOVED)] = list(_TIMES_MOVED.values())
@@ -199,13 +218,13 @@ def _costs_by_host(
         ("accessed_bytes", costs.accessed_bytes),
     ):
         some = candidates & (of_execution >= 0)
-        sums = totals_by(owner, of_execution, count=count, where=some)
+        sums = totals_by_code(owner, of_execution, count=count, where=some)
         known = (sums.count == complete) & (complete > 0)
-        columns[name] = nullable(name, sums.total, known)
+        columns[name] = nullable_series(name, sums.total, known)
     return columns
 
 
-def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> NDArray[np.bool_]:
+def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> Bools:
     """Return executions around others of unknown cost that put work on a device.
 
     The work of the inner ones may be what the outer one's operands describe.
@@ -256,34 +275,7 @@ def _peak_rates(
     return pl.Series(rate, dtype=pl.Float64), pl.Series(memory, dtype=pl.Float64)
 
 
-def _peak_work(
-    rates: tuple[pl.Series, pl.Series],
-    class_totals: ClassTotals,
-    executions: DeviceExecutions,
-) -> pl.DataFrame:
-    """Return what the units of each op's kernels, and memory, could have done.
-
-    Returns:
-        `peak_flops` and `peak_bytes`, one row per row of `executions.rows`.
-    """
-    seconds = pl.Series(class_totals.all.total) / PS_PER_S
-    return (
-        pl.DataFrame(
-            {
-                "place": executions.of_class,
-                "peak_flops": rates[0] * seconds,
-                "peak_bytes": rates[1] * seconds,
-            }
-        )
-        .group_by("place")
-        .agg(_sum_if_complete("peak_flops"), _sum_if_complete("peak_bytes"))
-        .sort("place")
-    )
-
-
-def _peak_rate(
-    device: dict[str, Any], width: NDArray[np.uint8], uses: int
-) -> float | None:
+def _peak_rate(device: dict[str, Any], width: UInt8s, uses: int) -> float | None:
     if device.get("peak_flops"):
         return float(device["peak_flops"])
     needed = [
@@ -293,8 +285,10 @@ def _peak_rate(
     if evidence == PrecisionEvidence.DEFAULT or None in needed:
         return None
     major, minor, cores, clock_hz = (int(one or 0) for one in needed)
-    rates = rates_of(device.get("vendor"), major, minor)
-    unit = unit_of(bits=bits, fp64=bool(fp64), matrix=None if uses < 0 else uses == 1)
+    rates = peak_rates(device.get("vendor"), major, minor)
+    unit = computing_unit(
+        bits=bits, fp64=bool(fp64), matrix=None if uses < 0 else uses == 1
+    )
     if rates is None or unit is None:
         return None
     return peak_flops(rates, unit, cores, clock_hz)
@@ -353,12 +347,10 @@ def host_op_costs(
     )
 
 
-def _known_sums(
-    name: str, op: NDArray[np.int32], values: NDArray[np.int64], count: int
-) -> pl.Series:
-    sums = totals_by(op, values, count=count, where=values >= 0)
+def _known_sums(name: str, op: Int32s, values: Int64s, count: int) -> pl.Series:
+    sums = totals_by_code(op, values, count=count, where=values >= 0)
     runs = np.bincount(op, minlength=count)
-    return nullable(name, sums.total, (sums.count == runs) & (runs > 0))
+    return nullable_series(name, sums.total, (sums.count == runs) & (runs > 0))
 
 
 #: Columns of `kernel_costs`, one row per class of activities; null means unknown.
@@ -413,19 +405,21 @@ def kernel_costs(
     doubtful |= device_executions.owner < 0
     launched = np.flatnonzero(execution >= 0)
     by = execution[launched]
-    alone = by_row(np.bincount(by, minlength=len(execution_costs.flops)), by) == 1
-    told = launched[alone & ~by_row(doubtful, by)]
+    alone = (
+        values_by_row(np.bincount(by, minlength=len(execution_costs.flops)), by) == 1
+    )
+    told = launched[alone & ~values_by_row(doubtful, by)]
     code, by = activity_classes.code[told], execution[told]
     columns = []
     for name, of_execution in (
         ("flops", execution_costs.flops),
         ("accessed_bytes", execution_costs.accessed_bytes),
     ):
-        value = by_row(of_execution, by)
+        value = values_by_row(of_execution, by)
         count = len(activity_classes.rows)
-        sums = totals_by(code, value, count=count, where=value >= 0)
+        sums = totals_by_code(code, value, count=count, where=value >= 0)
         known = (sums.count == class_totals.all.count) & (sums.count > 0)
-        columns.append(nullable(name, sums.total, known))
+        columns.append(nullable_series(name, sums.total, known))
     by_host = pl.DataFrame(columns, schema=KERNEL_COSTS)
     return by_program.select(
         pl.coalesce(name, by_host[name]).alias(name) for name in KERNEL_COSTS

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.columns.dense_codes import totals_by_code
+from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.names.op_names import HLO_TEXTS
 from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import nullable
+from stepscope.patterns import Pattern
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -131,8 +134,8 @@ def host_ops(
         nameless = len(event_types) and not event_types["known"].any()
         return WHY["nameless_ops"] if nameless else WHY["no_host_ops"]
     count = len(found.ops)
-    own = totals_by(found.op, found.self_ps, count=count)
-    eager = totals_by(found.op, found.self_ps, count=count, where=found.eager == 1)
+    own = totals_by_code(found.op, found.self_ps, count=count)
+    eager = totals_by_code(found.op, found.self_ps, count=count, where=found.eager == 1)
     step_count = None
     step_self = pl.Series("step_self_ps", [None] * count, dtype=pl.Int64)
     if not isinstance(windows, Unavailable) and windows.has_steps:
@@ -140,13 +143,13 @@ def host_ops(
         in_steps = found.start_ps >= int(windows.rows["start_ps"][0])
         in_steps &= found.start_ps < int(windows.rows["end_ps"][-1])
         step_count = len(windows.rows)
-        inside = totals_by(found.op, found.self_ps, count=count, where=in_steps)
+        inside = totals_by_code(found.op, found.self_ps, count=count, where=in_steps)
         step_self = pl.Series("step_self_ps", inside.total)
     function = np.bincount(found.op[found.eager == 0], minlength=count)
     # Of recursive calls only the outermost.
     columns = {
         "occurrences": own.count,
-        "total_ps": totals_by(
+        "total_ps": totals_by_code(
             found.op, found.dur_ps, count=count, where=found.outermost
         ).total,
         "self_ps": own.total,
@@ -165,11 +168,10 @@ def host_ops(
         counts = np.bincount(found.op[launches], minlength=count)
         launching = pl.Series("launching", counts.astype(np.int64))
     hull_ps = int((found.start_ps + found.dur_ps).max()) - int(found.start_ps.min())
-    busy_ps = Spans.from_events(found.start_ps, found.dur_ps).length_ps
     return HostOps(
         _unite_recompiled(found.ops.hstack([*sums, launching]), tuple(columns)),
         hull_ps=hull_ps,
-        idle_ps=hull_ps - busy_ps,
+        idle_ps=hull_ps - Spans.from_events(found.start_ps, found.dur_ps).length_ps,
         step_count=step_count,
         without_values=found.without_values,
     )
@@ -231,11 +233,10 @@ def device_ops(
         mine = device == number
         found[mine] = spent[group[mine]]
         looked_at |= mine
-    exposed = nullable("exposed_ps", found, looked_at)
     rows = (
         places.rename({"executions": "occurrences"})
         .hstack(described.drop("group")[row_of_group[group]])
-        .hstack([exposed])
+        .hstack([nullable_series("exposed_ps", found, looked_at)])
         .hstack(
             _device_sums(
                 activity_classes, class_totals, device_executions, tensor_cores
@@ -284,7 +285,7 @@ def _device_sums(
         "step_ps": np.zeros(len(classes), np.int64) if step_ps is None else step_ps,
     }
     sums = {
-        name: totals_by(code, values, count=count).total
+        name: totals_by_code(code, values, count=count).total
         for name, values in columns.items()
     }
     # An op is eligible if any of its kernels is, and is not if none of them is.
@@ -293,6 +294,118 @@ def _device_sums(
     open_ = np.bincount(code[can < 0], minlength=count) > 0
     return [
         *(pl.Series(name, total) for name, total in sums.items() if name != "step_ps"),
-        nullable("tensor_core_eligible", some, (some | ~open_) & known),
-        nullable("step_ps", sums["step_ps"], np.full(count, step_ps is not None)),
+        nullable_series("tensor_core_eligible", some, (some | ~open_) & known),
+        nullable_series(
+            "step_ps", sums["step_ps"], np.full(count, step_ps is not None)
+        ),
     ]
+
+
+#: Evidence that names an op of the program; copies and unnamed work have none.
+PROGRAM_EVIDENCE: Final = (
+    OpEvidence.HLO,
+    OpEvidence.HLO_NAME,
+    OpEvidence.ANNOTATION,
+    OpEvidence.LAUNCH,
+)
+#: Scopes that differentiation leaves in op names. Definition:
+#: docs/definitions/phases.md#training-or-not.
+_GRADIENT: Final = Pattern(r"(?:^|/)(?:gradient_tape|gradients|transpose\()[^/]*/")
+_UPDATE: Final = Pattern(r"^(?:Resource)?(?:Sparse)?Apply[A-Z]")
+
+
+class OpPlacement(Frozen, frozen=True):
+    """Executions and self times of a host's ops.
+
+    Definition: docs/tools/overview_page.md#other-fields.
+
+    Attributes:
+        host_executions: Executions that put no work on a device; None where it is
+            unknown which do.
+        device_executions: Executions of ops on devices; None without device activity.
+        dataset_executions: Executions of input pipeline ops, which count neither in
+            `host_executions` nor in `device_executions`.
+        host_self_ps: Self time of all host ops but those of input pipelines.
+        device_self_ps: Self time of all device ops; None without device activity.
+        host_eager_self_ps: The part of `host_self_ps` that ran eagerly; None where
+            that is recorded of no execution.
+        device_eager_self_ps: The part of `device_self_ps` that ran eagerly; None where
+            that is recorded of no execution.
+        is_training: True where some op computes a gradient or updates parameters;
+            False where ops have names and none does; None without ops.
+    """
+
+    host_executions: int | None
+    device_executions: int | None
+    dataset_executions: int | None
+    host_self_ps: int | None
+    device_self_ps: int | None
+    dataset_self_ps: int | None
+    host_eager_self_ps: int | None
+    device_eager_self_ps: int | None
+    is_training: bool | None
+
+
+def op_placement(
+    *, host_ops: HostOps | Unavailable, device_ops: DeviceOps | Unavailable
+) -> OpPlacement | Unavailable:
+    """Divide ops by side; unavailable where neither side has any."""
+    if isinstance(host_ops, Unavailable) and isinstance(device_ops, Unavailable):
+        return host_ops
+    names: list[tuple[str, str | None]] = []
+    host: dict[str, int | None] = {}
+    device: dict[str, int | None] = {}
+    if not isinstance(host_ops, Unavailable):
+        is_dataset = pl.col("category") == int(OpCategory.DATASET)
+        dataset, ops = (
+            host_ops.rows.filter(is_dataset),
+            host_ops.rows.filter(~is_dataset),
+        )
+        launching: int | None = int(ops["launching"].sum())
+        if ops["launching"].null_count():
+            # Without any device nothing can have been put on one.
+            nothing = (
+                isinstance(device_ops, Unavailable)
+                and device_ops.code == "NO_DEVICE_PLANE"
+            )
+            launching = 0 if nothing else None
+        executions = int(ops["occurrences"].sum())
+        known = int(ops["eager"].sum()) + int(ops["function"].sum())
+        host = {
+            "executions": None if launching is None else executions - launching,
+            "dataset_executions": int(dataset["occurrences"].sum()),
+            "self_ps": int(ops["self_ps"].sum()),
+            "dataset_self_ps": int(dataset["self_ps"].sum()),
+            "eager_self_ps": int(ops["eager_self_ps"].sum()) if known else None,
+        }
+        names += host_ops.rows[["name", "type"]].rows()
+    if not isinstance(device_ops, Unavailable):
+        ours = [int(evidence) for evidence in PROGRAM_EVIDENCE]
+        rows = device_ops.rows.filter(pl.col("evidence").is_in(ours))
+        # Unnamed work is work, too, but the number of its executions is unknown.
+        if len(rows):
+            marked = pl.col("eager") + pl.col("function")
+            eager_ps = pl.col("total_ps") * pl.col("eager") / marked
+            of_known = rows.filter(marked > 0)
+            eager = of_known.select(eager_ps.sum().round()).item()
+            device = {
+                "executions": int(rows["occurrences"].sum()),
+                "self_ps": int(rows["total_ps"].sum()),
+                "eager_self_ps": int(eager) if len(of_known) else None,
+            }
+        names += rows[["name", "type"]].rows()
+    is_training = any(
+        _GRADIENT.search(name) or _UPDATE.match(op_type or "")
+        for name, op_type in names
+    )
+    return OpPlacement(
+        host_executions=host.get("executions"),
+        device_executions=device.get("executions"),
+        dataset_executions=host.get("dataset_executions"),
+        host_self_ps=host.get("self_ps"),
+        device_self_ps=device.get("self_ps"),
+        dataset_self_ps=host.get("dataset_self_ps"),
+        host_eager_self_ps=host.get("eager_self_ps"),
+        device_eager_self_ps=device.get("eager_self_ps"),
+        is_training=is_training if names else None,
+    )

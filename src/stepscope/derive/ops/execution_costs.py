@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, picked
-from stepscope.derive.columns.dense_codes import Codes, combined
+from stepscope.derive.columns.arrays import handles, wanted_rows
+from stepscope.derive.columns.dense_codes import Codes, number_rows
 from stepscope.derive.columns.stat_values import (
     find_handle,
     rows_with_key,
@@ -20,17 +20,22 @@ from stepscope.derive.costs.families import (
     plausible_cost,
     weight_sizes,
 )
-from stepscope.derive.costs.operands import Part, from_text, operands_from_lists
+from stepscope.derive.costs.operands import (
+    Part,
+    operands_from_lists,
+    operands_from_text,
+)
 from stepscope.derive.host.values import int_values, text_codes
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import filled, nullable
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import fill_nulls, nullable_series
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.costs.operands import Operands
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
@@ -63,14 +68,14 @@ class ExecutionCosts(Frozen, frozen=True):
             others. Where it puts work on a device all the same, that work is not known.
     """
 
-    flops: NDArray[np.int64]
-    accessed_bytes: NDArray[np.int64]
-    parent: NDArray[np.int32]
-    depth: NDArray[np.int32]
-    weights: NDArray[np.int32]
+    flops: Int64s
+    accessed_bytes: Int64s
+    parent: Int32s
+    depth: Int32s
+    weights: Int32s
     variables: tuple[tuple[tuple[int, ...], ...], ...]
     recorded: int
-    only_calls: NDArray[np.bool_]
+    only_calls: Bools
 
 
 class _Costs(Frozen, frozen=True, eq=True):
@@ -82,19 +87,19 @@ class _Costs(Frozen, frozen=True, eq=True):
         variables: Distinct lists of sizes of variables that one execution read.
     """
 
-    code: NDArray[np.int32]
-    flops: NDArray[np.int64]
-    accessed: NDArray[np.int64]
+    code: Int32s
+    flops: Int64s
+    accessed: Int64s
     part: NDArray[np.int8]
-    weights: NDArray[np.int32]
+    weights: Int32s
     variables: tuple[tuple[tuple[int, ...], ...], ...]
 
 
 class _Recorded(Frozen, frozen=True):
     """Executions with operands, and codes of the texts that hold them, -1 none."""
 
-    rows: NDArray[np.int64]
-    columns: dict[tuple[str, ...], NDArray[np.int32]]
+    rows: Int64s
+    columns: dict[tuple[str, ...], Int32s]
     texts: dict[tuple[str, ...], list[str]]
 
     def read(self, row: int) -> Operands | None:
@@ -109,7 +114,11 @@ class _Recorded(Frozen, frozen=True):
             return operands_from_lists(
                 text[_SIZES], text.get(_TYPES), text.get(_VALUES), equation=equation
             )
-        return from_text(text[_TEXT], equation=equation) if _TEXT in text else None
+        return (
+            operands_from_text(text[_TEXT], equation=equation)
+            if _TEXT in text
+            else None
+        )
 
 
 #: Columns of `run_costs`; null means unknown.
@@ -143,7 +152,7 @@ def run_costs(
         Columns `RUN_COSTS`, one row per op.
     """
     ops, classes = activity_ops.ops, activity_classes.rows
-    hlo = filled(ops["hlo"], -1)
+    hlo = fill_nulls(ops["hlo"], -1)
     columns = {}
     for name, value in _STORED.items():
         cost = np.full(len(ops), -1, np.int64)
@@ -151,8 +160,7 @@ def run_costs(
             cost = np.full(len(hlo), -1, np.int64)
             if name in instruction_costs.columns:
                 some = np.flatnonzero(hlo >= 0)
-                values = instruction_costs[name].fill_null(-1).to_numpy()
-                cost[some] = values[hlo[some]]
+                cost[some] = instruction_costs[name].fill_null(-1).to_numpy()[hlo[some]]
         if not isinstance(type_stats, Unavailable):
             # By op the value recorded with its activities' names, -1 for none.
             stored = np.full(len(ops), -1, np.int64)
@@ -168,7 +176,7 @@ def run_costs(
     model = columns["model_flops"]
     columns["model_flops"] = np.where(model < 0, columns["flops"], model)
     return pl.DataFrame(
-        [nullable(name, cost, cost >= 0) for name, cost in columns.items()],
+        [nullable_series(name, cost, cost >= 0) for name, cost in columns.items()],
         schema=RUN_COSTS,
     )
 
@@ -204,7 +212,7 @@ def execution_costs(
             (told.weights, weights),
             (told.part, part),
         ):
-            target[given.rows] = by_row(column, told.code)
+            target[given.rows] = values_by_row(column, told.code)
         # Executions inside others, level by level, the innermost first.
         inner = np.flatnonzero(found.parent >= 0)
         depth = found.depth[inner]
@@ -216,12 +224,16 @@ def execution_costs(
         inside_out = np.split(order, cuts)[::-1]
         for number in Part:
             _take_inner(flops, part == int(number), found.parent, inside_out)
-    _charge_instructions(found, instruction_costs, flops=flops, accessed=accessed)
+    if len(found.ops) and not isinstance(instruction_costs, Unavailable):
+        row = fill_nulls(found.ops["hlo"], -1)[found.op]
+        known = np.flatnonzero(row >= 0)
+        for name, target in (("flops", flops), ("accessed_bytes", accessed)):
+            target[known] = fill_nulls(instruction_costs[name], _UNKNOWN)[row[known]]
     types = found.ops["type"].fill_null("").to_list()
     callers = np.array([calls_only(one) for one in types], np.bool_)
     only_calls = np.zeros(count, np.bool_)
     if len(callers):
-        only_calls = by_row(callers, found.op) & (flops < 0)
+        only_calls = values_by_row(callers, found.op) & (flops < 0)
         flops[only_calls] = 0
     return ExecutionCosts(
         flops,
@@ -240,8 +252,8 @@ def _distinct_costs(given: _Recorded, found: HostOpEvents) -> _Costs:
     number = types.rank("dense").to_numpy().astype(np.int32)
     combos = Codes(np.empty(0, np.int32), np.empty(0, np.int64))
     if len(given.rows):
-        of_row = by_row(number, found.op[given.rows])
-        combos = combined([of_row, *given.columns.values()])
+        of_row = values_by_row(number, found.op[given.rows])
+        combos = number_rows([of_row, *given.columns.values()])
     flops, accessed = (np.full(combos.count, _UNKNOWN, np.int64) for _ in range(2))
     part = np.zeros(combos.count, np.int8)
     weights = np.full(combos.count, -1, np.int32)
@@ -265,24 +277,8 @@ def _distinct_costs(given: _Recorded, found: HostOpEvents) -> _Costs:
     return _Costs(combos.code, flops, accessed, part, weights, tuple(variables))
 
 
-def _charge_instructions(
-    found: HostOpEvents,
-    instruction_costs: pl.DataFrame | Unavailable,
-    *,
-    flops: NDArray[np.int64],
-    accessed: NDArray[np.int64],
-) -> None:
-    if isinstance(instruction_costs, Unavailable) or not len(found.ops):
-        return
-    row = filled(found.ops["hlo"], -1)[found.op]
-    known = np.flatnonzero(row >= 0)
-    for column, target in (("flops", flops), ("accessed_bytes", accessed)):
-        values = filled(instruction_costs[column], _UNKNOWN)
-        target[known] = values[row[known]]
-
-
 def _collect_operands(
-    trace: TraceData, stats: pl.DataFrame, event: NDArray[np.int32]
+    trace: TraceData, stats: pl.DataFrame, event: Int32s
 ) -> _Recorded:
     kinds = (_SIZES, _TYPES, _VALUES, _TEXT, _EQUATION)
     by_handle = {
@@ -294,16 +290,16 @@ def _collect_operands(
     owners = handles(stats, "event")
     first, beyond = (event[0], event[-1] + 1) if len(event) else (0, 0)
     bounds = np.searchsorted(owners, np.array([first, beyond], owners.dtype)).tolist()
-    rows = picked(handles(stats, "key"), wanted, *bounds)
+    rows = wanted_rows(handles(stats, "key"), wanted, *bounds)
     # The execution that each event is, if it is one.
     place = np.full(beyond - first, -1, np.int32)
     place[event - first] = np.arange(len(event), dtype=np.int32)
-    owner = by_row(place, owners[rows] - first)
+    owner = values_by_row(place, owners[rows] - first)
     known = owner >= 0
     if not known.all():
         rows, owner = rows[known], owner[known]
     values = stats_at_rows(stats, rows, owner)
-    columns: dict[tuple[str, ...], NDArray[np.int32]] = {}
+    columns: dict[tuple[str, ...], Int32s] = {}
     texts: dict[tuple[str, ...], list[str]] = {}
     has = np.zeros(len(event), np.bool_)
     for names in kinds:
@@ -324,10 +320,7 @@ def _collect_operands(
 
 
 def _take_inner(
-    flops: NDArray[np.int64],
-    chosen: NDArray[np.bool_],
-    parent: NDArray[np.int32],
-    inside_out: list[NDArray[np.int64]],
+    flops: Int64s, chosen: Bools, parent: Int32s, inside_out: list[Int64s]
 ) -> None:
     """Subtract from the chosen, in place, the work of the executions inside them.
 

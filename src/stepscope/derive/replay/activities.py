@@ -10,14 +10,14 @@ from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.device.launch_facts import ASSUMED_LATENCY_PS
 from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import filled
+from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.step_windows.windows import Windows
@@ -42,8 +42,8 @@ class Sampled(Frozen, frozen=True):
         open_end: Whether nothing shows where the last window ends.
     """
 
-    rows: NDArray[np.int64]
-    bounds_ps: NDArray[np.int64]
+    rows: Int64s
+    bounds_ps: Int64s
     lead_ps: int
     by_device: bool
     open_end: bool
@@ -120,28 +120,28 @@ class Activities(Frozen, frozen=True):
         returned_ps: When the call returned; likewise.
     """
 
-    row: NDArray[np.int32]
-    track: NDArray[np.int32]
-    device: NDArray[np.int32]
-    stream: NDArray[np.int64]
-    number: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    launch: NDArray[np.int32]
-    caller: NDArray[np.int32]
-    called_ps: NDArray[np.int64]
-    returned_ps: NDArray[np.int64]
-    copy: NDArray[np.bool_]
+    row: Int32s
+    track: Int32s
+    device: Int32s
+    stream: Int64s
+    number: Int64s
+    start_ps: Int64s
+    end_ps: Int64s
+    launch: Int32s
+    caller: Int32s
+    called_ps: Int64s
+    returned_ps: Int64s
+    copy: Bools
 
     @property
-    def previous(self) -> NDArray[np.int64]:
+    def previous(self) -> Int64s:
         """Return the place of the activity before each on its stream, -1 for none."""
         before = np.arange(len(self.row), dtype=np.int64) - 1
         before[:1] = -1
         before[1:][self.track[1:] != self.track[:-1]] = -1
         return before
 
-    def stream_edge_ps(self) -> NDArray[np.int64]:
+    def stream_edge_ps(self) -> Int64s:
         """Return when the stream before each activity was free; `-2**61` for none."""
         before = self.previous
         free = np.full(len(self.row), -(2**61), np.int64)
@@ -196,7 +196,7 @@ def collect_activities(
         track=track[order],
         device=handles(device_activity, "device")[rows],
         stream=ints(device_activity, "stream")[rows],
-        number=filled(device_activity["correlation"][rows], -1),
+        number=fill_nulls(device_activity["correlation"][rows], -1),
         start_ps=begun,
         end_ps=begun + ints(device_activity, "dur_ps")[rows],
         launch=launch,
@@ -225,8 +225,7 @@ def sample_windows(
     kept = kept[ends[kept] > starts[kept]]
     if not len(kept):
         return NO_STEPS
-    breaks = np.flatnonzero(np.diff(kept) != 1) + 1
-    runs = np.split(kept, breaks)
+    runs = np.split(kept, np.flatnonzero(np.diff(kept) != 1) + 1)
     rows = max(runs, key=len)[-most:]
     first = int(rows[0])
     lead = int(starts[max(first - 1, 0)])

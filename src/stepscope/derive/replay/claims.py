@@ -20,8 +20,7 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.replay.nodes import Graph
 
@@ -37,11 +36,11 @@ class Edit(Frozen, frozen=True):
             sooner than it came.
     """
 
-    dur_ps: NDArray[np.int64]
-    lag_ps: NDArray[np.int64]
-    from_start: NDArray[np.uint8]
-    most_delay_ps: NDArray[np.int64]
-    comes: NDArray[np.bool_]
+    dur_ps: Int64s
+    lag_ps: Int64s
+    from_start: UInt8s
+    most_delay_ps: Int64s
+    comes: Bools
 
 
 def unchanged_edit(graph: Graph) -> Edit:
@@ -56,7 +55,7 @@ def unchanged_edit(graph: Graph) -> Edit:
     )
 
 
-def joint(graph: Graph, edits: Iterable[Edit]) -> Edit:
+def joint_edit(graph: Graph, edits: Iterable[Edit]) -> Edit:
     """Return what several claims make of a graph together."""
     whole = unchanged_edit(graph)
 
@@ -97,7 +96,7 @@ def threads_faster(
     )
 
 
-def kernels_scaled(graph: Graph, chosen: NDArray[np.bool_], *, factor: float) -> Edit:
+def kernels_scaled(graph: Graph, chosen: Bools, *, factor: float) -> Edit:
     """Let some activities take `factor` of their time.
 
     Args:
@@ -110,9 +109,7 @@ def kernels_scaled(graph: Graph, chosen: NDArray[np.bool_], *, factor: float) ->
     return msgspec.structs.replace(unchanged_edit(graph), dur_ps=dur_ps)
 
 
-def exchanges_at(
-    graph: Graph, chosen: NDArray[np.bool_], *, needed_ps: NDArray[np.int64]
-) -> Edit:
+def exchanges_at_rate(graph: Graph, chosen: Bools, *, needed_ps: Int64s) -> Edit:
     """Let some exchanges take what their bytes need; none becomes longer.
 
     Args:
@@ -125,7 +122,7 @@ def exchanges_at(
     return msgspec.structs.replace(unchanged_edit(graph), dur_ps=dur_ps)
 
 
-def copies_moved(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
+def copies_moved(graph: Graph, chosen: Bools) -> Edit:
     """Let the device no longer wait for some of its copies.
 
     The rest of their stream goes on beside them, and other streams do not wait for
@@ -147,7 +144,7 @@ def copies_moved(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
     )
 
 
-def synchronising_removed(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
+def synchronising_removed(graph: Graph, chosen: Bools) -> Edit:
     """Let some calls no longer wait for a device.
 
     Args:
@@ -157,11 +154,10 @@ def synchronising_removed(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
     edit, edges = unchanged_edit(graph), graph.edges
     gone = chosen[edges.target] & graph.measured[edges.target]
     gone &= edges.kind == EdgeKind.SYNCHRONISE
-    lag_ps = np.where(gone, NEVER, edges.lag_ps)
-    return msgspec.structs.replace(edit, lag_ps=lag_ps)
+    return msgspec.structs.replace(edit, lag_ps=np.where(gone, NEVER, edges.lag_ps))
 
 
-def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
+def launched_as_one(graph: Graph, group: Int32s) -> Edit:
     """Let the activities of each group be launched by the call of its first one.
 
     Args:
@@ -172,8 +168,7 @@ def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
     number = group[edges.target[launch]]
     launch = launch[(number >= 0) & graph.measured[edges.target[launch]]]
     number = group[edges.target[launch]]
-    called = nodes.start_ps[edges.source[launch]]
-    order = np.lexsort((called, number))
+    order = np.lexsort((nodes.start_ps[edges.source[launch]], number))
     launch, number = launch[order], number[order]
     first = np.ones(len(launch), np.bool_)
     first[1:] = number[1:] != number[:-1]

@@ -14,18 +14,19 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.intervals.nesting import innermost_at
+from stepscope.derive.intervals.nesting import innermost_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
 from stepscope.derive.replay.owners import charged_spans
 from stepscope.derive.replay.replayed import NODE, BackWalk, replay_graph, window_paths
-from stepscope.derive.step_time.owners import BUSY_OWNERS
+from stepscope.derive.step_time.host_time import BUSY_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.host_states import Claims, HostStates
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.intervals.nesting import Nesting
@@ -126,7 +127,7 @@ def critical_path(
     return CriticalPath(pl.concat(frames), 100 * step_graph.unexplained_share)
 
 
-def _edge_kinds(graph: Graph, edge: NDArray[np.int64]) -> NDArray[np.int64]:
+def _edge_kinds(graph: Graph, edge: Int64s) -> Int64s:
     kinds = np.full(len(edge), NODE, np.int64)
     kinds[edge >= 0] = graph.edges.kind[edge[edge >= 0]]
     return kinds
@@ -156,11 +157,7 @@ class _Owners:
         )
 
     def piece_owners(
-        self,
-        node: NDArray[np.int64],
-        edge: NDArray[np.int64],
-        start: NDArray[np.int64],
-        end: NDArray[np.int64],
+        self, node: Int64s, edge: Int64s, start: Int64s, end: Int64s
     ) -> list[str]:
         """Return the owner of each piece: the one with most of it."""
         nodes = self._graph.nodes
@@ -193,9 +190,9 @@ class _Owners:
     def _fill_owners(
         self,
         found: NDArray[np.object_],
-        chosen: NDArray[np.bool_],
-        start: NDArray[np.int64],
-        end: NDArray[np.int64],
+        chosen: Bools,
+        start: Int64s,
+        end: Int64s,
         claims: list[tuple[str, Spans]],
     ) -> None:
         at = np.flatnonzero(chosen)
@@ -269,12 +266,7 @@ class _Names:
         )
 
     def piece_names(
-        self,
-        graph: Graph,
-        node: NDArray[np.int64],
-        edge: NDArray[np.int64],
-        start: NDArray[np.int64],
-        end: NDArray[np.int64],
+        self, graph: Graph, node: Int64s, edge: Int64s, start: Int64s, end: Int64s
     ) -> pl.Series:
         """Return the name of each piece; null where nothing names it."""
         types = np.full(len(node), -1, np.int64)
@@ -287,7 +279,7 @@ class _Names:
         tracks = graph.nodes.track[node]
         for track in np.unique(tracks[host]).tolist():
             mine = np.flatnonzero(host & (tracks == track))
-            at = innermost_at(
+            at = innermost_rows(
                 *(middle[mine], self._start, self._dur, self._parent),
                 rows=(int(self._begins[track]), int(self._ends[track])),
             )
@@ -323,8 +315,7 @@ def path_owners(
     lasted = np.concatenate([pieces.end_ps - pieces.start_ps for pieces in paths])
     # What a piece is, its recorded place tells; how long it is, the replay.
     owners = owned.piece_owners(node, edge, recorded[node], ends[node])
-    long = (edge == NODE) & silences.may_hold(node)
-    for at in np.flatnonzero(long).tolist():
+    for at in np.flatnonzero((edge == NODE) & silences.may_hold(node)).tolist():
         one = int(node[at])
         if 2 * silences.silent_time(one) > int(run.dur_ps[one]):
             owners[at] = owned.working_owner(int(recorded[one]), int(ends[one]))

@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.derive.columns.stat_values import (
     find_handle,
-    numbers_of,
+    owner_numbers,
     rows_of_owners,
     rows_with_key,
 )
@@ -19,8 +19,7 @@ from stepscope.trace.reading.stat_keys import StatKey
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.replay.activities import Activities, Pace
 
 _NONE: Final = -1
@@ -32,9 +31,9 @@ def launch_edges(
     activities: Activities,
     *,
     first: int,
-    submitted: NDArray[np.int64],
-    source: NDArray[np.int64],
-    from_start: NDArray[np.bool_],
+    submitted: Int64s,
+    source: Int64s,
+    from_start: Bools,
     pace: Pace,
 ) -> Edges:
     """Let each activity wait for its launch call, and at most one latency longer.
@@ -69,7 +68,7 @@ def stream_edges(activities: Activities, *, first: int, pace: Pace) -> Edges:
 
 
 def across_edges(
-    activities: Activities, slack_ps: NDArray[np.int64], *, first: int, pace: Pace
+    activities: Activities, slack_ps: Int64s, *, first: int, pace: Pace
 ) -> Edges:
     """Let late activities wait for work of another stream that ended just then.
 
@@ -135,7 +134,7 @@ def _event_pairs(
     stats: pl.DataFrame,
     strings: Sequence[str],
     tracks: pl.DataFrame,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Int64s, Int64s]:
     nothing = np.empty(0, np.int64)
     on = rows_with_key(stats, "event", find_handle(strings, StatKey.WAIT_ON_STREAM))
     events = np.unique(on.owner)
@@ -150,7 +149,7 @@ def _event_pairs(
     )
     columns, known = [], np.ones(len(events), np.bool_)
     for key in keys:
-        numbers, present = numbers_of(values, events, find_handle(strings, key))
+        numbers, present = owner_numbers(values, events, find_handle(strings, key))
         columns.append(numbers)
         known &= present
     waiting, called, waited_for, recorded = (column[known] for column in columns)
@@ -158,7 +157,7 @@ def _event_pairs(
     begin = tracks["event_begin"].to_numpy()
     device_of_track = tracks["device"].cast(pl.Int64).fill_null(_NONE).to_numpy()
     # Tracks without events begin where the next one does.
-    device: NDArray[np.int64] = device_of_track[
+    device: Int64s = device_of_track[
         np.searchsorted(begin, events[known], side="right") - 1
     ]
     target = _neighbour_by_call(activities, device, waiting, called, after=True)
@@ -171,19 +170,18 @@ def _event_pairs(
 
 def _neighbour_by_call(
     activities: Activities,
-    device: NDArray[np.int64],
-    stream: NDArray[np.int64],
-    number: NDArray[np.int64],
+    device: Int64s,
+    stream: Int64s,
+    number: Int64s,
     *,
     after: bool,
-) -> NDArray[np.int64]:
+) -> Int64s:
     """Return the next, or the last, activity of a stream by number of its call.
 
     Streams of several devices may have one number.
     """
     found = np.full(len(stream), _NONE, np.int64)
-    pairs = np.unique(np.stack([device, stream]), axis=1).T.tolist()
-    for of_device, one in pairs:
+    for of_device, one in np.unique(np.stack([device, stream]), axis=1).T.tolist():
         belongs = (activities.stream == one) & (activities.number >= 0)
         if of_device >= 0:
             belongs &= activities.device == of_device

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
 from stepscope.derive.replay.activities import (
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchFacts
@@ -111,7 +111,7 @@ def step_graph(
     whole = []
     for one in threads:
         begin, end = tracks["event_begin"][one.track], tracks["event_end"][one.track]
-        rows = picked(of_event, types, begin, end)
+        rows = wanted_rows(of_event, types, begin, end)
         whole.append(Spans.from_events(start_ps[rows], dur_ps[rows]))
     clock_error_ps = 0
     if not isinstance(launch_facts, Unavailable):
@@ -139,10 +139,10 @@ class _Wait(Frozen, frozen=True, eq=True):
     """
 
     waits: Waits
-    explained: NDArray[np.bool_]
-    late: NDArray[np.bool_]
-    activity: tuple[NDArray[np.int64], NDArray[np.int64]]
-    released: tuple[NDArray[np.int64], NDArray[np.int64]]
+    explained: Bools
+    late: Bools
+    activity: tuple[Int64s, Int64s]
+    released: tuple[Int64s, Int64s]
 
 
 def _build_graph(
@@ -209,8 +209,10 @@ def _build_graph(
         edges.append(across_edges(activities, slack, first=first, pace=pace))
     boundary = host.pieces_starting(bound_thread, chosen.bounds_ps)
     if chosen.by_device and activities is not None:
-        boundary = first + _activities_at_bounds(activities, chosen.bounds_ps)
-        boundary[boundary < first] = _NONE
+        order = np.argsort(activities.start_ps, kind="stable")
+        starts = activities.start_ps[order]
+        at = np.minimum(np.searchsorted(starts, chosen.bounds_ps), len(starts) - 1)
+        boundary = np.where(starts[at] == chosen.bounds_ps, first + order[at], _NONE)
     return _finish_graph(
         chosen,
         nodes,
@@ -224,26 +226,25 @@ def _build_graph(
     )
 
 
-def _known_sources(releases: Releases) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _known_sources(releases: Releases) -> tuple[Int64s, Int64s]:
     known = releases.source >= 0
     return releases.source[known], releases.source_ps[known]
 
 
 def _calling_threads(
     threads: Sequence[Thread], activities: Activities | None
-) -> NDArray[np.int64]:
+) -> Int64s:
     if activities is None:
         return np.empty(0, np.int64)
     place = {one.track: at for at, one in enumerate(threads)}
     tracks, code = np.unique(activities.caller, return_inverse=True)
     of_track = np.array([place.get(one, _NONE) for one in tracks.tolist()], np.int64)
-    found: NDArray[np.int64] = of_track[code.reshape(-1)]
-    return found
+    return of_track[code.reshape(-1)]
 
 
 def _bound_threads(
     chosen: Sampled, threads: Sequence[Thread], *, executor: bool
-) -> NDArray[np.int64]:
+) -> Int64s:
     """Return the thread on which each window begins: the program's, if it can be."""
     found = np.zeros(len(chosen.bounds_ps), np.int64)
     if not executor:
@@ -342,10 +343,7 @@ def _host_edges(host: HostNodes, given: Handovers, wait: _Wait) -> list[Edges]:
 
 
 def _handover_edges(
-    host: HostNodes,
-    source: NDArray[np.int64],
-    target: NDArray[np.int64],
-    begins: NDArray[np.bool_],
+    host: HostNodes, source: Int64s, target: Int64s, begins: Bools
 ) -> Edges:
     times = host.lines.time_ps
     keys = np.where(begins, host.start_key[source], host.end_key[source])
@@ -371,24 +369,13 @@ def _synchronising_edges(
     )
 
 
-def _slack_of_nodes(nodes: Nodes, edges: Edges) -> NDArray[np.int64]:
+def _slack_of_nodes(nodes: Nodes, edges: Edges) -> Int64s:
     """Return how much later each node began than its edges ask for; 0 without any."""
     ready = nodes.start_ps[edges.source] + edges.lag_ps
     ready += np.where(edges.from_start > 0, 0, nodes.dur_ps[edges.source])
     bound = np.full(len(nodes.kind), NEVER, np.int64)
     np.maximum.at(bound, edges.target, ready)
-    slack: NDArray[np.int64] = np.where(bound > NEVER, nodes.start_ps - bound, 0)
-    return slack
-
-
-def _activities_at_bounds(
-    activities: Activities, bounds_ps: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return an activity that begins at each bound; a large negative one for none."""
-    order = np.argsort(activities.start_ps, kind="stable")
-    starts = activities.start_ps[order]
-    at = np.minimum(np.searchsorted(starts, bounds_ps), len(starts) - 1)
-    return np.where(starts[at] == bounds_ps, order[at], -(2**31))
+    return np.where(bound > NEVER, nodes.start_ps - bound, 0)
 
 
 def _finish_graph(
@@ -400,8 +387,8 @@ def _finish_graph(
     wait: _Wait,
     pace: Pace,
     activities: Activities | None,
-    boundary: NDArray[np.int32],
-    given_work: NDArray[np.int64],
+    boundary: Int32s,
+    given_work: Int64s,
 ) -> Graph | Unavailable:
     edges, begin, order = link_edges(nodes, edges)
     if len(order) < len(nodes.kind):

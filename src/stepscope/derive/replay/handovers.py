@@ -20,8 +20,7 @@ from stepscope.units import PS_PER_MS, PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s
     from stepscope.derive.replay.threads import Thread
 
 #: A thread that is woken runs within this time.
@@ -46,11 +45,11 @@ class Releases(NamedTuple):
         source_ps: When that one did, at most `when_ps`.
     """
 
-    thread: NDArray[np.int64]
-    when_ps: NDArray[np.int64]
-    began_ps: NDArray[np.int64]
-    source: NDArray[np.int64]
-    source_ps: NDArray[np.int64]
+    thread: Int64s
+    when_ps: Int64s
+    began_ps: Int64s
+    source: Int64s
+    source_ps: Int64s
 
 
 class Handovers(Frozen, frozen=True, eq=True):
@@ -99,10 +98,10 @@ def find_handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Hando
 class _Work(Frozen, frozen=True, eq=True):
     """The stretches of work of all threads but the program's, two orders of them."""
 
-    thread: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    by_end: NDArray[np.int64]
+    thread: Int64s
+    start_ps: Int64s
+    end_ps: Int64s
+    by_end: Int64s
 
     @classmethod
     def collect_work(
@@ -123,9 +122,7 @@ class _Work(Frozen, frozen=True, eq=True):
         end = end[order]
         return cls(thread[order], start[order], end, np.argsort(end, kind="stable"))
 
-    def last_ended(
-        self, when_ps: NDArray[np.int64], thread: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def last_ended(self, when_ps: Int64s, thread: Int64s) -> tuple[Int64s, Int64s]:
         """Return the last other thread whose work ended by a time, and when."""
         source = np.full(len(when_ps), _NONE, np.int64)
         source_ps = when_ps.copy()
@@ -140,9 +137,7 @@ class _Work(Frozen, frozen=True, eq=True):
             source[fits], source_ps[fits] = self.thread[row][fits], ends[at][fits]
         return source, source_ps
 
-    def last_begun(
-        self, when_ps: NDArray[np.int64], thread: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def last_begun(self, when_ps: Int64s, thread: Int64s) -> Int64s:
         """Return another thread that works at a time, the last one to begin."""
         source = np.full(len(when_ps), _NONE, np.int64)
         place = np.searchsorted(self.start_ps, when_ps, side="left") - 1

@@ -16,8 +16,7 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int64s, UInt8s
     from stepscope.derive.replay.activities import Activities, Pace, Sampled
     from stepscope.derive.replay.threads import Thread
 
@@ -35,10 +34,10 @@ class Waits(NamedTuple):
             same as `began_ps` where it waited for nothing.
     """
 
-    thread: NDArray[np.int64]
-    began_ps: NDArray[np.int64]
-    resumed_ps: NDArray[np.int64]
-    ended_ps: NDArray[np.int64]
+    thread: Int64s
+    began_ps: Int64s
+    resumed_ps: Int64s
+    ended_ps: Int64s
 
 
 class DeviceWaits(Frozen, frozen=True, eq=True):
@@ -49,8 +48,8 @@ class DeviceWaits(Frozen, frozen=True, eq=True):
     """
 
     waits: Waits
-    wait: NDArray[np.int64]
-    activity: NDArray[np.int64]
+    wait: Int64s
+    activity: Int64s
 
 
 _NONE: Final = -1
@@ -74,19 +73,16 @@ class Lines(Frozen, frozen=True, eq=True):
         last = max((it[1] for it in hulls if it), default=sampled.last_ps)
         return cls(first, last - first + 2)
 
-    def moment_keys(
-        self, thread: NDArray[np.int64] | int, time_ps: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def moment_keys(self, thread: Int64s | int, time_ps: Int64s) -> Int64s:
         """Return the numbers of moments; what lies outside is moved to the edge."""
         inside = np.clip(time_ps - self.origin_ps, 0, self.length_ps - 1)
-        found: NDArray[np.int64] = thread * self.length_ps + inside
-        return found
+        return thread * self.length_ps + inside
 
-    def key_threads(self, key: NDArray[np.int64]) -> NDArray[np.int64]:
+    def key_threads(self, key: Int64s) -> Int64s:
         """Return the thread of each number."""
         return key // self.length_ps
 
-    def time_ps(self, key: NDArray[np.int64]) -> NDArray[np.int64]:
+    def time_ps(self, key: Int64s) -> Int64s:
         """Return the time of each number."""
         return key % self.length_ps + self.origin_ps
 
@@ -102,15 +98,15 @@ class HostNodes(Frozen, frozen=True, eq=True):
     """
 
     lines: Lines
-    kind: NDArray[np.uint8]
-    start_key: NDArray[np.int64]
-    end_key: NDArray[np.int64]
-    resumed: NDArray[np.int64]
-    outside: NDArray[np.int64]
+    kind: UInt8s
+    start_key: Int64s
+    end_key: Int64s
+    resumed: Int64s
+    outside: Int64s
 
     def find_pieces(
-        self, thread: NDArray[np.int64] | int, time_ps: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        self, thread: Int64s | int, time_ps: Int64s
+    ) -> tuple[Int64s, Bools]:
         """Find the piece that stands for a moment.
 
         Returns:
@@ -125,9 +121,7 @@ class HostNodes(Frozen, frozen=True, eq=True):
         known = (piece >= 0) & (same == self.lines.key_threads(key))
         return np.where(known, piece, _NONE), begins
 
-    def pieces_starting(
-        self, thread: NDArray[np.int64] | int, time_ps: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def pieces_starting(self, thread: Int64s | int, time_ps: Int64s) -> Int64s:
         """Return the piece that begins at a moment, -1 for none."""
         piece, begins = self.find_pieces(thread, time_ps)
         return np.where(begins, piece, _NONE)
@@ -138,8 +132,8 @@ def host_nodes(
     lines: Lines,
     *,
     waits: Waits,
-    explained: NDArray[np.bool_],
-    moments: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    explained: Bools,
+    moments: Sequence[tuple[Int64s, Int64s]],
 ) -> HostNodes:
     """Cut the life of every thread, less what it waited, at some moments.
 
@@ -152,8 +146,7 @@ def host_nodes(
     starts = [lines.moment_keys(place, spans.start_ps) for place, spans in parts]
     ends = [lines.moment_keys(place, spans.end_ps) for place, spans in parts]
     nothing = np.empty(0, np.int64)
-    begins = np.concatenate([nothing, *starts])
-    alive = Spans(begins, np.concatenate([nothing, *ends]))
+    alive = Spans(np.concatenate([nothing, *starts]), np.concatenate([nothing, *ends]))
     began = lines.moment_keys(waits.thread, waits.began_ps)
     resumed = lines.moment_keys(waits.thread, waits.resumed_ps)
     ended = lines.moment_keys(waits.thread, waits.ended_ps)
@@ -182,17 +175,14 @@ def host_nodes(
     return HostNodes(lines, kind, start, end, after, outside)
 
 
-def _piece_at_begin(
-    start: NDArray[np.int64], key: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _piece_at_begin(start: Int64s, key: Int64s) -> Int64s:
     if not len(start):
         return np.full(len(key), _NONE, np.int64)
     place = np.minimum(np.searchsorted(start, key, side="left"), len(start) - 1)
-    found: NDArray[np.int64] = np.where(start[place] == key, place, _NONE)
-    return found
+    return np.where(start[place] == key, place, _NONE)
 
 
-def submitted_ps(activities: Activities, pace: Pace) -> NDArray[np.int64]:
+def submitted_ps(activities: Activities, pace: Pace) -> Int64s:
     """Return when each activity was handed over, within its launch call.
 
     That is when the call began; but where the stream was free and the activity began
@@ -202,15 +192,12 @@ def submitted_ps(activities: Activities, pace: Pace) -> NDArray[np.int64]:
     called, returned = activities.called_ps, activities.returned_ps
     latest = activities.start_ps - pace.latency_ps
     free = activities.stream_edge_ps() <= latest - pace.stream_gap_ps
-    inside: NDArray[np.int64] = np.clip(latest, called, returned)
+    inside: Int64s = np.clip(latest, called, returned)
     return np.where(free, inside, called)
 
 
 def copy_waits(
-    threads: Sequence[Thread],
-    activities: Activities,
-    submitted: NDArray[np.int64],
-    pace: Pace,
+    threads: Sequence[Thread], activities: Activities, submitted: Int64s, pace: Pace
 ) -> DeviceWaits:
     """Find the calls of copies that return only when the copy is done."""
     length = activities.end_ps - activities.start_ps
@@ -281,8 +268,7 @@ def device_waits(
         return DeviceWaits(Waits(thread, began, began.copy(), ended), nothing, nothing)
     done = np.where(last >= 0, activities.end_ps[np.maximum(last, 0)], _NEVER)
     stream = np.argmax(done, axis=0)
-    binding = done[stream, np.arange(len(began))]
-    resumed = np.clip(binding, began, ended)
+    resumed = np.clip(done[stream, np.arange(len(began))], began, ended)
     edge = (last >= 0) & wide
     edge[stream, np.arange(len(began))] = last[stream, np.arange(len(began))] >= 0
     of_stream, wait = np.nonzero(edge)

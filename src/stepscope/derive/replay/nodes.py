@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.replay.activities import Sampled
 
 #: "Not before" of a node that only its edges hold back.
@@ -63,11 +64,11 @@ class Nodes(NamedTuple):
         row: int32; row of device_activity, -1 for host nodes.
     """
 
-    kind: NDArray[np.uint8]
-    track: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    row: NDArray[np.int32]
+    kind: UInt8s
+    track: Int32s
+    start_ps: Int64s
+    dur_ps: Int64s
+    row: Int32s
 
 
 class Edges(Frozen, frozen=True, eq=True):
@@ -78,11 +79,11 @@ class Edges(Frozen, frozen=True, eq=True):
         lag_ps: Least time between the two; negative where they overlapped.
     """
 
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-    from_start: NDArray[np.uint8]
-    lag_ps: NDArray[np.int64]
-    kind: NDArray[np.uint8]
+    source: Int32s
+    target: Int32s
+    from_start: UInt8s
+    lag_ps: Int64s
+    kind: UInt8s
 
     @classmethod
     def make_edges(
@@ -91,8 +92,8 @@ class Edges(Frozen, frozen=True, eq=True):
         source: NDArray[np.signedinteger],
         target: NDArray[np.signedinteger],
         *,
-        lag_ps: NDArray[np.int64] | int = 0,
-        from_start: NDArray[np.bool_] | bool = False,
+        lag_ps: Int64s | int = 0,
+        from_start: Bools | bool = False,
     ) -> Edges:
         """Make edges of one kind."""
         count = len(source)
@@ -120,7 +121,7 @@ class Edges(Frozen, frozen=True, eq=True):
         )
         return whole.choose_edges((whole.source >= 0) & (whole.target >= 0))
 
-    def choose_edges(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Edges:
+    def choose_edges(self, chosen: Bools | NDArray[np.intp]) -> Edges:
         """Return some of the edges, in the order asked for."""
         return Edges(
             np.ascontiguousarray(self.source[chosen]),
@@ -151,17 +152,17 @@ class Graph(Frozen, frozen=True):
     """
 
     nodes: Nodes
-    begin: NDArray[np.int64]
+    begin: Int64s
     edges: Edges
-    order: NDArray[np.int32]
-    slack_ps: NDArray[np.int64]
-    kept: NDArray[np.bool_]
-    not_before_ps: NDArray[np.int64]
-    may_wait: NDArray[np.bool_]
-    arrival_of: NDArray[np.int32]
+    order: Int32s
+    slack_ps: Int64s
+    kept: Bools
+    not_before_ps: Int64s
+    may_wait: Bools
+    arrival_of: Int32s
     sampled: Sampled
-    boundary: NDArray[np.int32]
-    completes: NDArray[np.int32]
+    boundary: Int32s
+    completes: Int32s
 
     @property
     def count(self) -> int:
@@ -169,15 +170,15 @@ class Graph(Frozen, frozen=True):
         return len(self.nodes.kind)
 
     @property
-    def end_ps(self) -> NDArray[np.int64]:
+    def end_ps(self) -> Int64s:
         """Return when each node ended."""
         return self.nodes.start_ps + self.nodes.dur_ps
 
     @property
-    def measured(self) -> NDArray[np.bool_]:
+    def measured(self) -> Bools:
         """Return which nodes begin within the measured windows."""
         start = self.nodes.start_ps
-        found: NDArray[np.bool_] = start >= self.sampled.first_ps
+        found: Bools = start >= self.sampled.first_ps
         return found & (start < self.sampled.last_ps)
 
     @property
@@ -195,9 +196,7 @@ class Graph(Frozen, frozen=True):
             raise ValueError("a node began before its edges allow")
 
 
-def link_edges(
-    nodes: Nodes, edges: Edges
-) -> tuple[Edges, NDArray[np.int64], NDArray[np.int32]]:
+def link_edges(nodes: Nodes, edges: Edges) -> tuple[Edges, Int64s, Int32s]:
     """Sort edges by target and order the nodes.
 
     Returns:
@@ -210,7 +209,7 @@ def link_edges(
     np.cumsum(np.bincount(edges.target, minlength=count), out=begin[1:])
     order = np.empty(count, np.int32)
     placed = accepted_answer(
-        kernels.ordered(
+        kernels.order_nodes(
             begin,
             edges.source,
             np.empty(count + 1, np.int64),

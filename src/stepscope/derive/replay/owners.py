@@ -10,8 +10,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.claims import Edit, unchanged_edit
 from stepscope.derive.replay.nodes import EdgeKind, NodeKind
 from stepscope.derive.replay.replayed import NODE, replay_graph, window_paths
-from stepscope.derive.step_time.host_time import OWNER_OF_CODE, HostCode
-from stepscope.derive.step_time.owners import BUSY_OWNERS
+from stepscope.derive.step_time.host_time import BUSY_OWNERS, OWNER_OF_CODE, HostCode
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.owned_time import Account, DeviceAccount
     from stepscope.derive.replay.nodes import Graph
     from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
@@ -83,9 +83,18 @@ def without_owners(
     busy = Spans.union_of(spans for spans, _ in work)
     for track in np.unique(nodes.track[host]).tolist():
         mine = np.flatnonzero(host & (nodes.track == track))
-        own, other = _work_of_thread(host_classes, track, owners, within)
+        # At an instant of one owner the work for another one stays.
+        own_sets: list[Spans] = []
+        other_sets: list[Spans] = []
+        for code, worked in host_classes.by_thread.get(track, {}).items():
+            owner = OWNER_OF_CODE.get(HostCode(code))
+            if owner is not None:
+                (own_sets if owner in owners else other_sets).append(
+                    worked.clip(*within)
+                )
         # Beside work that goes, only what a thread does for the same owners goes.
-        spans = (gone - other) | (busy & own)
+        stays, goes = Spans.union_of(other_sets), Spans.union_of(own_sets)
+        spans = (gone - stays) | (busy & goes)
         less[mine] = spans.within(nodes.start_ps[mine], graph.end_ps[mine])
     for spans, at in work:
         less[at] += spans.within(nodes.start_ps[at], graph.end_ps[at])
@@ -108,7 +117,7 @@ def without_owners(
 
 def _arrivals_by_owners(
     graph: Graph, classes: HostClasses, owners: Collection[str]
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Return before which nodes something came that some owners stand for."""
     found = np.zeros(graph.count, np.bool_)
     for at in np.flatnonzero(graph.arrival_of >= 0).tolist():
@@ -174,11 +183,11 @@ class Silences:
         chosen = graph.sampled
         self._long = _LONG * (chosen.last_ps - chosen.first_ps) / chosen.count
 
-    def may_hold(self, node: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def may_hold(self, node: Int64s) -> Bools:
         """Return which nodes are long enough to hold a silence, and no device's."""
         nodes = self._graph.nodes
         on_host = nodes.kind[node] != NodeKind.DEVICE
-        found: NDArray[np.bool_] = on_host & (nodes.dur_ps[node] > self._long)
+        found: Bools = on_host & (nodes.dur_ps[node] > self._long)
         return found
 
     def silent_time(self, node: int) -> int:
@@ -204,23 +213,6 @@ def silent_share(graph: Graph, edit: Edit, silences: Silences) -> float:
         for node in node_rows[silences.may_hold(node_rows)].tolist():
             silent += min(silences.silent_time(node), int(run.dur_ps[node]))
     return silent / whole if whole else 0.0
-
-
-def _work_of_thread(
-    classes: HostClasses, track: int, owners: Collection[str], within: tuple[int, int]
-) -> tuple[Spans, Spans]:
-    """Return where a thread works for some owners, and where for others.
-
-    At an instant of one owner the work for another one stays.
-    """
-    sets = classes.by_thread.get(track, {})
-    own: list[Spans] = []
-    other: list[Spans] = []
-    for code, spans in sets.items():
-        owner = OWNER_OF_CODE.get(HostCode(code))
-        if owner is not None:
-            (own if owner in owners else other).append(spans.clip(*within))
-    return Spans.union_of(own), Spans.union_of(other)
 
 
 def _work_by_owner(

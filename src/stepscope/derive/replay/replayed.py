@@ -17,7 +17,7 @@ import numpy as np
 
 from stepscope._core import launches as kernels
 from stepscope.derive.columns.arrays import accepted_answer
-from stepscope.derive.replay.claims import joint
+from stepscope.derive.replay.claims import joint_edit
 from stepscope.derive.replay.nodes import NEVER, EdgeKind, NodeKind
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.nodes import Graph
 
@@ -46,7 +47,7 @@ class Gain(Frozen, frozen=True):
 
     low_ps: float
     high_ps: float
-    by_window_ps: tuple[NDArray[np.int64], NDArray[np.int64]]
+    by_window_ps: tuple[Int64s, Int64s]
     period_ps: float
     floor_ps: float
     kept_percent: float
@@ -78,10 +79,10 @@ class Replayed(Frozen, frozen=True):
             done by then is done, and what begins there begins.
     """
 
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    via: NDArray[np.int32]
-    bounds_ps: NDArray[np.int64]
+    start_ps: Int64s
+    dur_ps: Int64s
+    via: Int32s
+    bounds_ps: Int64s
 
 
 class PathPieces(Frozen, frozen=True):
@@ -93,10 +94,10 @@ class PathPieces(Frozen, frozen=True):
             nothing in the graph accounts for.
     """
 
-    node: NDArray[np.int64]
-    edge: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    node: Int64s
+    edge: Int64s
+    start_ps: Int64s
+    end_ps: Int64s
 
 
 class BackWalk:
@@ -134,8 +135,7 @@ class BackWalk:
         waited = np.where(edges.from_start[via[led]], 0, run.dur_ps[source])
         steps[led, 2] = run.start_ps[source] + waited
         reached = np.minimum.accumulate(np.append(np.int64(last_ps), steps.ravel()))
-        left = int(reached[-1])
-        if left > first_ps:
+        if int(reached[-1]) > first_ps:
             reached = np.append(reached, first_ps)
             last_node = int(node[-1]) if len(node) else 0
             node, via = np.append(node, last_node), np.append(via, NOTHING)
@@ -151,10 +151,15 @@ class BackWalk:
             end[some],
         )
 
-    def _path_nodes(
-        self, last: int, first_ps: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        node, from_start = _deciding_node(self._graph, self._run, last)
+    def _path_nodes(self, last: int, first_ps: int) -> tuple[Int64s, Int64s, Bools]:
+        when = int(self._run.bounds_ps[last])
+        last_node = int(self._graph.boundary[last])
+        if last_node >= 0 and int(self._run.start_ps[last_node]) == when:
+            node, from_start = last_node, True
+        else:
+            ends = self._run.start_ps + self._run.dur_ps
+            done = np.flatnonzero((self._graph.completes <= last) & (ends == when))
+            node, from_start = (int(done[-1]), False) if len(done) else (-1, False)
         start, before = self._start, self._before
         found = []
         while node >= 0:
@@ -231,13 +236,12 @@ def replay_check(*, step_graph: Graph) -> Identity:
     )
     measured = np.diff(chosen.bounds_ps)
     errors: NDArray[np.float64] = 100 * np.abs(np.diff(bounds) - measured) / measured
-    counted = step_graph.may_wait & step_graph.measured
     return Identity(
         windows=chosen.count,
         median_error_percent=float(np.median(errors)),
         p95_error_percent=float(np.percentile(errors, _HIGH)),
         unexplained_percent=100 * step_graph.unexplained_share,
-        starts=int(counted.sum()),
+        starts=int((step_graph.may_wait & step_graph.measured).sum()),
         kept_percent=100 * kept_share(step_graph, run),
     )
 
@@ -269,7 +273,7 @@ def replay_graph(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Rep
         )
     start, via = np.empty(graph.count, np.int64), np.empty(graph.count, np.int32)
     accepted_answer(
-        kernels.forward(
+        kernels.schedule_nodes(
             graph.order,
             graph.begin,
             edges.source,
@@ -285,9 +289,7 @@ def replay_graph(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Rep
     return Replayed(start, dur, via, reached_bounds(graph, start, start + dur))
 
 
-def reached_bounds(
-    graph: Graph, start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def reached_bounds(graph: Graph, start_ps: Int64s, end_ps: Int64s) -> Int64s:
     """Return when each bound of the windows is reached."""
     found = np.full(len(graph.boundary) + 1, NEVER, np.int64)
     np.maximum.at(found, graph.completes, end_ps)
@@ -296,17 +298,6 @@ def reached_bounds(
     found[at] = np.maximum(found[at], start_ps[graph.boundary[known]])
     # What is done by one bound is done by the next.
     return np.maximum.accumulate(found[:-1])
-
-
-def _deciding_node(graph: Graph, run: Replayed, bound: int) -> tuple[int, bool]:
-    """Return the node that a bound was reached with, and whether its begin is meant."""
-    when = int(run.bounds_ps[bound])
-    node = int(graph.boundary[bound])
-    if node >= 0 and int(run.start_ps[node]) == when:
-        return node, True
-    ends = run.start_ps + run.dur_ps
-    done = np.flatnonzero((graph.completes <= bound) & (ends == when))
-    return (int(done[-1]), False) if len(done) else (-1, False)
 
 
 def window_paths(graph: Graph, run: Replayed) -> Iterator[PathPieces]:
@@ -328,7 +319,7 @@ def kept_share(graph: Graph, run: Replayed) -> float:
     return kept / whole if whole > 0 else 0.0
 
 
-def gain_of(graph: Graph, edit: Edit) -> Gain:
+def replayed_gain(graph: Graph, edit: Edit) -> Gain:
     """Replay a claim with the slack of every start, and without it.
 
     With slack, every start is as much later than its edges ask for as it was recorded,
@@ -362,8 +353,8 @@ def joint_gain(graph: Graph, edits: Sequence[Edit]) -> Gain:
     What two changes gain only together (each alone leaves a path of equal length) is
     not promised.
     """
-    singles = [gain_of(graph, edit) for edit in edits]
-    found = gain_of(graph, joint(graph, edits))
+    singles = [replayed_gain(graph, edit) for edit in edits]
+    found = replayed_gain(graph, joint_edit(graph, edits))
     return msgspec.structs.replace(
         found,
         low_ps=min(found.low_ps, sum(one.low_ps for one in singles)),

@@ -15,15 +15,15 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import absent
+from stepscope.trace.reading.nullable import absent_mask
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.replay.activities import Activities, Sampled
     from stepscope.derive.step_time.host_classes import HostClasses
 
@@ -63,7 +63,7 @@ class Thread(Frozen, frozen=True):
     handed: Spans
     dispatching: Spans
     silent_for: bool
-    moments: NDArray[np.int64]
+    moments: Int64s
 
 
 def find_threads(
@@ -84,7 +84,7 @@ def find_threads(
     Returns:
         The program's own thread, then the others.
     """
-    on_host = absent(tracks["device"])
+    on_host = absent_mask(tracks["device"])
     driving = [track for track in classes.threads.driving_tracks() if on_host[track]]
     callers = [] if activities is None else np.unique(activities.caller).tolist()
     working = [track for track, sets in classes.by_thread.items() if sets]
@@ -152,7 +152,15 @@ class _Look:
         sets = self._classes.by_thread.get(track, {})
         for_device = self._union_codes(sets, self._for_device)
         for_thread = self._union_codes(sets, self._for_thread) - for_device
-        for_thread = self._without_calls(_without_work(for_thread, start, dur), track)
+        waits = _waits_without_work(for_thread, start, dur)
+        if self._activities is None or not len(waits):
+            for_thread = waits
+        else:
+            mine = self._activities.caller == track
+            called = np.sort(self._activities.called_ps[mine])
+            first = np.searchsorted(called, waits.start_ps, side="left")
+            plain = np.searchsorted(called, waits.end_ps, side="left") == first
+            for_thread = Spans(waits.start_ps[plain], waits.end_ps[plain])
         return Thread(
             track,
             is_program,
@@ -166,15 +174,6 @@ class _Look:
             self._on_device and track in self._driving,
             np.sort(np.concatenate((start, start + dur))),
         )
-
-    def _without_calls(self, waits: Spans, track: int) -> Spans:
-        if self._activities is None or not len(waits):
-            return waits
-        mine = self._activities.caller == track
-        called = np.sort(self._activities.called_ps[mine])
-        first = np.searchsorted(called, waits.start_ps, side="left")
-        plain = np.searchsorted(called, waits.end_ps, side="left") == first
-        return Spans(waits.start_ps[plain], waits.end_ps[plain])
 
     def _alive_spans(self, ran: Spans, *, is_program: bool) -> Spans:
         hull = ran.hull
@@ -198,9 +197,7 @@ class _Look:
         return Spans.union_of(found).clip(self._from, self._to)
 
 
-def _without_work(
-    waits: Spans, start: NDArray[np.int64], dur: NDArray[np.int64]
-) -> Spans:
+def _waits_without_work(waits: Spans, start: Int64s, dur: Int64s) -> Spans:
     long = waits.end_ps - waits.start_ps > SHORT_WAIT_PS
     waits = Spans(waits.start_ps[long], waits.end_ps[long])
     if not len(waits):
@@ -210,6 +207,6 @@ def _without_work(
     held = last - first
     deep = np.concatenate(([0], np.cumsum(np.minimum(dur, _SILENT_PS))))
     own = (deep[last] - deep[first]) / (waits.end_ps - waits.start_ps)
-    found: NDArray[np.bool_] = (waits.end_ps - waits.start_ps) < held * 10 * _SILENT_PS
+    found: Bools = (waits.end_ps - waits.start_ps) < held * 10 * _SILENT_PS
     works = (held >= _INSIDE) & ((own >= _COVERED) | found)
     return Spans(waits.start_ps[~works], waits.end_ps[~works])

@@ -11,15 +11,16 @@ from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.device.precision import PrecisionEvidence, untold_widths
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
-from stepscope.derive.step_time.owners import BUSY_OWNERS, OWNER_OF_KIND
+from stepscope.derive.step_time.host_time import BUSY_OWNERS, OWNER_OF_KIND
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, UInt8s
     from stepscope.derive.device.precision import Precision
 
 NO_DEVICE_EVENTS: Final = WHY["no_device_events"]
@@ -76,7 +77,19 @@ def device_sets(
         ints(device_activity, "dur_ps"),
     )
     order = owner_places(codes(device_activity, "kind"), precision)
-    untold = _untold_widths(order, dur_ps, precision)
+    computes = precision.bits > 0
+    total = int(dur_ps[computes].sum())
+    is_default = computes & (precision.evidence == PrecisionEvidence.DEFAULT)
+    why = untold_widths(int(dur_ps[is_default].sum()) / total if total else 0.0)
+    if why is None:
+        untold = {}
+    else:
+        present = set(np.unique(order[computes & (dur_ps > 0)]).tolist())
+        untold = {
+            name: why
+            for place, name in enumerate(BUSY_OWNERS)
+            if name in _WIDTHS and place not in present
+        }
     found = []
     for number, rows in _rows_by_device(handles(device_activity, "device")):
         of_rows, starts, durs = order[rows], start_ps[rows], dur_ps[rows]
@@ -84,7 +97,7 @@ def device_sets(
         for place, name in enumerate(BUSY_OWNERS):
             chosen = np.flatnonzero(of_rows == place)
             orders[name] = Spans.from_events(starts[chosen], durs[chosen])
-        unknown = _not_recorded(number, orders, devices) | untold
+        unknown = _unrecorded_owners(number, orders, devices) | untold
         orders = {name: found for name, found in orders.items() if name not in unknown}
         found.append(_charge_device(number, orders, unknown))
     if len(found) == 1:
@@ -102,24 +115,7 @@ def device_sets(
 _TRANSFERS: Final = ("copy_out", "copy_in")
 
 
-def _untold_widths(
-    order: NDArray[np.uint8], dur_ps: NDArray[np.int64], precision: Precision
-) -> dict[str, Unavailable]:
-    computes = precision.bits > 0
-    total = int(dur_ps[computes].sum())
-    untold = computes & (precision.evidence == PrecisionEvidence.DEFAULT)
-    why = untold_widths(int(dur_ps[untold].sum()) / total if total else 0.0)
-    if why is None:
-        return {}
-    present = set(np.unique(order[computes & (dur_ps > 0)]).tolist())
-    return {
-        name: why
-        for place, name in enumerate(BUSY_OWNERS)
-        if name in _WIDTHS and place not in present
-    }
-
-
-def _not_recorded(
+def _unrecorded_owners(
     device: int, orders: dict[str, Spans], devices: pl.DataFrame | Unavailable
 ) -> dict[str, Unavailable]:
     if isinstance(devices, Unavailable):
@@ -134,9 +130,7 @@ def _not_recorded(
     }
 
 
-def _rows_by_device(
-    device: NDArray[np.int32],
-) -> list[tuple[int, slice | NDArray[np.intp]]]:
+def _rows_by_device(device: Int32s) -> list[tuple[int, slice | NDArray[np.intp]]]:
     edges = np.flatnonzero(device[1:] != device[:-1]) + 1
     begins = np.concatenate(([0], edges))
     numbers = device[begins]
@@ -153,12 +147,12 @@ def _rows_by_device(
     ]
 
 
-def owner_places(kind: NDArray[np.uint8], precision: Precision) -> NDArray[np.uint8]:
+def owner_places(kind: UInt8s, precision: Precision) -> UInt8s:
     """Return the place in `BUSY_OWNERS` of each activity, from its kind's code."""
     place = np.zeros(256, np.uint8)
     for name, owner in OWNER_OF_KIND.items():
         place[ACTIVITY_CODES[name]] = BUSY_OWNERS.index(owner)
-    order: NDArray[np.uint8] = by_row(place, kind)
+    order: UInt8s = values_by_row(place, kind)
     kernel = kind == ACTIVITY_CODES["kernel"]
     order[kernel & (precision.bits == 16)] = BUSY_OWNERS.index("compute_16")
     order[kernel & precision.tf32] = BUSY_OWNERS.index("compute_tf32")

@@ -8,15 +8,21 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from stepscope._core.rows import paint
+from stepscope._core.rows import paint_codes
 from stepscope.derive.columns.arrays import accepted_answer, codes, handles
 from stepscope.derive.intervals.nesting import flatten_rows, flatten_tracks
 from stepscope.derive.intervals.spans import Spans, TrackRows
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.host_codes import HostEvents, Launching
-from stepscope.derive.step_time.host_time import CATEGORY_OF_CODE, STICKY, HostCode
-from stepscope.derive.step_time.owners import CATEGORIES, OWNER_OF_KIND, OWNERS
+from stepscope.derive.step_time.host_time import (
+    CATEGORIES,
+    CATEGORY_OF_CODE,
+    OWNER_OF_KIND,
+    OWNERS,
+    STICKY,
+    HostCode,
+)
 from stepscope.derive.step_time.pool_tasks import (
     ops_beside_exchanges,
     pool_tasks,
@@ -24,7 +30,7 @@ from stepscope.derive.step_time.pool_tasks import (
 )
 from stepscope.derive.step_time.threads import EVIDENCE, step_threads
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -32,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, UInt8s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchLatency
@@ -95,7 +101,7 @@ class HostClasses(Frozen, frozen=True):
     unknown: Unavailable | None
     no_device: bool
     launch_unknown: Unavailable | None
-    code: NDArray[np.uint8]
+    code: UInt8s
     threads: StepThreads
     rows: TrackRows
     computing: Spans = Spans.empty()
@@ -120,7 +126,7 @@ class HostClasses(Frozen, frozen=True):
             return within & sets.get(HostCode.LAUNCHING, Spans.empty())
 
         @cache
-        def told_apart() -> Mapping[int, Spans]:
+        def launching_sets() -> Mapping[int, Spans]:
             if not launching():
                 return {}
             rows, every = self.rows, range(1, max(HostCode) + 1)
@@ -132,7 +138,7 @@ class HostClasses(Frozen, frozen=True):
         @cache
         def when(code: HostCode) -> Spans:
             if code in _AS_ONE:
-                return launching() & told_apart().get(code, Spans.empty())
+                return launching() & launching_sets().get(code, Spans.empty())
             return within & sets.get(code, Spans.empty())
 
         return when
@@ -152,7 +158,7 @@ def host_classes(
     device_activity: pl.DataFrame | Unavailable,
     launch_latency: LaunchLatency | Unavailable,
     steps: Steps | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     windows: Windows,
 ) -> HostClasses | Unavailable:
     """Give each instant of each step thread the class of its innermost event."""
@@ -209,7 +215,7 @@ def host_classes(
 
 
 def _collect_classes(
-    code: NDArray[np.uint8],
+    code: UInt8s,
     sets: Mapping[int, Mapping[int, Spans]],
     threads: StepThreads,
     launching: Launching,
@@ -289,7 +295,7 @@ def event_categories(
     device_activity: pl.DataFrame | Unavailable,
     precision: Precision | Unavailable,
     host_classes: HostClasses | Unavailable,
-) -> NDArray[np.uint8]:
+) -> UInt8s:
     """Return a place in `CATEGORIES` by row of events, for drawing only.
 
     Device activity has the category that its time is charged to, and a host event that
@@ -308,17 +314,17 @@ def event_categories(
         code = host_classes.code.copy()
         sticky = np.zeros(256, np.uint8)
         sticky[list(STICKY)] = 1
-        accepted_answer(paint(event_nesting.parent, sticky, code))
+        accepted_answer(paint_codes(event_nesting.parent, sticky, code))
         category = np.full(256, OTHER, np.uint8)
         for value, name in CATEGORY_OF_CODE.items():
             category[value] = _NUMBER[name]
-        found = by_row(category, code)
+        found = values_by_row(category, code)
     if not isinstance(device_activity, Unavailable):
         event = handles(device_activity, "event")
         shown = event >= 0
         owners = map(OWNER_OF_KIND.__getitem__, ACTIVITY_KINDS.categories)
         of_kind = np.array([_NUMBER[_OF_OWNER[owner]] for owner in owners], np.uint8)
-        of_activity = by_row(of_kind, codes(device_activity, "kind"))
+        of_activity = values_by_row(of_kind, codes(device_activity, "kind"))
         if not isinstance(precision, Unavailable):
             of_activity[precision.bits == 16] = _NUMBER[_NARROW]
         found[event[shown]] = of_activity[shown]

@@ -20,7 +20,7 @@ from stepscope.derive.columns.arrays import (
     codes,
     handles,
     ints,
-    picked,
+    wanted_rows,
 )
 from stepscope.derive.host.values import host_stats, text_codes
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
@@ -31,16 +31,16 @@ from stepscope.derive.step_time.host_time import (
     HostCode,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import absent
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import absent_mask
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchLatency
@@ -56,8 +56,8 @@ SHORT_OP_PS: Final = 100 * PS_PER_US
 class EventGroups(Frozen, frozen=True, eq=True):
     """Host events to which the producer gave a step group."""
 
-    rows: NDArray[np.int32]
-    groups: NDArray[np.int64]
+    rows: Int32s
+    groups: Int64s
 
 
 class Launching(Frozen, frozen=True):
@@ -72,9 +72,9 @@ class Launching(Frozen, frozen=True):
     """
 
     no_device: bool
-    rows: NDArray[np.int32]
-    reading: NDArray[np.int32]
-    feeding: NDArray[np.int32]
+    rows: Int32s
+    reading: Int32s
+    feeding: Int32s
     why_not: Unavailable | None
 
     @classmethod
@@ -136,7 +136,7 @@ class HostEvents(Frozen, frozen=True):
     stats: pl.DataFrame
     values: dict[str, StatRows]
 
-    def mark_codes(self, nesting: Nesting, launching: Launching) -> NDArray[np.uint8]:
+    def mark_codes(self, nesting: Nesting, launching: Launching) -> UInt8s:
         """Return the code of every event; 0 outside host threads."""
         code = self._codes_by_name(launching)
         enclosing = self._mark_launches(code, nesting, launching)
@@ -156,7 +156,7 @@ class HostEvents(Frozen, frozen=True):
             undecided = ~(is_op | is_function)[types[around]]
             plain_ops, around = plain_ops[undecided], nesting.parent[around[undecided]]
         # Calls that communicate and put nothing on a device wait.
-        exchanging = picked(types, self.kinds.has(EventFlag.COLLECTIVE))
+        exchanging = wanted_rows(types, self.kinds.has(EventFlag.COLLECTIVE))
         on_thread = self._on_threads()[handles(self.events, "track")[exchanging]]
         exchanging = exchanging[on_thread]
         code[exchanging[~enclosing[exchanging]]] = HostCode.PEER
@@ -196,14 +196,13 @@ class HostEvents(Frozen, frozen=True):
     def _host_values(self, key: StatKey) -> StatRows:
         return host_stats(self.trace.strings, self.tracks, self.stats, (key,))[key]
 
-    def _on_threads(self) -> NDArray[np.bool_]:
-        on_host = absent(self.tracks["device"])
-        threads: NDArray[np.bool_] = on_host & (
+    def _on_threads(self) -> Bools:
+        threads: Bools = absent_mask(self.tracks["device"]) & (
             codes(self.tracks, "kind") == TRACK_CODES["thread"]
         )
         return threads
 
-    def _codes_by_name(self, launching: Launching) -> NDArray[np.uint8]:
+    def _codes_by_name(self, launching: Launching) -> UInt8s:
         known = launching.no_device or launching.why_not is None
         of_class = np.zeros(256, np.uint8)
         for host_class, of_name in CODE_OF_CLASS.items():
@@ -233,15 +232,15 @@ class HostEvents(Frozen, frozen=True):
         recorded = set(names)
         roots = [not _enclosing_names(name) & recorded for name in names]
         of_type[types[np.array(roots, np.bool_)]] = HostCode.ITERATOR
-        code = by_row(of_type, handles(self.events, "type"))
+        code = values_by_row(of_type, handles(self.events, "type"))
         begins, ends = self.tracks["event_begin"], self.tracks["event_end"]
         for track in np.flatnonzero(~self._on_threads()).tolist():
             code[begins[track] : ends[track]] = HostCode.NOTHING
         return code
 
     def _mark_launches(
-        self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
-    ) -> NDArray[np.bool_]:
+        self, code: UInt8s, nesting: Nesting, launching: Launching
+    ) -> Bools:
         is_plain = np.zeros(256, np.uint8)
         is_plain[[HostCode.NOTHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH]] = 1
         # A call that waits for its own copy is no launching.
@@ -252,7 +251,7 @@ class HostEvents(Frozen, frozen=True):
             code[rows[is_plain[code[rows]] > 0]] = found
         enclosing = np.zeros(len(code), np.uint8)
         accepted_answer(
-            kernels.mark(
+            kernels.mark_calls(
                 launching.rows,
                 nesting.parent,
                 handles(self.events, "type"),
@@ -275,14 +274,14 @@ class HostEvents(Frozen, frozen=True):
                 chosen = np.zeros(len(nesting.parent), np.uint8)
                 chosen[long_rows] = 1
                 count = np.zeros(len(nesting.parent), np.int32)
-                accepted_answer(kernels.children(nesting.parent, chosen, count))
-                calls: NDArray[np.int32] = count[long_rows]
+                accepted_answer(kernels.count_children(nesting.parent, chosen, count))
+                calls: Int32s = count[long_rows]
                 long[long] = own[long] // (calls + 1) >= SHORT_OP_PS
             code[ops[~long]] = HostCode.DISPATCH
         return enclosing.view(np.bool_)
 
     def _block_calls_of_graphs(
-        self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
+        self, code: UInt8s, nesting: Nesting, launching: Launching
     ) -> None:
         """Take what runs a graph, and mostly has nothing inside, for waiting.
 
@@ -292,7 +291,7 @@ class HostEvents(Frozen, frozen=True):
         if not launching.no_device:
             return
         types = handles(self.events, "type")
-        rows = picked(types, self.kinds.has(EventFlag.EAGER_WRAPPER))
+        rows = wanted_rows(types, self.kinds.has(EventFlag.EAGER_WRAPPER))
         rows = rows[code[rows] == HostCode.HOST_COMPUTE]
         rows = rows[2 * nesting.self_ps[rows] > ints(self.events, "dur_ps")[rows]]
         around = nesting.parent[rows]
@@ -302,7 +301,7 @@ class HostEvents(Frozen, frozen=True):
         start, thread = ints(self.events, "start_ps"), handles(self.events, "track")
         ends = start[rows] + ints(self.events, "dur_ps")[rows]
         runs = np.isin(self.kinds.host_class, (HostClass.OP, HostClass.EXECUTOR))
-        work = picked(handles(self.events, "type"), runs)
+        work = wanted_rows(handles(self.events, "type"), runs)
         elsewhere = np.zeros(len(rows), np.bool_)
         for track in np.unique(thread[rows]).tolist():
             mine = thread[rows] == track
@@ -313,7 +312,7 @@ class HostEvents(Frozen, frozen=True):
             elsewhere[mine] = last > first
         code[rows[elsewhere]] = HostCode.BLOCKED
 
-    def _mark_new_functions(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
+    def _mark_new_functions(self, code: UInt8s, nesting: Nesting) -> None:
         """Mark the making of functions that the calls around them traced.
 
         TensorFlow optimises a traced graph and makes its kernels in the call that runs
@@ -322,7 +321,7 @@ class HostEvents(Frozen, frozen=True):
         types = handles(self.events, "type")
         is_call = self.kinds.has(EventFlag.FUNCTION_CALL)
         is_call &= self.kinds.host_class == HostClass.DISPATCH
-        rows = picked(types, is_call)
+        rows = wanted_rows(types, is_call)
         rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
         around = nesting.parent[rows]
         while len(rows):
@@ -332,13 +331,11 @@ class HostEvents(Frozen, frozen=True):
             code[rows[traced]] = HostCode.TRACING
             rows, around = rows[~traced], nesting.parent[around[~traced]]
 
-    def _fill_codes(
-        self, code: NDArray[np.uint8], rows: NDArray[np.int32], value: HostCode
-    ) -> None:
+    def _fill_codes(self, code: UInt8s, rows: Int32s, value: HostCode) -> None:
         on_thread = self._on_threads()[handles(self.events, "track")[rows]]
         code[rows[on_thread & (code[rows] == HostCode.NOTHING)]] = value
 
-    def _mark_pipelines(self, code: NDArray[np.uint8]) -> None:
+    def _mark_pipelines(self, code: UInt8s) -> None:
         """Mark functions that an input pipeline runs as its work, not a step's.
 
         The executor may run them on the threads that also run the steps; the run's id
@@ -351,18 +348,18 @@ class HostEvents(Frozen, frozen=True):
             return
         types = handles(self.events, "type")
         self._fill_codes(
-            code, picked(types, captured).astype(np.int32), HostCode.PIPELINE
+            code, wanted_rows(types, captured).astype(np.int32), HostCode.PIPELINE
         )
         runs = self.kinds.has(
             EventFlag.EXECUTOR | EventFlag.FUNCTION_RUN | EventFlag.CONSUMER_WAIT
         )
         ids = self._host_values(StatKey.ID)
-        type_of = by_row(types, ids.owner)
-        asking = by_row(runs, type_of)
+        type_of = values_by_row(types, ids.owner)
+        asking = values_by_row(runs, type_of)
         inside = np.isin(ids.value[asking], ids.value[captured[type_of]])
         code[ids.owner[asking][inside]] = HostCode.PIPELINE
 
-    def _mark_system_calls(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
+    def _mark_system_calls(self, code: UInt8s, nesting: Nesting) -> None:
         """Mark long calls of the operating system that no call or op makes.
 
         What a call of a device's runtime, a compilation or an op that computes asks of

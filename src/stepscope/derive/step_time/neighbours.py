@@ -16,6 +16,7 @@ from stepscope.units import PS_PER_MS, PS_PER_US
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.intervals.spans import Spans, TrackRows
 
 #: Shorter events than this do not say where the program was.
@@ -31,9 +32,9 @@ class Neighbours(NamedTuple):
         before: What came before it; within a step's own range, what did there.
     """
 
-    before: NDArray[np.int32]
-    after: NDArray[np.int32]
-    inside: NDArray[np.bool_]
+    before: Int32s
+    after: Int32s
+    inside: Bools
 
 
 class Surroundings(Frozen, frozen=True, eq=True):
@@ -50,15 +51,15 @@ class Surroundings(Frozen, frozen=True, eq=True):
             their types, as in `types`.
     """
 
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    types: NDArray[np.int32]
-    writes_ps: NDArray[np.int64]
-    written: NDArray[np.int32]
-    calls_ps: NDArray[np.int64]
-    mark_start_ps: NDArray[np.int64]
-    mark_end_ps: NDArray[np.int64]
-    inner: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]
+    start_ps: Int64s
+    end_ps: Int64s
+    types: Int32s
+    writes_ps: Int64s
+    written: Int32s
+    calls_ps: Int64s
+    mark_start_ps: Int64s
+    mark_end_ps: Int64s
+    inner: tuple[Int64s, Int64s, Int32s]
 
     @classmethod
     def observe_thread(
@@ -66,11 +67,11 @@ class Surroundings(Frozen, frozen=True, eq=True):
         rows: TrackRows,
         track: int,
         *,
-        code: NDArray[np.uint8],
-        types: NDArray[np.int32],
-        passing: NDArray[np.bool_],
-        calls: NDArray[np.bool_],
-        marks: NDArray[np.bool_],
+        code: UInt8s,
+        types: Int32s,
+        passing: Bools,
+        calls: Bools,
+        marks: Bools,
     ) -> Surroundings:
         """Look at the events of a thread.
 
@@ -183,12 +184,9 @@ def told_around(
     return ", ".join(told) or None
 
 
-def _outermost_places(
-    start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
-) -> NDArray[np.intp]:
+def _outermost_places(start_ps: Int64s, end_ps: Int64s) -> NDArray[np.intp]:
     """Return the places that no earlier row contains; rows ascend by start."""
     if not len(start_ps):
         return np.empty(0, np.intp)
     reach = np.maximum.accumulate(end_ps)
-    outside = np.concatenate(([True], start_ps[1:] >= reach[:-1]))
-    return np.flatnonzero(outside)
+    return np.flatnonzero(np.concatenate(([True], start_ps[1:] >= reach[:-1])))

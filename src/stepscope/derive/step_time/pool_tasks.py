@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.names.event_kinds import EventKinds
@@ -48,11 +48,11 @@ class PoolTasks(Frozen, frozen=True):
         code: uint8; the `HostCode` of what handed the task over, 0 where unknown.
     """
 
-    track: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    handed_ps: NDArray[np.int64]
-    code: NDArray[np.uint8]
+    track: Int32s
+    start_ps: Int64s
+    end_ps: Int64s
+    handed_ps: Int64s
+    code: UInt8s
 
 
 #: Classes of what hands ops on, and waits for them.
@@ -70,7 +70,7 @@ def ops_beside_exchanges(
     kinds: EventKinds,
     tasks: PoolTasks,
     *,
-    code: NDArray[np.uint8],
+    code: UInt8s,
     sets: Mapping[int, Mapping[int, Spans]],
     rows: TrackRows,
 ) -> Spans:
@@ -109,7 +109,7 @@ def pool_tasks(
     *,
     stats: pl.DataFrame,
     strings: Sequence[str],
-    code: NDArray[np.uint8],
+    code: UInt8s,
 ) -> PoolTasks:
     """Pair begins with ends, and join them with what handed them over."""
     types, tracks = handles(events, "type"), handles(events, "track")
@@ -117,7 +117,7 @@ def pool_tasks(
     # Rows of begins and of the ends that follow them on the same thread.
     marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
     begins = kinds.has(EventFlag.POOL_START)
-    rows = picked(types, marks)
+    rows = wanted_rows(types, marks)
     is_begin = begins[types[rows]]
     pair = is_begin[:-1] & ~is_begin[1:] & (tracks[rows[:-1]] == tracks[rows[1:]])
     starts, stops = rows[:-1][pair], rows[1:][pair]
@@ -148,9 +148,7 @@ def pool_tasks(
     return tasks
 
 
-def until_first_task(
-    events: pl.DataFrame, kinds: EventKinds, rows: NDArray[np.int64]
-) -> Spans:
+def until_first_task(events: pl.DataFrame, kinds: EventKinds, rows: Int64s) -> Spans:
     """From the begin of each row to the first task that is handed over inside it.
 
     A call cannot wait for other threads before it has handed work to them, so its time
@@ -158,7 +156,7 @@ def until_first_task(
     """
     types, tracks = handles(events, "type"), handles(events, "track")
     time_ps = ints(events, "start_ps")
-    records = picked(types, kinds.has(EventFlag.POOL_RECORD))
+    records = wanted_rows(types, kinds.has(EventFlag.POOL_RECORD))
     # Rows ascend by track and time, so the next record follows in the table.
     at = np.searchsorted(records, rows)
     exists = at < len(records)
@@ -169,9 +167,7 @@ def until_first_task(
     return Spans.from_events(begins, time_ps[first[inside]] - begins)
 
 
-def _rows_by_id(
-    *, ids: NDArray[np.int64], rows: NDArray[np.int32], wanted: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _rows_by_id(*, ids: Int64s, rows: Int32s, wanted: Int64s) -> Int64s:
     if not len(ids) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
     least, most = int(ids.min()), int(ids.max())
@@ -191,12 +187,12 @@ def _rows_by_id(
 
 def _spread_codes(
     tasks: PoolTasks,
-    record: NDArray[np.int64],
-    tracks: NDArray[np.int32],
-    time_ps: NDArray[np.int64],
+    record: Int64s,
+    tracks: Int32s,
+    time_ps: Int64s,
     *,
-    codes: NDArray[np.uint8],
-    parent: NDArray[np.int32],
+    codes: UInt8s,
+    parent: Int32s,
 ) -> None:
     """Give each task the code of what handed it over, through other tasks if needed."""
     known = np.flatnonzero(record >= 0)
@@ -229,9 +225,7 @@ def _spread_codes(
         open_tasks, around = open_tasks[~fresh], around[~fresh]
 
 
-def _task_around(
-    tasks: PoolTasks, track: NDArray[np.int32], time_ps: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _task_around(tasks: PoolTasks, track: Int32s, time_ps: Int64s) -> Int64s:
     """Return the task that a thread was running at a time, -1 for none.
 
     Tasks are ordered by track, then time, so one search over both finds the last begin.

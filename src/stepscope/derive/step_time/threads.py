@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.spans import Spans
@@ -19,8 +18,9 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
+    import polars as pl
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.host_codes import EventGroups
@@ -41,14 +41,13 @@ class StepThreads(Frozen, frozen=True):
         by_evidence: bool, (evidence, track, window).
     """
 
-    by_evidence: NDArray[np.bool_]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    by_evidence: Bools
+    start_ps: Int64s
+    end_ps: Int64s
 
     def driving_tracks(self) -> list[int]:
         """Return rows of `tracks` that drive at least one window."""
-        found: list[int] = np.flatnonzero(self.by_evidence.any(axis=(0, 2))).tolist()
-        return found
+        return np.flatnonzero(self.by_evidence.any(axis=(0, 2))).tolist()
 
     def driven_spans(self, track: int, *, evidence: Iterable[str] = EVIDENCE) -> Spans:
         """Return the windows that one thread drives, by the kinds of evidence given."""
@@ -57,27 +56,15 @@ class StepThreads(Frozen, frozen=True):
         starts, ends = self.start_ps[chosen], self.end_ps[chosen]
         return Spans.from_events(starts, ends - starts)
 
-    def evidence_frame(self) -> pl.DataFrame:
-        """Return one row per (track, evidence) with the number of windows."""
-        counts = self.by_evidence.sum(axis=2)
-        evidence, track = np.nonzero(counts)
-        return pl.DataFrame(
-            {
-                "track": track.astype(np.int32),
-                "evidence": [EVIDENCE[kind] for kind in evidence.tolist()],
-                "windows": counts[evidence, track].astype(np.int64),
-            }
-        ).sort("track", "evidence")
-
 
 def step_threads(
     windows: pl.DataFrame,
     *,
     tracks: int,
-    event_tracks: NDArray[np.int32],
+    event_tracks: Int32s,
     steps: Steps | Unavailable,
     correlation: Correlation | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     groups: EventGroups | None,
     with_ops: Iterable[int],
 ) -> StepThreads:
@@ -127,20 +114,18 @@ def step_threads(
     return StepThreads(found, ints(windows, "start_ps"), ints(windows, "end_ps"))
 
 
-def _mark_driven(
-    found: NDArray[np.bool_], track: NDArray[np.int32], window: NDArray[np.int32]
-) -> None:
+def _mark_driven(found: Bools, track: Int32s, window: Int32s) -> None:
     known = (track >= 0) & (window >= 0)
     found[track[known], window[known]] = True
 
 
-def of_the_program(event_types: pl.DataFrame, kinds: EventKinds) -> NDArray[np.bool_]:
+def of_the_program(event_types: pl.DataFrame, kinds: EventKinds) -> Bools:
     """Return by type whether it is a call, or a range, that only a program makes.
 
     Ranges are those that the producer calls so and that no framework puts around its
     own work, which threads of a framework hold, too.
     """
-    ranges: NDArray[np.bool_] = kinds.has(EventFlag.ANNOTATION)
+    ranges: Bools = kinds.has(EventFlag.ANNOTATION)
     ranges &= ~kinds.has(EventFlag.LIBRARY_RANGE)
     ranges &= event_types["annotation"].fill_null(value=False).to_numpy()
     return kinds.has(_CALLS) | ranges

@@ -8,13 +8,12 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints
-from stepscope.derive.columns.dense_codes import combined, hulls_by_code
+from stepscope.derive.columns.dense_codes import hulls_by_code, number_rows
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s
     from stepscope.derive.steps.chosen import Steps
 
 FIRST_COMPUTE: Final[dict[str, pl.DataType]] = {
@@ -39,9 +38,7 @@ _HULLS: Final = dict(list(DEVICE_SPANS.items())[:4])
 
 
 def device_spans(
-    steps: Steps,
-    activity_steps: NDArray[np.int32] | None,
-    device_activity: pl.DataFrame | None,
+    steps: Steps, activity_steps: Int32s | None, device_activity: pl.DataFrame | None
 ) -> pl.DataFrame:
     """Return one row per (step, device) that has activity or a stored span.
 
@@ -59,8 +56,7 @@ def device_spans(
         nothing = pl.lit(None, pl.Int64)
         both = measured.with_columns(stored_start_ps=nothing, stored_end_ps=nothing)
     else:
-        stored = steps.stored
-        keyed = stored.with_columns(
+        keyed = steps.stored.with_columns(
             pl.Series("step_row", _step_of_stored(steps), dtype=pl.Int32)
         ).filter((pl.col("step_row") >= 0) & pl.col("device").is_not_null())
         length_ps = pl.col("end_ps") - pl.col("start_ps")
@@ -82,9 +78,7 @@ def device_spans(
     )
 
 
-def _step_hulls(
-    activity_steps: NDArray[np.int32], device_activity: pl.DataFrame
-) -> pl.DataFrame:
+def _step_hulls(activity_steps: Int32s, device_activity: pl.DataFrame) -> pl.DataFrame:
     if not len(activity_steps):
         return pl.DataFrame(schema=_HULLS)
     device = handles(device_activity, "device")
@@ -108,7 +102,7 @@ def _step_hulls(
     )
 
 
-def _step_of_stored(steps: Steps) -> NDArray[np.int32]:
+def _step_of_stored(steps: Steps) -> Int32s:
     rows, stored = steps.rows, steps.stored
     for ours, theirs in (("group", "group"), ("step", "number")):
         if rows[ours].null_count() or stored[theirs].null_count() or not len(stored):
@@ -122,7 +116,7 @@ def _step_of_stored(steps: Steps) -> NDArray[np.int32]:
 
 
 def first_compute(
-    *, device_activity: pl.DataFrame, activity_steps: NDArray[np.int32] | Unavailable
+    *, device_activity: pl.DataFrame, activity_steps: Int32s | Unavailable
 ) -> pl.DataFrame:
     """Find the earliest kernel of every step and device, collectives left out.
 
@@ -136,7 +130,7 @@ def first_compute(
         step = activity_steps
     # -1: an activity that belongs to no step.
     wanted &= step >= 0
-    groups = combined((step, device))
+    groups = number_rows((step, device))
     found = hulls_by_code(
         np.where(wanted, groups.code, np.int32(-1)),
         ints(device_activity, "start_ps"),

@@ -14,9 +14,9 @@ from stepscope.derive.columns.arrays import (
     codes,
     handles,
     ints,
-    picked,
+    wanted_rows,
 )
-from stepscope.derive.columns.dense_codes import dense, totals_by
+from stepscope.derive.columns.dense_codes import number_values, totals_by_code
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
@@ -24,13 +24,12 @@ from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS
 from stepscope.derive.steps.periods import LEAST_STEPS, modal_row, rows_likeness
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
@@ -61,7 +60,7 @@ _RARE: Final = 0.15
 #: Steps times names that are compared; beyond, the names that weigh least are left out.
 _CELLS: Final = 20_000_000
 #: (step, type, duration) of each piece of work; a step of -1 is none.
-Work = tuple["NDArray[np.int32]", "NDArray[np.int32]", "NDArray[np.int64]"]
+Work = tuple["Int32s", "Int32s", "Int64s"]
 
 #: Every flag, in the order in which a window lists them. Definition:
 #: docs/how-steps-are-found.md#windows.
@@ -108,7 +107,7 @@ def window_flags(
     *,
     facts: WindowFacts,
     device_activity: pl.DataFrame | None,
-    activity_steps: NDArray[np.int32] | None,
+    activity_steps: Int32s | None,
     correlation: Correlation | None,
     unseen: bool,
 ) -> pl.Series:
@@ -129,7 +128,13 @@ def window_flags(
         unrecorded = _unrecorded_steps(steps, correlation)[step]
     if facts.complete_until_ps is not None:
         unrecorded |= end > facts.complete_until_ps
-    other = _other_kinds(steps, facts, device_activity, activity_steps)[step]
+    count = len(steps.rows)
+    work = None
+    if device_activity is not None and activity_steps is not None:
+        work = device_work(device_activity, activity_steps)
+    if work is None:
+        work = host_work(steps, facts.tracks, facts.events, facts.event_kinds)
+    other = other_kinds(work, count, np.arange(count) < count - 1)[step]
     other &= ~unrecorded
     early = warm_up(steps, facts.events, facts.event_kinds)[step]
     # When the host compiled or traced a function anew.
@@ -172,34 +177,17 @@ def window_flags(
     return names.gather(place).alias("flags")
 
 
-def _other_kinds(
-    steps: Steps,
-    facts: WindowFacts,
-    device_activity: pl.DataFrame | None,
-    activity_steps: NDArray[np.int32] | None,
-) -> NDArray[np.bool_]:
-    n = len(steps.rows)
-    work = None
-    if device_activity is not None and activity_steps is not None:
-        work = device_work(device_activity, activity_steps)
-    if work is None:
-        work = host_work(steps, facts.tracks, facts.events, facts.event_kinds)
-    return other_kinds(work, n, np.arange(n) < n - 1)
-
-
-def _length_outliers(
-    length: NDArray[np.int64], sample: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _length_outliers(length: Int64s, sample: Bools) -> Bools:
     if not sample.any():
         return sample
     median = np.median(length[sample])
     deviation = np.median(np.abs(length[sample] - median))
     limit = median + max(_OUTLIER_MADS * deviation, _OUTLIER_SHARE * median)
-    found: NDArray[np.bool_] = sample & (length > limit)
+    found: Bools = sample & (length > limit)
     return found
 
 
-def _traced_calls(facts: WindowFacts) -> NDArray[np.int64]:
+def _traced_calls(facts: WindowFacts) -> Int64s:
     if facts.host_values is None:
         return np.empty(0, np.int64)
     owner, code, texts = text_codes(
@@ -208,7 +196,7 @@ def _traced_calls(facts: WindowFacts) -> NDArray[np.int64]:
     traced = np.array([text.startswith(_TRACED) for text in texts], np.bool_)
     if not traced.any():
         return np.empty(0, np.int64)
-    found: NDArray[np.int64] = owner[traced[code]].astype(np.int64)
+    found: Int64s = owner[traced[code]].astype(np.int64)
     return found
 
 
@@ -223,19 +211,17 @@ def _autotuning_spans(
     return on_host | _spans_of_rows(device_activity, kernel)
 
 
-def _events_of_types(
-    events: pl.DataFrame, types: NDArray[np.bool_]
-) -> NDArray[np.int64]:
-    return picked(handles(events, "type"), types)
+def _events_of_types(events: pl.DataFrame, types: Bools) -> Int64s:
+    return wanted_rows(handles(events, "type"), types)
 
 
-def _spans_of_rows(frame: pl.DataFrame, rows: NDArray[np.int64]) -> Spans:
+def _spans_of_rows(frame: pl.DataFrame, rows: Int64s) -> Spans:
     if not len(rows):
         return Spans.empty()
     return Spans.from_events(ints(frame, "start_ps")[rows], ints(frame, "dur_ps")[rows])
 
 
-def _unrecorded_steps(steps: Steps, correlation: Correlation) -> NDArray[np.bool_]:
+def _unrecorded_steps(steps: Steps, correlation: Correlation) -> Bools:
     """Return the steps at either end whose calls have fewer records than the others'.
 
     A device whose records begin later, or end earlier, than those of the host leaves
@@ -250,8 +236,7 @@ def _unrecorded_steps(steps: Steps, correlation: Correlation) -> NDArray[np.bool
     type_ = handles(launches, "type")
     leading = np.zeros(int(type_.max(initial=-1)) + 1, np.bool_)
     leading[type_[executed]] = True
-    leads = by_row(leading, type_)
-    called = np.bincount(step[leads], minlength=n + 1)[1:]
+    called = np.bincount(step[values_by_row(leading, type_)], minlength=n + 1)[1:]
     some = np.bincount(step[executed], minlength=n + 1)[1:]
     share = np.where(called > 0, some / np.maximum(called, 1), 1.0)
     fewer = share < _FEWER_EXECUTED * share[called > 0].max(initial=0.0)
@@ -261,7 +246,7 @@ def _unrecorded_steps(steps: Steps, correlation: Correlation) -> NDArray[np.bool
     return found
 
 
-def _last_is_unexecuted(begin: NDArray[np.int64], correlation: Correlation) -> bool:
+def _last_is_unexecuted(begin: Int64s, correlation: Correlation) -> bool:
     called = ints(correlation.launches, "start_ps")
     executed = correlation.activity_count_of_launch > 0
     last = called >= begin[-1]
@@ -272,9 +257,7 @@ def _last_is_unexecuted(begin: NDArray[np.int64], correlation: Correlation) -> b
     return float(executed[last].mean()) < _FEWER_EXECUTED * share_before
 
 
-def other_kinds(
-    work: Work | None, steps: int, judged: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:
     """Return the few steps whose work is clearly not that of the others.
 
     Work is compared by how often each name occurs, weighed with its mean duration.
@@ -288,8 +271,8 @@ def other_kinds(
         return found
     # Occurrences times mean duration, by step and name.
     step, of_type, dur = work
-    name = dense(of_type)
-    sums = totals_by(name.code, dur, count=name.count, where=step >= 0)
+    name = number_values(of_type)
+    sums = totals_by_code(name.code, dur, count=name.count, where=step >= 0)
     total = sums.total.astype(np.float64)
     used = np.flatnonzero(sums.count)
     mean = np.maximum(total[used] / sums.count[used], 1)
@@ -298,9 +281,9 @@ def other_kinds(
     place[used[kept]] = np.arange(len(kept))
     count = np.zeros((steps, len(kept)), np.int64)
     accepted_answer(
-        numbering.tally(np.ascontiguousarray(step), name.code, place, count)
+        numbering.tally_names(np.ascontiguousarray(step), name.code, place, count)
     )
-    weighed: NDArray[np.int64] = (count * mean[kept]).astype(np.int64)
+    weighed: Int64s = (count * mean[kept]).astype(np.int64)
     table = weighed[judged]
     different = rows_likeness(table, table[modal_row(table)]) < _SHARED
     others = int(different.sum())
@@ -309,9 +292,7 @@ def other_kinds(
     return found
 
 
-def device_work(
-    device_activity: pl.DataFrame, activity_steps: NDArray[np.int32]
-) -> Work | None:
+def device_work(device_activity: pl.DataFrame, activity_steps: Int32s) -> Work | None:
     """Return the kernels of each step; None where no step has any."""
     kernel = np.isin(
         codes(device_activity, "kind"),
@@ -340,7 +321,7 @@ def host_work(
     for thread in threads[program_threads(tracks)[threads]].tolist():
         mine = np.flatnonzero(carrier == thread)
         begin, end = (int(tracks[f"event_{edge}"][thread]) for edge in ("begin", "end"))
-        row = picked(handles(events, "type"), wanted, begin, end)
+        row = wanted_rows(handles(events, "type"), wanted, begin, end)
         at = ints(events, "start_ps")[row]
         step = np.searchsorted(boundary[mine], at, side="right") - 1
         rows.append(row[step >= 0])
@@ -355,9 +336,7 @@ def host_work(
     )
 
 
-def warm_up(
-    steps: Steps, events: pl.DataFrame, event_kinds: EventKinds
-) -> NDArray[np.bool_]:
+def warm_up(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Bools:
     """Return the steps before the first with a typical wait for input.
 
     Typical is the median wait of the second half of the steps. The last step, which may
@@ -383,9 +362,7 @@ def warm_up(
     return found
 
 
-def cold_start(
-    start_ps: NDArray[np.int64], end_ps: NDArray[np.int64], events: pl.DataFrame
-) -> NDArray[np.bool_]:
+def cold_start(start_ps: Int64s, end_ps: Int64s, events: pl.DataFrame) -> Bools:
     """Return whether the first window is far outside the others, for no visible reason.
 
     What is named in it and runs in no other, such as the loading of a checkpoint, is a
@@ -422,7 +399,7 @@ def _input_waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) ->
     for on in steps.rows["track"].drop_nulls().unique().sort().to_list():
         # The rows of a track follow each other.
         begin, end = np.searchsorted(track, np.array([on, on + 1], track.dtype))
-        row = picked(types, waits, int(begin), int(end))
+        row = wanted_rows(types, waits, int(begin), int(end))
         starts = ints(events, "start_ps")[row]
         found.append(Spans.from_events(starts, ints(events, "dur_ps")[row]))
     return Spans.union_of(found)

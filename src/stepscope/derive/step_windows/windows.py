@@ -22,7 +22,11 @@ from stepscope.derive.columns.arrays import (
     handles,
     ints,
 )
-from stepscope.derive.columns.dense_codes import extremes_by, hulls_by_code, totals_by
+from stepscope.derive.columns.dense_codes import (
+    extremes_by_code,
+    hulls_by_code,
+    totals_by_code,
+)
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.reasons import WHY
@@ -31,13 +35,12 @@ from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_span
 from stepscope.derive.step_windows.flags import LEFT_OUT, WindowFacts, window_flags
 from stepscope.derive.steps.periods import LEAST_STEPS
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import filled, nullable
+from stepscope.trace.reading.nullable import fill_nulls, nullable_series
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
@@ -73,15 +76,14 @@ class StepKernels(Frozen, frozen=True):
     """
 
     side: str
-    first_ps: NDArray[np.int64]
-    last_ps: NDArray[np.int64]
-    launches: NDArray[np.int64]
+    first_ps: Int64s
+    last_ps: Int64s
+    launches: Int64s
 
     @property
-    def any(self) -> NDArray[np.bool_]:
+    def any(self) -> Bools:
         """Return True for the steps that have a kernel there."""
-        found: NDArray[np.bool_] = self.launches > 0
-        return found
+        return self.launches > 0
 
 
 #: Markers only show the calls if this share of the work lies behind all of them.
@@ -114,7 +116,7 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
         begin_ps, gap = instructions.at_ps, instructions.gap_ps
         free_from = np.append(begin_ps[1:] - gap[1:], instructions.end_ps)
         after = np.append(places[1:], len(instructions))
-        last: NDArray[np.int64] = free_from[after - 1]
+        last: Int64s = free_from[after - 1]
         count = np.diff(np.append(places, len(instructions)))
         missing = (0, n - runs)
         return StepKernels(
@@ -146,7 +148,7 @@ def _repeats_evenly(instructions: SymbolSequence, runs: int) -> bool:
 
 def step_kernels(
     steps: int,
-    activity_steps: NDArray[np.int32] | None,
+    activity_steps: Int32s | None,
     device_activity: pl.DataFrame | None,
     correlation: Correlation | None,
 ) -> StepKernels:
@@ -159,7 +161,7 @@ def step_kernels(
     chosen = is_kernel & (activity_steps >= 0)
     for column in ("device", "track") if chosen.any() else ():
         place = handles(device_activity, column)
-        found = totals_by(
+        found = totals_by_code(
             place,
             ints(device_activity, "dur_ps"),
             count=int(place.max()) + 1,
@@ -176,7 +178,27 @@ def step_kernels(
     )
     launches = hulls.count
     if correlation is not None:
-        launches = _launches_by_step(step, correlation, steps)
+        of_steps = step >= 0
+        launch = np.where(of_steps, correlation.launch_of_activity, np.int32(-1))
+        room = _USUAL_SPILLS
+        while True:
+            owner = np.full(len(correlation.activity_count_of_launch), -1, np.int32)
+            count = np.zeros(steps, np.int64)
+            # Nearly every call belongs to one step; only the others are worth sorting.
+            spilled = np.empty(room, np.int64)
+            spills = accepted_answer(
+                kernels.count_executions(step, launch, owner, count, spilled)
+            )
+            if spills <= room:
+                break
+            room = spills
+        others = spilled[:spills]
+        extra = np.unique(np.stack([step[others], launch[others]]), axis=1)[0]
+        launches = (
+            count
+            + np.bincount(extra, minlength=steps)
+            + np.bincount(step[of_steps & (launch < 0)], minlength=steps)
+        )
     return StepKernels("device", hulls.first_ps, hulls.last_ps, launches)
 
 
@@ -198,7 +220,7 @@ def window_anchor(steps: Steps, run: StepKernels) -> str:
     return run.side if proven and late.mean() > _RUN_AHEAD else "host"
 
 
-def work_starts(run: StepKernels) -> NDArray[np.int64]:
+def work_starts(run: StepKernels) -> Int64s:
     """Return the first kernel of each step, as begins that never go back.
 
     A step without a kernel takes no device time: its window is empty and lies at the
@@ -206,38 +228,9 @@ def work_starts(run: StepKernels) -> NDArray[np.int64]:
     """
     highest = np.iinfo(np.int64).max
     own = np.where(run.any, run.first_ps, highest)
-    following = np.minimum.accumulate(own[::-1])[::-1]
-    begins = np.where(run.any, own, following)
+    begins = np.where(run.any, own, np.minimum.accumulate(own[::-1])[::-1])
     begins = np.where(begins == highest, run.last_ps.max(), begins)
-    found: NDArray[np.int64] = np.maximum.accumulate(begins)
-    return found
-
-
-def _launches_by_step(
-    step: NDArray[np.int32], correlation: Correlation, steps: int
-) -> NDArray[np.int64]:
-    chosen = step >= 0
-    launch = np.where(chosen, correlation.launch_of_activity, np.int32(-1))
-    room = _USUAL_SPILLS
-    while True:
-        owner = np.full(len(correlation.activity_count_of_launch), -1, np.int32)
-        count = np.zeros(steps, np.int64)
-        # Nearly every call belongs to one step; only the others are worth sorting.
-        spilled = np.empty(room, np.int64)
-        spills = accepted_answer(
-            kernels.executions(step, launch, owner, count, spilled)
-        )
-        if spills <= room:
-            break
-        room = spills
-    others = spilled[:spills]
-    extra = np.unique(np.stack([step[others], launch[others]]), axis=1)[0]
-    called_nowhere = step[chosen & (launch < 0)]
-    return (
-        count
-        + np.bincount(extra, minlength=steps)
-        + np.bincount(called_nowhere, minlength=steps)
-    )
+    return np.maximum.accumulate(begins)
 
 
 #: What lies between two steps is less than this share of them: the range is the step.
@@ -284,7 +277,7 @@ class Windows(Frozen, frozen=True, dict=True):
     device_spans: pl.DataFrame
 
     @cached_property
-    def typical(self) -> NDArray[np.bool_]:
+    def typical(self) -> Bools:
         """Which of the rows statistics use: see `are_typical`."""
         return are_typical(self.rows)
 
@@ -307,7 +300,7 @@ class Windows(Frozen, frozen=True, dict=True):
 NOTHING_RECORDED: Final = WHY["nothing_recorded"]
 
 
-def are_typical(rows: pl.DataFrame) -> NDArray[np.bool_]:
+def are_typical(rows: pl.DataFrame) -> Bools:
     """Tell closed windows of the main kind; without any the closed ones, else all.
 
     Args:
@@ -322,12 +315,20 @@ def are_typical(rows: pl.DataFrame) -> NDArray[np.bool_]:
     return np.ones(len(rows), np.bool_)
 
 
-def typical(rows: pl.DataFrame) -> pl.DataFrame:
+def typical_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of the windows that statistics use: see `are_typical`."""
     return _rows_with_window(rows, are_typical(rows))
 
 
-def _rows_with_window(rows: pl.DataFrame, wanted: NDArray[np.bool_]) -> pl.DataFrame:
+def windows_of_times(rows: pl.DataFrame, times_ps: Int64s) -> Int64s:
+    """Return which of some windows, by start, holds each instant; -1 for none."""
+    window = np.searchsorted(ints(rows, "start_ps"), times_ps, side="right") - 1
+    inside = times_ps < np.append(ints(rows, "end_ps"), 0)[window]
+    held: Int64s = np.where(inside & (window >= 0), window, -1)
+    return held
+
+
+def _rows_with_window(rows: pl.DataFrame, wanted: Bools) -> pl.DataFrame:
     return rows if wanted.all() else rows.filter(wanted)
 
 
@@ -341,13 +342,25 @@ def windows(
     host_values: dict[str, StatRows] | Unavailable,
     environment: pl.DataFrame,
     steps: Steps | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> Windows | Unavailable:
     """Place the windows and flag what is special about each."""
     if isinstance(steps, Unavailable):
-        return _whole_profile(environment)
+        begin, end = environment.select("begin_ps", "end_ps").row(0)
+        if begin is None or end is None:
+            return NOTHING_RECORDED
+        row = {"start_ps": begin, "end_ps": end, "open_end": False, "flags": []}
+        whole = pl.DataFrame(
+            {name: [row.get(name)] for name in WINDOW_ROWS}, schema=WINDOW_ROWS
+        )
+        return Windows(
+            whole,
+            "profile",
+            has_steps=False,
+            device_spans=pl.DataFrame(schema=DEVICE_SPANS),
+        )
     activity = None if isinstance(device_activity, Unavailable) else device_activity
     correlated = None if isinstance(correlation, Unavailable) else correlation
     of_steps = None if isinstance(activity_steps, Unavailable) else activity_steps
@@ -393,7 +406,15 @@ def windows(
 def _place_windows(
     steps: Steps, spans: pl.DataFrame, run: StepKernels
 ) -> tuple[pl.DataFrame, str]:
-    last, busy = _last_activity(spans, len(steps.rows))
+    count = len(steps.rows)
+    last, busy = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    known_ends = (
+        spans.filter(pl.col("last_end_ps").is_not_null())
+        .group_by("step_row")
+        .agg(pl.col("last_end_ps").max())
+    )
+    row = handles(known_ends, "step_row")
+    last[row], busy[row] = ints(known_ends, "last_end_ps"), True
     anchor = window_anchor(steps, run)
     if anchor == "executor":
         last, busy = run.last_ps, run.any
@@ -402,8 +423,8 @@ def _place_windows(
     start = host if by_host else work_starts(run)
     # The later end of marker and device work; the least int64 if unknown.
     unknown = np.iinfo(np.int64).min
-    ends = filled(steps.rows["end_ps"], unknown)
-    worked_until: NDArray[np.int64] = np.maximum(ends, np.where(busy, last, unknown))
+    ends = fill_nulls(steps.rows["end_ps"], unknown)
+    worked_until: Int64s = np.maximum(ends, np.where(busy, last, unknown))
     if steps.source == "device_line":
         # Activity that the producer left out of the last stored step is in no step.
         worked_until[-1:] = ends[-1:]
@@ -426,43 +447,16 @@ def _place_windows(
             "start_ps": start[order],
             "end_ps": closes,
             "open_end": np.arange(len(order)) == len(order) - 1,
-            "host_period_ps": nullable("period", period[order], known[order]),
-            "gap_start_ps": nullable("gap_start_ps", gap_start, has_end),
-            "gap_end_ps": nullable("gap_end_ps", closes, has_end),
+            "host_period_ps": nullable_series("period", period[order], known[order]),
+            "gap_start_ps": nullable_series("gap_start_ps", gap_start, has_end),
+            "gap_end_ps": nullable_series("gap_end_ps", closes, has_end),
         }
     )
-    times = extremes_by(
+    times = extremes_by_code(
         handles(spans, "step_row"), ints(spans, "device_step_time_ps"), count=len(order)
     )
-    longest = nullable("longest", times.greatest[order], times.count[order] > 0)
+    longest = nullable_series("longest", times.greatest[order], times.count[order] > 0)
     return rows.with_columns(device_step_time_ps=longest), anchor
-
-
-def _whole_profile(environment: pl.DataFrame) -> Windows | Unavailable:
-    begin, end = environment.select("begin_ps", "end_ps").row(0)
-    if begin is None or end is None:
-        return NOTHING_RECORDED
-    row = {"start_ps": begin, "end_ps": end, "open_end": False, "flags": []}
-    rows = pl.DataFrame(
-        {name: [row.get(name)] for name in WINDOW_ROWS}, schema=WINDOW_ROWS
-    )
-    return Windows(
-        rows, "profile", has_steps=False, device_spans=pl.DataFrame(schema=DEVICE_SPANS)
-    )
-
-
-def _last_activity(
-    spans: pl.DataFrame, steps: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    last, busy = np.zeros(steps, np.int64), np.zeros(steps, np.bool_)
-    known = (
-        spans.filter(pl.col("last_end_ps").is_not_null())
-        .group_by("step_row")
-        .agg(pl.col("last_end_ps").max())
-    )
-    row = handles(known, "step_row")
-    last[row], busy[row] = ints(known, "last_end_ps"), True
-    return last, busy
 
 
 def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> bool:
@@ -473,8 +467,7 @@ def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -
     rows = steps.rows
     if rows.height < 2 or rows.select("event", "end_ps").null_count().row(0) != (0, 0):
         return False
-    marks = ints(rows, "event")
-    types = handles(events, "type")[marks]
+    types = handles(events, "type")[ints(rows, "event")]
     if not event_kinds.has(EventFlag.PROFILER_STEP)[types].all():
         return False
     start, end = ints(rows, "start_ps"), ints(rows, "end_ps")

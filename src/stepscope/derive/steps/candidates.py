@@ -11,7 +11,7 @@ from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from stepscope.array_types import Int64s
 
 #: Confidence of the sources that need no inference. Definition:
 #: docs/how-steps-are-found.md#the-sources-most-certain-first.
@@ -88,7 +88,7 @@ class FoundSteps(Frozen, frozen=True, eq=True):
     last_end_ps: int | None = None
 
 
-def median_period(start_ps: NDArray[np.int64]) -> int | None:
+def median_period(start_ps: Int64s) -> int | None:
     """Return the median distance of ascending times; None of fewer than two."""
     if len(start_ps) < 2:
         return None

@@ -1,16 +1,14 @@
-"""`step_candidates` and `steps`: where the training steps are, and how surely.
-
-The sources are tried in a fixed order; the first that applies gives the steps. Markers
-and stored lines are cheap to find; launches and periods are looked for only where there
-are none of these.
-
-Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
-"""
+"""Where the training steps are, how surely, and the step of each device activity."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.dense_codes import hulls_by_code
 from stepscope.derive.steps.candidates import INFERRED_CONFIDENCE, Candidate, FoundSteps
 from stepscope.derive.steps.markers import engine_iterations, find_markers
 from stepscope.derive.steps.stored import (
@@ -20,11 +18,13 @@ from stepscope.derive.steps.stored import (
 )
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
@@ -177,3 +177,129 @@ def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
         candidates=(found.candidate, *others),
         stored=step_candidates.stored,
     )
+
+
+#: Work of a call that lasts less than this many steps is that of one step.
+_ONE_STEP: Final = 1.5
+#: Shorter ascending stretches than this are not worth a search of their own.
+_WORTHWHILE: Final = 4096
+
+
+def activity_steps(
+    *,
+    steps: Steps,
+    device_activity: pl.DataFrame,
+    correlation: Correlation | Unavailable,
+) -> Int32s | Unavailable:
+    """Return the row of `steps.rows` per row of device_activity, -1 for none.
+
+    The first of these that is known gives the step: the step group that the producer
+    stored; the step in whose host interval the launch call began (where the boundaries
+    are device times, the one in which the activity itself began, or, of a call with
+    several, in which the middle of their time lies); the step of the nearest earlier
+    activity of its stream. Unavailable where host and device cannot be tied together at
+    all.
+
+    Definition: docs/how-steps-are-found.md#which-step-an-activity-belongs-to.
+    """
+    starts = ints(steps.rows, "start_ps")
+    if steps.on_device:
+        last_end = steps.rows["end_ps"][-1]
+        found = _step_within(starts, last_end, ints(device_activity, "start_ps"))
+        if not isinstance(correlation, Unavailable):
+            _unite_call_activities(starts, last_end, correlation, found)
+    elif isinstance(correlation, Unavailable):
+        found = np.full(len(device_activity), -1, np.int32)
+        _assign_by_group(steps, device_activity, found)
+        if (found < 0).all():
+            return correlation
+    else:
+        # A call belongs to one step whatever it put on the device, so steps are
+        # looked up per call.
+        step_of_call = _last_step_begun(starts, ints(correlation.launches, "start_ps"))
+        found = values_by_row(step_of_call, correlation.launch_of_activity, none=-1)
+    _assign_by_group(steps, device_activity, found)
+    # Fill gaps from the nearest earlier row of the same stream; rows are by stream.
+    track = handles(device_activity, "track")
+    if not len(found) or (found >= 0).all():
+        return found
+    last = np.maximum.accumulate(np.where(found >= 0, np.arange(len(found)), -1))
+    filled = np.where(last >= 0, found[last], np.int32(-1))
+    same = (last >= 0) & (track[last] == track)
+    return np.where(same, filled, np.int32(-1)).astype(np.int32)
+
+
+def _step_within(starts: Int64s, last_end: int | None, times: Int64s) -> Int32s:
+    found = _last_step_begun(starts, times)
+    if last_end is not None:
+        found[times >= last_end] = -1
+    return found
+
+
+def _unite_call_activities(
+    starts: Int64s, last_end: int | None, correlation: Correlation, found: Int32s
+) -> None:
+    """Keep the activities of one call in one step.
+
+    The boundaries are times of one device. Another one that is a little behind ends the
+    work of a step when the next has begun there, and one that is ahead begins before.
+    """
+    launch = correlation.launch_of_activity
+    several = correlation.activity_count_of_launch > 1
+    if not several.any():
+        return
+    start_ps, dur_ps = (ints(correlation.activity, it) for it in ("start_ps", "dur_ps"))
+    hulls = hulls_by_code(launch, start_ps, dur_ps, count=len(several))
+    middle = hulls.first_ps + (hulls.last_ps - hulls.first_ps) // 2
+    # Tell work of one step from that of a call of several, such as a graph of steps.
+    # Work that meets two steps belongs to one of them. What begins a little before a
+    # step and ends a little after it meets three, as a graph of two steps does, and
+    # lasts about as long as the step between.
+    begin, end = (
+        _last_step_begun(starts, hulls.first_ps),
+        _last_step_begun(starts, hulls.last_ps),
+    )
+    one_step = end - begin <= 1
+    three = np.flatnonzero(end - begin == 2)
+    between = begin[three] + 1
+    lasts = hulls.last_ps[three] - hulls.first_ps[three]
+    one_step[three] = lasts < _ONE_STEP * (starts[between + 1] - starts[between])
+    several &= one_step
+    rows = np.flatnonzero((launch >= 0) & several[launch])
+    found[rows] = _step_within(starts, last_end, middle)[launch[rows]]
+
+
+def _last_step_begun(starts: Int64s, times: Int64s) -> Int32s:
+    """Return the last step that began by each time, -1 before the first.
+
+    Times come in few ascending stretches (one per track). The few starts are searched
+    for among the many times of a stretch, not the other way round.
+    """
+    turns = np.flatnonzero(times[1:] < times[:-1]) + 1
+    if len(turns) * _WORTHWHILE > len(times):
+        return (np.searchsorted(starts, times, side="right") - 1).astype(np.int32)
+    found = np.empty(len(times), np.int32)
+    edges = [0, *turns.tolist(), len(times)]
+    steps = np.arange(-1, len(starts), dtype=np.int32)
+    for begin, end in pairwise(edges):
+        cuts = np.searchsorted(times[begin:end], starts, side="left")
+        lengths = np.diff(np.concatenate(([0], cuts, [end - begin])))
+        found[begin:end] = np.repeat(steps, lengths)
+    return found
+
+
+def _assign_by_group(
+    steps: Steps, device_activity: pl.DataFrame, found: Int32s
+) -> None:
+    groups = steps.rows["group"]
+    column = device_activity["group"]
+    if groups.null_count() == len(groups) or column.null_count() == len(column):
+        return
+    row = np.flatnonzero(groups.is_not_null().to_numpy())
+    group = groups.drop_nulls().to_numpy()
+    order = np.argsort(group, kind="stable")
+    grouped = np.flatnonzero(column.is_not_null().to_numpy())
+    wanted = column.drop_nulls().to_numpy()
+    at = np.minimum(np.searchsorted(group[order], wanted), len(group) - 1)
+    hit = group[order][at] == wanted
+    found[grouped[hit]] = row[order][at[hit]]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.sequences import SymbolSequence
@@ -54,11 +55,11 @@ _PART: Final = r"(?i)(?:^|[^a-z])(?:layers?|blocks?|stage|encoder|decoder)[_.# ]
 class _Calls(Frozen, frozen=True, eq=True):
     """Calls of one thread, one after another."""
 
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    type: NDArray[np.int32]
+    start_ps: Int64s
+    end_ps: Int64s
+    type: Int32s
 
-    def calls_around(self, at_ps: NDArray[np.int64]) -> NDArray[np.intp]:
+    def calls_around(self, at_ps: Int64s) -> NDArray[np.intp]:
         """Return the call around each time, -1 for none."""
         return Spans(self.start_ps, self.end_ps).holding(at_ps)
 
@@ -89,7 +90,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         return program_runs(self.tracks, self.events, self.event_kinds)
 
     def lacks_an_edge(
-        self, start_ps: NDArray[np.int64], *, on_device: bool, programs: bool = True
+        self, start_ps: Int64s, *, on_device: bool, programs: bool = True
     ) -> bool:
         """Return whether no kind of edge lies in nearly every segment.
 
@@ -133,33 +134,30 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         return few and int(of_program.sum()) >= _IN_NEARLY_ALL * enough
 
     @cached_property
-    def _compiled_calls(self) -> NDArray[np.int64]:
+    def _compiled_calls(self) -> Int64s:
         calls = self._outermost_calls(self.event_kinds.has(EventFlag.PJIT)).values()
         kinds = [np.empty(0, np.int32), *(of.type for of in calls)]
         return np.bincount(np.concatenate(kinds)).astype(np.int64)
 
     @cached_property
-    def _program_calls(self) -> NDArray[np.int64]:
+    def _program_calls(self) -> Int64s:
         found = self._outermost_calls(self.event_kinds.has(PROGRAM_CALLS)).values()
         return np.concatenate(
             [np.empty(0, np.int64), *(calls.start_ps for calls in found)]
         )
 
-    def inside_one_call(
-        self, track: NDArray[np.int32], start_ps: NDArray[np.int64]
-    ) -> bool:
+    def inside_one_call(self, track: Int32s, start_ps: Int64s) -> bool:
         """Return whether repetitions share calls of modules, ops or requests."""
         for calls in self._calls:
             shared = 0
             for thread in np.unique(track).tolist():
-                at = start_ps[track == thread]
-                call = calls.get(thread, _NONE).calls_around(at)
+                call = calls.get(thread, _NONE).calls_around(start_ps[track == thread])
                 shared += len(np.unique(call[call >= 0])) + int((call < 0).sum())
             if len(start_ps) >= _PER_CALL * shared:
                 return True
         return False
 
-    def numbered_instances(self, start_ps: NDArray[np.int64]) -> bool:
+    def numbered_instances(self, start_ps: Int64s) -> bool:
         """Return whether each segment belongs to another instance of one module.
 
         Instances `X_0 … X_n` that were called once each are parts of one step.
@@ -174,17 +172,17 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         return False
 
     @cached_property
-    def _on_program_thread(self) -> NDArray[np.bool_]:
+    def _on_program_thread(self) -> Bools:
         return program_threads(self.tracks)[handles(self.events, "track")]
 
-    def _program_rows(self, types: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _program_rows(self, types: Bools) -> Int64s:
         if not types.any():
             return np.empty(0, np.int64)
         of_type = handles(self.events, "type")
         return np.flatnonzero(types[of_type] & self._on_program_thread)
 
     @cached_property
-    def _host_edges(self) -> tuple[NDArray[np.int64], ...]:
+    def _host_edges(self) -> tuple[Int64s, ...]:
         kinds = self.event_kinds
         named = (
             (kinds.host_class == HostClass.INPUT_WAIT)
@@ -209,7 +207,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         return tuple(found)
 
     @cached_property
-    def _device_edges(self) -> tuple[NDArray[np.int64], ...]:
+    def _device_edges(self) -> tuple[Int64s, ...]:
         if self.device_activity is None:
             return ()
         start = ints(self.device_activity, "start_ps")
@@ -225,7 +223,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         return (*found, start[row[order[first[first < len(row)]]]])
 
     @cached_property
-    def _backward_passes(self) -> NDArray[np.int64]:
+    def _backward_passes(self) -> Int64s:
         """Host times at which gradients begin to be computed.
 
         In the layers of one pass nodes follow nodes, and the program runs no op itself.
@@ -245,11 +243,10 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         at = np.concatenate([start[op], start[node]])
         order = np.argsort(at, kind="stable")
         of_node = order >= len(op)
-        of_op = np.append([True], ~of_node[:-1])
-        found: NDArray[np.int64] = at[order[of_node & of_op]]
+        found: Int64s = at[order[of_node & np.append([True], ~of_node[:-1])]]
         return found
 
-    def _edges_on_device(self) -> Iterator[NDArray[np.int64]]:
+    def _edges_on_device(self) -> Iterator[Int64s]:
         """Yield what a step begins or ends with: copies, updates of weights."""
         if self.device_activity is None:
             return
@@ -260,16 +257,16 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         yield np.flatnonzero(updates[handles(self.device_activity, "type")])
 
     @cached_property
-    def _scalars(self) -> NDArray[np.bool_]:
+    def _scalars(self) -> Bools:
         """Return which activity copies so few bytes to the device as no batch has."""
         if self.device_activity is None:
             return np.empty(0, np.bool_)
         few = (pl.col("kind") == "h2d") & (pl.col("bytes") <= _SCALAR_BYTES)
         chosen = self.device_activity.select(few.fill_null(value=False)).to_series()
-        found: NDArray[np.bool_] = chosen.to_numpy()
+        found: Bools = chosen.to_numpy()
         return found
 
-    def _copies_scalars(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _copies_scalars(self, rows: Int64s) -> Bools:
         """Return which events lie in an op that copies a scalar to the device.
 
         Such an op waits for its copy, in any layer of a model.
@@ -301,7 +298,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             ),
         )
 
-    def _outermost_calls(self, types: NDArray[np.bool_]) -> dict[int, _Calls]:
+    def _outermost_calls(self, types: Bools) -> dict[int, _Calls]:
         row = self._program_rows(types)
         start, dur = (ints(self.events, name)[row] for name in ("start_ps", "dur_ps"))
         thread, end = handles(self.events, "track")[row], start + dur
@@ -323,20 +320,20 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         return self._call_counts(self._waiting)
 
     @cached_property
-    def _waiting(self) -> NDArray[np.bool_]:
+    def _waiting(self) -> Bools:
         kinds = self.event_kinds
         waits = np.isin(kinds.host_class, (HostClass.SYNC, HostClass.READ_BACK))
         # Who runs a program waits for its end: that is the run.
         waits = (waits | kinds.has(EventFlag.READ_BACK)) & ~kinds.has(PROGRAM_CALLS)
-        found: NDArray[np.bool_] = waits
+        found: Bools = waits
         return found
 
-    def _call_counts(self, types: NDArray[np.bool_]) -> frozenset[int]:
+    def _call_counts(self, types: Bools) -> frozenset[int]:
         of_type = handles(self.events, "type")[self._program_rows(types)]
         return frozenset(np.unique(np.bincount(of_type)).tolist())
 
     @cached_property
-    def _series(self) -> list[NDArray[np.int64]]:
+    def _series(self) -> list[Int64s]:
         """Begins of the instances of each numbered name, where each was called once."""
         names = self.event_types.select(
             base=pl.col("name").str.extract(_INSTANCE, 1),

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
@@ -145,7 +145,6 @@ def _measured_launch(
     track = evidence.tracks["name"][launch.track]
     period = measure_boundaries(sequence, launch.start_ps)
     begins = launch.start_ps
-    op_by_op = evidence.runs_op_by_op(period.n, executed=period.repeats)
     return Measured(
         source="launch",
         what=f"launches of {name} on {track}, by the {sequence.what}",
@@ -155,7 +154,7 @@ def _measured_launch(
         track=np.full(len(launch.start_ps), launch.track, np.int32),
         slack_ps=None,
         on_device=evidence.tracks["device"][launch.track] is not None,
-        edge=not op_by_op
+        edge=not evidence.runs_op_by_op(period.n, executed=period.repeats)
         or not evidence.lacks_an_edge(begins, on_device=False, programs=False),
     )
 
@@ -203,7 +202,7 @@ def _layer_evidence(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period, *, track: int
 ) -> str:
     """Say what shows that repetitions lie inside a step; empty where nothing does."""
-    if _inside_a_run(evidence, sequence, period):
+    if _repeats_inside_run(evidence, sequence, period):
         return "it repeats inside single runs of a program"
     begins = _host_begins(evidence, sequence, period, track=track)
     if begins is None:
@@ -217,7 +216,7 @@ def _layer_evidence(
 
 def _host_begins(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period, *, track: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
+) -> tuple[Int32s, Int64s] | None:
     if not sequence.on_device:
         return np.full(period.n, track, np.int32), period.start_ps
     if sequence.launch is None or evidence.correlation is None:
@@ -252,7 +251,7 @@ def _lacks_an_edge(
     return evidence.lacks_an_edge(at, on_device=False, programs=programs)
 
 
-def _inside_a_run(
+def _repeats_inside_run(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period
 ) -> bool:
     """Return whether repetitions come from one run of a program, as equal layers do."""
@@ -286,7 +285,7 @@ def _best_candidate(evidence: StepEvidence, found: list[Measured]) -> Measured |
     period = preferred_period([it.period for it in good])
     best = next(it for it in good if it.period is period)
     alike = [best, *(_same_on_other_threads(evidence, best, good))]
-    return unite_threads([_at_begin_of_cycle(evidence, it) for it in alike])
+    return unite_threads([_move_to_cycle_begin(evidence, it) for it in alike])
 
 
 def _same_on_other_threads(
@@ -327,7 +326,7 @@ def _same_on_other_threads(
     ]
 
 
-def _at_begin_of_cycle(evidence: StepEvidence, measured: Measured) -> Measured:
+def _move_to_cycle_begin(evidence: StepEvidence, measured: Measured) -> Measured:
     track = int(measured.track[0])
     if track < 0 or evidence.tracks["device"][track] is not None:
         return measured

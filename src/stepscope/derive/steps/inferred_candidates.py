@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.dense_codes import number_values
 from stepscope.derive.names.event_kinds import EventFlag, EventKinds, HostClass
 from stepscope.derive.steps.candidates import (
     INFERRED_CONFIDENCE,
@@ -27,11 +27,10 @@ from stepscope.derive.steps.candidates import (
 )
 from stepscope.derive.steps.periods import LEAST_STEPS, period_objection
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.sequences import SymbolSequence
     from stepscope.derive.steps.periods import Period
 
@@ -55,8 +54,8 @@ class Boundaries(Frozen, frozen=True, eq=True):
         clear: False where the cycle could equally well begin elsewhere.
     """
 
-    start_ps: NDArray[np.int64]
-    slack_ps: NDArray[np.int64]
+    start_ps: Int64s
+    slack_ps: Int64s
     clear: bool
 
 
@@ -88,8 +87,8 @@ class Measured(Frozen, frozen=True):
     label: int
     sequence: SymbolSequence
     period: Period
-    track: NDArray[np.int32]
-    slack_ps: NDArray[np.int64] | None
+    track: Int32s
+    slack_ps: Int64s | None
     on_device: bool
     begin_is_clear: bool = True
     layers: str = ""
@@ -193,7 +192,7 @@ def found_steps(measured: Measured, *, rejected: bool) -> FoundSteps:
             "marker": pl.Series([None] * n, dtype=pl.String),
             "start_ps": period.start_ps,
             "end_ps": pl.Series([None] * n, dtype=pl.Int64),
-            "track": nullable("track", measured.track, on_track),
+            "track": nullable_series("track", measured.track, on_track),
             "event": pl.Series([None] * n, dtype=pl.Int32),
             "batches": pl.Series([None] * n, dtype=pl.Int64),
             "group": pl.Series([None] * n, dtype=pl.Int64),
@@ -218,7 +217,7 @@ def begin_of_cycle(
     event_kinds: EventKinds,
     *,
     track: int,
-    start_ps: NDArray[np.int64],
+    start_ps: Int64s,
 ) -> Boundaries | None:
     """Find better boundaries of the given cycles; None where the thread shows none.
 
@@ -241,11 +240,16 @@ def begin_of_cycle(
     cuts = np.searchsorted(start, edges, side="left")
     lengths = np.diff(np.concatenate(([0], cuts, [len(start)])))
     cycle = np.repeat(np.arange(-1, len(edges)), lengths)
-    fetches = _fetches_input(events, event_kinds, track, start, end)
+    waits = event_kinds.host_class == HostClass.INPUT_WAIT
+    fetches = np.zeros(len(start), np.bool_)
+    if waits.any():
+        is_wait = waits[handles(events, "type")] & (handles(events, "track") == track)
+        began = np.sort(ints(events, "start_ps")[is_wait])
+        fetches = np.searchsorted(began, end) > np.searchsorted(began, start)
     first = _first_fetches(fetches, cycle, start, end)
     if first is not None:
         return Boundaries(start[first], pause[first], clear=True)
-    names = dense(handles(events, "type")[outer])
+    names = number_values(handles(events, "type")[outer])
     chosen = _once_per_cycle(names.code, cycle, names.count, len(edges))
     if not len(chosen):
         return None
@@ -257,11 +261,8 @@ def begin_of_cycle(
 
 
 def _first_fetches(
-    fetches: NDArray[np.bool_],
-    cycle: NDArray[np.int64],
-    start: NDArray[np.int64],
-    end: NDArray[np.int64],
-) -> NDArray[np.int64] | None:
+    fetches: Bools, cycle: Int64s, start: Int64s, end: Int64s
+) -> Int64s | None:
     """Find the fetch that begins each cycle; None where cycles differ in their fetches.
 
     Of several fetches per cycle (one per replica, say) it is the one that follows its
@@ -282,13 +283,13 @@ def _first_fetches(
         float(distance[place[1:] == slot].mean()) if (place[1:] == slot).any() else 0.0
         for slot in range(usual)
     ]
-    first: NDArray[np.int64] = at[place == int(np.argmax(mean))]
+    first: Int64s = at[place == int(np.argmax(mean))]
     return first
 
 
 def _outermost_events(
     tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds, track: int
-) -> NDArray[np.int64]:
+) -> Int64s:
     begin, end = (int(tracks[f"event_{edge}"][track]) for edge in ("begin", "end"))
     start, dur = (ints(events, name)[begin:end] for name in ("start_ps", "dur_ps"))
     if not len(start):
@@ -303,13 +304,11 @@ def _outermost_events(
     reach = np.maximum.accumulate(ends, out=ends)
     outer = ~left_out
     outer[1:] &= start[1:] >= reach[:-1]
-    found: NDArray[np.int64] = begin + np.flatnonzero(outer)
+    found: Int64s = begin + np.flatnonzero(outer)
     return found
 
 
-def _once_per_cycle(
-    code: NDArray[np.int32], cycle: NDArray[np.int64], names: int, cycles: int
-) -> NDArray[np.int64]:
+def _once_per_cycle(code: Int32s, cycle: Int64s, names: int, cycles: int) -> Int64s:
     # This many cycles show as much as all of them.
     cycles = min(cycles, _CYCLES_READ)
     read = cycle < cycles
@@ -320,24 +319,5 @@ def _once_per_cycle(
     ).reshape(names, cycles)
     # The last cycle may be cut, and so may be what precedes the first.
     once = (cell[:, :-1] == 1).mean(axis=1)
-    before = np.bincount(code[~inside], minlength=names)
-    most = np.maximum(cell.max(axis=1), before)
+    most = np.maximum(cell.max(axis=1), np.bincount(code[~inside], minlength=names))
     return np.flatnonzero((once >= _NEARLY_ALL) & (most == 1))
-
-
-def _fetches_input(
-    events: pl.DataFrame,
-    event_kinds: EventKinds,
-    track: int,
-    start: NDArray[np.int64],
-    end: NDArray[np.int64],
-) -> NDArray[np.bool_]:
-    waits = event_kinds.host_class == HostClass.INPUT_WAIT
-    if not waits.any():
-        return np.zeros(len(start), np.bool_)
-    row = np.flatnonzero(
-        waits[handles(events, "type")] & (handles(events, "track") == track)
-    )
-    at = np.sort(ints(events, "start_ps")[row])
-    found: NDArray[np.bool_] = np.searchsorted(at, end) > np.searchsorted(at, start)
-    return found

@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import LINE_CODES, codes, handles, ints, picked
-from stepscope.derive.columns.dense_codes import combined
+from stepscope.derive.columns.arrays import (
+    LINE_CODES,
+    codes,
+    handles,
+    ints,
+    wanted_rows,
+)
+from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.sequences import program_threads, sequence_of_events
@@ -22,8 +28,8 @@ from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.sequences import SymbolSequence
 
@@ -48,7 +54,7 @@ class Launch(Frozen, frozen=True, eq=True):
 
     track: int
     type: int
-    start_ps: NDArray[np.int64]
+    start_ps: Int64s
 
 
 def host_launches(
@@ -59,13 +65,13 @@ def host_launches(
     A call of a module that lies in no other module runs a model as a program does.
     """
     of_type, of_track = handles(events, "type"), handles(events, "track")
-    event = picked(of_type, event_kinds.has(PROGRAM_CALLS))
+    event = wanted_rows(of_type, event_kinds.has(PROGRAM_CALLS))
     event = event[program_threads(tracks)[of_track[event]]]
-    captured = picked(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
+    captured = wanted_rows(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
     inside = _begins_inside(events, event, captured)
     # The calls of modules that lie in no other module of their thread.
     type_of, track_of = handles(events, "type"), handles(events, "track")
-    call = picked(type_of, event_kinds.has(EventFlag.MODULE_CALL))
+    call = wanted_rows(type_of, event_kinds.has(EventFlag.MODULE_CALL))
     call = call[program_threads(tracks)[track_of[call]]]
     start, dur = (ints(events, name)[call] for name in ("start_ps", "dur_ps"))
     kept = [
@@ -75,7 +81,7 @@ def host_launches(
             for track in np.unique(track_of[call]).tolist()
         )
     ]
-    models: NDArray[np.int64] = call[np.concatenate([np.empty(0, np.int64), *kept])]
+    models: Int64s = call[np.concatenate([np.empty(0, np.int64), *kept])]
     return _repeated_launches(events, np.union1d(event[~inside], models))
 
 
@@ -84,7 +90,7 @@ def program_runs(
 ) -> dict[int, Spans]:
     """Return when programs ran on each host thread; runs inside others are merged."""
     of_type, of_track = handles(events, "type"), handles(events, "track")
-    program = picked(of_type, event_kinds.has(PROGRAM_CALLS))
+    program = wanted_rows(of_type, event_kinds.has(PROGRAM_CALLS))
     program = program[program_threads(tracks)[of_track[program]]]
     start, dur = (ints(events, name)[program] for name in ("start_ps", "dur_ps"))
     thread = of_track[program]
@@ -94,9 +100,7 @@ def program_runs(
     }
 
 
-def count_runs(
-    runs: dict[int, Spans], launches: pl.DataFrame, launch: NDArray[np.int32]
-) -> int:
+def count_runs(runs: dict[int, Spans], launches: pl.DataFrame, launch: Int32s) -> int:
     """Count the runs of programs that some launch calls come from.
 
     Calls inside one run of a program, and repetitions of one call (a graph), count
@@ -112,8 +116,7 @@ def count_runs(
     count = 0
     for track in np.unique(thread).tolist():
         mine = at[thread == track]
-        spans = runs.get(track, Spans.empty())
-        run = spans.holding(mine)
+        run = runs.get(track, Spans.empty()).holding(mine)
         count += len(np.unique(run[run >= 0])) + int((run < 0).sum())
     return count
 
@@ -135,20 +138,20 @@ def module_launches(
     return found
 
 
-def is_outermost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.bool_]:
+def is_outermost(start: Int64s, end: Int64s) -> Bools:
     """Return which of a thread's events, in their order, lie in no earlier one."""
     reach = np.maximum.accumulate(end)
-    outer: NDArray[np.bool_] = np.ones(len(start), np.bool_)
+    outer: Bools = np.ones(len(start), np.bool_)
     outer[1:] = start[1:] >= reach[:-1]
     return outer
 
 
-def _repeated_launches(events: pl.DataFrame, event: NDArray[np.int64]) -> list[Launch]:
+def _repeated_launches(events: pl.DataFrame, event: Int64s) -> list[Launch]:
     if not len(event):
         return []
     track, of_type = (handles(events, name)[event] for name in ("track", "type"))
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
-    program = combined([track, of_type])
+    program = number_rows([track, of_type])
     total = np.bincount(program.code, weights=dur)
     often = np.bincount(program.code) >= LEAST_STEPS
     order = np.argsort(-total, kind="stable")
@@ -158,16 +161,13 @@ def _repeated_launches(events: pl.DataFrame, event: NDArray[np.int64]) -> list[L
         first = program.first[code]
         # The begins of a thread's events that lie in no earlier one.
         end = start[mine] + dur[mine]
-        reach = np.maximum.accumulate(end)
-        inside = np.concatenate([[False], end[1:] <= reach[:-1]])
-        starts: NDArray[np.int64] = start[mine][~inside]
+        inside = np.concatenate([[False], end[1:] <= np.maximum.accumulate(end)[:-1]])
+        starts: Int64s = start[mine][~inside]
         found.append(Launch(int(track[first]), int(of_type[first]), starts))
     return [launch for launch in found if len(launch.start_ps) >= LEAST_STEPS]
 
 
-def _begins_inside(
-    events: pl.DataFrame, event: NDArray[np.int64], outer: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _begins_inside(events: pl.DataFrame, event: Int64s, outer: Int64s) -> Bools:
     inside = np.zeros(len(event), np.bool_)
     if not len(outer):
         return inside

@@ -15,13 +15,19 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import TRACK_CODES, codes, handles, ints, picked
+from stepscope.derive.columns.arrays import (
+    TRACK_CODES,
+    codes,
+    handles,
+    ints,
+    wanted_rows,
+)
 from stepscope.derive.columns.stat_values import (
     find_handle,
-    numbers_of,
+    owner_numbers,
+    owner_texts,
     rows_of_owners,
     rows_with_key,
-    texts_of,
 )
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.sequences import program_threads
@@ -34,14 +40,18 @@ from stepscope.derive.steps.candidates import (
 )
 from stepscope.derive.steps.periods import HIGHEST_CONFIDENCE
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import absent, filled, held, nullable
+from stepscope.trace.reading.nullable import (
+    absent_mask,
+    fill_nulls,
+    nullable_series,
+    present_mask,
+)
 from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
@@ -63,18 +73,18 @@ class Marks(Frozen, frozen=True):
     `name` is equal for markers that differ in their number only.
     """
 
-    event: NDArray[np.int32]
-    track: NDArray[np.int32]
-    type: NDArray[np.int32]
-    name: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    number: NDArray[np.int64]
+    event: Int32s
+    track: Int32s
+    type: Int32s
+    name: Int32s
+    start_ps: Int64s
+    end_ps: Int64s
+    number: Int64s
 
     def __len__(self) -> int:
         return len(self.event)
 
-    def choose_marks(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Marks:
+    def choose_marks(self, chosen: Bools | Int64s) -> Marks:
         """Return the entries chosen by a mask, or by positions in the order given."""
         return Marks(*(column[chosen] for column in msgspec.structs.astuple(self)))
 
@@ -87,7 +97,7 @@ def numbered_events(
     type_stats: pl.DataFrame,
     strings: Sequence[str],
     event_kinds: EventKinds,
-) -> tuple[Marks, NDArray[np.bool_]]:
+) -> tuple[Marks, Bools]:
     """Return host events with a `step_num`, and which of them are roots.
 
     A root says so (`_r` ≥ 1), or is called as older releases of a framework call roots.
@@ -97,13 +107,13 @@ def numbered_events(
     )
     own = rows_with_key(stats, "event", number_key)
     event = np.unique(own.owner)
-    number, present = numbers_of(own, event, number_key)
+    number, present = owner_numbers(own, event, number_key)
     own_root = rows_of_owners(stats, "event", event)
-    level, has_level = numbers_of(own_root, event, root_key)
+    level, has_level = owner_numbers(own_root, event, root_key)
     shared = rows_with_key(type_stats, "type", number_key)
     if len(shared.owner):
         types = np.unique(shared.owner)
-        shared_number, _ = numbers_of(shared, types, number_key)
+        shared_number, _ = owner_numbers(shared, types, number_key)
         of_type = handles(events, "type")
         more = np.flatnonzero(np.isin(of_type, types)).astype(np.int32)
         more = more[~np.isin(more, event[present])]
@@ -114,11 +124,19 @@ def numbered_events(
         own_root = rows_of_owners(stats, "event", np.sort(event))
         event, order = np.unique(event, return_index=True)
         number, present = number[order], np.ones(len(event), np.bool_)
-        level, has_level = numbers_of(own_root, event, root_key)
+        level, has_level = owner_numbers(own_root, event, root_key)
     event, number = event[present], number[present]
     level, has_level = level[present], has_level[present]
     marks = _build_marks(events, event, number)
-    level = np.where(has_level, level, _shared_level(type_stats, marks.type, root_key))
+    rows = rows_with_key(type_stats, "type", root_key)
+    # The `_r` that all events of a type share; 0 where there is none.
+    shared_level = np.zeros(len(marks.type), np.int64)
+    if len(rows.owner):
+        owners = np.unique(rows.owner)
+        level_of_owner, _ = owner_numbers(rows, owners, root_key)
+        at = np.minimum(np.searchsorted(owners, marks.type), len(owners) - 1)
+        shared_level = np.where(owners[at] == marks.type, level_of_owner[at], 0)
+    level = np.where(has_level, level, shared_level)
     on_host = _is_thread(tracks)[marks.track]
     root = (level >= 1) | event_kinds.has(EventFlag.TRACE_CONTEXT)[marks.type]
     return marks.choose_marks(on_host), root[on_host]
@@ -134,7 +152,7 @@ def stored_names(trace: TraceData, marks: Marks, stats: pl.DataFrame) -> pl.Seri
     key = find_handle(trace.strings, StatKey.STEP_NAME)
     found: list[str | None] = [None] * len(marks)
     if key >= 0:
-        texts = texts_of(trace, rows_of_owners(stats, "event", event), event, key)
+        texts = owner_texts(trace, rows_of_owners(stats, "event", event), event, key)
         for at, text in zip(order.tolist(), texts, strict=True):
             found[at] = text
     parts = pl.DataFrame({"text": found}, schema={"text": pl.String}).select(
@@ -167,13 +185,11 @@ def numbered_ranges(
         text=pl.col("name").str.extract(STEP_RANGE, 1),
         number=pl.col("name").str.extract(STEP_RANGE, 2).cast(pl.Int64),
     )
-    named = held(parts["number"])
+    named = present_mask(parts["number"])
     of_type = handles(events, "type")
-    event = picked(of_type, named).astype(np.int32)
-    number = filled(parts["number"], 0)[of_type[event]]
-    marks = _build_marks(events, event, number)
-    keep = _is_thread(tracks)[marks.track]
-    marks = marks.choose_marks(keep)
+    event = wanted_rows(of_type, named).astype(np.int32)
+    marks = _build_marks(events, event, fill_nulls(parts["number"], 0)[of_type[event]])
+    marks = marks.choose_marks(_is_thread(tracks)[marks.track])
     if not len(marks):
         return marks
     texts, text = np.unique(
@@ -189,22 +205,7 @@ def numbered_ranges(
     )
 
 
-def _shared_level(
-    type_stats: pl.DataFrame, types: NDArray[np.int32], root_key: int
-) -> NDArray[np.int64]:
-    """Return the `_r` that all events of a type share; 0 where there is none."""
-    rows = rows_with_key(type_stats, "type", root_key)
-    if not len(rows.owner):
-        return np.zeros(len(types), np.int64)
-    owners = np.unique(rows.owner)
-    level, _ = numbers_of(rows, owners, root_key)
-    at = np.minimum(np.searchsorted(owners, types), len(owners) - 1)
-    return np.where(owners[at] == types, level[at], 0)
-
-
-def _build_marks(
-    events: pl.DataFrame, event: NDArray[np.int32], number: NDArray[np.int64]
-) -> Marks:
+def _build_marks(events: pl.DataFrame, event: Int32s, number: Int64s) -> Marks:
     start = ints(events, "start_ps")[event]
     of_type = handles(events, "type")[event]
     return Marks(
@@ -218,16 +219,14 @@ def _build_marks(
     )
 
 
-def _is_thread(tracks: pl.DataFrame) -> NDArray[np.bool_]:
+def _is_thread(tracks: pl.DataFrame) -> Bools:
     kind = codes(tracks, "kind") == TRACK_CODES["thread"]
-    host: NDArray[np.bool_] = absent(tracks["device"])
-    thread: NDArray[np.bool_] = kind & host
+    host: Bools = absent_mask(tracks["device"])
+    thread: Bools = kind & host
     return thread
 
 
-def _count_falls(
-    marks: Marks,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _count_falls(marks: Marks) -> tuple[Int64s, Int64s, Int64s]:
     """Return the size of each run of one name on one thread, and how often it falls.
 
     The last array is the run of each marker. The markers are ordered by thread, name
@@ -269,14 +268,13 @@ def find_markers(
         strings=trace.strings,
         event_kinds=event_kinds,
     )
-    ranges = numbered_ranges(tracks, events, event_types)
     sources = (
         (marks.choose_marks(has_root), step_sources.ROOT_MARKER),
         (
             growing_numbers(marks.choose_marks(~has_root), event_types),
             step_sources.MARKER,
         ),
-        (ranges, step_sources.NUMBERED_RANGE),
+        (numbered_ranges(tracks, events, event_types), step_sources.NUMBERED_RANGE),
     )
     keys = [
         find_handle(trace.strings, key) for key in (StatKey.GROUP_ID, StatKey.N_STEPS)
@@ -288,10 +286,9 @@ def find_markers(
             values = [_own_values(outermost, stats, key) for key in keys]
             stored = stored_names(trace, outermost, stats)
             rows = _step_rows(outermost, event_types, stored, *values)
-            names = rows["marker"].unique(maintain_order=True).to_list()
             candidate = Candidate(
                 source="marker",
-                what=", ".join(names),
+                what=", ".join(rows["marker"].unique(maintain_order=True).to_list()),
                 n=len(rows),
                 period_ps=median_period(ints(rows, "start_ps")),
                 coverage=None,
@@ -334,7 +331,7 @@ def _one_per_step(marks: Marks) -> Marks:
     return kept.choose_marks(~repeated)
 
 
-def _outermost_marks(marks: Marks) -> NDArray[np.int32]:
+def _outermost_marks(marks: Marks) -> Int32s:
     marks = marks.choose_marks(np.lexsort((marks.event, -marks.end_ps, marks.start_ps)))
     while len(marks):
         reach = np.maximum.accumulate(marks.end_ps)
@@ -358,8 +355,8 @@ def _own_values(marks: Marks, stats: pl.DataFrame, key: int) -> pl.Series:
         by_event = np.argsort(marks.event, kind="stable")
         event = marks.event[by_event]
         rows = rows_of_owners(stats, "event", event)
-        value[by_event], present[by_event] = numbers_of(rows, event, key)
-    return nullable("value", value, present)
+        value[by_event], present[by_event] = owner_numbers(rows, event, key)
+    return nullable_series("value", value, present)
 
 
 def _step_rows(
@@ -422,8 +419,7 @@ def engine_iterations(
 ) -> FoundSteps | None:
     """Return one step per iteration, also of a single one; None without any."""
     of_type = handles(events, "type")
-    ranges = event_kinds.has(EventFlag.ENGINE_ITERATION)
-    row = picked(of_type, ranges)
+    row = wanted_rows(of_type, event_kinds.has(EventFlag.ENGINE_ITERATION))
     row = row[program_threads(tracks)[handles(events, "track")[row]]]
     # In time order, the ranges that lie in no other range of their thread.
     start_ps, dur = (ints(events, name)[row] for name in ("start_ps", "dur_ps"))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from stepscope.derive.columns.dense_codes import combined
+from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.steps.candidates import median_period
 from stepscope.frozen import Frozen
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
     from stepscope.derive.sequences import SymbolSequence
 
 #: Fewer repetitions are no evidence. This and the next two limits are defined in
@@ -61,8 +62,8 @@ class Period(Frozen, frozen=True):
     """
 
     symbol: int
-    first: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
+    first: Int64s
+    start_ps: Int64s
     period_ps: int
     coverage: float
     cv: float
@@ -161,7 +162,7 @@ def propose_periods(sequence: SymbolSequence) -> list[Period]:
     if not good:
         # The sequence with each entry's symbol paired with its successor's.
         following = np.append(sequence.symbol[1:], np.int32(-1))
-        pairs = combined([sequence.symbol, following])
+        pairs = number_rows([sequence.symbol, following])
         label = sequence.label[sequence.symbol[pairs.first]]
         paired = _measure_symbols(
             sequence, msgspec.structs.replace(sequence, symbol=pairs.code, label=label)
@@ -172,7 +173,7 @@ def propose_periods(sequence: SymbolSequence) -> list[Period]:
         found.sort(key=lambda period: -period.confidence)
         return found[:_SHOWN]
     best = preferred_period(good)
-    first = _after_longest_pause(sequence, best.first)
+    first = _begin_after_pause(sequence, best.first)
     exact = measure_segments(
         sequence,
         int(sequence.symbol[first[0]]),
@@ -183,7 +184,7 @@ def propose_periods(sequence: SymbolSequence) -> list[Period]:
     return [exact, *(period for period in found if period is not best)]
 
 
-def measure_boundaries(sequence: SymbolSequence, start_ps: NDArray[np.int64]) -> Period:
+def measure_boundaries(sequence: SymbolSequence, start_ps: Int64s) -> Period:
     """Measure boundaries that were given as ascending times."""
     first = np.searchsorted(sequence.at_ps, start_ps, side="left")
     return measure_segments(sequence, -1, first, start_ps, cells=_FINAL_CELLS)
@@ -197,8 +198,8 @@ def _measure_symbols(sequence: SymbolSequence, symbols: SymbolSequence) -> list[
     sees what was tried.
     """
     limit = _CV_LIMIT_DEVICE if sequence.on_device else _CV_LIMIT_HOST
-    hopeful: list[NDArray[np.int64]] = []
-    hopeless: list[NDArray[np.int64]] = []
+    hopeful: list[Int64s] = []
+    hopeless: list[Int64s] = []
     proposed = _proposed_symbols(symbols)
     for first in symbols.symbol_entries(proposed) if len(proposed) else ():
         even = work_variation(sequence, first) < limit
@@ -216,9 +217,7 @@ def _measure_symbols(sequence: SymbolSequence, symbols: SymbolSequence) -> list[
     ]
 
 
-def _after_longest_pause(
-    sequence: SymbolSequence, first: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _begin_after_pause(sequence: SymbolSequence, first: Int64s) -> Int64s:
     """Move the begin of each cycle to the end of the longest pause inside it.
 
     Nearly all cycles must have equally many entries, so that a place in one is a place
@@ -240,15 +239,14 @@ def _after_longest_pause(
     return moved[(moved >= 0) & (moved < len(sequence))]
 
 
-def _proposed_symbols(sequence: SymbolSequence) -> NDArray[np.int64]:
+def _proposed_symbols(sequence: SymbolSequence) -> Int64s:
     """Symbols to try: for each plausible count, those after the longest pauses.
 
     A count is plausible if the symbols that occur so often weigh much, or if there
     are many of them: in n equal steps most symbols occur n times or a multiple.
     """
     counts = sequence.counts
-    often = counts >= LEAST_STEPS
-    if not often.any():
+    if not (counts >= LEAST_STEPS).any():
         return np.empty(0, np.int64)
     weight = np.bincount(sequence.symbol, weights=sequence.weight)
     values, which = np.unique(counts, return_inverse=True)
@@ -275,8 +273,8 @@ def _proposed_symbols(sequence: SymbolSequence) -> NDArray[np.int64]:
 def measure_segments(
     sequence: SymbolSequence,
     symbol: int,
-    first: NDArray[np.int64],
-    start_ps: NDArray[np.int64],
+    first: Int64s,
+    start_ps: Int64s,
     *,
     cells: int,
 ) -> Period:
@@ -288,8 +286,7 @@ def measure_segments(
     """
     edges = np.append(first, len(sequence))
     symbols = min(len(sequence.counts), max(32, cells // max(len(first), 1)))
-    rows = max(LEAST_STEPS, cells // symbols)
-    taken = even_indices(len(first), rows)
+    taken = even_indices(len(first), max(LEAST_STEPS, cells // symbols))
     table = _segment_signatures(sequence, edges, taken, sequence.heaviest[:symbols])
     modal = modal_row(table)
     alike = rows_likeness(table, table[modal]) >= ALIKE
@@ -325,14 +322,14 @@ def measure_segments(
     )
 
 
-def work_variation(sequence: SymbolSequence, first: NDArray[np.int64]) -> float:
+def work_variation(sequence: SymbolSequence, first: Int64s) -> float:
     """Return the population standard deviation / mean of the closed segments' work."""
     work = np.diff(sequence.work_before[first]).astype(np.float64)
     mean = float(work.mean()) if len(work) else 0.0
     return float(work.std() / mean) if mean > 0 else np.inf
 
 
-def share_after(sequence: SymbolSequence, first: NDArray[np.int64]) -> float:
+def share_after(sequence: SymbolSequence, first: Int64s) -> float:
     """Return the share of the weight that lies after the first boundary."""
     total = int(sequence.weight_before[-1])
     if not total or not len(first):
@@ -340,7 +337,7 @@ def share_after(sequence: SymbolSequence, first: NDArray[np.int64]) -> float:
     return 1.0 - int(sequence.weight_before[first[0]]) / total
 
 
-def even_indices(n: int, most: int) -> NDArray[np.int64]:
+def even_indices(n: int, most: int) -> Int64s:
     """Return at most `most` of n indices at even distances, the last one included."""
     if n <= most:
         return np.arange(n)
@@ -348,11 +345,8 @@ def even_indices(n: int, most: int) -> NDArray[np.int64]:
 
 
 def _segment_signatures(
-    sequence: SymbolSequence,
-    edges: NDArray[np.int64],
-    taken: NDArray[np.int64],
-    symbols: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    sequence: SymbolSequence, edges: Int64s, taken: Int64s, symbols: Int64s
+) -> Int64s:
     """Count occurrences per segment and symbol; the last column is all others."""
     # Ascending searches keep to one end of the index; the order is restored below.
     rank = np.argsort(symbols)
@@ -364,12 +358,11 @@ def _segment_signatures(
         counted = np.searchsorted(sequence.index, base + edges[taken + 1]) - low
     table = np.empty((len(taken), len(symbols)), np.int64)
     table[:, rank] = counted.T
-    entries = edges[taken + 1] - edges[taken]
-    others = entries - table.sum(axis=1)
+    others = (edges[taken + 1] - edges[taken]) - table.sum(axis=1)
     return np.concatenate([table, others[:, None]], axis=1)
 
 
-def modal_row(table: NDArray[np.int64]) -> int:
+def modal_row(table: Int64s) -> int:
     """Return the row with the highest total similarity to all rows."""
     table = np.ascontiguousarray(table)
     # Numbers without any pattern (splitmix64); numpy.random loads slowly.
@@ -386,9 +379,7 @@ def modal_row(table: NDArray[np.int64]) -> int:
     return int(row[tried[int(np.argmax(total))]])
 
 
-def rows_likeness(
-    table: NDArray[np.int64], row: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def rows_likeness(table: Int64s, row: Int64s) -> NDArray[np.float64]:
     """Return the multiset Jaccard index of each row with one row; 0 if both empty."""
     common = np.minimum(table, row).sum(axis=1)
     either = table.sum(axis=1) + row.sum() - common

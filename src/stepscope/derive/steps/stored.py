@@ -17,25 +17,30 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import LINE_CODES, codes, handles, ints, picked
+from stepscope.derive.columns.arrays import (
+    LINE_CODES,
+    codes,
+    handles,
+    ints,
+    wanted_rows,
+)
 from stepscope.derive.columns.stat_values import (
     find_handle,
-    numbers_of,
+    owner_numbers,
+    owner_texts,
     rows_of_owners,
     rows_with_key,
-    texts_of,
 )
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps import candidates as step_sources
 from stepscope.derive.steps.candidates import Candidate, FoundSteps, median_period
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
@@ -73,9 +78,11 @@ def stored_steps(
         return pl.DataFrame(schema=STORED_STEPS)
     rows = rows_of_owners(stats, "event", event)
     strings = trace.strings
-    group, grouped = numbers_of(rows, event, find_handle(strings, StatKey.GROUP_ID))
-    number, numbered = numbers_of(rows, event, find_handle(strings, StatKey.STEP_NUM))
-    said = texts_of(trace, rows, event, find_handle(strings, StatKey.STEP_NAME))
+    group, grouped = owner_numbers(rows, event, find_handle(strings, StatKey.GROUP_ID))
+    number, numbered = owner_numbers(
+        rows, event, find_handle(strings, StatKey.STEP_NUM)
+    )
+    said = owner_texts(trace, rows, event, find_handle(strings, StatKey.STEP_NAME))
     event_types = trace.table("event_types")
     recorded = (
         event_types["name"].gather(handles(events, "type")[event])
@@ -86,9 +93,10 @@ def stored_steps(
     number = np.where(numbered, number, in_name.fill_null(-1).to_numpy())
     numbered |= in_name.is_not_null().to_numpy()
     track = handles(events, "track")[event]
-    key = (
-        group if grouped.all() else number if numbered.all() else _place_in_line(track)
-    )
+    index = np.arange(len(track))
+    begins_line = np.concatenate([[True], np.diff(track) != 0])
+    in_line = index - np.maximum.accumulate(np.where(begins_line, index, 0))
+    key = group if grouped.all() else number if numbered.all() else in_line
     start = ints(events, "start_ps")[event]
     return pl.DataFrame(
         {
@@ -97,19 +105,13 @@ def stored_steps(
             "device": tracks["device"].gather(track),
             "start_ps": start,
             "end_ps": start + ints(events, "dur_ps")[event],
-            "group": nullable("group", group, grouped),
-            "number": nullable("number", number, numbered),
+            "group": nullable_series("group", group, grouped),
+            "number": nullable_series("number", number, numbered),
             "name": pl.Series(said, dtype=pl.String).fill_null(recorded),
             "key": key,
         },
         schema=STORED_STEPS,
     )
-
-
-def _place_in_line(track: NDArray[np.int32]) -> NDArray[np.int64]:
-    first = np.concatenate([[True], np.diff(track) != 0])
-    index = np.arange(len(track))
-    return index - np.maximum.accumulate(np.where(first, index, 0))
 
 
 def spans_apart(stored: pl.DataFrame) -> pl.DataFrame:
@@ -204,7 +206,7 @@ def steps_of_stored_calls(
     # The type of the call of a graph around each event; -1 where none is. What runs a
     # graph stands for itself where no call is around it.
     of_type = handles(events, "type")
-    calls = picked(of_type, event_kinds.has(EventFlag.FUNCTION_CALL))
+    calls = wanted_rows(of_type, event_kinds.has(EventFlag.FUNCTION_CALL))
     runs = event_kinds.has(EventFlag.FUNCTION_RUN)[of_type[event]]
     graph = np.where(runs, of_type[event], np.int32(-1))
     begin_ps, length_ps = (ints(events, name) for name in ("start_ps", "dur_ps"))
@@ -218,8 +220,9 @@ def steps_of_stored_calls(
         if len(around):
             graph[at] = of_type[around[np.argmax(begin_ps[around])]]
     event, graph = event[graph >= 0], graph[graph >= 0]
-    rows = rows_of_owners(stats, "event", event)
-    group, grouped = numbers_of(rows, event, group_key)
+    group, grouped = owner_numbers(
+        rows_of_owners(stats, "event", event), event, group_key
+    )
     if not grouped.any():
         return None
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
@@ -231,7 +234,7 @@ def steps_of_stored_calls(
 
 
 def _steps_of_calls(
-    events: pl.DataFrame, event: NDArray[np.int32], group: NDArray[np.int64], name: str
+    events: pl.DataFrame, event: Int32s, group: Int64s, name: str
 ) -> FoundSteps:
     start = ints(events, "start_ps")[event]
     nothing = pl.Series([None] * len(event))

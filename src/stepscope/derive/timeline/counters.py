@@ -22,6 +22,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.memory.replay import MemoryReplay
     from stepscope.trace.model import TraceData
@@ -43,7 +44,7 @@ class CounterCurve(Frozen, frozen=True):
     name: str
     unit: str | None
     source: Literal["memory", "queue", "recorded"]
-    time_ps: NDArray[np.int64]
+    time_ps: Int64s
     value: NDArray[np.float64]
 
     def self_check(self) -> None:
@@ -92,8 +93,7 @@ def counter_curves(
         counters = tracks.filter(pl.col("kind") == "counters")
         for begin, end in counters.select("event_begin", "event_end").rows():
             on_counter |= (counted.owner >= begin) & (counted.owner < end)
-        sampled = counted.only(on_counter)
-        for name, time_ps, value in by_type.type_curves(sampled):
+        for name, time_ps, value in by_type.type_curves(counted.only(on_counter)):
             match = _WITH_UNIT.match(name)
             shown, unit = (match["name"], match["unit"]) if match else (name, None)
             found.append(CounterCurve(shown, unit, "recorded", time_ps, value))
@@ -112,7 +112,7 @@ class _Samples:
 
     def type_curves(
         self, rows: StatRows
-    ) -> list[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
+    ) -> list[tuple[str, Int64s, NDArray[np.float64]]]:
         """Return name, times and values of each type of event, by type."""
         type_ = self._type[rows.owner]
         value = np.where(

@@ -16,13 +16,19 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.values import int_values
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.timeline.derived_lines import LineSpans, Names, no_spans
 from stepscope.derive.timeline.op_spans import (
     DeviceLines,
     op_lines_of_devices,
     op_lines_of_threads,
 )
-from stepscope.derive.timeline.step_lines import LaunchLines, launch_lines, step_lines
+from stepscope.derive.timeline.step_lines import (
+    LaunchLines,
+    LineSpans,
+    Names,
+    launch_lines,
+    no_spans,
+    step_lines,
+)
 from stepscope.derive.timeline.tracks import (
     Lane,
     lay_spans,
@@ -36,8 +42,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
@@ -46,7 +51,7 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
-    from stepscope.derive.timeline.derived_lines import DerivedLine
+    from stepscope.derive.timeline.step_lines import DerivedLine
     from stepscope.derive.timeline.tracks import TrackRows
     from stepscope.trace.model import TraceData
 
@@ -75,13 +80,13 @@ class Slices(Frozen, frozen=True):
         event: int32; row of events with which the span begins, -1 for none.
     """
 
-    track: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    row: NDArray[np.int32]
-    name: NDArray[np.int32]
-    event: NDArray[np.int32]
-    step: NDArray[np.int32]
+    track: Int32s
+    start_ps: Int64s
+    dur_ps: Int64s
+    row: Int32s
+    name: Int32s
+    event: Int32s
+    step: Int32s
 
 
 class Flows(Frozen, frozen=True):
@@ -91,9 +96,9 @@ class Flows(Frozen, frozen=True):
         device_event: int32; row of events of the activity, ascending.
     """
 
-    launch_event: NDArray[np.int32]
-    device_event: NDArray[np.int32]
-    correlation: NDArray[np.int64]
+    launch_event: Int32s
+    device_event: Int32s
+    correlation: Int64s
 
 
 class LaidLine(Frozen, frozen=True):
@@ -105,7 +110,7 @@ class LaidLine(Frozen, frozen=True):
     """
 
     spans: LineSpans
-    row: NDArray[np.int32]
+    row: Int32s
 
 
 class TraceTimeline(Frozen, frozen=True, dict=True):
@@ -140,14 +145,14 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
     sections: pl.DataFrame
     tracks: pl.DataFrame
     lanes: pl.DataFrame
-    row: NDArray[np.int32]
+    row: Int32s
     lines: tuple[LaidLine, ...]
     names: pl.Series
     full_names: pl.Series
-    visibility: NDArray[np.uint8]
+    visibility: UInt8s
     flows: Flows
     launch_stats: pl.DataFrame
-    apart: NDArray[np.int32]
+    apart: Int32s
 
     def line(self, track: int) -> LaidLine | None:
         """Return the spans of a derived track; None for a recorded one."""
@@ -200,7 +205,7 @@ def trace_timeline(
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     activity_ops: ActivityOps | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     steps: Steps | Unavailable,
     windows: Windows | Unavailable,
     host_op_events: HostOpEvents | Unavailable,
@@ -238,7 +243,11 @@ def trace_timeline(
         known = None if isinstance(steps, Unavailable) else steps
         of_threads = op_lines_of_threads(events, host_op_events, known, names)
     lines += [*launched.lines, *of_devices.lines, *of_threads]
-    visibility = _type_visibility(event_kinds)
+    # A recorder's bookkeeping is not drawn.
+    bookkeeping = EventFlag.ALLOCATOR | EventFlag.PRODUCER | EventFlag.END_THUNK
+    visibility = np.where(event_kinds.has(EventFlag.THREADPOOL), FOLDED, DRAWN)
+    visibility = np.where(event_kinds.has(bookkeeping), HIDDEN, visibility)
+    visibility = visibility.astype(np.uint8)
     apart = np.empty(0, np.int64)
     if not isinstance(host_values, Unavailable):
         owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
@@ -263,15 +272,6 @@ def trace_timeline(
         launch_stats=_launch_stats(placed, sections, launched.totals),
         apart=apart.astype(np.int32),
     )
-
-
-def _type_visibility(event_kinds: EventKinds) -> NDArray[np.uint8]:
-    """Return by event type whether it is drawn: a recorder's bookkeeping is not."""
-    folded = event_kinds.has(EventFlag.THREADPOOL)
-    hidden = event_kinds.has(
-        EventFlag.ALLOCATOR | EventFlag.PRODUCER | EventFlag.END_THUNK
-    )
-    return np.where(hidden, HIDDEN, np.where(folded, FOLDED, DRAWN)).astype(np.uint8)
 
 
 def _launch_flows(correlation: Correlation | Unavailable) -> Flows:

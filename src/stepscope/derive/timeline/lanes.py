@@ -25,8 +25,7 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
 
 #: Level of coarse slices at most: a bucket is a time.
@@ -50,13 +49,13 @@ class LaneSlices(NamedTuple):
             work, how much of them that work takes.
     """
 
-    lane: NDArray[np.int64]
-    first: NDArray[np.int64]
-    spans: NDArray[np.int64]
-    item: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    busy_ps: NDArray[np.int64]
+    lane: Int64s
+    first: Int64s
+    spans: Int64s
+    item: Int64s
+    start_ps: Int64s
+    end_ps: Int64s
+    busy_ps: Int64s
 
 
 class CoarseSlices(NamedTuple):
@@ -69,10 +68,10 @@ class CoarseSlices(NamedTuple):
     """
 
     level: int
-    parts: NDArray[np.int64]
-    filled: NDArray[np.int64]
-    places: NDArray[np.int32]
-    times: NDArray[np.int64]
+    parts: Int64s
+    filled: Int64s
+    places: Int32s
+    times: Int64s
 
     def fits(self, begin_ps: int, end_ps: int, bucket_ps: int) -> bool:
         """Return whether every bucket of a window consists of buckets of these."""
@@ -97,16 +96,16 @@ class LaneIndex(Frozen, frozen=True):
             is work. None where spans are work themselves, all of their time.
     """
 
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    rows: NDArray[np.int32]
-    timing_ps: NDArray[np.int64]
-    longest: NDArray[np.int32]
-    edges: NDArray[np.int64]
-    blocks: NDArray[np.int64]
+    start_ps: Int64s
+    dur_ps: Int64s
+    rows: Int32s
+    timing_ps: Int64s
+    longest: Int32s
+    edges: Int64s
+    blocks: Int64s
     first_item: int
     coarse: CoarseSlices | None = None
-    busy_before: NDArray[np.int64] | None = None
+    busy_before: Int64s | None = None
 
     def slices(
         self, lanes: range, *, begin_ps: int, end_ps: int, bucket_ps: int
@@ -137,7 +136,7 @@ class LaneIndex(Frozen, frozen=True):
                 *(self.coarse.places, self.coarse.times, *window, out),
             )
         else:
-            found = kernels.fold(
+            found = kernels.fold_window(
                 *(self.start_ps, self.dur_ps, self.rows, self.timing_ps, self.longest),
                 *(edges, self.blocks[limits], *window, out),
             )
@@ -154,12 +153,12 @@ class LaneIndex(Frozen, frozen=True):
         at = int(np.flatnonzero(self.rows == item - self.first_item)[0])
         return int(self.busy_before[at + 1] - self.busy_before[at])
 
-    def busy_of(self, slices: LaneSlices) -> NDArray[np.int64]:
+    def busy_of(self, slices: LaneSlices) -> Int64s:
         """Return how much of the spans of each slice is work."""
         if self.busy_before is None:
             return slices.busy_ps
         first, end = slices.first, slices.first + slices.spans
-        busy: NDArray[np.int64] = self.busy_before[end] - self.busy_before[first]
+        busy: Int64s = self.busy_before[end] - self.busy_before[first]
         return busy
 
     def extent(self) -> tuple[int, int] | None:
@@ -244,10 +243,10 @@ def _stored_lines(
 
 
 def index_lanes(
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    lane: NDArray[np.int32],
-    busy_ps: NDArray[np.int64] | None = None,
+    start_ps: Int64s,
+    dur_ps: Int64s,
+    lane: Int32s,
+    busy_ps: Int64s | None = None,
     *,
     lanes: int,
     first_item: int = 0,
@@ -294,7 +293,7 @@ def index_lanes(
     return msgspec.structs.replace(index, coarse=_coarse_slices(index, lane))
 
 
-def _coarse_slices(index: LaneIndex, lane: NDArray[np.int32]) -> CoarseSlices | None:
+def _coarse_slices(index: LaneIndex, lane: Int32s) -> CoarseSlices | None:
     lanes, spans = len(index.edges) - 1, len(index.rows)
     filled = np.flatnonzero(np.diff(index.edges))
     first = int(
@@ -326,5 +325,5 @@ def _coarse_slices(index: LaneIndex, lane: NDArray[np.int32]) -> CoarseSlices | 
     return CoarseSlices(level, parts, filled, places, times)
 
 
-def _zero_sums(count: NDArray[np.int64]) -> NDArray[np.int64]:
+def _zero_sums(count: Int64s) -> Int64s:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(count)))

@@ -22,22 +22,21 @@ from stepscope.derive.columns.arrays import (
     handles,
     ints,
 )
-from stepscope.derive.columns.dense_codes import combined, dense
+from stepscope.derive.columns.dense_codes import number_rows, number_values
 from stepscope.derive.device.attribution import OpEvidence
-from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans, no_spans
+from stepscope.derive.timeline.step_lines import DerivedLine, LineSpans, no_spans
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.steps.chosen import Steps
-    from stepscope.derive.timeline.derived_lines import Names
+    from stepscope.derive.timeline.step_lines import Names
 
 #: The views in the order in which a stream shows them.
 OP_VIEWS: Final = ("name_scope", "framework_ops", "xla_modules", "xla_ops", "source")
@@ -55,12 +54,12 @@ class Pieces(Frozen, frozen=True):
         instruction: A code of the paths of instructions; -1 for none.
     """
 
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    step: NDArray[np.int32]
-    event: NDArray[np.int32]
-    op: NDArray[np.int32]
-    instruction: NDArray[np.int32]
+    start_ps: Int64s
+    end_ps: Int64s
+    step: Int32s
+    event: Int32s
+    op: Int32s
+    instruction: Int32s
 
 
 class _Paths(Frozen, frozen=True):
@@ -72,10 +71,10 @@ class _Paths(Frozen, frozen=True):
         name: int32; code of the name by number of `level`.
     """
 
-    level: NDArray[np.int32]
-    name: NDArray[np.int32]
+    level: Int32s
+    name: Int32s
 
-    def has_path(self) -> NDArray[np.uint8]:
+    def has_path(self) -> UInt8s:
         """Return by thing 1 where it has a path, else 0."""
         if not self.level.shape[1]:
             return np.zeros(len(self.level), np.uint8)
@@ -119,7 +118,7 @@ def op_lines_of_devices(
     device_activity: pl.DataFrame,
     activity_ops: ActivityOps,
     *,
-    activity_steps: NDArray[np.int32] | None,
+    activity_steps: Int32s | None,
     names: Names,
 ) -> DeviceLines:
     """Return the lines of every stream; a core shows its instructions itself.
@@ -189,8 +188,7 @@ def op_lines_of_threads(
     if not len(chosen):
         return []
     described = ops.with_columns(evidence=pl.lit(int(OpEvidence.HLO), pl.UInt8))
-    instructions = ops["hlo_op"].fill_null("").to_list()
-    paths = paths_of_ops(described, instructions, names)
+    paths = paths_of_ops(described, ops["hlo_op"].fill_null("").to_list(), names)
     event = host_op_events.event[chosen]
     op = host_op_events.op[chosen].astype(np.int32)
     start_ps = host_op_events.start_ps[chosen]
@@ -200,8 +198,7 @@ def op_lines_of_threads(
         step = np.full(len(start_ps), -1, np.int32)
     else:
         starts = ints(steps.rows, "start_ps")
-        found = np.searchsorted(starts, start_ps, side="right") - 1
-        step = found.astype(np.int32)
+        step = (np.searchsorted(starts, start_ps, side="right") - 1).astype(np.int32)
     track = handles(events, "track")[event]
     lines: list[DerivedLine] = []
     for row, part in _track_ranges(track):
@@ -212,29 +209,25 @@ def op_lines_of_threads(
     return lines
 
 
-def _track_ranges(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
+def _track_ranges(track: Int32s) -> list[tuple[int, slice]]:
     edges = np.flatnonzero(np.diff(track)) + 1
     begins = [0, *edges.tolist()] if len(track) else []
-    ends = [*edges.tolist(), len(track)]
     return [
         (int(track[begin]), slice(begin, end))
-        for begin, end in zip(begins, ends, strict=False)
+        for begin, end in zip(begins, [*edges.tolist(), len(track)], strict=False)
     ]
 
 
-def computing_rows(device_activity: pl.DataFrame) -> NDArray[np.bool_]:
+def computing_rows(device_activity: pl.DataFrame) -> Bools:
     """Return which activities lines of ops are made of: all but copies and memsets."""
     of_code = np.zeros(256, np.bool_)
     of_code[_COMPUTE] = True
-    found: NDArray[np.bool_] = by_row(of_code, codes(device_activity, "kind"))
-    return found
+    return values_by_row(of_code, codes(device_activity, "kind"))
 
 
-def _place_by_stream(
-    device_activity: pl.DataFrame, computes: NDArray[np.bool_]
-) -> dict[int, int]:
+def _place_by_stream(device_activity: pl.DataFrame, computes: Bools) -> dict[int, int]:
     device, track = (handles(device_activity, name) for name in ("device", "track"))
-    streams = combined([device, track])
+    streams = number_rows([device, track])
     counted = (
         pl.DataFrame(
             {
@@ -312,9 +305,7 @@ def op_lines(
     compiled, named = modules.has_path(), ops.has_path()
     none = np.zeros(len(pieces.op), np.uint8)
 
-    def line(
-        view: str, within: NDArray[np.uint8], changes: NDArray[np.uint8]
-    ) -> tuple[LineSpans, NDArray[np.uint8]]:
+    def line(view: str, within: UInt8s, changes: UInt8s) -> tuple[LineSpans, UInt8s]:
         return _line_spans(
             pieces,
             pieces.op,
@@ -338,8 +329,7 @@ def op_lines(
     spans["name_scope"], of_scope = line("name_scope", named, of_module)
     of_scope |= of_module
     spans["framework_ops"], _ = line("framework_ops", named, of_scope)
-    source = paths.of_op["source"]
-    spans["source"], _ = line("source", source.has_path(), of_scope)
+    spans["source"], _ = line("source", paths.of_op["source"].has_path(), of_scope)
     return [
         DerivedLine(view, device, track, spans[view])
         for view in OP_VIEWS
@@ -349,13 +339,13 @@ def op_lines(
 
 def _line_spans(
     pieces: Pieces,
-    code: NDArray[np.int32],
+    code: Int32s,
     paths: _Paths,
     *,
-    within: NDArray[np.uint8],
-    changes: NDArray[np.uint8],
+    within: UInt8s,
+    changes: UInt8s,
     bounded: bool,
-) -> tuple[LineSpans, NDArray[np.uint8]]:
+) -> tuple[LineSpans, UInt8s]:
     """Return the spans of one line, and the pieces where its outermost level changed.
 
     Pieces that are not within the line neither extend nor close a span. A change that
@@ -415,15 +405,12 @@ def _number_names(
     return _Paths(level, np.array(name, np.int32))
 
 
-def dense_texts(
-    handle: NDArray[np.int32], strings: Sequence[str]
-) -> tuple[NDArray[np.int32], list[str]]:
+def dense_texts(handle: Int32s, strings: Sequence[str]) -> tuple[Int32s, list[str]]:
     """Return codes of the handles' texts, -1 for none, and the texts."""
     known = np.flatnonzero(handle >= 0)
     code = np.full(len(handle), -1, np.int32)
     if not len(known):
         return code, []
-    distinct = dense(handle[known])
+    distinct = number_values(handle[known])
     code[known] = distinct.code
-    at = known[distinct.first]
-    return code, [strings[each] for each in handle[at].tolist()]
+    return code, [strings[each] for each in handle[known[distinct.first]].tolist()]

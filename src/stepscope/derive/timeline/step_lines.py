@@ -1,33 +1,140 @@
-"""Lines of steps: on each device, on the host, and what launching each one took."""
+"""Lines that are derived from what was recorded, and those of steps among them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import (
-    combined,
     distinct_runs,
-    extremes_by,
+    extremes_by_code,
     hulls_by_code,
+    number_rows,
 )
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterable
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
-    from stepscope.derive.timeline.derived_lines import Names
+
+
+class Names:
+    """Texts of name codes, each distinct pair once.
+
+    The codes below the number of event types are the rows of that table.
+    """
+
+    def __init__(self, event_types: pl.DataFrame) -> None:
+        self._types = event_types
+        self._code: dict[tuple[str, str | None], int] = {}
+
+    def name_code(self, shown: str, full: str | None = None) -> int:
+        """Return the code of a displayed name and its full name where that differs."""
+        key = (shown, full if full != shown else None)
+        return self._code.setdefault(key, len(self._types) + len(self._code))
+
+    def name_codes(self, shown: Iterable[str]) -> Int32s:
+        """Return the codes of displayed names."""
+        return np.array([self.name_code(each) for each in shown], np.int32)
+
+    def name_texts(self) -> tuple[pl.Series, pl.Series]:
+        """Return by code the displayed name, and the full name where that differs."""
+        recorded = self._types.select(
+            shown=pl.coalesce("display_name", "name"),
+            full=pl.when(pl.col("display_name") != pl.col("name")).then("name"),
+        )
+        derived = pl.DataFrame(
+            list(self._code),
+            schema={"shown": pl.String, "full": pl.String},
+            orient="row",
+        )
+        both = pl.concat((recorded, derived))
+        return both["shown"], both["full"]
+
+
+class LineSpans(NamedTuple):
+    """The spans of a derived line, in any order; arrays of equal length.
+
+    Attributes:
+        level: Depth within the line, 0 outermost.
+        event: Row of events with which the span begins, -1 for none.
+        busy_ps: How much of the duration the work takes that a span stands for; None
+            for the spans of steps, which are all of their time.
+    """
+
+    start_ps: Int64s
+    dur_ps: Int64s
+    level: Int32s
+    name: Int32s
+    event: Int32s
+    step: Int32s
+    busy_ps: Int64s | None = None
+
+    def order_spans(self) -> LineSpans:
+        """Return the spans by start, then duration descending, then level."""
+        if self.is_ordered():
+            return self
+        # One level after the other, each by start: a stable sort merges such runs,
+        # and where starts are equal the outer level, which is no shorter, stays first.
+        merged = self._take_spans(np.argsort(self.start_ps, kind="stable"))
+        if merged.is_ordered():
+            return merged
+        return self._take_spans(np.lexsort((self.level, -self.dur_ps, self.start_ps)))
+
+    def _take_spans(self, order: Int64s) -> LineSpans:
+        return LineSpans(
+            self.start_ps[order],
+            self.dur_ps[order],
+            self.level[order],
+            self.name[order],
+            self.event[order],
+            self.step[order],
+            None if self.busy_ps is None else self.busy_ps[order],
+        )
+
+    def is_ordered(self) -> bool:
+        """Return whether the spans already have the order of `ordered`."""
+        start, dur, level = self.start_ps, self.dur_ps, self.level
+        same = start[1:] == start[:-1]
+        longer = dur[1:] > dur[:-1]
+        outer = (dur[1:] == dur[:-1]) & (level[1:] < level[:-1])
+        return not ((start[1:] < start[:-1]) | (same & (longer | outer))).any()
+
+
+class DerivedLine(Frozen, frozen=True, eq=True):
+    """One derived line and where it belongs.
+
+    Attributes:
+        view: View that the line shows, a value of the column `derived` of `tracks`, or
+            `step_windows`.
+        device: Ordinal of the device; None for a line of the host.
+        track: Row of `tracks` of the stream or thread that the line is derived from;
+            None where it is derived from a whole device or host.
+        spans: Spans in the order of `LineSpans.order_spans`.
+    """
+
+    view: str
+    device: int | None
+    track: int | None
+    spans: LineSpans
+
+
+def no_spans() -> LineSpans:
+    """Return a line without spans."""
+    wide, narrow = np.empty(0, np.int64), np.empty(0, np.int32)
+    return LineSpans(wide, wide, narrow, narrow, narrow, narrow)
+
 
 _TOTALS: Final[dict[str, pl.DataType]] = {
     "device": pl.Int32(),
@@ -71,8 +178,7 @@ def step_lines(
         return []
     if not windows.has_steps:
         return []
-    shown = step_names(steps)
-    code = names.name_codes(shown)
+    code = names.name_codes(step_names(steps))
     events = handles(steps.rows, "event")
     rows = windows.rows
     lines = [
@@ -114,11 +220,7 @@ def step_names(steps: Steps) -> list[str]:
 
 
 def launch_lines(
-    correlation: Correlation,
-    *,
-    activity_steps: NDArray[np.int32],
-    steps: Steps,
-    names: Names,
+    correlation: Correlation, *, activity_steps: Int32s, steps: Steps, names: Names
 ) -> LaunchLines:
     """Add up the launch calls that put work on each device, step by step."""
     totals = _launch_totals(correlation, activity_steps)
@@ -134,7 +236,6 @@ def launch_lines(
         is_call = np.zeros(len(launches), np.bool_)
         is_call[launch[(launch >= 0) & (launched_on == int(str(device)))]] = True
         start_ps, dur_ps = ints(launches, "start_ps"), ints(launches, "dur_ps")
-        calls = Spans.from_events(start_ps[is_call], dur_ps[is_call])
         found = LineSpans(
             begin,
             end - begin,
@@ -142,7 +243,7 @@ def launch_lines(
             code[step],
             handles(spans, "event"),
             step,
-            calls.within(begin, end),
+            Spans.from_events(start_ps[is_call], dur_ps[is_call]).within(begin, end),
         )
         lines.append(
             DerivedLine("launch_stats", int(str(device)), None, found.order_spans())
@@ -163,15 +264,13 @@ def launch_values(totals: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _launch_totals(
-    correlation: Correlation, activity_steps: NDArray[np.int32]
-) -> pl.DataFrame:
+def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataFrame:
     """Return by device and step the calls that put work there, each of them once."""
     launches, launch = correlation.launches, correlation.launch_of_activity
     # A place is a device in a step; activities of no step have no place.
     known = activity_steps >= 0
     device = handles(correlation.activity, "device")
-    places = combined([device, activity_steps])
+    places = number_rows([device, activity_steps])
     found = distinct_runs(
         places.code,
         np.where(known, launch, np.int32(-1)),
@@ -190,8 +289,8 @@ def _launch_totals(
         events = np.concatenate((events, events[further]))
     count = places.count
     hulls = hulls_by_code(place, start_ps, dur_ps, count=count)
-    calls = extremes_by(place, dur_ps, count=count)
-    of_call = by_row(hulls.first_ps, place, none=0)
+    calls = extremes_by_code(place, dur_ps, count=count)
+    of_call = values_by_row(hulls.first_ps, place, none=0)
     first = np.flatnonzero((place >= 0) & (start_ps == of_call))[::-1]
     event = np.full(count, -1, np.int32)
     # Of several calls that begin first, the first in the table of calls.
@@ -215,11 +314,7 @@ def _launch_totals(
 
 
 def _step_spans(
-    start_ps: NDArray[np.int64],
-    end_ps: NDArray[np.int64],
-    step: NDArray[np.int32],
-    code: NDArray[np.int32],
-    events: NDArray[np.int32],
+    start_ps: Int64s, end_ps: Int64s, step: Int32s, code: Int32s, events: Int32s
 ) -> LineSpans:
     return LineSpans(
         start_ps,

@@ -13,17 +13,16 @@ from stepscope.derive.columns.arrays import TRACK_CODES, codes, handles, ints
 from stepscope.derive.intervals.nesting import NESTED_KINDS
 from stepscope.derive.timeline.op_spans import OP_VIEWS
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import CORE_TIME_BASE, SAMPLES_BASE, SamplesLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.intervals.nesting import Nesting
-    from stepscope.derive.timeline.derived_lines import DerivedLine
+    from stepscope.derive.timeline.step_lines import DerivedLine
 
 #: Columns of the frame of sections.
 SECTIONS: Final[dict[str, pl.DataType]] = {
@@ -158,17 +157,6 @@ def _arrange_sections(
     )
 
 
-def _of_source_lines(tracks: pl.DataFrame) -> list[int]:
-    """Return the tracks of lines of the program: they repeat their functions."""
-    sampled = tracks.with_row_index().filter(pl.col("kind") == "samples")
-    read = {
-        row: SamplesLine.of(line, name)
-        for row, line, name in sampled.select("index", "id", "name").iter_rows()
-    }
-    lines = {"source_lines", "source_lines_of_worker"}
-    return [row for row, it in read.items() if it and it.kind in lines]
-
-
 def _recorded_tracks(
     tracks: pl.DataFrame, sections: pl.DataFrame, lines: Sequence[DerivedLine]
 ) -> pl.DataFrame:
@@ -177,10 +165,17 @@ def _recorded_tracks(
     replaced = pl.DataFrame(
         list(anew), schema={"device": pl.Int32, "view": pl.String}, orient="row"
     ).with_columns(replaced=pl.lit(value=True))
+    sampled = tracks.with_row_index().filter(pl.col("kind") == "samples")
+    # Lines of the program repeat their functions.
+    repeating = []
+    for row, line, name in sampled.select("index", "id", "name").iter_rows():
+        read = SamplesLine.of(line, name)
+        if read and read.kind in {"source_lines", "source_lines_of_worker"}:
+            repeating.append(row)
     found = (
         tracks.with_row_index("source")
         .filter(pl.col("event_end") > pl.col("event_begin"))
-        .filter(~pl.col("source").is_in(_of_source_lines(tracks)))
+        .filter(~pl.col("source").is_in(repeating))
         .with_columns(pl.col("kind").cast(pl.String), pl.col("derived").cast(pl.String))
         .rename({"derived": "view"})
         .join(
@@ -311,13 +306,11 @@ class TrackRows(Frozen, frozen=True):
         lanes: By row of the table `tracks`; from the top down.
     """
 
-    row: NDArray[np.int32]
+    row: Int32s
     lanes: tuple[tuple[Lane, ...], ...]
 
 
-def lay_spans(
-    start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
+def lay_spans(start_ps: Int64s, dur_ps: Int64s) -> tuple[Int32s, tuple[Lane, ...]]:
     """Lay out one track's spans: starts ascending, durations descending.
 
     Spans that lie inside another one go below it.
@@ -331,8 +324,8 @@ def recorded_rows(
     events: pl.DataFrame,
     nesting: Nesting,
     *,
-    apart: NDArray[np.int64],
-    undrawn: NDArray[np.bool_],
+    apart: Int64s,
+    undrawn: Bools,
 ) -> TrackRows:
     """Lay out all recorded tracks.
 
@@ -356,7 +349,7 @@ def recorded_rows(
     ):
         part = slice(begin, end)
         nested = bool(nests[track])
-        hidden = by_row(undrawn, types[part]) if any_undrawn else None
+        hidden = values_by_row(undrawn, types[part]) if any_undrawn else None
         folds = hidden is not None and bool(hidden.any())
         beside = apart[slice(*np.searchsorted(apart, (begin, end)))] - begin
         starts, durs = start_ps[part], dur_ps[part]
@@ -378,12 +371,12 @@ def recorded_rows(
 
 
 def _lay_groups(
-    starts: NDArray[np.int64],
-    durs: NDArray[np.int64],
+    starts: Int64s,
+    durs: Int64s,
     nested: bool,  # noqa: FBT001 - private; the arrays beside it come in order
-    beside: NDArray[np.int64],
-    hidden: NDArray[np.bool_] | None,
-) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
+    beside: Int64s,
+    hidden: Bools | None,
+) -> tuple[Int32s, tuple[Lane, ...]]:
     group = np.zeros(len(starts), np.uint8)
     group[beside] = 1
     if hidden is not None:
@@ -406,10 +399,10 @@ def _lay_groups(
 
 
 def _lay_chosen(
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    chosen: NDArray[np.bool_] | None,
-    row: NDArray[np.int32],
+    start_ps: Int64s,
+    dur_ps: Int64s,
+    chosen: Bools | None,
+    row: Int32s,
     *,
     nested: bool,
     kind: str,
@@ -430,7 +423,9 @@ def _lay_chosen(
     marks = np.empty(0, np.uint8) if chosen is None else chosen.view(np.uint8)
     answer = kernels.NO_ROOM
     for room in (_USUAL_DEPTH, len(start_ps)):
-        answer = kernels.fit(start_ps, dur_ps, marks, row, np.empty(room, np.int64))
+        answer = kernels.nest_fitting_rows(
+            start_ps, dur_ps, marks, row, np.empty(room, np.int64)
+        )
         if answer != kernels.NO_ROOM:
             break
     if answer < 0:
@@ -446,17 +441,13 @@ def _lay_chosen(
     return tuple(lanes)
 
 
-def _spread_lanes(
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    some: NDArray[np.int64],
-    row: NDArray[np.int32],
-) -> int:
+def _spread_lanes(start_ps: Int64s, dur_ps: Int64s, some: Int64s, row: Int32s) -> int:
     starts = start_ps[some]
     ends = starts + np.maximum(dur_ps[some], 0)
     lane, free = (np.empty(len(some), np.int32) for _ in range(2))
-    by_end = np.argsort(ends, kind="stable")
-    answer = kernels.spread(starts, ends, by_end, lane, free)
+    answer = kernels.spread_lanes(
+        starts, ends, np.argsort(ends, kind="stable"), lane, free
+    )
     if answer < 0:
         raise ValueError(f"{len(some)} rows could not be laid out ({answer})")
     row[some] = lane

@@ -16,20 +16,26 @@ from typing import TYPE_CHECKING, Final, overload
 
 import polars as pl
 
-from stepscope.formats.assemble import assemble, once, only_file, tracks_frame
+from stepscope.formats.assemble import (
+    assemble_trace,
+    compute_once,
+    only_file,
+    tracks_frame,
+)
 from stepscope.formats.declared_words import why_absent
 from stepscope.formats.kineto.decoded.recording import Recording
 from stepscope.formats.kineto.json.document import open_document
 from stepscope.formats.kineto.tables.device_activity import collect_activity
-from stepscope.formats.kineto.tables.environment import devices, environment
-from stepscope.formats.kineto.tables.host import allocations, iterators, launches
-from stepscope.formats.kineto.tables.missing_devices import (
-    why_no_activity,
-    why_unused,
+from stepscope.formats.kineto.tables.environment import devices_table, environment_table
+from stepscope.formats.kineto.tables.host import (
+    allocations_table,
+    iterators_table,
+    launches_table,
 )
-from stepscope.formats.kineto.tables.quality import quality
+from stepscope.formats.kineto.tables.missing_devices import why_no_activity, why_unused
+from stepscope.formats.kineto.tables.quality import quality_table
 from stepscope.formats.kineto.tables.stats import read_arguments
-from stepscope.formats.sniff import head_of
+from stepscope.formats.sniff import read_head
 from stepscope.formats.workers import RANK_IN_NAME, grouped_by_name
 from stepscope.patterns import Pattern
 from stepscope.rundir import HostFiles
@@ -62,7 +68,7 @@ class Strings(Sequence[str]):
         self, known: tuple[str, ...], whole: Callable[[], tuple[str, ...]]
     ) -> None:
         self._known = known
-        self._whole = whole
+        self._integers_of_name = whole
 
     @overload
     def __getitem__(self, handle: int) -> str: ...
@@ -71,20 +77,20 @@ class Strings(Sequence[str]):
     def __getitem__(self, handle: int | slice) -> str | tuple[str, ...]:
         if isinstance(handle, int) and 0 <= handle < len(self._known):
             return self._known[handle]
-        return self._whole()[handle]
+        return self._integers_of_name()[handle]
 
     def __len__(self) -> int:
-        return len(self._whole())
+        return len(self._integers_of_name())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._whole())
+        return iter(self._integers_of_name())
 
     def index(self, value: object, start: int = 0, stop: int = sys.maxsize) -> int:
         """Return the handle of a text, found without a step of Python per text."""
-        return self._whole().index(value, start, stop)
+        return self._integers_of_name().index(value, start, stop)
 
 
-def hosts_of(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
+def name_hosts(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
     """Return each trace as a host of its own: `rank3`, `worker3` or its file's name.
 
     Where several would be called alike, as two windows of one worker, each of these
@@ -97,7 +103,7 @@ def hosts_of(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
     counts = Counter(names)
     hosts = [
         HostFiles(
-            host=name if counts[name] == 1 else f"{name} ({_stem(path)})",
+            host=name if counts[name] == 1 else f"{name} ({_stem_of_name(path)})",
             paths=(path,),
         )
         for name, path in zip(names, paths, strict=True)
@@ -110,14 +116,14 @@ def recorded_together(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
 
     A trace that says neither is a run of its own.
     """
-    hosts = hosts_of(paths)
+    hosts = name_hosts(paths)
     ranks = tuple(it.paths[0] for it in hosts if RANK_IN_NAME.fullmatch(it.host))
     others = [it.paths[0] for it in hosts if it.paths[0] not in ranks]
     return [*([ranks] if ranks else []), *grouped_by_name(others)]
 
 
 def _worker_name(path: Path) -> str:
-    rank = _RANK.search(head_of(path))
+    rank = _RANK.search(read_head(path))
     if rank is None:
         # The last bytes; of a packed file they say nothing.
         with open_input(path) as file:
@@ -126,10 +132,10 @@ def _worker_name(path: Path) -> str:
     if rank is not None:
         return f"rank{int(rank[1])}"
     named = RANK_IN_NAME.search(path.name)
-    return f"{named[1].lower()}{int(named[2])}" if named else _stem(path)
+    return f"{named[1].lower()}{int(named[2])}" if named else _stem_of_name(path)
 
 
-def _stem(path: Path) -> str:
+def _stem_of_name(path: Path) -> str:
     name = path.name.removesuffix(".gz").removesuffix(".json")
     return name.removesuffix(".trace").removesuffix(".pt") or path.name
 
@@ -151,10 +157,10 @@ def read(source: HostFiles) -> TraceData:
     path = only_file(source)
     document = open_document(path, limit_bytes=source.limit_bytes, mapped=source.mapped)
     recording = Recording(path, document)
-    activity = once(partial(collect_activity, recording))
-    arguments = once(partial(read_arguments, recording))
+    activity = compute_once(partial(collect_activity, recording))
+    arguments = compute_once(partial(read_arguments, recording))
     line = recording.timeline
-    return assemble(
+    return assemble_trace(
         source.host,
         {
             "tracks": lambda: tracks_frame(
@@ -164,15 +170,16 @@ def read(source: HostFiles) -> TraceData:
             "event_types": lambda: _event_types(recording),
             "stats": lambda: arguments().frame,
             "launches": lambda: (
-                why_unused(recording, activity()) or launches(recording, activity())
+                why_unused(recording, activity())
+                or launches_table(recording, activity())
             ),
-            "allocations": lambda: allocations(recording),
-            "iterators": lambda: iterators(recording),
+            "allocations": lambda: allocations_table(recording),
+            "iterators": lambda: iterators_table(recording),
             "parameters": why_absent("kineto.no_parameters"),
             "hlo_ops": why_absent("kineto.no_hlo"),
-            "devices": lambda: devices(recording, activity()),
-            "environment": lambda: environment(recording),
-            "quality": lambda: quality(recording, activity()),
+            "devices": lambda: devices_table(recording, activity()),
+            "environment": lambda: environment_table(recording),
+            "quality": lambda: quality_table(recording, activity()),
         },
         work=activity,
         why_no_work=lambda: why_no_activity(recording, activity()),

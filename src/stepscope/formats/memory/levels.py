@@ -109,7 +109,7 @@ class _Older(NamedTuple):
     stack: int | None
 
 
-def history_of(
+def allocator_history(
     events: Sequence[Report], segments: Sequence[Segment], *, begin_us: int
 ) -> History:
     """Return what was in use and reserved after each event.
@@ -123,7 +123,7 @@ def history_of(
     # What was reserved before the first event: the end less all changes.
     end = sum(segment.size for segment in segments)
     reserved = end - sum(_RESERVES.get(it.action, 0) * it.size for it in events)
-    changes = list(_changes(events, older, reserved, begin_us=begin_us))
+    changes = list(_replay_changes(events, older, reserved, begin_us=begin_us))
     if any(it.reserved is not None and it.reserved < it.active for it in changes):
         changes = [it._replace(reserved=None) for it in changes]
     peak = max(
@@ -131,7 +131,7 @@ def history_of(
     )
     divided = None
     if peak is not None and changes[peak].reserved is not None:
-        divided = _fragmentation(changes[: peak + 1], events, segments)
+        divided = _fragmentation_at_peak(changes[: peak + 1], events, segments)
     until = changes[: 0 if peak is None else peak + 1]
     # The bytes of older blocks without a stack after the last of changes.
     left: dict[int, int] = {}
@@ -176,12 +176,8 @@ def _older_blocks(
     return older, contradicted
 
 
-def _changes(
-    events: Sequence[Report],
-    older: dict[int, _Older],
-    reserved: int,
-    *,
-    begin_us: int,
+def _replay_changes(
+    events: Sequence[Report], older: dict[int, _Older], reserved: int, *, begin_us: int
 ) -> Iterator[Change]:
     known = reserved >= 0
     active = tensors = 0
@@ -224,7 +220,7 @@ def _changes(
         )  # fmt: skip
 
 
-def _fragmentation(
+def _fragmentation_at_peak(
     until: Sequence[Change], events: Sequence[Report], segments: Sequence[Segment]
 ) -> float | None:
     alive: dict[int, int] = {}
@@ -240,7 +236,7 @@ def _fragmentation(
     regions = _segments_before(later, segments)
     if regions is None:
         return None
-    gaps = list(_gaps(regions, alive))
+    gaps = list(_free_gaps(regions, alive))
     free = sum(gaps)
     return 1 - max(gaps) / free if free else None
 
@@ -263,7 +259,7 @@ def _segments_before(
     return regions
 
 
-def _gaps(regions: dict[int, int], alive: dict[int, int]) -> Iterator[int]:
+def _free_gaps(regions: dict[int, int], alive: dict[int, int]) -> Iterator[int]:
     blocks = sorted(alive.items())
     place = 0
     for begin, size in sorted(regions.items()):

@@ -75,22 +75,22 @@ _NUMBERS: Final = {
 }
 
 
-def _text(content: bytes) -> str:
+def _decode_text(content: bytes) -> str:
     return content.decode("utf-8", "replace")
 
 
-def _integer(content: bytes) -> int:
+def _decode_integer(content: bytes) -> int:
     return int.from_bytes(content, "little", signed=True)
 
 
 #: Opcode → length before the value, and what the bytes become.
 _SIZED: Final = {
-    0x8C: _Sized(struct.Struct("<B"), _text),  # SHORT_BINUNICODE
-    0x58: _Sized(struct.Struct("<I"), _text),  # BINUNICODE
-    0x8D: _Sized(struct.Struct("<Q"), _text),  # BINUNICODE8
+    0x8C: _Sized(struct.Struct("<B"), _decode_text),  # SHORT_BINUNICODE
+    0x58: _Sized(struct.Struct("<I"), _decode_text),  # BINUNICODE
+    0x8D: _Sized(struct.Struct("<Q"), _decode_text),  # BINUNICODE8
     0x43: _Sized(struct.Struct("<B"), bytes),  # SHORT_BINBYTES
     0x42: _Sized(struct.Struct("<I"), bytes),  # BINBYTES
-    0x8A: _Sized(struct.Struct("<B"), _integer),  # LONG1
+    0x8A: _Sized(struct.Struct("<B"), _decode_integer),  # LONG1
 }
 _LONG1: Final = 0x8A
 #: Opcode → value without an argument.
@@ -145,14 +145,14 @@ class _Machine:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._stack: list[Any] = []
+        self._place_of_stack: list[Any] = []
         self._marks: list[int] = []
         self._memo: dict[int, Any] = {}
         self.at = 0
 
     def run(self) -> object:
         """Run until the instruction that ends a pickle."""
-        data, stack, memo = self._data, self._stack, self._memo
+        data, stack, memo = self._data, self._place_of_stack, self._memo
         at = 0
         while True:
             self.at = at
@@ -168,88 +168,96 @@ class _Machine:
             elif code == _MEMOIZE:
                 memo[len(memo)] = stack[-1]
             elif code in _SIZED:
-                at = self._sized(code, at)
+                at = self._push_sized_value(code, at)
             elif code == _STOP:
-                if len(self._stack) != 1 or self._marks:
-                    raise self._refused("the pickle ends within a container")
-                return self._stack[0]
+                if len(self._place_of_stack) != 1 or self._marks:
+                    raise self._refuse_pickle("the pickle ends within a container")
+                return self._place_of_stack[0]
             else:
-                at = self._rarer(code, at)
+                at = self._run_rare_instruction(code, at)
             if len(stack) > _MOST_WAITING:
-                raise self._refused("it holds too many values outside of containers")
+                raise self._refuse_pickle(
+                    "it holds too many values outside of containers"
+                )
 
-    def _rarer(self, code: int, at: int) -> int:
+    def _run_rare_instruction(self, code: int, at: int) -> int:
         """Run an instruction; return where the next one begins."""
         data = self._data
         if code in _NUMBERS:
             layout = _NUMBERS[code]
-            self._stack.append(layout.unpack_from(data, at)[0])
+            self._place_of_stack.append(layout.unpack_from(data, at)[0])
             return at + layout.size
         if code in _PUTS:
             layout = _PUTS[code]
-            self._memo[layout.unpack_from(data, at)[0]] = self._stack[-1]
+            self._memo[layout.unpack_from(data, at)[0]] = self._place_of_stack[-1]
             return at + layout.size
         if code == _PROTO:
             if data[at] > _NEWEST_PROTOCOL:
-                raise self._refused(f"it has protocol {data[at]}, which is unknown")
+                raise self._refuse_pickle(
+                    f"it has protocol {data[at]}, which is unknown"
+                )
             return at + 1
         if code == _FRAME:
             return at + 8
-        self._contain(code)
+        self._run_container_instruction(code)
         return at
 
-    def _contain(self, code: int) -> None:
+    def _run_container_instruction(self, code: int) -> None:
         """Run an instruction without an argument: constants and containers."""
-        stack = self._stack
+        stack = self._place_of_stack
         if code == _MARK:
             if len(self._marks) == _DEEPEST:
-                raise self._refused(f"it nests more than {_DEEPEST} containers")
+                raise self._refuse_pickle(f"it nests more than {_DEEPEST} containers")
             self._marks.append(len(stack))
         elif code in _EMPTY:
             stack.append(_EMPTY[code]())
         elif code in _CONSTANTS:
             stack.append(_CONSTANTS[code])
         elif code in _TUPLES:
-            stack.append(self._tuple(_TUPLES[code]))
+            stack.append(self._make_tuple(_TUPLES[code]))
         elif code in _LIST_ITEMS:
-            items = self._taken(None if _LIST_ITEMS[code] else 1)
-            self._target(list).extend(items)
+            items = self._take_values(None if _LIST_ITEMS[code] else 1)
+            self._target_container(list).extend(items)
         elif code in _DICT_ITEMS:
-            items = self._taken(None if _DICT_ITEMS[code] else 2)
+            items = self._take_values(None if _DICT_ITEMS[code] else 2)
             keys = items[::2]
             if len(items) % 2 or not all(map(_is_key, keys)):
-                raise self._refused("it has a key that is neither text nor a number")
-            self._target(dict).update(dict(zip(keys, items[1::2], strict=True)))
+                raise self._refuse_pickle(
+                    "it has a key that is neither text nor a number"
+                )
+            self._target_container(dict).update(
+                dict(zip(keys, items[1::2], strict=True))
+            )
         elif code in _CALLS:
-            raise self._refused(
+            raise self._refuse_pickle(
                 f"it asks for code to be run ({_CALLS[code]}), and is not loaded"
             )
         else:
-            raise self._refused(
+            raise self._refuse_pickle(
                 f"it has an instruction that plain data do not need ({code:#04x})"
             )
 
-    def _sized(self, code: int, at: int) -> int:
+    def _push_sized_value(self, code: int, at: int) -> int:
         length, value = _SIZED[code]
         size: int = length.unpack_from(self._data, at)[0]
         at += length.size
         if size > len(self._data) - at:
             raise IndexError
         if code == _LONG1 and size > _WIDEST_INTEGER:
-            raise self._refused(f"it holds an integer of {size} bytes")
-        self._stack.append(value(self._data[at : at + size]))
+            raise self._refuse_pickle(f"it holds an integer of {size} bytes")
+        self._place_of_stack.append(value(self._data[at : at + size]))
         return at + size
 
-    def _tuple(self, count: int | None) -> tuple[object, ...]:
-        items = tuple(self._taken(count))
+    def _make_tuple(self, count: int | None) -> tuple[object, ...]:
+        items = tuple(self._take_values(count))
         # A tuple of plain values alone: hashing or comparing one never goes deep.
         if any(isinstance(item, tuple | list | dict) for item in items):
-            raise self._refused("it nests containers in tuples")
+            raise self._refuse_pickle("it nests containers in tuples")
         return items
 
-    def _taken(self, count: int | None) -> list[Any]:
+    def _take_values(self, count: int | None) -> list[Any]:
         """Take the last values off the stack: so many, or all since the mark."""
-        stack = self._stack
+        stack = self._place_of_stack
         begin = self._marks.pop() if count is None else len(stack) - count
         floor = self._marks[-1] if self._marks else 0
         if not floor <= begin <= len(stack):
@@ -258,10 +266,10 @@ class _Machine:
         del stack[begin:]
         return items
 
-    def _target(self, kind: type[Any]) -> Any:
-        if not isinstance(self._stack[-1], kind):
-            raise self._refused("it puts items into what is no container")
-        return self._stack[-1]
+    def _target_container(self, kind: type[Any]) -> Any:
+        if not isinstance(self._place_of_stack[-1], kind):
+            raise self._refuse_pickle("it puts items into what is no container")
+        return self._place_of_stack[-1]
 
-    def _refused(self, what: str) -> RefusedPickle:
+    def _refuse_pickle(self, what: str) -> RefusedPickle:
         return RefusedPickle(what, self.at)

@@ -11,14 +11,14 @@ from stepscope.errors import BadInput
 from stepscope.formats.assemble import only_file
 from stepscope.formats.declared_words import quality_note
 from stepscope.formats.memory.tables import Frame, Stacks, memory_trace
-from stepscope.trace.reading.texts import shortened
+from stepscope.trace.reading.texts import shorten_text
 from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.wire import (
     MalformedMessage,
-    fields_of,
-    numbers_of,
-    packed,
-    text_of,
+    field_text,
+    number_fields,
+    packed_numbers,
+    read_fields,
 )
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ def read(source: HostFiles) -> TraceData:
     )
     stacks = Stacks()
     try:
-        profile = _profile(content.tobytes())
+        profile = _read_profile(content.tobytes())
         if profile.types == _COUNTED:
-            rows = list(_rows(profile, stacks))
+            rows = list(_allocation_rows(profile, stacks))
     except MalformedMessage:
         raise BadInput.at(path, "is cut or damaged", _SAVE_AGAIN) from None
     if damage:
@@ -108,65 +108,65 @@ def read(source: HostFiles) -> TraceData:
     )
 
 
-def _profile(message: bytes) -> _Profile:
+def _read_profile(message: bytes) -> _Profile:
     types: list[dict[int, int]] = []
     samples: list[memoryview] = []
     locations: list[memoryview] = []
     functions: dict[int, dict[int, int]] = {}
     strings: list[str] = []
     time_ns = 0
-    for field, value in fields_of(message):
+    for field, value in read_fields(message):
         if isinstance(value, int):
             time_ns = value if field == _TIME_NS and value < 2**62 else time_ns
         elif field == _SAMPLE_TYPE:
-            types.append(numbers_of(value))
+            types.append(number_fields(value))
         elif field == _SAMPLE:
             samples.append(value)
         elif field == _LOCATION:
             locations.append(value)
         elif field == _FUNCTION:
-            numbers = numbers_of(value)
+            numbers = number_fields(value)
             functions[numbers.get(1, 0)] = numbers
         elif field == _STRING:
-            strings.append(text_of(value))
+            strings.append(field_text(value))
     return _Profile(
         types=[
-            (_string(strings, it.get(1, 0)), _string(strings, it.get(2, 0)))
+            (_string_at(strings, it.get(1, 0)), _string_at(strings, it.get(2, 0)))
             for it in types
         ],
         samples=samples,
-        frames=dict(_frame(it, functions, strings) for it in locations),
+        frames=dict(_read_frame(it, functions, strings) for it in locations),
         strings=strings,
         time_ns=time_ns,
     )
 
 
-def _string(strings: list[str], place: int) -> str:
-    return shortened(strings[place], _LONGEST) if 0 <= place < len(strings) else ""
+def _string_at(strings: list[str], place: int) -> str:
+    return shorten_text(strings[place], _LONGEST) if 0 <= place < len(strings) else ""
 
 
-def _frame(
+def _read_frame(
     location: memoryview, functions: dict[int, dict[int, int]], strings: list[str]
 ) -> tuple[int, Frame]:
     """Return the id of a location and the frame of its innermost line."""
     number, line = 0, Frame("??", 0, "??")
     found = False
-    for field, value in fields_of(location):
+    for field, value in read_fields(location):
         if isinstance(value, int):
             number = value if field == 1 else number
         elif field == 4 and not found:
             found = True
-            numbers = numbers_of(value)
+            numbers = number_fields(value)
             function = functions.get(numbers.get(1, 0), {})
             line = Frame(
-                _string(strings, function.get(4, 0)) or "??",
+                _string_at(strings, function.get(4, 0)) or "??",
                 min(numbers.get(2, 0), 2**31),
-                _string(strings, function.get(2, 0)) or "??",
+                _string_at(strings, function.get(2, 0)) or "??",
             )
     return number, line
 
 
-def _counted(values: list[int]) -> tuple[int, int]:
+def _blocks_and_size(values: list[int]) -> tuple[int, int]:
     """Return how many blocks a sample holds, and their size; 0 where that is unknown.
 
     Programs are listed with no size, or with -1 byte each, where the backend does not
@@ -182,22 +182,22 @@ def _counted(values: list[int]) -> tuple[int, int]:
     return count, size
 
 
-def _rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
+def _allocation_rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
     in_use: dict[str, int] = {}
     for sample in profile.samples:
         places: list[int] = []
         values: list[int] = []
         labels: dict[str, str] = {}
-        for field, value in fields_of(sample):
+        for field, value in read_fields(sample):
             if field == _LOCATION_IDS:
-                places += packed(value)
+                places += packed_numbers(value)
             elif field == _VALUES:
-                values += packed(value)
+                values += packed_numbers(value)
             elif field == _LABEL and not isinstance(value, int):
-                pair = numbers_of(value)
-                key = _string(profile.strings, pair.get(1, 0))
-                labels[key] = _string(profile.strings, pair.get(2, 0))
-        count, size = _counted(values)
+                pair = number_fields(value)
+                key = _string_at(profile.strings, pair.get(1, 0))
+                labels[key] = _string_at(profile.strings, pair.get(2, 0))
+        count, size = _blocks_and_size(values)
         if not count or not size:
             continue
         code = _PROGRAMS if labels.get("kind") == _EXECUTABLE else _NO_DEVICE

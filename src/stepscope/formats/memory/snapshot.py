@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stepscope.errors import BadInput, Malformed
 from stepscope.formats.assemble import only_file
 from stepscope.formats.declared_words import quality_note
-from stepscope.formats.memory.levels import Block, Report, Segment, history_of
+from stepscope.formats.memory.levels import Block, Report, Segment, allocator_history
 from stepscope.formats.memory.plain_pickle import RefusedPickle, plain_pickle
 from stepscope.formats.memory.tables import Frame, Stacks, memory_trace
 from stepscope.units import PS_PER_US
@@ -77,59 +77,61 @@ class SnapshotValues:
 
     def add_segment(self, given: object) -> None:
         """Check a segment and its blocks, and keep them."""
-        found = _record(given)
-        device = _number(found.get("device", 0), _MOST_DEVICES)
-        address = _number(found.get("address"), _ADDRESSES)
-        size = _number(found.get("total_size"), _MOST_BYTES)
+        found = _dict_or_empty(given)
+        device = _number_below(found.get("device", 0), _MOST_DEVICES)
+        address = _number_below(found.get("address"), _ADDRESSES)
+        size = _number_below(found.get("total_size"), _MOST_BYTES)
         if device is None or address is None or size is None:
             self.refused["segments without device, address or size"] += 1
             return
-        blocks = tuple(self._blocks(found.get("blocks"), address))
+        blocks = tuple(self._read_blocks(found.get("blocks"), address))
         self.segments.setdefault(device, []).append(Segment(address, size, blocks))
 
-    def _blocks(self, given: object, begin: int) -> Iterator[Block]:
+    def _read_blocks(self, given: object, begin: int) -> Iterator[Block]:
         """Yield the blocks of a segment; older releases leave out their addresses."""
         at = begin
-        for found in map(_record, _items(given)):
-            size = _number(found.get("size"), _MOST_BYTES)
+        for found in map(_dict_or_empty, _list_or_empty(given)):
+            size = _number_below(found.get("size"), _MOST_BYTES)
             state = found.get("state")
             if size is None or not isinstance(state, str):
                 self.refused["blocks without size or state"] += 1
                 continue
-            address = _number(found.get("address"), _ADDRESSES)
+            address = _number_below(found.get("address"), _ADDRESSES)
             address = at if address is None else address
             at = address + size
-            requested = _number(found.get("requested_size"), size + 1)
+            requested = _number_below(found.get("requested_size"), size + 1)
             yield Block(
                 address=address,
                 size=size,
                 requested=size if requested is None else requested,
                 active=state.startswith("active"),
                 freed=state != "active_allocated",
-                stack=self._stack(found.get("frames")),
+                stack=self._place_of_stack(found.get("frames")),
             )
 
     def add_events(self, device: int, given: object) -> None:
         """Check the events of one device, and keep them."""
         kept = self.events.setdefault(device, [])
-        for number, found in enumerate(map(_record, _items(given))):
+        for number, found in enumerate(map(_dict_or_empty, _list_or_empty(given))):
             action = found.get("action")
             action = action if isinstance(action, str) else ""
             if action == _FAILED:
                 self.failed += 1
             if action in _MARKS or action == _FAILED:
                 continue
-            address = _number(found.get("addr"), _ADDRESSES)
-            size = _number(found.get("size"), _MOST_BYTES)
+            address = _number_below(found.get("addr"), _ADDRESSES)
+            size = _number_below(found.get("size"), _MOST_BYTES)
             if action not in _ACTIONS:
                 self.refused["events of an unknown kind"] += 1
                 continue
             if address is None or size is None:
                 self.refused["events without address or size"] += 1
                 continue
-            time_us = _number(found.get("time_us"), _LAST_US)
+            time_us = _number_below(found.get("time_us"), _LAST_US)
             self.timed = self.timed and time_us is not None
-            stack = self._stack(found.get("frames")) if action == "alloc" else None
+            stack = (
+                self._place_of_stack(found.get("frames")) if action == "alloc" else None
+            )
             kept.append(
                 Report(
                     action=action,
@@ -140,32 +142,32 @@ class SnapshotValues:
                 )
             )
 
-    def _stack(self, given: object) -> int | None:
+    def _place_of_stack(self, given: object) -> int | None:
         """Return the place of a stack; events that share one hold the same list."""
         key = id(given)
         if key not in self._stack_of:
             self._stack_of[key] = self.stacks.add(
                 [
                     Frame(
-                        _text(found.get("filename")),
-                        _number(found.get("line"), 2**31) or 0,
-                        _text(found.get("name")),
+                        _text_or_unknown(found.get("filename")),
+                        _number_below(found.get("line"), 2**31) or 0,
+                        _text_or_unknown(found.get("name")),
                     )
-                    for found in map(_record, _items(given))
+                    for found in map(_dict_or_empty, _list_or_empty(given))
                 ]
             )
         return self._stack_of[key]
 
 
-def values_of(found: dict[Any, Any]) -> SnapshotValues:
+def read_values(found: dict[Any, Any]) -> SnapshotValues:
     """Return what the dictionary of a snapshot says.
 
     The dictionary has to live as long as this runs: stacks are known by identity.
     """
     values = SnapshotValues()
-    for segment in _items(found.get("segments")):
+    for segment in _list_or_empty(found.get("segments")):
         values.add_segment(segment)
-    traces = _items(found.get("device_traces"))[:_MOST_DEVICES]
+    traces = _list_or_empty(found.get("device_traces"))[:_MOST_DEVICES]
     for device, trace in enumerate(traces):
         values.add_events(device, trace)
     times = [it.time_us for events in values.events.values() for it in events]
@@ -180,19 +182,19 @@ def values_of(found: dict[Any, Any]) -> SnapshotValues:
     return values
 
 
-def _record(given: object) -> dict[Any, Any]:
+def _dict_or_empty(given: object) -> dict[Any, Any]:
     return given if isinstance(given, dict) else {}
 
 
-def _items(given: object) -> list[Any] | tuple[Any, ...]:
+def _list_or_empty(given: object) -> list[Any] | tuple[Any, ...]:
     return given if isinstance(given, list | tuple) else ()
 
 
-def _text(given: object) -> str:
+def _text_or_unknown(given: object) -> str:
     return given if isinstance(given, str) else "??"
 
 
-def _number(given: object, end: int) -> int | None:
+def _number_below(given: object, end: int) -> int | None:
     """Return a whole number from 0 up to, and without, an end."""
     if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < end:
         return given
@@ -211,7 +213,7 @@ def read(source: HostFiles) -> TraceData:
     try:
         found = plain_pickle(content.tobytes())
     except RefusedPickle as refused:
-        raise Malformed.at_offset(
+        raise Malformed.broken_at_offset(
             path, refused.offset, refused.what, _DUMP_AGAIN
         ) from refused
     if isinstance(found, list):
@@ -221,7 +223,7 @@ def read(source: HostFiles) -> TraceData:
         raise BadInput.at(
             path, "is a pickle without the segments of an allocator", _DUMP_AGAIN
         )
-    values = values_of(found)
+    values = read_values(found)
     rows, notes, begin_us = _rows_of_devices(values)
     if not rows:
         raise BadInput.at(
@@ -248,19 +250,19 @@ def _rows_of_devices(
     rows: list[dict[str, Any]] = []
     notes: list[QualityNote] = []
     for device in sorted(values.events.keys() | values.segments.keys()):
-        history = history_of(
+        history = allocator_history(
             values.events.get(device, []),
             values.segments.get(device, []),
             begin_us=begin,
         )
         name = f"cuda:{device}"
-        rows += _rows(name, history, values.stacks.lines, begin)
+        rows += _rows_of_history(name, history, values.stacks.lines, begin)
         notes += _device_notes(name, history)
     rows.sort(key=lambda row: row["start_ps"])
     return rows, notes, begin
 
 
-def _rows(
+def _rows_of_history(
     name: str, history: History, lines: list[str | None], begin_us: int
 ) -> Iterator[dict[str, Any]]:
     latest = begin_us

@@ -19,7 +19,7 @@ from stepscope.remedies import Remedy
 from stepscope.rundir import shown_name
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import notes_frame
-from stepscope.trace.reading.texts import shortened
+from stepscope.trace.reading.texts import shorten_text
 from stepscope.trace.tables import ALLOCATIONS, BESIDE, TABLES
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Frame(NamedTuple):
     @property
     def text(self) -> str:
         """Return file, line and function."""
-        return shortened(f"{self.file}:{self.line} {self.function}", _LONGEST_FRAME)
+        return shorten_text(f"{self.file}:{self.line} {self.function}", _LONGEST_FRAME)
 
     @property
     def of_python(self) -> bool:

@@ -114,7 +114,7 @@ _IDENTITY: Final = (
 _Values = dict[str, float]
 
 
-def metrics(measured: Measured) -> pl.DataFrame:
+def kernel_metrics(measured: Measured) -> pl.DataFrame:
     """Return one row per launch, each column by the best of its metrics."""
     of_launch: list[_Values] = [{} for _ in measured.launches]
     for it in measured.metrics:
@@ -149,9 +149,7 @@ def metrics(measured: Measured) -> pl.DataFrame:
 def metric_values(measured: Measured) -> pl.DataFrame:
     """Return every value of every launch."""
     return pl.DataFrame(
-        measured.metrics,
-        schema=KERNEL_METRIC_VALUES.dtypes(),
-        orient="row",
+        measured.metrics, schema=KERNEL_METRIC_VALUES.dtypes(), orient="row"
     )
 
 

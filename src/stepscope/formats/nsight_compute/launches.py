@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.formats.launch_shapes import MOST_GRID, MOST_THREADS
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.texts import shortened
+from stepscope.trace.reading.texts import shorten_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -66,17 +66,17 @@ def base_unit(unit: str) -> tuple[str, float]:
     An unknown unit is its own.
     """
     above, slash, below = unit.strip().partition("/")
-    name, factor = _part(above)
+    name, factor = _base_of_simple_unit(above)
     if not slash:
         return name, factor
     if below in _TIMES_NS:
         rate = factor * _NS_PER_S / _TIMES_NS[below]
         return ("Hz" if name == "cycle" else f"{name}/s"), rate
-    lower, divisor = _part(below)
+    lower, divisor = _base_of_simple_unit(below)
     return f"{name}/{lower}", factor / divisor
 
 
-def _part(unit: str) -> tuple[str, float]:
+def _base_of_simple_unit(unit: str) -> tuple[str, float]:
     if unit in _TIMES_NS:
         return "ns", _TIMES_NS[unit]
     found = _COUNTED.match(unit)
@@ -96,7 +96,7 @@ class NumberForms:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        shown = [_decimal_of(text) for text in texts]
+        shown = [_decimal_mark(text) for text in texts]
         commas, points = shown.count(DECIMAL_COMMA), shown.count(DECIMAL_POINT)
         self.decimal = DECIMAL_COMMA if commas > points else DECIMAL_POINT
         self.mixed = bool(commas and points)
@@ -106,7 +106,7 @@ class NumberForms:
         found = _NUMBER.match(text.translate(_SEPARATORS))
         if found is None:
             return None
-        decimal = _decimal_of(text) or self.decimal
+        decimal = _decimal_mark(text) or self.decimal
         other = DECIMAL_POINT if decimal == DECIMAL_COMMA else DECIMAL_COMMA
         whole, _, fraction = found[2].partition(decimal)
         first, *groups = whole.split(other)
@@ -119,7 +119,7 @@ class NumberForms:
         return value if math.isfinite(value) else None
 
 
-def _decimal_of(text: str) -> str | None:
+def _decimal_mark(text: str) -> str | None:
     """Return the decimal mark that a number shows beyond doubt; None for no such."""
     commas, points = text.count(","), text.count(".")
     if not commas and not points:
@@ -197,7 +197,7 @@ class Measured(Frozen, frozen=True):
     impossible: int
 
 
-def collect(file: TableFile) -> Measured:
+def collect_launches(file: TableFile) -> Measured:
     """Read every table of a file; rows of one launch may be in several tables."""
     forms = NumberForms(_number_texts(file.tables))
     collected = _Collected(forms, Counter(file.refused))
@@ -245,12 +245,12 @@ class _Collected:
         """Add a table with one row for each metric or rule."""
         cells = _Cells(table.header)
         for cells.row in table.rows:
-            row = self._launch(cells)
+            row = self._launch_row(cells)
             name, rule = cells["Metric Name"], cells["Rule Name"]
             if row is None:
                 continue
             if name:
-                self._metric(
+                self._add_metric(
                     row,
                     cells["Section Name"],
                     name,
@@ -265,7 +265,7 @@ class _Collected:
                         section=cells["Section Name"] or None,
                         rule=rule,
                         kind=cells["Rule Type"] or None,
-                        text=shortened(cells["Rule Description"]),
+                        text=shorten_text(cells["Rule Description"]),
                         speedup_percent=speedup,
                         speedup_kind=cells["Estimated Speedup Type"] or None,
                     )
@@ -273,7 +273,9 @@ class _Collected:
             else:
                 self.refused[NO_METRIC] += 1
 
-    def _metric(self, row: int, section: str, name: str, unit: str, text: str) -> None:
+    def _add_metric(
+        self, row: int, section: str, name: str, unit: str, text: str
+    ) -> None:
         if text.strip().lower() in _ABSENT:
             return
         base, factor = base_unit(unit)
@@ -285,7 +287,7 @@ class _Collected:
                 metric=name,
                 value=None if number is None else number * factor,
                 unit=base or None,
-                text=shortened(text, _LONGEST_VALUE),
+                text=shorten_text(text, _LONGEST_VALUE),
             )
         )
 
@@ -300,31 +302,31 @@ class _Collected:
             if not cells["ID"].strip() and not cells["Kernel Name"].strip():
                 units = cells.row
                 continue
-            row = self._launch(cells)
+            row = self._launch_row(cells)
             if row is not None:
                 for at, name in columns:
-                    self._metric(row, "", name, units[at], cells.row[at])
+                    self._add_metric(row, "", name, units[at], cells.row[at])
 
-    def _launch(self, cells: _Cells) -> int | None:
+    def _launch_row(self, cells: _Cells) -> int | None:
         """Return the place of the launch that a row is of; None where it names none."""
         key = (cells["Process ID"], cells["ID"], cells["Kernel Name"])
         found = self._row_of.get(key)
         if found is not None:
             return found
-        launch = _whole(key[1])
+        launch = _whole_number(key[1])
         if launch is None or not key[2].strip():
             self.refused[NO_LAUNCH] += 1
             return None
-        block = self._sizes(cells["Block Size"], MOST_THREADS)
-        grid = self._sizes(cells["Grid Size"], None)
+        block = self._read_sizes(cells["Block Size"], MOST_THREADS)
+        grid = self._read_sizes(cells["Grid Size"], None)
         self.launches.append(
             Launch(
                 launch=launch,
-                process=_whole(key[0]),
-                kernel_name=shortened(key[2]),
-                device=_whole(cells["Device"], 2**31),
+                process=_whole_number(key[0]),
+                kernel_name=shorten_text(key[2]),
+                device=_whole_number(cells["Device"], 2**31),
                 compute_capability=cells["CC"] or None,
-                stream=_whole(cells["Stream"]),
+                stream=_whole_number(cells["Stream"]),
                 block=block,
                 grid=grid,
             )
@@ -332,7 +334,7 @@ class _Collected:
         self._row_of[key] = len(self.launches) - 1
         return self._row_of[key]
 
-    def _sizes(self, text: str, most: int | None) -> tuple[int, int, int] | None:
+    def _read_sizes(self, text: str, most: int | None) -> tuple[int, int, int] | None:
         found = _SIZES.match(text.strip())
         if found is None:
             return None
@@ -356,7 +358,7 @@ class _Cells:
         return "" if place is None else self.row[place]
 
 
-def _whole(text: str, end: int = 2**63) -> int | None:
+def _whole_number(text: str, end: int = 2**63) -> int | None:
     digits = text.strip()
     if not digits.isascii() or not digits.isdigit() or len(digits) > 19:
         return None

@@ -16,7 +16,7 @@ from stepscope.errors import BadInput
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.rundir import LIMIT_BYTES
-from stepscope.trace.reading.texts import shortened
+from stepscope.trace.reading.texts import shorten_text
 from stepscope.xspace.reading.source import open_bytes
 
 if TYPE_CHECKING:
@@ -73,10 +73,10 @@ def open_tables(path: Path, *, limit_bytes: int = LIMIT_BYTES) -> TableFile:
         BadInput: It cannot be opened or holds no table.
     """
     data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=False)
-    return tables_of(data.tobytes(), str(path), damaged=bool(damage))
+    return find_tables(data.tobytes(), str(path), damaged=bool(damage))
 
 
-def tables_of(content: bytes, name: str, *, damaged: bool = False) -> TableFile:
+def find_tables(content: bytes, name: str, *, damaged: bool = False) -> TableFile:
     """Find the tables in what `ncu --csv` wrote.
 
     Raises:
@@ -106,7 +106,7 @@ def tables_of(content: bytes, name: str, *, damaged: bool = False) -> TableFile:
     other = [line for line in other if line.strip()]
     said = tuple(
         dict.fromkeys(
-            shortened((found[1] or line).strip(), _LONGEST_SAID)
+            shorten_text((found[1] or line).strip(), _LONGEST_SAID)
             for line in other
             if (found := _SAID.match(line))
         )

@@ -14,13 +14,13 @@ from stepscope.errors import BadInput
 from stepscope.formats.assemble import environment_frame, only_file
 from stepscope.formats.declared_words import quality_note, why_absent
 from stepscope.formats.nsight_compute.columns import (
+    kernel_metrics,
     metric_values,
-    metrics,
     rule_results,
 )
-from stepscope.formats.nsight_compute.launches import collect
-from stepscope.formats.nsight_compute.rows import TableFile, open_tables, tables_of
-from stepscope.formats.vendor_tool import output_of
+from stepscope.formats.nsight_compute.launches import collect_launches
+from stepscope.formats.nsight_compute.rows import TableFile, find_tables, open_tables
+from stepscope.formats.vendor_tool import run_vendor_tool
 from stepscope.nvidia import find_tool
 from stepscope.rundir import shown_name
 from stepscope.trace.model import TraceData
@@ -49,7 +49,7 @@ def import_report(path: Path) -> TableFile:
     Raises:
         BadInput: There is no `ncu`, or it cannot read the report.
     """
-    return tables_of(printed_tables(path, find_tool("ncu")), str(path))
+    return find_tables(printed_tables(path, find_tool("ncu")), str(path))
 
 
 def printed_tables(path: Path, tool: str | None) -> bytes:
@@ -77,7 +77,7 @@ def printed_tables(path: Path, tool: str | None) -> bytes:
         command = [tool, "--import", str(path.resolve()), "--csv", "--page", page]
         by_hand = f"`{' '.join(command)} > kernels.csv`."
         printed.append(
-            output_of(
+            run_vendor_tool(
                 command,
                 path,
                 product="Nsight Compute",
@@ -88,7 +88,7 @@ def printed_tables(path: Path, tool: str | None) -> bytes:
     return b"\n".join(printed)
 
 
-def notes(file: TableFile, measured: Measured) -> pl.DataFrame:
+def quality_table(file: TableFile, measured: Measured) -> pl.DataFrame:
     """Return every doubt about a file, gravest first."""
     found = []
     if file.damaged:
@@ -119,7 +119,9 @@ def read(source: HostFiles) -> TraceData:
             the way out.
     """
     path = only_file(source, "table")
-    return _trace(source.host, path, open_tables(path, limit_bytes=source.limit_bytes))
+    return _trace_of_table(
+        source.host, path, open_tables(path, limit_bytes=source.limit_bytes)
+    )
 
 
 def read_report(source: HostFiles) -> TraceData:
@@ -130,11 +132,11 @@ def read_report(source: HostFiles) -> TraceData:
             the way out.
     """
     path = only_file(source, "table")
-    return _trace(source.host, path, import_report(path))
+    return _trace_of_table(source.host, path, import_report(path))
 
 
-def _trace(host: str, path: Path, file: TableFile) -> TraceData:
-    measured = collect(file)
+def _trace_of_table(host: str, path: Path, file: TableFile) -> TraceData:
+    measured = collect_launches(file)
     if not measured.launches:
         raise BadInput.at(
             path,
@@ -143,7 +145,7 @@ def _trace(host: str, path: Path, file: TableFile) -> TraceData:
             "(--launch-skip and --launch-count choose which).",
         )
     held: dict[str, Callable[[], pl.DataFrame | Unavailable]] = {
-        "kernel_metrics": partial(metrics, measured),
+        "kernel_metrics": partial(kernel_metrics, measured),
         "kernel_metric_values": partial(metric_values, measured),
         "kernel_rule_results": lambda: (
             rule_results(measured) if measured.rules else why_absent("ncu.no_rules")
@@ -156,7 +158,7 @@ def _trace(host: str, path: Path, file: TableFile) -> TraceData:
                 "grouped": False,
             }
         ),
-        "quality": partial(notes, file, measured),
+        "quality": partial(quality_table, file, measured),
     }
     return TraceData(
         host,

@@ -14,7 +14,12 @@ import msgspec
 import numpy as np
 
 from stepscope.errors import BadInput
-from stepscope.formats.assemble import assemble, once, only_file, tracks_frame
+from stepscope.formats.assemble import (
+    assemble_trace,
+    compute_once,
+    only_file,
+    tracks_frame,
+)
 from stepscope.formats.declared_words import why_absent
 from stepscope.formats.nsight_systems.database.rows import read_export, read_tables
 from stepscope.formats.nsight_systems.decoded.recording import Recording
@@ -23,15 +28,18 @@ from stepscope.formats.nsight_systems.tables.device_activity import (
     why_no_activity,
     why_unused,
 )
-from stepscope.formats.nsight_systems.tables.environment import devices, environment
-from stepscope.formats.nsight_systems.tables.host import (
-    allocations,
-    collect_arguments,
-    iterators,
-    launches,
+from stepscope.formats.nsight_systems.tables.environment import (
+    devices_table,
+    environment_table,
 )
-from stepscope.formats.nsight_systems.tables.quality import quality
-from stepscope.formats.vendor_tool import output_of
+from stepscope.formats.nsight_systems.tables.host import (
+    allocations_table,
+    collect_arguments,
+    iterators_table,
+    launches_table,
+)
+from stepscope.formats.nsight_systems.tables.quality import quality_table
+from stepscope.formats.vendor_tool import run_vendor_tool
 from stepscope.formats.workers import grouped_by_name, grouped_by_time
 from stepscope.nvidia import find_tool
 
@@ -74,7 +82,7 @@ def export_report(path: Path, limit_bytes: int) -> Export:
     with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
         database = Path(folder, "report.sqlite")
         report = str(path.resolve())
-        output_of(
+        run_vendor_tool(
             [tool, "export", "--type=sqlite", f"--output={database}", report],
             path,
             product="Nsight Systems",
@@ -118,7 +126,7 @@ def read(source: HostFiles) -> TraceData:
         BadInput: Nothing can be read; the message names the file, what was wrong and
             the way out.
     """
-    return _trace(source, read_export)
+    return _trace_of_database(source, read_export)
 
 
 def read_report(source: HostFiles) -> TraceData:
@@ -127,16 +135,18 @@ def read_report(source: HostFiles) -> TraceData:
     Raises:
         BadInput: There is no `nsys`, or it cannot read the report.
     """
-    return _trace(source, export_report)
+    return _trace_of_database(source, export_report)
 
 
-def _trace(source: HostFiles, read: Callable[[Path, int], Export]) -> TraceData:
+def _trace_of_database(
+    source: HostFiles, read: Callable[[Path, int], Export]
+) -> TraceData:
     path = only_file(source, "database")
     recording = Recording(partial(read, path, source.limit_bytes))
-    activity = once(partial(collect_activity, recording))
+    activity = compute_once(partial(collect_activity, recording))
     arguments = collect_arguments(recording)
     line = recording.timeline
-    return assemble(
+    return assemble_trace(
         source.host,
         {
             "tracks": lambda: tracks_frame(
@@ -146,15 +156,15 @@ def _trace(source: HostFiles, read: Callable[[Path, int], Export]) -> TraceData:
             "event_types": lambda: line.event_types,
             "stats": lambda: arguments.frame,
             "launches": lambda: (
-                why_unused(recording, activity()) or launches(recording)
+                why_unused(recording, activity()) or launches_table(recording)
             ),
-            "allocations": lambda: allocations(recording),
-            "iterators": lambda: iterators(recording),
+            "allocations": lambda: allocations_table(recording),
+            "iterators": lambda: iterators_table(recording),
             "parameters": why_absent("nsight.no_parameters"),
             "hlo_ops": why_absent("nsight.no_hlo"),
-            "devices": lambda: devices(recording, activity()),
-            "environment": lambda: environment(recording),
-            "quality": lambda: quality(recording, activity()),
+            "devices": lambda: devices_table(recording, activity()),
+            "environment": lambda: environment_table(recording),
+            "quality": lambda: quality_table(recording, activity()),
         },
         work=activity,
         why_no_work=lambda: why_no_activity(recording, activity()),

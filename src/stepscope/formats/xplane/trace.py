@@ -8,26 +8,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import assemble, once, tracks_frame
+from stepscope.formats.assemble import assemble_trace, compute_once, tracks_frame
 from stepscope.formats.declared_words import why_absent
 from stepscope.formats.xplane.decoded.recording import Recording
 from stepscope.formats.xplane.tables.device_activity import collect_activity
-from stepscope.formats.xplane.tables.environment import devices, environment
-from stepscope.formats.xplane.tables.host import allocations, iterators, launches
-from stepscope.formats.xplane.tables.missing_devices import (
-    why_no_activity,
-    why_unused,
+from stepscope.formats.xplane.tables.environment import devices_table, environment_table
+from stepscope.formats.xplane.tables.host import (
+    allocations_table,
+    iterators_table,
+    launches_table,
 )
+from stepscope.formats.xplane.tables.missing_devices import why_no_activity, why_unused
 from stepscope.formats.xplane.tables.programs import (
-    parameters,
+    parameters_table,
     program_runs,
     read_programs,
 )
-from stepscope.formats.xplane.tables.quality import quality
+from stepscope.formats.xplane.tables.quality import quality_table
 from stepscope.rundir import is_spool
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import EVENT_TYPES, STATS, TYPE_STATS
-from stepscope.xspace.reading.decode import decode, decode_bytes
+from stepscope.xspace.reading.decode import decode_bytes, decode_file
 from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY, CATEGORY, OP_CATEGORY
 
@@ -44,7 +45,9 @@ def read(source: HostFiles) -> TraceData:
         BadInput: Nothing can be read; the message names the file, what was wrong and
             the way out.
     """
-    return _trace(Recording(source.host, source.paths, _decoded(source)))
+    return _trace_of_recording(
+        Recording(source.host, source.paths, _decode_files(source))
+    )
 
 
 def read_timeline(source: HostFiles) -> TraceData:
@@ -55,21 +58,21 @@ def read_timeline(source: HostFiles) -> TraceData:
             the way out.
     """
     # All that puts messages together is imported for such files only.
-    from stepscope.formats.xplane.trace_json import message_of  # noqa: PLC0415
+    from stepscope.formats.xplane.trace_json import profile_message  # noqa: PLC0415
 
-    space = decode_bytes(message_of(source), str(source.paths[0]))
-    return _trace(Recording(source.host, source.paths, space))
+    space = decode_bytes(profile_message(source), str(source.paths[0]))
+    return _trace_of_recording(Recording(source.host, source.paths, space))
 
 
-def _trace(recording: Recording) -> TraceData:
-    runs = once(partial(program_runs, recording))
-    activity = once(lambda: collect_activity(recording, runs()))
-    calls = once(
-        lambda: why_unused(recording, activity()) or launches(recording, runs())
+def _trace_of_recording(recording: Recording) -> TraceData:
+    runs = compute_once(partial(program_runs, recording))
+    activity = compute_once(lambda: collect_activity(recording, runs()))
+    calls = compute_once(
+        lambda: why_unused(recording, activity()) or launches_table(recording, runs())
     )
-    programs = once(partial(read_programs, recording))
+    programs = compute_once(partial(read_programs, recording))
     line = recording.timeline
-    return assemble(
+    return assemble_trace(
         recording.host,
         {
             "tracks": lambda: tracks_frame(
@@ -77,23 +80,20 @@ def _trace(recording: Recording) -> TraceData:
             ),
             "events": line.frame,
             "event_types": lambda: _event_types(recording),
-            "aggregates": line.aggregates,
+            "aggregates": line.aggregates_table,
             "stats": lambda: recording.stats.frame("event", STATS.dtypes()),
             "type_stats": lambda: recording.type_stats.frame(
                 "type", TYPE_STATS.dtypes()
             ),
             "launches": calls,
-            "allocations": lambda: allocations(recording),
-            "iterators": lambda: iterators(recording),
-            "parameters": lambda: parameters(recording),
+            "allocations": lambda: allocations_table(recording),
+            "iterators": lambda: iterators_table(recording),
+            "parameters": lambda: parameters_table(recording),
             "hlo_ops": lambda: programs().ops,
-            "devices": lambda: devices(recording, activity()),
-            "environment": lambda: environment(recording),
-            "quality": lambda: quality(
-                recording,
-                activity(),
-                calls(),
-                malformed_programs=programs().malformed,
+            "devices": lambda: devices_table(recording, activity()),
+            "environment": lambda: environment_table(recording),
+            "quality": lambda: quality_table(
+                recording, activity(), calls(), malformed_programs=programs().malformed
             ),
         },
         work=activity,
@@ -104,14 +104,14 @@ def _trace(recording: Recording) -> TraceData:
     )
 
 
-def _decoded(source: HostFiles) -> XSpace:
+def _decode_files(source: HostFiles) -> XSpace:
     if len(source.paths) == 1 and is_spool(source.paths[0].name):
         # Few recordings were cut off, and all that joins their parts is imported here.
         from stepscope.formats.xplane.decoded.spool import read_spool  # noqa: PLC0415
 
         return read_spool(source.paths[0], limit_bytes=source.limit_bytes)
     if len(source.paths) == 1:
-        return decode(
+        return decode_file(
             source.paths[0], limit_bytes=source.limit_bytes, mapped=source.mapped
         )
     # Messages of one kind written one after the other are one message.
@@ -142,4 +142,4 @@ def _event_types(recording: Recording) -> pl.DataFrame:
 def _holds_category(recording: Recording, name: str, category: str) -> pl.Series:
     texts = recording.texts()
     handles = texts.numbers(recording.type_values([CATEGORY])[CATEGORY])
-    return nullable(name, handles == texts.find(category), handles >= 0)
+    return nullable_series(name, handles == texts.find(category), handles >= 0)

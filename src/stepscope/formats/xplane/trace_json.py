@@ -19,7 +19,12 @@ from stepscope.formats.assemble import only_file
 from stepscope.remedies import Remedy
 from stepscope.units import PS_PER_US
 from stepscope.xspace.reading.source import open_bytes
-from stepscope.xspace.wire import MalformedMessage, fields_of, numbers_of, text_of
+from stepscope.xspace.wire import (
+    MalformedMessage,
+    field_text,
+    number_fields,
+    read_fields,
+)
 from stepscope.xspace.writing.builders import Unsigned
 from stepscope.xspace.writing.write import XSpaceBuilder
 
@@ -81,35 +86,35 @@ def events_of_message(message: bytes) -> list[ViewerEvent]:
     """
     names: list[ViewerEvent] = []
     events: list[ViewerEvent] = []
-    for field, value in fields_of(message):
+    for field, value in read_fields(message):
         if isinstance(value, int):
             continue
         if field == _DEVICES:
             names += _name_events(value)
         elif field == _EVENTS:
-            events.append(_event(value))
+            events.append(_read_event(value))
     return [*names, *events]
 
 
 def _name_events(entry: memoryview) -> Iterator[ViewerEvent]:
-    pid, device = _pair(entry)
-    for field, value in fields_of(device):
+    pid, device = _key_and_value(entry)
+    for field, value in read_fields(device):
         if field == _NAME:
-            yield _named("process_name", pid, 0, text_of(value))
+            yield _name_event("process_name", pid, 0, field_text(value))
         elif field == _RESOURCES and not isinstance(value, int):
-            tid, resource = _pair(value)
-            for part, name in fields_of(resource):
+            tid, resource = _key_and_value(value)
+            for part, name in read_fields(resource):
                 if part == _NAME:
-                    yield _named("thread_name", pid, tid, text_of(name))
+                    yield _name_event("thread_name", pid, tid, field_text(name))
 
 
-def _named(kind: str, pid: int, tid: int, name: str) -> ViewerEvent:
+def _name_event(kind: str, pid: int, tid: int, name: str) -> ViewerEvent:
     return ViewerEvent(ph="M", pid=pid, tid=tid, name=kind, args={"name": name})
 
 
-def _pair(entry: memoryview) -> tuple[int, memoryview]:
+def _key_and_value(entry: memoryview) -> tuple[int, memoryview]:
     key, found = 0, memoryview(b"")
-    for field, value in fields_of(entry):
+    for field, value in read_fields(entry):
         if field == _KEY and isinstance(value, int):
             key = value
         elif field == _VALUE and not isinstance(value, int):
@@ -117,18 +122,18 @@ def _pair(entry: memoryview) -> tuple[int, memoryview]:
     return key, found
 
 
-def _event(message: memoryview) -> ViewerEvent:
-    numbers = numbers_of(message)
+def _read_event(message: memoryview) -> ViewerEvent:
+    numbers = number_fields(message)
     name, arguments = "", {}
-    for field, value in fields_of(message):
+    for field, value in read_fields(message):
         if field == _EVENT_NAME:
-            name = text_of(value)
+            name = field_text(value)
         elif field == _ARGUMENTS and not isinstance(value, int):
-            pair = dict(fields_of(value))
-            key = text_of(pair.get(_KEY, 0))
+            pair = dict(read_fields(value))
+            key = field_text(pair.get(_KEY, 0))
             # Later releases write the name of this one value with an underscore.
             key = "long_name" if key == "long name" else key
-            arguments[key] = text_of(pair.get(_VALUE, 0))
+            arguments[key] = field_text(pair.get(_VALUE, 0))
     return ViewerEvent(
         ph="X",
         pid=numbers.get(_EVENT_DEVICE, 0),
@@ -144,7 +149,7 @@ class _Document(msgspec.Struct):
     events: list[ViewerEvent] = msgspec.field(name="traceEvents")
 
 
-def message_of(source: HostFiles) -> bytes:
+def profile_message(source: HostFiles) -> bytes:
     """Return the profile message that a timeline was made from.
 
     Raises:
@@ -229,7 +234,7 @@ def _message_of_events(host: str, events: list[ViewerEvent]) -> bytes:
             types[key],
             offset_ps=round(((one.ts or 0.0) - begin) * PS_PER_US),
             dur_ps=0 if dur_ps <= _INSTANT_PS else dur_ps,
-            stats={name: _value(name, value) for name, value in values.items()},
+            stats={name: _profile_value(name, value) for name, value in values.items()},
         )
     _say_what_is_missing(space, events, shown)
     return space.to_bytes()
@@ -254,7 +259,7 @@ def _say_what_is_missing(
             space.warning(f"dropped {count} events: {what}")
 
 
-def _value(name: str, value: Any) -> Value:
+def _profile_value(name: str, value: Any) -> Value:
     """Return a value as a profile holds it: numbers are written as texts."""
     if isinstance(value, float | bool):
         return value

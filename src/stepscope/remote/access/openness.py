@@ -36,8 +36,6 @@ def choose_token(
     Args:
         token: What the program gave; else `STEPSCOPE_TOKEN`, else a new one is made.
         open_to: Who may ask without one; None means nobody.
-        is_local: Whether only this machine reaches the server.
-        is_socket: Whether only this user does.
 
     Raises:
         BadUsage: `open_to` is unknown, or contradicts the rest, or the token cannot be
@@ -84,7 +82,6 @@ class Doorkeeper:
     """
 
     def __init__(self, grpc: Any, token: str) -> None:
-        """Prepare to compare what clients send."""
         self._wanted = bearer_value(token).encode()
 
         def refuse(_requests: object, context: Any) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from stepscope.remote.destinations import Allowance, Destination
+    from stepscope.remote.destinations import Allowance
     from stepscope.remote.messages import NewProfileSessionRequest
 
 
@@ -33,7 +33,6 @@ class WorkerSessions:
         logdir: Below it recordings are written; None means nowhere, so that nothing
             is recorded.
         peers: Addresses that may be called, as clients write them.
-        allowance: What clients may still have written.
     """
 
     def __init__(
@@ -71,7 +70,20 @@ class WorkerSessions:
                 "them there, or give all addresses to the client "
                 "(stepscope capture A B …).",
             )
-        place = self._choose_destination(request)
+        place = client_destination(
+            self._logdir,
+            request.repository_root or request.request.repository_root,
+            request.session_id or request.request.session_id,
+            self._allowance,
+        )
+        if place is None:
+            raise RefusedCapture(
+                Refusal.PERMISSION_DENIED,
+                "this server writes no files where the request wants them: only below "
+                "the directory that its program named (ss.server.start(logdir=…)). "
+                "Name a directory above, or give all addresses to the client "
+                "(stepscope capture A B …).",
+            )
         duration_ms, _ = check_request(request.request)
         if not duration_ms:
             return NewProfileSessionResponse(empty_trace=True)
@@ -98,21 +110,3 @@ class WorkerSessions:
         return NewProfileSessionResponse(
             error_message=outcome.problems(), empty_trace=not outcome.hosts
         )
-
-    def _choose_destination(self, request: NewProfileSessionRequest) -> Destination:
-        asked = request.request
-        place = client_destination(
-            self._logdir,
-            request.repository_root or asked.repository_root,
-            request.session_id or asked.session_id,
-            self._allowance,
-        )
-        if place is None:
-            raise RefusedCapture(
-                Refusal.PERMISSION_DENIED,
-                "this server writes no files where the request wants them: only below "
-                "the directory that its program named (ss.server.start(logdir=…)). "
-                "Name a directory above, or give all addresses to the client "
-                "(stepscope capture A B …).",
-            )
-        return place

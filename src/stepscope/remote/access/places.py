@@ -29,7 +29,6 @@ class Place(NamedTuple):
     """Where a server is to listen.
 
     Attributes:
-        host: An address of this machine, or `unix:/PATH`.
         port: 0 takes a free one.
     """
 
@@ -89,19 +88,14 @@ def _why_no_socket(path: Path) -> str:
         return f"the path has more than {_MOST_PATH_BYTES} bytes"
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        return _why_others_reach(path.parent) or _why_in_the_way(path)
+        status = path.parent.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            return f"{path.parent} is not a folder but a link or a file"
+        if status.st_uid != os.getuid() or status.st_mode & _OF_OTHERS:
+            return f"others than its user reach {path.parent}"
+        return _why_in_the_way(path)
     except (OSError, ValueError) as error:
         return str(error)
-
-
-def _why_others_reach(folder: Path) -> str:
-    """Return why a folder is not the user's alone; empty where it is."""
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        return f"{folder} is not a folder but a link or a file"
-    if status.st_uid != os.getuid() or status.st_mode & _OF_OTHERS:
-        return f"others than its user reach {folder}"
-    return ""
 
 
 def _why_in_the_way(path: Path) -> str:

@@ -127,7 +127,6 @@ def _table_block(part: parts.Table) -> str:
 
 
 def _escape_text(text: str) -> str:
-    """Return a text that Markdown shows as it is, code between accents kept."""
     one_line = " ".join(text.split())
     written, end = [], 0
     for code in _CODE.finditer(one_line):

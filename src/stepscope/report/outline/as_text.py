@@ -15,7 +15,7 @@ from stepscope.report.page import (
     plain_text,
     sparkline,
     table_lines,
-    wrapped,
+    wrap_text,
 )
 from stepscope.report.words.names import percent
 
@@ -61,7 +61,7 @@ def _part_lines(part: Part, width: int) -> list[Line]:  # noqa: PLR0911 - one fo
             label = Piece(f"    {'' if part.again else part.label:7}", "dim")
             if part.shortened:
                 return [line(label, cut(part.text, width - _LABEL_WIDTH))]
-            first, *others = wrapped(part.text, width, indent=_LABEL_WIDTH)
+            first, *others = wrap_text(part.text, width, indent=_LABEL_WIDTH)
             return [line(label, first[1]), *others]
         case parts.Bullets():
             return _bullet_lines(part, width)
@@ -71,11 +71,11 @@ def _part_lines(part: Part, width: int) -> list[Line]:  # noqa: PLR0911 - one fo
             return _table_lines(part, width)
         case parts.Heading():
             title: Role = "title" if part.level == 1 else "heading"
-            return wrapped(part.text, width, indent=0, role=title)
+            return wrap_text(part.text, width, indent=0, role=title)
         case parts.Paragraph(text=text, strong=True):
-            return wrapped(text, width, indent=0, role="title")
+            return wrap_text(text, width, indent=0, role="title")
         case parts.Paragraph():
-            return wrapped(part.text, width, indent=part.indent, role=part.role)
+            return wrap_text(part.text, width, indent=part.indent, role=part.role)
         case _:
             return [_part_line(part, width)]
 
@@ -84,7 +84,7 @@ def _lines_with_details(part: parts.Items | parts.Bars, width: int) -> list[Line
     lines: list[Line] = []
     for item in part.items if isinstance(part, parts.Items) else part.bars:
         if isinstance(item, parts.Item):
-            first, *others = wrapped(item.text, width, indent=4)
+            first, *others = wrap_text(item.text, width, indent=4)
             mark = Piece(item.mark, item.role)
             lines += [line("  ", mark, " ", *first[1:]), *others]
         else:
@@ -125,7 +125,7 @@ def _part_line(part: Part, width: int) -> Line:  # noqa: PLR0911 - one for each 
 def _bullet_lines(part: parts.Bullets, width: int) -> list[Line]:
     lines: list[Line] = []
     for number, item in enumerate(part.items, 1):
-        first, *others = wrapped(item, width, indent=4, role=part.role)
+        first, *others = wrap_text(item, width, indent=4, role=part.role)
         mark = number if part.numbered else "•"
         lines += [line(f"  {mark} ", first[1]), *others]
     return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import OWNER_WORDS
-from stepscope.report.outline.parts import Bullets, Heading, Paragraph, Table
+from stepscope.report.outline.parts import Bullets, Heading, Paragraph, Table, outlined
 from stepscope.report.outline.promises import promise_lines
 from stepscope.report.words.names import CATEGORY_NAMES, join_words, ms, percent
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepscope.compare.comparison import Comparison
     from stepscope.compare.parity import Check
     from stepscope.compare.synthetic import SyntheticInput
-    from stepscope.report.outline.parts import Outline, Part
+    from stepscope.report.outline.parts import Part
 
 #: Of ops and kernels it is not known what changes by chance: smaller parts of a step
 #: are left to JSON.
@@ -50,7 +50,6 @@ _VOUCHED: Final = (
     "The recordings do not prove that the work is the same; it was stated "
     "(--same-work)."
 )
-_STATES: Final = {"same": "same", "differs": "differs", "unknown": "not known"}
 #: A share that reads as 100 %.
 _ALL: Final = 0.995
 #: How an op or a kernel changed → the words for several of them.
@@ -132,7 +131,6 @@ def explaining_sentences(found: Comparison) -> tuple[str, ...]:
 
 
 def _owner_sentences(changes: Sequence[Change]) -> Iterator[str]:
-    """Write which owners made the change, and which worked against it."""
     for lead, sign in (("Most of it is", 1), ("Against it works", -1)):
         named = [
             f"{OWNER_WORDS[one.name]} {change_words(one.change_ms)} "
@@ -156,7 +154,7 @@ def check_words(one: Check) -> str:
     if one.by is not None:
         parts.append(f"seen from {_EVIDENCE.get(one.by, one.by)}")
     beside = f" ({'; '.join(parts)})" if parts else ""
-    state = _STATES[one.status]
+    state: str = "not known" if one.status == "unknown" else one.status
     if one.status == "same" and one.overlap is not None and one.overlap < _ALL:
         state = "much the same"
     elif one.topic == "steps" and one.status == "same" and one.base != one.new:
@@ -167,25 +165,15 @@ def check_words(one: Check) -> str:
 
 
 def _grouped_digits(told: str) -> str:
-    """Write a count as all pages do; other texts stay."""
     return f"{int(told):,}" if told.isdecimal() else told
 
 
 _MOST_ROWS: Final = 10
-_KINDS: Final = {
-    "gone": "gone",
-    "came": "came",
-    "stayed": "stayed",
-    "unknown": "known in one",
-}
 
 
-def comparison_outline(found: Comparison) -> Outline:
+@outlined
+def comparison_outline(found: Comparison) -> Iterator[Part]:
     """Write parity first, then the verdict, then what changed."""
-    return tuple(_comparison_parts(found))
-
-
-def _comparison_parts(found: Comparison) -> Iterator[Part]:
     parity = found.parity
     yield Heading(f"{found.new.run} against {found.base.run}", 1)
     yield Paragraph(verdict_sentence(found), strong=True)
@@ -208,7 +196,7 @@ def _comparison_parts(found: Comparison) -> Iterator[Part]:
         rows = tuple(
             (
                 f"{change.id}: {change.title}",
-                _KINDS[change.change],
+                "known in one" if change.change == "unknown" else change.change,
                 _time_cell(change.base_ms),
                 _time_cell(change.new_ms),
             )
@@ -225,7 +213,6 @@ def _comparison_parts(found: Comparison) -> Iterator[Part]:
 
 
 def _synthetic_parts(found: SyntheticInput | None) -> Iterator[Part]:
-    """Say whether the run on real data waits for its input."""
     if found is None:
         return
     if found.share_percent is None:

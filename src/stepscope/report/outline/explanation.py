@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.advice.explanation import GAIN_FIELD
 from stepscope.patterns import Pattern
-from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
+from stepscope.report.outline.parts import (
+    Bullets,
+    Code,
+    Heading,
+    Paragraph,
+    Table,
+    outlined,
+)
 from stepscope.report.words.findings import (
     cause_words,
     evidence_words,
+    finding_headline,
     gain_words,
-    headline,
     limit_words,
     number_rows,
     number_words,
@@ -29,14 +36,8 @@ if TYPE_CHECKING:
 
     from stepscope.advice.explanation import Explanation, SignalNumbers
     from stepscope.advice.finding import Finding
-    from stepscope.report.outline.parts import Outline, Part
+    from stepscope.report.outline.parts import Part
 
-_STATUS: Final = {
-    "fail": "fail",
-    "pass": "pass",
-    "cannot_tell": "cannot tell",
-    "not_applicable": "not applicable",
-}
 #: Parts of the critical path that a page lists, from this share on.
 _MOST_ON_PATH: Final = 6
 _LEAST_ON_PATH: Final = 0.5
@@ -52,15 +53,12 @@ _FLAGS: Final = {
 }
 
 
-def explanation_outline(found: Explanation) -> Outline:
+@outlined
+def explanation_outline(found: Explanation) -> Iterator[Part]:
     """Write verdict, numbers and evidence, then what was left out, then the rule."""
-    return tuple(_explanation_parts(found))
-
-
-def _explanation_parts(found: Explanation) -> Iterator[Part]:
     finding = found.finding
     yield Heading(f"{finding.id} · {found.run}", 1)
-    yield Paragraph(headline(finding), strong=True)
+    yield Paragraph(finding_headline(finding), strong=True)
     yield from _verdict_parts(found)
     if rows := number_rows(finding):
         yield Heading("The numbers of the finding")
@@ -77,7 +75,8 @@ def _explanation_parts(found: Explanation) -> Iterator[Part]:
 def _verdict_parts(found: Explanation) -> Iterator[Part]:
     finding = found.finding
     severity = f", {finding.severity}" if finding.status == "fail" else ""
-    verdict = f"{_STATUS[finding.status]}{severity} ({standing_words(finding)})"
+    status = finding.status.replace("_", " ")
+    verdict = f"{status}{severity} ({standing_words(finding)})"
     place = f"Stage {finding.stage} of the checklist: {found.stage}."
     told = [f"Verdict: {verdict}. {place}"]
     limit = finding.threshold

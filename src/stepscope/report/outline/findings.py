@@ -21,9 +21,9 @@ from stepscope.report.words.findings import (
     UNCALIBRATED,
     cause_words,
     evidence_words,
+    finding_headline,
     fitting_actions,
     gain_words,
-    headline,
     part_shares,
     sort_by_urgency,
     standing_words,
@@ -101,7 +101,7 @@ def _failing_parts(
     finding: Finding, document: Document
 ) -> Iterator[Check | Paragraph | Labelled | Code]:
     yield Check(*_MARKS[finding.severity], finding.id, finding.title)
-    yield Paragraph(headline(finding), indent=4)
+    yield Paragraph(finding_headline(finding), indent=4)
     told = {
         "from": cause_words(finding),
         "names": part_shares(finding),

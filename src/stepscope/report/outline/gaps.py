@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stepscope.analysis.gaps.result import GapExplanation, NamedPart, OwnedTime
-    from stepscope.report.outline.parts import Outline
 
 #: Owners that a sentence names, and the share from which on it does.
 _MOST_OWNERS: Final = 4
@@ -135,12 +134,9 @@ _LEAST_LISTED: Final = 0.5
 _MOST_WORK: Final = 10
 
 
-def gap_outline(found: GapExplanation) -> Outline:
+@parts.outlined
+def gap_outline(found: GapExplanation) -> Iterator[parts.Part]:
     """Write the sentence, then the owners by name, then what ran meanwhile."""
-    return tuple(_gap_parts(found))
-
-
-def _gap_parts(found: GapExplanation) -> Iterator[parts.Part]:
     yield parts.Heading(where_words(found), 1)
     yield parts.Paragraph(gap_words(found), strong=True)
     yield from _owner_parts(found)

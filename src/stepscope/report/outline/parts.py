@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec
 
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from stepscope.report.page import Role
 
@@ -172,3 +173,14 @@ class Items(Frozen, frozen=True, eq=True):
 Sentences = Title | Heading | Paragraph | Excerpt | Labelled | More | Series | Check
 Part = Sentences | Break | Bullets | Code | Table | Bars | Items
 Outline = tuple[Part, ...]
+Asked = ParamSpec("Asked")
+
+
+def outlined(yields: Callable[Asked, Iterable[Part]]) -> Callable[Asked, Outline]:
+    """Make a function that returns an outline of one that yields its parts."""
+
+    @wraps(yields)
+    def outline(*args: Asked.args, **options: Asked.kwargs) -> Outline:
+        return tuple(yields(*args, **options))
+
+    return outline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.outline.parts import Bullets, Heading, Paragraph
+from stepscope.report.outline.parts import Bullets, Heading, Paragraph, outlined
 from stepscope.report.words.names import join_words, ms, range_ms
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from stepscope.compare.promises import Outcome
     from stepscope.compare.store import Answer
-    from stepscope.report.outline.parts import Outline, Part
+    from stepscope.report.outline.parts import Part
 
 _KEPT: Final = {
     "inside": "as promised",
@@ -63,12 +63,9 @@ def _gain_text(value: float) -> str:
     return ms(value) if value >= 0 else f"−{ms(-value)}"
 
 
-def answers_outline(answers: Sequence[Answer], kept_in: str) -> Outline:
+@outlined
+def answers_outline(answers: Sequence[Answer], kept_in: str) -> Iterator[Part]:
     """Write what a run says to earlier promises, and where its own are kept."""
-    return tuple(_answer_parts(answers, kept_in))
-
-
-def _answer_parts(answers: Sequence[Answer], kept_in: str) -> Iterator[Part]:
     yield Heading("Promises of earlier runs")
     told = [one for one in answers if one.outcomes]
     for one in told:

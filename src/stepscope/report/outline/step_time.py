@@ -225,7 +225,11 @@ def _not_looked_at(
             key = msgspec.structs.replace(missing, field="")
             why.setdefault(key, []).append(name)
     for missing, names in why.items():
-        text = f"Not looked at: {_category_titles(names)}. {missing.reason}"
+        titles = [CATEGORY_NAMES[one] for one in names]
+        if set(names) >= _ONLY_OF_DEVICES:
+            titles = [CATEGORY_NAMES[one] for one in names if one not in _OF_DEVICES]
+            titles.append("what a device does (launches, copies, compute)")
+        text = f"Not looked at: {'; '.join(titles)}. {missing.reason}"
         found = document.input_pipeline
         if names == ["input"] and not isinstance(found, Unavailable):
             most = found.input_at_most_percent
@@ -234,14 +238,6 @@ def _not_looked_at(
         if missing.code in _NO_DEVICE and not document.is_plain:
             text += f" {missing.remedy}"
         yield Paragraph(text, role="dim")
-
-
-def _category_titles(categories: Sequence[str]) -> str:
-    """Name categories; those of a device by one name, where all of them are there."""
-    titles = [CATEGORY_NAMES[one] for one in categories if one not in _OF_DEVICES]
-    if set(categories) >= _ONLY_OF_DEVICES:
-        return "; ".join([*titles, "what a device does (launches, copies, compute)"])
-    return "; ".join(CATEGORY_NAMES[one] for one in categories)
 
 
 def _naming_advice(
@@ -308,33 +304,34 @@ def step_parts(document: Document) -> Iterator[Part]:
         mine = tuple(one.duration_ms for one in overview.steps if one.host == host)
         if len(mine) >= _LEAST_DRAWN:
             yield Series(f"{host}: " if several else "", mine)
-    by_flag: dict[str, list[str]] = defaultdict(list)
+    if words := _special_steps(overview):
+        yield Paragraph(" · ".join(words), role="dim")
+
+
+def _special_steps(overview: OverviewPageResult) -> list[str]:
+    numbers_by_flag: dict[str, dict[str, None]] = defaultdict(dict)
     for step in overview.steps:
+        number = "?" if step.step is None else str(step.step)
         for flag in step.flags:
             if flag not in _USUAL_FLAGS:
-                by_flag[flag].append("?" if step.step is None else str(step.step))
-    words = [
-        f"{flag.replace('_', ' ')}: {_step_numbers(numbers)}"
-        for flag, numbers in by_flag.items()
-    ]
-    if words:
-        yield Paragraph(" · ".join(words), role="dim")
+                numbers_by_flag[flag][number] = None
+    words = []
+    for flag, numbers in numbers_by_flag.items():
+        listed = f"{'step' if len(numbers) == 1 else 'steps'} {', '.join(numbers)}"
+        if len(numbers) > _MOST_NUMBERS:
+            listed = f"{len(numbers)} steps"
+        words.append(f"{flag.replace('_', ' ')}: {listed}")
+    return words
 
 
 def _statistics_paragraphs(overview: OverviewPageResult) -> Iterator[Paragraph]:
     wall = overview.step_time_ms
-    numbers = [
-        ("mean", wall.mean),
-        ("median", wall.median),
-        ("p95", wall.p95),
-        ("min", wall.min),
-        ("max", wall.max),
-    ]
-    if len({value for _, value in numbers}) == 1:
-        numbers = [("wall", wall.mean)]
-    text = " · ".join(
-        f"{name} {ms(value)}" for name, value in numbers if value is not None
-    )
+    names = ("mean", "median", "p95", "min", "max")
+    numbers = {name: getattr(wall, name) for name in names}
+    if len(set(numbers.values())) == 1:
+        numbers = {"wall": wall.mean}
+    known = {name: value for name, value in numbers.items() if value is not None}
+    text = " · ".join(f"{name} {ms(value)}" for name, value in known.items())
     if text:
         yield Paragraph(text)
     batches = sorted({step.batches for step in overview.steps if step.batches})
@@ -347,13 +344,6 @@ def _statistics_paragraphs(overview: OverviewPageResult) -> Iterator[Paragraph]:
     if device is not None and device.mean is not None:
         mean = ms(device.mean)
         yield Paragraph(f"device, first to last kernel: mean {mean}", role="dim")
-
-
-def _step_numbers(of_hosts: Sequence[str]) -> str:
-    numbers = list(dict.fromkeys(of_hosts))
-    if len(numbers) > _MOST_NUMBERS:
-        return f"{len(numbers)} steps"
-    return f"{'step' if len(numbers) == 1 else 'steps'} {', '.join(numbers)}"
 
 
 def host_table(document: Document) -> Iterator[Table]:

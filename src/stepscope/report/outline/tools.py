@@ -105,7 +105,6 @@ def input_pipeline(document: Document) -> Iterator[Part]:
 
 
 def _host_work_parts(result: InputPipelineResult) -> Iterator[Part]:
-    """Write the time of each kind of host-side work; name what was not measured."""
     bars = []
     unseen = []
     for name, title in INPUT_CATEGORY_NAMES.items():
@@ -125,7 +124,6 @@ def _host_work_parts(result: InputPipelineResult) -> Iterator[Part]:
 
 
 def _worker_paragraphs(result: InputPipelineResult) -> Iterator[Paragraph]:
-    """Write what worker processes do; why nobody knows, where steps wait for them."""
     rows = result.worker_functions
     if not len(rows):
         if (result.input_ops["category"] == _WAITED_FOR).any():

@@ -138,7 +138,6 @@ def _silent_device(document: Document) -> Iterator[Part]:
 
 
 def _verdict_parts(document: Document) -> Iterator[Part]:
-    """Write the headline, the hardware, and the three most valuable findings."""
     yield Paragraph(document.headline.text, strong=True)
     context = hardware_words(document)
     if context is not None:
@@ -251,6 +250,5 @@ def report_outline(
 
 
 def _has_no_timeline(document: Document) -> bool:
-    """Return whether the format holds memory, and no time of a host or a device."""
     overview = document.overview
     return isinstance(overview, Unavailable) and overview.code == "FORMAT"

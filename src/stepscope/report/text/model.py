@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.report.outline import as_text
 from stepscope.report.outline.cells import (
     UNKNOWN,
     count_cell,
@@ -16,7 +15,7 @@ from stepscope.report.outline.cells import (
     text_cell,
     us_cell,
 )
-from stepscope.report.outline.parts import Break, Heading, Paragraph, Table
+from stepscope.report.outline.parts import Break, Heading, Paragraph, Table, outlined
 from stepscope.report.to_table import MOST_ROWS
 from stepscope.report.words.names import us
 
@@ -80,34 +79,13 @@ _OF_VIEWS: Final = frozenset({"scope", "graph", "op", "code", _LINES, _RANGES})
 _THOUSANDS: Final = (" ", " k", " M", " G", " T", " P", " E")
 #: Smallest share that is written as 100.0.
 _ALL_PERCENT: Final = 99.95
-#: A label is shortened down to this width to make room for the numbers.
-_NARROWEST: Final = 24
 
 
-def render_view(
-    result: ModelViewsResult,
-    *,
-    view: str,
-    title: str,
-    others: Sequence[str],
-    width: int,
-) -> str:
-    """Write the tree of one view.
-
-    Args:
-        result: All views.
-        view: Name of the view to show.
-        title: Heading of the page.
-        others: Names of the result's other tables.
-        width: Number of characters in a line.
-    """
-    outline = tuple(_view_page(result, view, title, others))
-    return as_text.render_page(outline, width=max(width, _NARROWEST))
-
-
-def _view_page(
-    result: ModelViewsResult, view: str, title: str, others: Sequence[str]
+@outlined
+def view_outline(
+    result: ModelViewsResult, *, view: str, title: str, others: Sequence[str]
 ) -> Iterator[Part]:
+    """Write the tree of one view, then the names of the result's other tables."""
     rows: pl.DataFrame = getattr(result, view)
     shown = rows
     if rows.height > MOST_ROWS and "total_us" in rows.columns:
@@ -181,11 +159,7 @@ def _scaled_number(value: float) -> str:
 
 
 def _view_notes(
-    result: ModelViewsResult,
-    rows: pl.DataFrame,
-    *,
-    view: str,
-    others: Sequence[str],
+    result: ModelViewsResult, rows: pl.DataFrame, *, view: str, others: Sequence[str]
 ) -> list[str]:
     notes = []
     if not rows.height:
@@ -259,24 +233,15 @@ _KERNELS: Final[tuple[TableColumn, ...]] = (
 )
 
 
-def render_annotation(
-    result: AnnotationDetailResult, *, title: str, others: Sequence[str], width: int
-) -> str:
+@outlined
+def annotation_outline(
+    result: AnnotationDetailResult, *, title: str, others: Sequence[str]
+) -> Iterator[Part]:
     """Write the time of one annotation, its calls, its steps and what it holds.
 
     Args:
-        result: The views, with the annotation.
-        title: Tool, run and hosts.
         others: Names of the tables that can be shown or exported whole.
-        width: Number of characters in a line.
     """
-    outline = tuple(_annotation_page(result, title, others))
-    return as_text.render_page(outline, width=max(width, _NARROWEST))
-
-
-def _annotation_page(
-    result: AnnotationDetailResult, title: str, others: Sequence[str]
-) -> Iterator[Part]:
     detail = result.detail
     yield Paragraph(title, strong=True)
     yield Paragraph(f"annotation {detail.name}", role="heading", indent=0)
@@ -284,11 +249,8 @@ def _annotation_page(
     tree = result.annotation
     if not {"occurrences", "total_us", "total_device_us"} <= set(tree.columns):
         tree = tree.clear()
-    indented = [
-        _INDENT * (depth - 1) + name
-        for depth, name in zip(tree["depth"], tree["name"], strict=True)
-    ]
-    tree = tree.with_columns(pl.Series("name", indented, pl.String))
+    labels = pl.Series("name", _node_labels(tree, _RANGES), pl.String)
+    tree = tree.with_columns(labels)
     for heading, rows, columns in (
         ("In the tree of annotations", tree, _OF_TREE),
         ("Calls", detail.calls, _CALLS),

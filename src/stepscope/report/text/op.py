@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.outline import as_text
 from stepscope.report.outline.cells import (
     UNKNOWN,
     bytes_cell,
     count_cell,
+    known,
     rate_cell,
     reason_parts,
     table_of_rows,
     text_cell,
     us_cell,
 )
-from stepscope.report.outline.parts import Break, Heading, Paragraph, Table
+from stepscope.report.outline.parts import Break, Heading, Paragraph, Table, outlined
 from stepscope.report.page import bar
 from stepscope.report.words.names import FILL_WORDS, percent, us
 
@@ -55,12 +55,9 @@ _PARTS: Final = (
 )
 
 
-def _flop_rate_cell(value: float | None) -> str:
-    if value is None:
-        return UNKNOWN
-    return f"{value:,.4g}" if value < 1 else f"{value:,.0f}"
-
-
+_flop_rate_cell: Final = known(
+    lambda rate: f"{rate:,.4g}" if rate < 1 else f"{rate:,.0f}"
+)
 _OPS: Final[tuple[TableColumn, ...]] = (
     ("op", "name", text_cell),
     ("type", "type", text_cell),
@@ -79,11 +76,7 @@ _KERNELS: Final[tuple[TableColumn, ...]] = (
     ("block", "block_dim", text_cell),
     ("regs", "registers", count_cell),
     ("shared B", "shared_memory_bytes", count_cell),
-    (
-        "occupancy",
-        "occupancy_percent",
-        lambda value: UNKNOWN if value is None else f"{value:.0f} %",
-    ),
+    ("occupancy", "occupancy_percent", known("{:.0f} %".format)),
     (
         "limited by",
         "occupancy_limiter",
@@ -118,23 +111,15 @@ _SHAPES: Final[tuple[TableColumn, ...]] = (
 )
 
 
-def render(
-    result: OpDetailResult, *, title: str, others: Sequence[str], width: int
-) -> str:
+@outlined
+def op_outline(
+    result: OpDetailResult, *, title: str, others: Sequence[str]
+) -> Iterator[Part]:
     """Write the time of an op, its cause, its parts and its calls.
 
     Args:
-        result: The op or scope.
-        title: Tool, run and hosts.
         others: Names of the tables that can be shown or exported whole.
-        width: Number of characters in a line.
     """
-    return as_text.render_page(tuple(_op_page(result, title, others)), width=width)
-
-
-def _op_page(
-    result: OpDetailResult, title: str, others: Sequence[str]
-) -> Iterator[Part]:
     yield Paragraph(title, strong=True)
     yield Paragraph(result.selected, role="heading", indent=0)
     yield from _head_parts(result)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.outline import as_text
 from stepscope.report.outline.cells import UNKNOWN, ms_cell, reason_parts
-from stepscope.report.outline.parts import Break, Paragraph, Table
+from stepscope.report.outline.parts import Break, Paragraph, Table, outlined
 from stepscope.report.to_table import MOST_ROWS
 from stepscope.report.words.names import CATEGORY_NAMES, CLOCK_WORDS, percent, us
 from stepscope.report.words.pages import slowest_words, worker_name
@@ -43,30 +42,16 @@ _SHORT: Final = {
 }
 
 
-def render(
-    result: PodViewerResult,
-    *,
-    title: str,
-    doubts: Sequence[str],
-    others: Sequence[str],
-    width: int,
-) -> str:
+@outlined
+def pod_outline(
+    result: PodViewerResult, *, title: str, doubts: Sequence[str], others: Sequence[str]
+) -> Iterator[Part]:
     """Write which worker is slow and why, how the clocks were compared, all workers.
 
     Args:
-        result: The workers of a run.
-        title: Tool, run and hosts.
         doubts: Doubts about the run as a whole.
         others: Names of the tables that can be shown or exported whole.
-        width: Number of characters in a line.
     """
-    outline = tuple(_pod_page(result, title, doubts, others))
-    return as_text.render_page(outline, width=width)
-
-
-def _pod_page(
-    result: PodViewerResult, title: str, doubts: Sequence[str], others: Sequence[str]
-) -> Iterator[Part]:
     yield Paragraph(title, strong=True)
     yield Break()
     for message in (*doubts, *(note.message for note in result.quality)):

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import OWNER_WORDS
-from stepscope.advice.headline import by_cost
+from stepscope.advice.headline import findings_by_cost
 from stepscope.advice.registry import RULES
 from stepscope.frozen import Frozen
 from stepscope.report.words.findings import (
@@ -18,17 +18,12 @@ from stepscope.report.words.findings import (
 from stepscope.report.words.names import join_words, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from stepscope.advice.checklist import CheckedStage
-    from stepscope.advice.finding import Finding, Severity, Status
+    from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.replayed import Together
 
-_STATUS_WORDS: Final[dict[Status, str]] = {
-    "cannot_tell": "cannot tell",
-    "pass": "pass",
-    "not_applicable": "not applicable",
-}
 #: Severity of a fail → the words for one and for several.
 _SEVERITY_WORDS: Final[dict[Severity, tuple[str, str]]] = {
     "critical": ("critical", "critical"),
@@ -37,48 +32,30 @@ _SEVERITY_WORDS: Final[dict[Severity, tuple[str, str]]] = {
 }
 
 
-def stage_line(stage: CheckedStage, findings: Sequence[Finding]) -> str:
+def stage_line(
+    stage: CheckedStage, findings: Sequence[Finding], *, named: bool = True
+) -> str:
     """Write how many checks of a stage came to which verdict.
 
-    Checks that could not tell are named, since they are what is left to do.
+    Checks that could not tell are named, since they are what is left to do; not where
+    the checks unfold below the line.
     """
-    unsure = [
-        one.id
-        for one in _stage_findings(stage, findings)
-        if one.status == "cannot_tell"
-    ]
-    names: dict[Status, str] = {"cannot_tell": f" ({', '.join(unsure)})"}
-    return _verdict_counts(stage, findings, names)
-
-
-def stage_counts(stage: CheckedStage, findings: Sequence[Finding]) -> str:
-    """Write the same without names, for where the checks unfold below the line."""
-    return _verdict_counts(stage, findings, {})
-
-
-def _verdict_counts(
-    stage: CheckedStage, findings: Sequence[Finding], names: Mapping[Status, str]
-) -> str:
+    checks = [one for one in findings if one.id in stage.findings]
     parts = []
     for status, count in stage.counts.items():
+        alike = [one for one in checks if one.status == status]
         if status == "fail":
-            counts = Counter(
-                one.severity
-                for one in _stage_findings(stage, findings)
-                if one.status == "fail"
-            )
+            counts = Counter(one.severity for one in alike)
             parts += [
                 f"{counts[severity]} {word if counts[severity] == 1 else several}"
                 for severity, (word, several) in _SEVERITY_WORDS.items()
                 if counts[severity]
             ]
-        else:
-            parts.append(f"{count} {_STATUS_WORDS[status]}{names.get(status, '')}")
+            continue
+        has_names = named and status == "cannot_tell"
+        names = f" ({', '.join(one.id for one in alike)})" if has_names else ""
+        parts.append(f"{count} {status.replace('_', ' ')}{names}")
     return f"{stage.title}: {' · '.join(parts)}"
-
-
-def _stage_findings(stage: CheckedStage, findings: Sequence[Finding]) -> list[Finding]:
-    return [one for one in findings if one.id in stage.findings]
 
 
 #: What is said before each of the findings that are worth the first look.
@@ -125,10 +102,11 @@ def most_valuable(
     Args:
         findings: All findings.
         first: Id of the finding of the headline, which comes first; null for none.
-        frameworks: Frameworks seen in the profile.
     """
     worth = (
-        one for one in by_cost(findings) if one.id == first or _gains_something(one)
+        one
+        for one in findings_by_cost(findings)
+        if one.id == first or _gains_something(one)
     )
     ranked = sorted(worth, key=lambda one: one.id != first)
     if ranked and ranked[0].note == "ended":
@@ -182,10 +160,7 @@ def together_words(found: Together, *, by_title: bool = False) -> str | None:
         joint = f"Together, {change} may save {saving_words(found.saving_ms)}."
     told = [
         sentence
-        for sentence in (
-            joint,
-            _next_bottleneck(found, by_title=by_title),
-        )
+        for sentence in (joint, _next_bottleneck(found, by_title=by_title))
         if sentence is not None
     ]
     return " ".join(told) or None

@@ -106,7 +106,7 @@ def sort_by_urgency(findings: Sequence[Finding]) -> list[Finding]:
     )
 
 
-def headline(finding: Finding) -> str:
+def finding_headline(finding: Finding) -> str:
     """Write what was found, with its size, in one or two sentences."""
     if finding.status == "not_applicable":
         why = finding.unavailable
@@ -130,7 +130,11 @@ def lead_sentence(finding: Finding) -> str:
     known = _known_values(finding, words)
     text = words.sentences(finding.status, finding.note)
     first = _first_complete((*words.lead, *text[0]), known)
-    return headline(finding) if first is None else _fit_to_recording(finding, first)
+    return (
+        finding_headline(finding)
+        if first is None
+        else _fit_to_recording(finding, first)
+    )
 
 
 def _fit_to_recording(finding: Finding, text: str) -> str:
@@ -169,7 +173,6 @@ def _first_complete(
 
 
 def _known_values(finding: Finding, words: Words) -> dict[str, _Told]:
-    """Return the values of the names in a rule's texts, as far as they are known."""
     numbers = [(fact.name, fact.value, fact.unit) for fact in finding.facts]
     numbers += [
         ("value", finding.value, finding.unit),
@@ -181,31 +184,25 @@ def _known_values(finding: Finding, words: Words) -> dict[str, _Told]:
         ),
     ]
     limit = finding.threshold
-    texts = {
+    texts: dict[str, str | None] = {
         **{f"{fact.name}_note": fact.note for fact in finding.facts},
         "title": finding.title,
         "passed": words.passed,
         "threshold": None if limit is None else limit_words(limit),
         "pattern": pattern_sentence(finding),
-        "bursts": burst_words(finding.pattern)
-        if finding.pattern is not None and finding.pattern.kind == "bursts"
-        else None,
-        "named": part_words(finding.parts[0]) if finding.parts else None,
-        "cause": words.causes.get(finding.causes[0].cause) if finding.causes else None,
-        "subject": _subject_words(finding.parts[0]) if finding.parts else None,
-        "detail": finding.parts[0].detail if finding.parts else None,
         "function": _called_function(finding.parts),
         "worker_function": _called_function(finding.workers),
-        "sleeper": _sleeper_words(finding.parts[0]) if finding.parts else None,
-        "elsewhere": next(
-            (
-                _other_thread_words(one)
-                for one in finding.parts
-                if one.thread is not None
-            ),
-            None,
-        ),
     }
+    if finding.causes:
+        texts["cause"] = words.causes.get(finding.causes[0].cause)
+    if finding.pattern is not None and finding.pattern.kind == "bursts":
+        texts["bursts"] = burst_words(finding.pattern)
+    if finding.parts:
+        texts |= _largest_part_words(finding.parts[0])
+    elsewhere = next((one for one in finding.parts if one.thread is not None), None)
+    if elsewhere is not None:
+        bare = msgspec.structs.replace(elsewhere, detail=None, thread=None)
+        texts["elsewhere"] = f"thread `{elsewhere.thread}` is in {part_words(bare)}"
     return {
         **{
             name: _Told(_UNITS[unit](value), is_zero=value == 0)
@@ -246,29 +243,16 @@ def _called_function(parts: tuple[Part, ...]) -> str | None:
     return part_words(msgspec.structs.replace(parts[0], detail=detail))
 
 
-def _subject_words(part: Part) -> str:
-    """Write a part that a verb follows: what is said of most of it is put in commas."""
+def _largest_part_words(part: Part) -> dict[str, str | None]:
     name = part_words(part)
-    return (
-        f"{name},"
-        if name
-        != part_words(
-            part if part.lines else msgspec.structs.replace(part, detail=None)
-        )
-        else name
-    )
-
-
-def _other_thread_words(part: Part) -> str:
-    """Write what another thread does while the steps wait."""
-    function = part_words(msgspec.structs.replace(part, detail=None, thread=None))
-    return f"thread `{part.thread}` is in {function}"
-
-
-def _sleeper_words(part: Part) -> str:
-    """Write that a function waits, and in which one that it calls."""
-    function = part_words(msgspec.structs.replace(part, detail=None))
-    return f"{function} waits" + (f" in `{part.detail}`" if part.detail else "")
+    bare = part_words(msgspec.structs.replace(part, detail=None))
+    return {
+        "named": name,
+        # A verb follows: what is said of most of it is put in commas.
+        "subject": name if part.lines or name == bare else f"{name},",
+        "detail": part.detail,
+        "sleeper": f"{bare} waits" + (f" in `{part.detail}`" if part.detail else ""),
+    }
 
 
 def cause_words(finding: Finding) -> str | None:

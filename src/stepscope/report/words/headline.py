@@ -48,7 +48,6 @@ def _name_place(said: str, lead: Lead | None) -> str:
 
 
 def _time_sentence(lead: Lead) -> str:
-    """Write a sentence about time that no finding is about."""
     if lead.percent is None or lead.owner is None:
         why = lead.unavailable
         told = "" if why is None else f" {why.reason} {why.remedy}"

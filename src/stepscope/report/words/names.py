@@ -37,11 +37,11 @@ CLOCK_WORDS: Final = {
 }
 #: Shares below by no more than rounding are all.
 _ALL: Final = 100 - 1e-6
-#: How the names of C++ functions begin that carry their arguments.
 #: What Python calls the code of a file outside of its functions.
 MODULE: Final = "<module>"
 #: A call as Python's tracers name it.
 _FRAME: Final = Pattern(r"\$(?P<place>[^ /\\]+\.py:\d+) (?P<function>\S+)\Z")
+#: How the names of C++ functions begin that carry their arguments.
 _CPP: Final = Pattern(r"void |[A-Za-z_][\w:]*<")
 #: Kinds of work that the host does on input, in the words of the guides.
 INPUT_CATEGORY_NAMES: Final = {

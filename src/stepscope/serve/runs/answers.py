@@ -10,11 +10,11 @@ import msgspec
 import polars as pl
 
 from stepscope.analysis.gaps.explanation import explain_gap
-from stepscope.compare.comparison import compare
-from stepscope.compare.measured import measured
+from stepscope.compare.comparison import compare_runs
+from stepscope.compare.measured import measure_run
 from stepscope.errors import BadUsage
 from stepscope.report import to_json
-from stepscope.report.compose import compose, judge_profile
+from stepscope.report.compose import compose_report, judge_profile
 from stepscope.report.exports import render_csv
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline
@@ -201,7 +201,7 @@ def write_program_files(opened: Opened, hosts: tuple[str, ...]) -> bytes:
 
 def write_report(opened: Opened, hosts: tuple[str, ...], *, form: str) -> bytes:
     """Write what `stepscope report` writes."""
-    document = compose(opened.view_of_hosts(hosts).profile, opened.working)
+    document = compose_report(opened.view_of_hosts(hosts).profile, opened.working)
     if form == "json":
         return to_json.render_document(document)
     lines = as_text.render(report_outline(document), width=_TEXT_WIDTH)
@@ -289,7 +289,7 @@ def write_comparison(base: Opened, new: bytes, *, same_work: bool) -> bytes:
     """
     base.working.stage("Comparing")
     after: Measured = pickle.loads(new)  # noqa: S301 - kept by the store, and by it alone
-    found = compare(
+    found = compare_runs(
         _measured_profile(base), after, thresholds=THRESHOLDS, same_work=same_work
     )
     return to_json.render_comparison(found)
@@ -297,7 +297,7 @@ def write_comparison(base: Opened, new: bytes, *, same_work: bool) -> bytes:
 
 def _measured_profile(opened: Opened) -> Measured:
     profile = opened.view_of_hosts(()).profile
-    return measured(profile, judge_profile(profile).findings)
+    return measure_run(profile, judge_profile(profile).findings)
 
 
 def write_explanation(

@@ -65,15 +65,7 @@ class Bounded(Generic[Value]):
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """One computation.
-
-    Attributes:
-        run: Id of the run.
-        what: Name of the current stage.
-        done: Number of finished stages.
-        of: Number of all stages.
-        since_s: When the computation began, in seconds on the monotonic clock.
-    """
+    """One computation."""
 
     run: str
     what: str

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.walk import fields_of, is_rows, with_changed_leaves
+from stepscope.analysis.results.walk import is_rows, struct_fields, with_changed_leaves
 
 #: Largest number of bytes of text in all tables of an answer together.
 MOST_TEXT_BYTES: Final = 2**26
@@ -75,7 +75,6 @@ class _Cutting:
         self.cuts: list[Cut] = []
 
     def cut_leaf(self, path: str, value: object) -> object:
-        """Return a part of a result, cut where it is a table."""
         if isinstance(value, pl.DataFrame):
             sizes = text_bytes(value.head(self._rows)).cum_sum().to_list()
         elif is_rows(value):
@@ -91,11 +90,10 @@ class _Cutting:
 
 
 def _text_weight(value: object) -> int:
-    """Estimate how many bytes the texts in a row have, at any depth."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, pl.DataFrame):
         return int(text_bytes(value).sum())
     if isinstance(value, tuple | list):
         return sum(map(_text_weight, value))
-    return sum(map(_text_weight, (fields_of(value) or {}).values()))
+    return sum(map(_text_weight, (struct_fields(value) or {}).values()))

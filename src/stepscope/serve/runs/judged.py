@@ -8,13 +8,13 @@ from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.advice.checklist import checklist
 from stepscope.advice.registry import RULES
 from stepscope.analysis.ops.selection import op_names
-from stepscope.analysis.steps.rows import step_at
-from stepscope.analysis.timeline.located import spot_of
+from stepscope.analysis.steps.rows import step_number_at
+from stepscope.analysis.timeline.located import best_spot
 from stepscope.derive.frameworks import frameworks_used
 from stepscope.report.compose import judge_profile
 from stepscope.report.plain import plain, plain_fields
 from stepscope.report.words import findings as finding_words
-from stepscope.report.words.checks import most_valuable, stage_counts, together_words
+from stepscope.report.words.checks import most_valuable, stage_line, together_words
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -58,7 +58,7 @@ def findings_record(profile: ProfileWithTools) -> dict[str, Plain]:
         "stages": [
             {
                 **plain_fields(one),
-                "line": stage_counts(one, judged.findings),
+                "line": stage_line(one, judged.findings, named=False),
                 "fails": one.fails,
             }
             for one in checklist(judged.findings)
@@ -78,8 +78,7 @@ class _Places:
         self._ops = op_names(profile)
 
     def describe_place(self, one: Evidence) -> dict[str, Plain]:
-        """Return a range in words, its op and step, and where it is on the timeline."""
-        spot = spot_of(
+        spot = best_spot(
             self._profile,
             one.host,
             device=one.device,
@@ -91,7 +90,7 @@ class _Places:
         return {
             "text": finding_words.evidence_words(one),
             "op": next((name for name in one.ops if name in self._ops), None),
-            "step": step_at(self._profile, one.host, one.start_ps),
+            "step": step_number_at(self._profile, one.host, one.start_ps),
             "host": one.host,
             **plain_fields(spot),
         }
@@ -104,7 +103,7 @@ def _finding_words(
     why = finding.unavailable
     return {
         "status": finding_words.status_words(finding),
-        "headline": finding_words.headline(finding),
+        "headline": finding_words.finding_headline(finding),
         # What does not apply asks for nothing.
         "remedy": why.remedy if why and finding.status == "cannot_tell" else None,
         "reasons": finding_words.cause_words(finding) if failed else None,

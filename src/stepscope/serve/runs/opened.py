@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.engine import DERIVATIONS
-from stepscope.analysis.tools import find_tool, needs
+from stepscope.analysis.tools import find_tool, tool_needs
 from stepscope.derive.frameworks import frameworks_used
 from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.tables import tables
@@ -131,4 +131,4 @@ class Opened:
         This may run while something else is being computed: a computation that needs
         one of these derivations waits for that derivation only.
         """
-        self._all.prepare((*needs(tool), *DERIVATIONS))
+        self._all.prepare((*tool_needs(tool), *DERIVATIONS))

@@ -40,14 +40,9 @@ _ABSOLUTE: Final = Pattern(r"[/\\]|[A-Za-z]:")
 
 
 class ProgramText(msgspec.Struct, frozen=True, kw_only=True):
-    """The text of one file, or why it is not shown.
+    """The text of one file, or the reason why it is not shown.
 
-    Attributes:
-        text: The file; None where it is not shown.
-        path: Where it was found, from the directory that was named on; None for no
-            file.
-        changed: Whether the file was changed after the recording.
-        reason: Why it is not shown, and what to do about it; None where it is.
+    `path` is where it was found, from the directory that was named on.
     """
 
     text: str | None = None
@@ -96,15 +91,16 @@ class ProgramFiles:
             matching = _matching_files(name, self._listed)
         if len(matching) > 1:
             several = ", ".join(sorted(one.shown for one in matching)[:3])
-            return _text_not_shown(
-                f"{len(matching)} files fit this name as well as each other ({several})"
-                ". Name the directory of the right one alone with `--source`."
+            return ProgramText(
+                reason=f"{len(matching)} files fit this name as well as each other "
+                f"({several}). Name the directory of the right one alone with "
+                "`--source`."
             )
         if not matching:
             more = "" if self._is_whole else " among those that were searched"
-            return _text_not_shown(
-                f"No Python file of the directories given with `--source` fits{more}. "
-                "Name the directory of the program that was recorded."
+            return ProgramText(
+                reason="No Python file of the directories given with `--source` fits"
+                f"{more}. Name the directory of the program that was recorded."
             )
         found = matching[0]
         try:
@@ -114,7 +110,7 @@ class ProgramFiles:
             why = str(error) if type(error) is ValueError else "it cannot be read"
             if isinstance(error, UnicodeDecodeError):
                 why = "it is not UTF-8 text"
-            return _text_not_shown(f"{found.shown}: {why}.")
+            return ProgramText(reason=f"{found.shown}: {why}.")
         changed = changed_unix_s > recorded_unix_s + _SAME_S
         return ProgramText(text=text, path=found.shown, changed=changed)
 
@@ -136,7 +132,6 @@ class ProgramFiles:
         self._listed_s = now
 
     def _candidate_file(self, root: Path, entry: os.DirEntry[str]) -> _Candidate | None:
-        """Return a file that may be shown; None for any other."""
         path = Path(entry.path)
         try:
             real = path.resolve(strict=True)
@@ -151,12 +146,7 @@ class ProgramFiles:
         return _Candidate(told, real, path.parts)
 
     def _read_listed_file(self, real: Path) -> tuple[bytes, float]:
-        """Return a file's bytes, and when it was changed, in seconds since 1970.
-
-        Raises:
-            OSError: It cannot be opened.
-            ValueError: It is not what was listed, or too large.
-        """
+        """Return a file's bytes, and when it was changed, in seconds since 1970."""
         careful = sum(getattr(os, f"O_{one}", 0) for one in ("NOFOLLOW", "NONBLOCK"))
         descriptor = os.open(real, os.O_RDONLY | careful)
         with os.fdopen(descriptor, "rb") as file:
@@ -172,10 +162,6 @@ class ProgramFiles:
         if len(content) > _MOST_BYTES:
             raise ValueError("it is larger than 2 MB")
         return content, about.st_mtime
-
-
-def _text_not_shown(reason: str) -> ProgramText:
-    return ProgramText(reason=reason)
 
 
 def _python_entries(root: Path) -> Iterator[os.DirEntry[str] | None]:
@@ -199,7 +185,6 @@ def _python_entries(root: Path) -> Iterator[os.DirEntry[str] | None]:
 
 
 def _matching_files(name: str, listed: dict[str, list[_Candidate]]) -> list[_Candidate]:
-    """Return the files whose path has the longest common end with a name."""
     path = posixpath.normpath(name.replace("\\", "/"))
     parts = tuple(part for part in path.split("/") if part not in {"", ".."})
     if not parts or not parts[-1].endswith(_SUFFIX):

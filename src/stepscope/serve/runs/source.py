@@ -10,7 +10,7 @@ import msgspec
 
 from stepscope.errors import BadInput
 from stepscope.formats.file_systems import is_url
-from stepscope.formats.opening import find, loose_runs
+from stepscope.formats.opening import find_runs, loose_runs
 from stepscope.formats.remote import RemoteDirectory
 from stepscope.rundir import LIMIT_BYTES, Run, shown_name
 from stepscope.xspace.reading.input_file import existing_path
@@ -40,12 +40,7 @@ class Stamp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a log directory now.
-
-    Attributes:
-        runs: The runs, newest first.
-        refused: (Name of a run, why it is not shown).
-    """
+    """The runs in a log directory, newest first, and why others are refused."""
 
     runs: tuple[Run, ...]
     refused: tuple[tuple[str, str], ...]
@@ -105,7 +100,7 @@ class LocalSource:
     def list_runs(self) -> Found:
         """List the runs; raises `BadInput` where that cannot be done."""
         kept: list[Run] = []
-        found = find(self._path)
+        found = find_runs(self._path)
         refused = [(shown_name(path.name), why) for path, why in found.refused]
         refused += [(shown_name(path.name), _RESULTS) for path in found.results_only]
         for run in found.runs:

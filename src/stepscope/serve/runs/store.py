@@ -67,14 +67,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """The log directory as it was seen last.
-
-    Attributes:
-        entries: The runs, newest first.
-        refused: (Name of a run, why it is not shown).
-        problem: Why nothing could be listed; None where that worked.
-        tag: A text that changes whenever anything else in the listing changes.
-    """
+    """The log directory as it was seen last; `tag` changes with anything else in it."""
 
     entries: tuple[Entry, ...]
     refused: tuple[tuple[str, str], ...]
@@ -99,13 +92,7 @@ _LANES: Final = {Lane.DRAWING: 4, Lane.SEARCHING: 2}
 
 
 class Question(NamedTuple):
-    """A question to be answered before it is asked.
-
-    Attributes:
-        tool: Tool whose derivations the answer needs.
-        question: The argument `question` of `Store.answer`.
-        compute: The argument `compute` of `Store.answer`.
-    """
+    """A question to `Store.answer` that is asked ahead of a client."""
 
     tool: str
     question: Hashable
@@ -293,11 +280,7 @@ class Store:
             self._end_turn()
 
     def read_newest(self, tool: str) -> None:
-        """Open the newest run, if there is one, and prepare what is asked first.
-
-        Args:
-            tool: The tool that the first page shows.
-        """
+        """Open the newest run, if there is one, and prepare the first page's tool."""
         if not self.source.written_in_place:
             return
         # An error is reported to the client that asks for the run.
@@ -455,7 +438,7 @@ class Store:
             except OSError:
                 # Removed since it was listed.
                 continue
-            run_id = _digest_text(run.name)[:12]
+            run_id = digest_text(run.name)[:12]
             version = _version_of_stamp(stamp)
             since = self._seen.get(run_id, ("", 0.0))
             if since[0] != version:
@@ -544,13 +527,14 @@ def _make_listing(
         )
     )
     return Listing(
-        entries=entries, refused=refused, problem=problem, tag=_digest_text(told)[:16]
+        entries=entries, refused=refused, problem=problem, tag=digest_text(told)[:16]
     )
 
 
 def _version_of_stamp(stamp: Stamp) -> str:
-    return _digest_text(repr(stamp.files))[:16]
+    return digest_text(repr(stamp.files))[:16]
 
 
-def _digest_text(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+def digest_text(text: str) -> str:
+    """Return a short text that identifies another one."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -15,7 +15,7 @@ from stepscope.analysis.timeline import flows as arrows
 from stepscope.analysis.timeline import search as searching
 from stepscope.analysis.timeline import selection as choosing
 from stepscope.analysis.timeline import tiles as drawing
-from stepscope.analysis.trace_viewer.events import all_spans
+from stepscope.analysis.trace_viewer.events import trace_spans
 from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.report.plain import plain, plain_fields
 from stepscope.report.to_trace_json import (
@@ -50,14 +50,7 @@ _TRACKS: Final = (
 
 
 class TileQuestion(NamedTuple):
-    """A tile of some tracks.
-
-    Attributes:
-        tracks: Rows of the timeline's tracks.
-        level: Level of the tile.
-        place: Index of the tile in its level.
-        all: Whether folded and hidden events are wanted as well.
-    """
+    """The tile of some tracks at a place in its level; `all` with hidden events."""
 
     tracks: tuple[int, ...]
     level: int
@@ -93,7 +86,7 @@ class Sought(NamedTuple):
 def write_catalogue(opened: Opened, host: str | None, *, version: str) -> bytes:
     """Write hosts, sections and tracks, extent and steps."""
     profile, name = find_host(opened, host)
-    found = catalogues.catalogue(profile, name)
+    found = catalogues.track_catalogue(profile, name)
     about: dict[str, Plain] = {
         "schema": SCHEMA,
         "version": version,
@@ -168,7 +161,7 @@ def _sections_and_tracks(found: TrackCatalogue) -> dict[str, Plain]:
 
 def write_tiles(profile: ProfileWithTools, host: str, asked: TileQuestion) -> bytes:
     """Write one tile of some tracks in columns."""
-    found = drawing.tiles(
+    found = drawing.track_tiles(
         profile,
         host,
         tracks=asked.tracks,
@@ -191,7 +184,7 @@ def write_unfolded(
     profile: ProfileWithTools, host: str, track: int, first: int, count: int
 ) -> bytes:
     """Write the spans that a slice represents."""
-    found = drawing.unfold(profile, host, track=track, first=first, count=count)
+    found = drawing.unfold_slice(profile, host, track=track, first=first, count=count)
     if isinstance(found, Unavailable):
         return _encode_members(found)
     return _encode_members(
@@ -207,18 +200,18 @@ def write_unfolded(
 
 def write_details(profile: ProfileWithTools, host: str, track: int, item: int) -> bytes:
     """Write all that is known of one span."""
-    found = span_details.details(profile, host, track=track, item=item)
+    found = span_details.details_of_span(profile, host, track=track, item=item)
     return _encode_members(found)
 
 
 def write_matches(profile: ProfileWithTools, host: str, text: str) -> bytes:
     """Write how often a text occurs, by track and by name."""
-    return _encode_members(searching.search(profile, host, text))
+    return _encode_members(searching.count_spans(profile, host, text))
 
 
 def write_next_match(profile: ProfileWithTools, host: str, asked: Sought) -> bytes:
     """Write the next or previous span whose name has a text."""
-    found = searching.find(profile, host, **asked._asdict())
+    found = searching.find_span(profile, host, **asked._asdict())
     if isinstance(found, Unavailable):
         return _encode_members(found)
     return _encode_members({"place": found})
@@ -252,7 +245,7 @@ def write_flows(
     profile: ProfileWithTools, host: str, area: Area, of: tuple[int, int] | None
 ) -> bytes:
     """Write the arrows of a window, or of one of its spans, in columns."""
-    found = arrows.flows(
+    found = arrows.track_flows(
         profile, host, begin_ps=area.begin_ps, end_ps=area.end_ps, of=of
     )
     return _encode_frame(found, flow_frame)
@@ -303,7 +296,7 @@ def write_window(profile: ProfileWithTools, host: str, area: Area) -> bytes:
         "end_ps": plain(area.end_ps),
     }
     pieces: list[bytes] = []
-    chosen = all_spans(alone, window=(area.begin_ps, area.end_ps))
+    chosen = trace_spans(alone, window=(area.begin_ps, area.end_ps))
     write_spans(about, host_traces(alone)[0], chosen, pieces.append)
     return b"".join(pieces)
 
@@ -324,9 +317,7 @@ def find_host(opened: Opened, host: str | None) -> tuple[ProfileWithTools, str]:
     return profile, chosen
 
 
-def _encode_members(
-    found: msgspec.Struct | dict[str, object] | Unavailable,
-) -> bytes:
+def _encode_members(found: msgspec.Struct | dict[str, object] | Unavailable) -> bytes:
     """Write the fields of an answer, or why there is none."""
     absent = isinstance(found, Unavailable)
     members = {} if absent else plain_fields(found)

@@ -135,7 +135,7 @@ def copy_kind(source: str | None, destination: str | None) -> str | None:
         A kind of activity, `NOT_ACTIVITY` between two places of the host, or None
         where a side is unknown.
     """
-    sides = [_side(source), _side(destination)]
+    sides = [_memory_side(source), _memory_side(destination)]
     return {
         ("host", "device"): "h2d",
         ("device", "host"): "d2h",
@@ -183,7 +183,7 @@ def is_collective_op(annotation: str) -> bool:
     return op_type.startswith(COLLECTIVE_OP_TYPES)
 
 
-def _side(memory: str | None) -> str:
+def _memory_side(memory: str | None) -> str:
     word = (memory or "").lower()
     if word in _HOST_MEMORY:
         return "host"

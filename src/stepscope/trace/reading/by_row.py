@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from stepscope._core.numbering import gather
+from stepscope._core.numbering import gather_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +21,7 @@ _Item = TypeVar("_Item", bound=np.generic)
 _BY_WIDTH: Final = {1: np.uint8, 4: np.int32, 8: np.int64}
 
 
-def by_row(
+def values_by_row(
     values: NDArray[_Item], rows: NDArray[np.integer], none: float | None = None
 ) -> NDArray[_Item]:
     """Return the value of each row.
@@ -37,7 +37,7 @@ def by_row(
     width = _BY_WIDTH[values.itemsize]
     found = np.empty(len(rows), values.dtype)
     nothing = np.array([] if none is None else [none], values.dtype)
-    answer = gather(
+    answer = gather_values(
         np.ascontiguousarray(values).view(width),
         np.ascontiguousarray(rows, np.int32),
         nothing.view(width),

@@ -8,7 +8,7 @@ from typing import Final
 OFF_CORE: Final = "off the core: "
 
 
-def waits_in(call: str) -> str:
+def name_of_wait(call: str) -> str:
     """Name a wait in a call of the operating system."""
     return f"{OFF_CORE}waits in {call}"
 

@@ -20,7 +20,7 @@ _TOGETHER: Final = 2**26
 _SHORT: Final = 2**8
 
 
-def shortened(text: str, longest: int = LONGEST) -> str:
+def shorten_text(text: str, longest: int = LONGEST) -> str:
     """Return the text, or its beginning and how long it was."""
     if len(text) <= longest:
         return text
@@ -41,7 +41,7 @@ class Shortening:
         longest = LONGEST if self._room > 0 else _SHORT
         self._room -= min(len(text), longest)
         self._count += len(text) > longest
-        return shortened(text, longest)
+        return shorten_text(text, longest)
 
     def texts(self, texts: Iterable[str]) -> list[str]:
         """Return each text, or its beginning and how long it was; count the cuts."""

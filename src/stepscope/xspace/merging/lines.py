@@ -9,14 +9,13 @@ import numpy as np
 
 from stepscope._core import rebase
 from stepscope.xspace.fields import LineTag
-from stepscope.xspace.reading.messages import index
+from stepscope.xspace.reading.messages import index_messages
 from stepscope.xspace.writing.encode import line_head, line_tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s, UInt8s
     from stepscope.xspace.merging.names import IdMap
     from stepscope.xspace.reading.messages import Fields
 
@@ -65,13 +64,11 @@ class Line:
     """
 
     head: Head
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
+    begin: Int64s
+    end: Int64s
 
 
-def read_heads(
-    data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
-) -> list[Head]:
+def read_heads(data: UInt8s, begin: Int64s, end: Int64s) -> list[Head]:
     """Return what the lines [begin, end) say of themselves before their first event."""
     heads = []
     for at, last in zip(begin.tolist(), end.tolist(), strict=True):
@@ -79,21 +76,17 @@ def read_heads(
         size = 256
         while True:
             stop = min(at + size, last)
-            fields = index(data, np.array([at], np.int64), np.array([stop], np.int64))
+            fields = index_messages(
+                data, np.array([at], np.int64), np.array([stop], np.int64)
+            )
             if stop == last or (fields.tag == LineTag.EVENT).any():
                 break
             size *= 4
-        heads.append(_head(data, fields, 0))
+        heads.append(_read_head(data, fields, 0))
     return heads
 
 
-def read_lines(
-    data: NDArray[np.uint8],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    *,
-    move: Move,
-) -> list[Line]:
+def read_lines(data: UInt8s, begin: Int64s, end: Int64s, *, move: Move) -> list[Line]:
     """Return the lines whose messages are [begin, end).
 
     Raises:
@@ -101,10 +94,12 @@ def read_lines(
     """
     lines = []
     for at, last in zip(begin.tolist(), end.tolist(), strict=True):
-        fields = index(data, np.array([at], np.int64), np.array([last], np.int64))
+        fields = index_messages(
+            data, np.array([at], np.int64), np.array([last], np.int64)
+        )
         if fields.stop[0] >= 0:
             raise ValueError(f"a line is malformed at byte {int(fields.stop[0]):,}")
-        head = _head(data, fields, 0)
+        head = _read_head(data, fields, 0)
         events = fields.of(LineTag.EVENT)
         lines.append(
             Line(
@@ -116,9 +111,9 @@ def read_lines(
     return lines
 
 
-def written(
+def encode_events_of_line(
     line: Line,
-    data: NDArray[np.uint8],
+    data: UInt8s,
     *,
     type_ids: IdMap,
     stat_ids: IdMap,
@@ -129,12 +124,12 @@ def written(
     Raises:
         ValueError: An event is malformed.
     """
-    return _rewritten(
+    return _rewrite_events(
         data, line.begin, line.end, ids=(type_ids, stat_ids), missing=missing
     )
 
 
-def joined(
+def join_line_bodies(
     head: Head,
     events: Sequence[bytes],
     *,
@@ -162,22 +157,22 @@ def _sort_events(
 ) -> bytes:
     """Sort by start, then longest first, as the writer does."""
     data = np.frombuffer(events, np.uint8)
-    rows = index(data, np.zeros(1, np.int64), np.array([len(data)], np.int64))
+    rows = index_messages(data, np.zeros(1, np.int64), np.array([len(data)], np.int64))
     begin, end = rows.place, rows.place + rows.size
     start = np.empty(len(begin), np.int64)
     dur = np.empty(len(begin), np.int64)
-    if rebase.times(data, begin, end, start, dur) < 0:
+    if rebase.event_times(data, begin, end, start, dur) < 0:
         raise ValueError("an event is malformed")
     order = np.lexsort((-dur, start))
     if (order[1:] > order[:-1]).all():
         return events
-    return _rewritten(data, begin[order], end[order], ids=ids, missing=missing)
+    return _rewrite_events(data, begin[order], end[order], ids=ids, missing=missing)
 
 
-def _rewritten(
-    data: NDArray[np.uint8],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
+def _rewrite_events(
+    data: UInt8s,
+    begin: Int64s,
+    end: Int64s,
     *,
     ids: tuple[IdMap, IdMap],
     missing: tuple[int, int],
@@ -193,11 +188,11 @@ def _rewritten(
         *stat_ids.columns,
         stat_missing,
     )
-    size = rebase.rewrite(*arguments, np.empty(0, np.uint8))
+    size = rebase.rewrite_events(*arguments, np.empty(0, np.uint8))
     if size < 0:
         raise ValueError("an event is malformed")
     out = np.empty(size, np.uint8)
-    rebase.rewrite(*arguments, out)
+    rebase.rewrite_events(*arguments, out)
     return out.tobytes()
 
 
@@ -209,7 +204,7 @@ def named_like(head: Head, first: Mapping[int, Head]) -> Head:
     return head._replace(name=known.name)
 
 
-def _head(data: NDArray[np.uint8], fields: Fields, row: int) -> Head:
+def _read_head(data: UInt8s, fields: Fields, row: int) -> Head:
     def number(tag: int) -> int:
         return int(fields.last(tag)[row])
 

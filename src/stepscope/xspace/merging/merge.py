@@ -21,11 +21,11 @@ from stepscope.xspace.fields import PlaneTag, SpaceTag
 from stepscope.xspace.merging.lines import (
     Head,
     Move,
-    joined,
+    encode_events_of_line,
+    join_line_bodies,
     named_like,
     read_heads,
     read_lines,
-    written,
 )
 from stepscope.xspace.merging.names import (
     IdMap,
@@ -34,14 +34,18 @@ from stepscope.xspace.merging.names import (
     read_entries,
     rewritten_stat,
 )
-from stepscope.xspace.reading.messages import index
-from stepscope.xspace.writing.encode import map_entry, number_field, sized_field, varint
+from stepscope.xspace.reading.messages import index_messages
+from stepscope.xspace.writing.encode import (
+    encode_varint,
+    map_entry,
+    number_field,
+    sized_field,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s, UInt8s
     from stepscope.xspace.reading.messages import Fields
 
 #: Producers number names from 1, or by hashes of 64 bits: ids from here are free.
@@ -57,19 +61,19 @@ class Part:
         shift_ns: What is added to the times of its lines.
     """
 
-    data: bytes | memoryview | NDArray[np.uint8]
+    data: bytes | memoryview | UInt8s
     shift_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Plane:
-    data: NDArray[np.uint8]
+    data: UInt8s
     begin: int
     end: int
     shift_ns: int
     fields: Fields = field(repr=False)
 
-    def rows(self, tag: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def rows(self, tag: int) -> tuple[Int64s, Int64s]:
         """Begin and end of the sized fields of a tag."""
         found = self.fields.of(tag)
         return found.place, found.place + found.size
@@ -79,7 +83,7 @@ class _Plane:
         return read_entries(self.data, *self.rows(tag))
 
 
-def merge(
+def merge_messages(
     parts: Sequence[Part],
     *,
     start_ns: int = 0,
@@ -130,27 +134,29 @@ def merge(
             join_lines=join_lines,
             keep_first=keep_first,
         )
-        chunks.append(varint(SpaceTag.PLANE) + varint(sum(map(len, body))))
+        chunks.append(
+            encode_varint(SpaceTag.PLANE) + encode_varint(sum(map(len, body)))
+        )
         chunks += body
     chunks += texts
     chunks += [sized_field(SpaceTag.HOSTNAME, host) for host in hosts]
     return b"".join(chunks)
 
 
-def whole_length(data: bytes | memoryview | NDArray[np.uint8]) -> int:
+def whole_length(data: bytes | memoryview | UInt8s) -> int:
     """Return how many bytes hold whole fields: the writer may have been killed."""
     array = np.frombuffer(data, np.uint8)
     if not len(array):
         return 0
-    fields = index(array, np.zeros(1, np.int64), np.array([len(array)], np.int64))
+    fields = index_messages(
+        array, np.zeros(1, np.int64), np.array([len(array)], np.int64)
+    )
     stop = int(fields.stop[0])
     return len(array) if stop < 0 else stop
 
 
-def _whole_fields(
-    data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
-) -> Fields:
-    fields = index(data, begin, end)
+def _whole_fields(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:
+    fields = index_messages(data, begin, end)
     if (fields.stop >= 0).any():
         at = int(fields.stop[fields.stop >= 0][0])
         raise ValueError(f"the message is malformed at byte {at:,}")
@@ -271,7 +277,7 @@ def _merge_planes(
 def _join_lines_of_planes(
     planes: Sequence[_Plane],
     maps: Sequence[tuple[IdMap, IdMap]],
-    places: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    places: Sequence[tuple[Int64s, Int64s]],
     *,
     start_ns: int,
     names: _Names,
@@ -287,7 +293,7 @@ def _join_lines_of_planes(
             key = head.id, head.timestamp_ns
             _, events = groups.setdefault(key, (head, []))
             events.append(
-                written(
+                encode_events_of_line(
                     line,
                     plane.data,
                     type_ids=type_ids,
@@ -297,6 +303,9 @@ def _join_lines_of_planes(
             )
     ids = names.types.identity(), names.stats.identity()
     return [
-        sized_field(PlaneTag.LINE, joined(head, events, ids=ids, missing=names.missing))
+        sized_field(
+            PlaneTag.LINE,
+            join_line_bodies(head, events, ids=ids, missing=names.missing),
+        )
         for head, events in groups.values()
     ]

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope.xspace.fields import Entry, EventMetadata, StatMetadata, StatTag
-from stepscope.xspace.reading.messages import index
-from stepscope.xspace.wire import MalformedMessage, packed, read_varint
-from stepscope.xspace.writing.encode import number_field, sized_field, varint
+from stepscope.xspace.reading.messages import index_messages
+from stepscope.xspace.wire import MalformedMessage, packed_numbers, read_varint
+from stepscope.xspace.writing.encode import encode_varint, number_field, sized_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
+
+    from stepscope.array_types import Int64s, UInt8s
 
 _WRAP: Final = 2**64
 _SIZED: Final = 2
@@ -85,9 +87,9 @@ class Names:
         later: list[tuple[int, bytes]] = []
         for key, body in latest.items():
             if stat_ids is not None:
-                body = _with_stat_ids(body, *stat_ids)  # noqa: PLW2901 - as it becomes
+                body = _rewrite_stats(body, *stat_ids)  # noqa: PLW2901 - as it becomes
             # No field of a name's entry is a child in most files.
-            if any(tag >> 3 == _CHILD >> 3 for tag, _, _ in _fields(body)):
+            if any(tag >> 3 == _CHILD >> 3 for tag, _, _ in _read_fields(body)):
                 later.append((key, body))
             else:
                 known = self._ids.get(body)
@@ -100,7 +102,7 @@ class Names:
             ids[key] = self.free_id()
             self._bodies[ids[key]] = b""
         for key, body in later:
-            self._bodies[ids[key]] = _with_children(body, ids)
+            self._bodies[ids[key]] = _rewrite_children(body, ids)
         return IdMap(ids)
 
     def entries(self) -> Iterator[tuple[int, bytes]]:
@@ -120,11 +122,9 @@ class Names:
         return self._next
 
 
-def read_entries(
-    data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
-) -> list[NameEntry]:
+def read_entries(data: UInt8s, begin: Int64s, end: Int64s) -> list[NameEntry]:
     """Return the entries of a map, whose messages are [begin, end)."""
-    fields = index(data, begin, end)
+    fields = index_messages(data, begin, end)
     keys = fields.last(Entry.KEY).tolist()
     bodies = [b""] * len(keys)
     values = fields.of(Entry.VALUE)
@@ -136,7 +136,9 @@ def read_entries(
     return [
         NameEntry(
             key,
-            b"".join(raw for tag, raw, _ in _fields(body) if tag != StatMetadata.ID),
+            b"".join(
+                raw for tag, raw, _ in _read_fields(body) if tag != StatMetadata.ID
+            ),
         )
         for key, body in zip(keys, bodies, strict=True)
     ]
@@ -146,10 +148,12 @@ def rewritten_stat(body: bytes, stat_ids: IdMap, *, missing: int) -> bytes:
     """Return a stat with the ids of its name and of a reference replaced."""
     out = []
     named = False
-    for tag, raw, value in _fields(body):
+    for tag, raw, value in _read_fields(body):
         if tag in (StatTag.METADATA_ID, StatTag.REF):
             named |= tag == StatTag.METADATA_ID
-            out.append(varint(tag) + varint(stat_ids.ids.get(value, missing)))
+            out.append(
+                encode_varint(tag) + encode_varint(stat_ids.ids.get(value, missing))
+            )
         else:
             out.append(raw)
     if not named:
@@ -158,11 +162,11 @@ def rewritten_stat(body: bytes, stat_ids: IdMap, *, missing: int) -> bytes:
     return b"".join(out)
 
 
-def _with_stat_ids(body: bytes, stat_ids: IdMap, missing: int) -> bytes:
+def _rewrite_stats(body: bytes, stat_ids: IdMap, missing: int) -> bytes:
     out = []
-    for tag, raw, _ in _fields(body):
+    for tag, raw, _ in _read_fields(body):
         if tag == EventMetadata.STAT:
-            inner = raw[len(varint(tag)) :]
+            inner = raw[len(encode_varint(tag)) :]
             _, start = read_varint(inner, 0)
             out.append(
                 sized_field(
@@ -174,26 +178,26 @@ def _with_stat_ids(body: bytes, stat_ids: IdMap, missing: int) -> bytes:
     return b"".join(out)
 
 
-def _with_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
+def _rewrite_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
     out = []
-    for tag, raw, value in _fields(body):
+    for tag, raw, value in _read_fields(body):
         if tag == _CHILD:
             # What names nothing here must not name something of another plane.
             if value in type_ids:
-                out.append(varint(tag) + varint(type_ids[value]))
+                out.append(encode_varint(tag) + encode_varint(type_ids[value]))
         elif tag == _CHILD | _SIZED:
             try:
-                children = packed(memoryview(raw)[len(raw) - value :])
+                children = packed_numbers(memoryview(raw)[len(raw) - value :])
             except MalformedMessage:
                 children = []
             known = (type_ids[it] for it in children if it in type_ids)
-            out.append(sized_field(tag, b"".join(map(varint, known))))
+            out.append(sized_field(tag, b"".join(map(encode_varint, known))))
         else:
             out.append(raw)
     return b"".join(out)
 
 
-def _fields(body: bytes) -> Iterator[tuple[int, bytes, int]]:
+def _read_fields(body: bytes) -> Iterator[tuple[int, bytes, int]]:
     """Tag, bytes with the tag, and number or length of every field of a message.
 
     What breaks the wire format ends the message, as it does for a reader.

@@ -31,7 +31,7 @@ from stepscope.xspace.reading.messages import (
     Places,
     StatMessages,
     id_table,
-    index,
+    index_messages,
     read_stats,
 )
 from stepscope.xspace.reading.pivot import intern_places
@@ -39,8 +39,7 @@ from stepscope.xspace.reading.pivot import intern_places
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.xspace.reading.columns import PlaneStat
     from stepscope.xspace.reading.fill import Filled
     from stepscope.xspace.reading.messages import IdTable, Outline, Places
@@ -84,15 +83,15 @@ class Entries(Frozen, frozen=True, eq=True):
         broken: Places of malformed entries, which are left out.
     """
 
-    plane: NDArray[np.int32]
-    id: NDArray[np.int64]
+    plane: Int32s
+    id: Int64s
     name: Places
     display_name: Places
     metadata: Places
     stats: StatMessages
-    broken: NDArray[np.int64]
+    broken: Int64s
 
-    def tables(self, planes: int, values: NDArray[np.int32]) -> list[IdTable]:
+    def tables(self, planes: int, values: Int32s) -> list[IdTable]:
         """For each plane the table from ids to the `values` beside these entries."""
         bounds = np.searchsorted(self.plane, np.arange(planes + 1)).tolist()
         empty = id_table(self.id[:0], values[:0])
@@ -102,16 +101,16 @@ class Entries(Frozen, frozen=True, eq=True):
         ]
 
 
-def read_entries(data: NDArray[np.uint8], planes: Fields, tag: int) -> Entries:
+def read_entries(data: UInt8s, planes: Fields, tag: int) -> Entries:
     """Decode the maps under `tag` in the planes.
 
     Stat metadata has no display name, bytes or stats; theirs are to be ignored.
     """
     rows = planes.of(tag)
-    entries = index(data, rows.place, rows.place + rows.size)
+    entries = index_messages(data, rows.place, rows.place + rows.size)
     key = entries.last(Entry.KEY)
     value_rows = entries.of(Entry.VALUE)
-    values = index(data, value_rows.place, value_rows.place + value_rows.size)
+    values = index_messages(data, value_rows.place, value_rows.place + value_rows.size)
     broken = entries.stop >= 0
     broken[value_rows.owner[values.stop >= 0]] = True
     # Several values of one entry are one message in pieces: with the entry as their
@@ -146,8 +145,8 @@ def read_entries(data: NDArray[np.uint8], planes: Fields, tag: int) -> Entries:
 
 
 def read_texts(
-    data: NDArray[np.uint8], columns: Sequence[Places], strings: StringTable
-) -> list[NDArray[np.int32]]:
+    data: UInt8s, columns: Sequence[Places], strings: StringTable
+) -> list[Int32s]:
     """Intern the texts of several columns, and give handles for each column.
 
     What is not UTF-8 is replaced.
@@ -170,9 +169,7 @@ def read_texts(
     return np.split(handles[interned.ids], bounds)
 
 
-def _mark_last_of_each(
-    plane: NDArray[np.int32], key: NDArray[np.int64], *, whole: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _mark_last_of_each(plane: Int32s, key: Int64s, *, whole: Bools) -> Bools:
     """Mark the last whole entry of each plane and key; `plane` is ascending."""
     kept = np.zeros(len(key), bool)
     present, first = np.unique(plane, return_index=True)
@@ -200,22 +197,18 @@ class Catalog(Frozen, frozen=True, eq=True):
     """
 
     strings: StringTable
-    plane_names: NDArray[np.int32]
-    line_names: NDArray[np.int32]
-    line_display_names: NDArray[np.int32]
+    plane_names: Int32s
+    line_names: Int32s
+    line_display_names: Int32s
     types: list[IdTable]
     keys: list[IdTable]
     event_types: EventTypes
     type_stats: TypeStats
-    broken: NDArray[np.int64]
+    broken: Int64s
 
 
 def read_catalog(
-    data: NDArray[np.uint8],
-    outline: Outline,
-    *,
-    line_name: Places,
-    line_display_name: Places,
+    data: UInt8s, outline: Outline, *, line_name: Places, line_display_name: Places
 ) -> Catalog:
     """Read both metadata maps of every plane, and intern all names."""
     planes = len(outline.planes.stop)
@@ -234,7 +227,7 @@ def read_catalog(
     types = entries.tables(planes, np.arange(len(entries.id), dtype=np.int32))
     keys = stat_entries.tables(planes, key)
     stats = entries.stats
-    stat_key, value = _resolved(stats, entries.plane[stats.owner], keys, strings)
+    stat_key, value = _resolve_ids(stats, entries.plane[stats.owner], keys, strings)
     return Catalog(
         strings,
         plane,
@@ -257,11 +250,11 @@ def read_catalog(
 
 
 def read_plane_stats(
-    data: NDArray[np.uint8], outline: Outline, catalog: Catalog
+    data: UInt8s, outline: Outline, catalog: Catalog
 ) -> list[tuple[PlaneStat, ...]]:
     """Return the plane-wide values of each plane as Python values."""
     stats = read_stats(data, outline.planes.of(PlaneTag.STAT))
-    keys, values = _resolved(stats, stats.owner, catalog.keys, catalog.strings)
+    keys, values = _resolve_ids(stats, stats.owner, catalog.keys, catalog.strings)
     texts = catalog.strings.texts()
     found: list[list[PlaneStat]] = [[] for _ in outline.planes.stop]
     doubles = values.view(np.float64)
@@ -292,12 +285,9 @@ def read_plane_stats(
     return [tuple(stats) for stats in found]
 
 
-def _resolved(
-    stats: StatMessages,
-    planes: NDArray[np.int32],
-    keys: list[IdTable],
-    strings: StringTable,
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _resolve_ids(
+    stats: StatMessages, planes: Int32s, keys: list[IdTable], strings: StringTable
+) -> tuple[Int32s, Int64s]:
     """Return handles of the names, and values whose references are handles too."""
     key = np.empty(len(stats.id), np.int32)
     value = stats.value.copy()
@@ -314,7 +304,7 @@ def _resolved(
     return key, value
 
 
-def _unknown_keys(ids: NDArray[np.int64], strings: StringTable) -> NDArray[np.int32]:
+def _unknown_keys(ids: Int64s, strings: StringTable) -> Int32s:
     named = ids[:_MOST_UNKNOWN].tolist()
     handles = [strings.handle(f"(unknown stat {number})") for number in named]
     rest = len(ids) - len(named)
@@ -331,7 +321,7 @@ def name_lost(filled: Filled, catalog: Catalog) -> EventTypes:
     """
     strings, known = catalog.strings, catalog.event_types
     keys = np.empty(0, np.int64)
-    distinct: dict[int, NDArray[np.int64]] = {}
+    distinct: dict[int, Int64s] = {}
     # Task by task, because in a file that was cut this may be every event.
     for lost in filled.lost:
         keys = np.union1d(keys, lost.keys[:, 1])
@@ -345,7 +335,7 @@ def name_lost(filled: Filled, catalog: Catalog) -> EventTypes:
     if not distinct:
         return known
     base, room = len(known), _MOST_UNKNOWN
-    added: list[tuple[int, NDArray[np.int64]]] = []
+    added: list[tuple[int, Int64s]] = []
     first: dict[int, int] = {}
     for plane, ids in sorted(distinct.items()):
         # The last row of a plane is shared by whatever exceeds the room.
@@ -363,9 +353,7 @@ def name_lost(filled: Filled, catalog: Catalog) -> EventTypes:
 
 
 def _add_unknown_types(
-    known: EventTypes,
-    added: list[tuple[int, NDArray[np.int64]]],
-    strings: StringTable,
+    known: EventTypes, added: list[tuple[int, Int64s]], strings: StringTable
 ) -> EventTypes:
     ids = np.concatenate([part for _, part in added])
     planes = [np.full(len(part), plane, np.int32) for plane, part in added]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from contextlib import AbstractContextManager
 
-    from numpy.typing import NDArray
+    from stepscope.array_types import Int32s, Int64s, UInt8s
 
 #: Below this size threads cost more than they gain.
 _ALONE_BYTES: Final = 2**20
@@ -41,19 +41,14 @@ class Scanned(Frozen, frozen=True, eq=True):
         step: Bytes that one task should have.
     """
 
-    head: NDArray[np.int64]
-    line: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    head: Int64s
+    line: Int64s
+    rows: Int64s
     step: int
 
 
 def scan_lines(
-    data: NDArray[np.uint8],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    *,
-    pool: Executor | None,
-    threads: int,
+    data: UInt8s, begin: Int64s, end: Int64s, *, pool: Executor | None, threads: int
 ) -> Scanned:
     """Read the heads of the lines [begin, end) and count their events and stats."""
     length = end - begin
@@ -77,10 +72,10 @@ def scan_lines(
     heads = np.zeros((len(line), _HEAD), np.int64)
 
     def scan(task: tuple[int, int]) -> None:
-        if wire.scan(data, *task, rows, heads) < 0:
+        if wire.scan_chunks(data, *task, rows, heads) < 0:
             raise ValueError("a line does not lie in the data")
 
-    run_tasks(scan, tasks_of(rows[:, 1] - rows[:, 0], line[:0], step), pool)
+    run_tasks(scan, divide_into_tasks(rows[:, 1] - rows[:, 0], line[:0], step), pool)
     alone = np.ones(len(begin), bool)
     alone[huge] = False
     head[alone] = heads[alone[line]]
@@ -94,32 +89,32 @@ def scan_lines(
 
 
 def _cut_huge_lines(
-    data: NDArray[np.uint8],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    head: NDArray[np.int64],
+    data: UInt8s,
+    begin: Int64s,
+    end: Int64s,
+    head: Int64s,
     *,
-    rows: NDArray[np.int64],
+    rows: Int64s,
     step: int,
     pool: Executor | None,
-) -> list[tuple[int, NDArray[np.int64]]]:
+) -> list[tuple[int, Int64s]]:
     """Cut huge lines: row and the places at which further chunks begin."""
     stop = np.empty(len(begin), np.int64)
-    found: list[tuple[int, NDArray[np.int64]]] = []
+    found: list[tuple[int, Int64s]] = []
 
     def split(task: tuple[int, int]) -> None:
         row = task[0]
         first, last = int(begin[row]), int(end[row])
         cuts = np.empty((last - first) // step + 1, np.int64)
-        count = wire.split(data, first, last, step, head, row, cuts, stop)
+        count = wire.split_line(data, first, last, step, head, row, cuts, stop)
         found.append((row, cuts[:count]))
 
     run_tasks(split, [(row, row + 1) for row in rows.tolist()], pool)
     return found
 
 
-def tasks_of(
-    length: NDArray[np.int64], plane: NDArray[np.int32] | NDArray[np.int64], step: int
+def divide_into_tasks(
+    length: Int64s, plane: Int32s | Int64s, step: int
 ) -> list[tuple[int, int]]:
     """Ranges of chunks of one plane with about `step` bytes, largest first.
 

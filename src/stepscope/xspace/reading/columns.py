@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
 
 #: Name, kind (`xspace.fields`) and value; None where the file holds none.
 PlaneStat = tuple[str, int, float | int | str | bytes | None]
@@ -68,17 +67,17 @@ class Lines(Frozen, frozen=True, eq=True):
         stat_end: One past the last of its rows in `stats`, int64.
     """
 
-    plane: NDArray[np.int32]
-    id: NDArray[np.int64]
-    display_id: NDArray[np.int64]
-    name: NDArray[np.int32]
-    display_name: NDArray[np.int32]
-    timestamp_ns: NDArray[np.int64]
-    duration_ps: NDArray[np.int64]
-    event_begin: NDArray[np.int64]
-    event_end: NDArray[np.int64]
-    stat_begin: NDArray[np.int64]
-    stat_end: NDArray[np.int64]
+    plane: Int32s
+    id: Int64s
+    display_id: Int64s
+    name: Int32s
+    display_name: Int32s
+    timestamp_ns: Int64s
+    duration_ps: Int64s
+    event_begin: Int64s
+    event_end: Int64s
+    stat_begin: Int64s
+    stat_end: Int64s
 
     def __len__(self) -> int:
         return len(self.id)
@@ -96,11 +95,11 @@ class Events(Frozen, frozen=True, eq=True):
         occurrences: Number of occurrences of each row in `aggregated`, int64.
     """
 
-    type: NDArray[np.int32]
-    offset_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    aggregated: NDArray[np.int64]
-    occurrences: NDArray[np.int64]
+    type: Int32s
+    offset_ps: Int64s
+    dur_ps: Int64s
+    aggregated: Int64s
+    occurrences: Int64s
 
     def __len__(self) -> int:
         return len(self.type)
@@ -119,11 +118,11 @@ class Stats(Frozen, frozen=True, eq=True):
         length: Length of a text or bytes, int32; else 0.
     """
 
-    event: NDArray[np.int32]
-    key: NDArray[np.int32]
-    kind: NDArray[np.uint8]
-    value: NDArray[np.int64]
-    length: NDArray[np.int32]
+    event: Int32s
+    key: Int32s
+    kind: UInt8s
+    value: Int64s
+    length: Int32s
 
     def __len__(self) -> int:
         return len(self.event)
@@ -132,11 +131,11 @@ class Stats(Frozen, frozen=True, eq=True):
 class TypeStats(Frozen, frozen=True, eq=True):
     """One row per value shared by all events of a type: as `Stats`, by row of types."""
 
-    type: NDArray[np.int32]
-    key: NDArray[np.int32]
-    kind: NDArray[np.uint8]
-    value: NDArray[np.int64]
-    length: NDArray[np.int32]
+    type: Int32s
+    key: Int32s
+    kind: UInt8s
+    value: Int64s
+    length: Int32s
 
     def __len__(self) -> int:
         return len(self.type)
@@ -156,13 +155,13 @@ class EventTypes(Frozen, frozen=True, eq=True):
             `(unknown event <id>)`, bool.
     """
 
-    plane: NDArray[np.int32]
-    id: NDArray[np.int64]
-    name: NDArray[np.int32]
-    display_name: NDArray[np.int32]
-    metadata_place: NDArray[np.int64]
-    metadata_length: NDArray[np.int32]
-    unknown: NDArray[np.bool_]
+    plane: Int32s
+    id: Int64s
+    name: Int32s
+    display_name: Int32s
+    metadata_place: Int64s
+    metadata_length: Int32s
+    unknown: Bools
 
     def __len__(self) -> int:
         return len(self.id)
@@ -187,7 +186,7 @@ class XSpace(Frozen, frozen=True, eq=True):
         damage: What could not be read; empty for a whole file.
     """
 
-    data: NDArray[np.uint8]
+    data: UInt8s
     planes: tuple[Plane, ...]
     lines: Lines
     events: Events

@@ -33,20 +33,19 @@ from stepscope.xspace.reading.messages import (
     Places,
     found_damage,
     read_outline,
-    summarised,
+    summarise_damage,
 )
 from stepscope.xspace.reading.source import (
     forget_pages,
     is_text_damaged,
     open_bytes,
-    unpack,
+    unpack_gzip,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import UInt8s
     from stepscope.xspace.reading.catalog import Catalog
     from stepscope.xspace.reading.chunks import Scanned
     from stepscope.xspace.reading.fill import Filled
@@ -56,7 +55,7 @@ _MOST_ROWS: Final = 2**31 - 1
 _AGAIN: Final = "Copy the file again in binary, or capture again."
 
 
-def decode(
+def decode_file(
     path: Path,
     *,
     limit_bytes: int = LIMIT_BYTES,
@@ -77,7 +76,7 @@ def decode(
         Malformed: Nothing in it can be read.
     """
     data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=mapped)
-    space = _decode(data, path, damage, threads=threads)
+    space = _decode_message(data, path, damage, threads=threads)
     # Of the bytes only a few texts are wanted from here on.
     forget_pages(data)
     return space
@@ -94,17 +93,13 @@ def decode_bytes(
     if not data:
         raise BadInput.at(name, "there are no bytes", "Capture again.")
     if data[:2] == b"\x1f\x8b":
-        unpacked, damage = unpack(data, name, limit_bytes=limit_bytes)
-        return _decode(unpacked, name, damage, threads=threads)
-    return _decode(np.frombuffer(data, np.uint8), name, (), threads=threads)
+        unpacked, damage = unpack_gzip(data, name, limit_bytes=limit_bytes)
+        return _decode_message(unpacked, name, damage, threads=threads)
+    return _decode_message(np.frombuffer(data, np.uint8), name, (), threads=threads)
 
 
-def _decode(
-    data: NDArray[np.uint8],
-    name: object,
-    damage: tuple[Damage, ...],
-    *,
-    threads: int | None,
+def _decode_message(
+    data: UInt8s, name: object, damage: tuple[Damage, ...], *, threads: int | None
 ) -> XSpace:
     outline = read_outline(data, name)
     with thread_pool(len(data), threads) as pool:
@@ -115,14 +110,7 @@ def _decode(
             pool=pool,
             threads=(threads or core_count()) if pool else 1,
         )
-        counts = scanned.rows[:, 2:4].sum(axis=0).tolist()
-        for what, count in zip(("events", "values"), counts, strict=True):
-            if count > _MOST_ROWS:
-                raise BadInput.at(
-                    name,
-                    f"holds {count:,} {what}, and at most {_MOST_ROWS:,} are read",
-                    "Record fewer steps.",
-                )
+        _check_row_counts(name, scanned)
         catalog = read_catalog(
             data,
             outline,
@@ -178,7 +166,7 @@ def _decode(
         errors,
         warnings,
         hostnames,
-        summarised(damage),
+        summarise_damage(damage),
     )
     _check_readable(space, name)
     return space
@@ -204,6 +192,17 @@ def _line_columns(
     )
 
 
+def _check_row_counts(name: object, scanned: Scanned) -> None:
+    counts = scanned.rows[:, 2:4].sum(axis=0).tolist()
+    for what, count in zip(("events", "values"), counts, strict=True):
+        if count > _MOST_ROWS:
+            raise BadInput.at(
+                name,
+                f"holds {count:,} {what}, and at most {_MOST_ROWS:,} are read",
+                "Record fewer steps.",
+            )
+
+
 def _check_readable(space: XSpace, name: object) -> None:
     """Refuse what holds nothing, and say what happened to it."""
     if space.damage and is_text_damaged(space.data):
@@ -223,6 +222,6 @@ def _check_readable(space: XSpace, name: object) -> None:
     ):
         return
     offset = space.damage[0].offset if space.damage else 0
-    raise Malformed.at_offset(
+    raise Malformed.broken_at_offset(
         name, offset, "holds no plane of a profile that could be read", _AGAIN
     )

@@ -8,14 +8,13 @@ import numpy as np
 
 from stepscope._core import fill as kernels
 from stepscope.frozen import Frozen
-from stepscope.xspace.reading.chunks import run_tasks, tasks_of
+from stepscope.xspace.reading.chunks import divide_into_tasks, run_tasks
 from stepscope.xspace.reading.columns import Events, Stats
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.xspace.reading.chunks import Scanned
     from stepscope.xspace.reading.messages import IdTable
 
@@ -30,8 +29,8 @@ class Lost(Frozen, frozen=True, eq=True):
     """
 
     plane: int
-    types: NDArray[np.int64]
-    keys: NDArray[np.int64]
+    types: Int64s
+    keys: Int64s
 
 
 class Filled(Frozen, frozen=True, eq=True):
@@ -48,16 +47,16 @@ class Filled(Frozen, frozen=True, eq=True):
 
     events: Events
     stats: Stats
-    event_bounds: NDArray[np.int64]
-    stat_bounds: NDArray[np.int64]
-    stop: NDArray[np.int64]
+    event_bounds: Int64s
+    stat_bounds: Int64s
+    stop: Int64s
     lost: list[Lost]
 
 
 def fill_lines(
-    data: NDArray[np.uint8],
+    data: UInt8s,
     scanned: Scanned,
-    planes: NDArray[np.int32],
+    planes: Int32s,
     *,
     types: list[IdTable],
     keys: list[IdTable],
@@ -78,8 +77,8 @@ def fill_lines(
             lost.append(Lost(plane, *found))
 
     length = scanned.rows[:, 1] - scanned.rows[:, 0]
-    run_tasks(fill, tasks_of(length, plane_of_chunk, scanned.step), pool)
-    return columns.finish(lost, lines=len(planes))
+    run_tasks(fill, divide_into_tasks(length, plane_of_chunk, scanned.step), pool)
+    return columns.finish_columns(lost, lines=len(planes))
 
 
 class _Columns:
@@ -107,16 +106,12 @@ class _Columns:
         self.counted = np.empty((2, counted), np.int64)
 
     def fill(
-        self,
-        data: NDArray[np.uint8],
-        task: tuple[int, int],
-        types: IdTable,
-        keys: IdTable,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        self, data: UInt8s, task: tuple[int, int], types: IdTable, keys: IdTable
+    ) -> tuple[Int64s, Int64s] | None:
         """Fill a task's chunks; rows and ids of what has no entry, if there are any."""
         rows = self.rows[slice(*task)]
         nothing = np.empty((0, 2), np.int64)
-        self._fill(data, task, types, keys, (nothing, nothing))
+        self._run_kernel(data, task, types, keys, (nothing, nothing))
         unknown = rows[:, 8:10]
         counts = unknown.sum(axis=0)
         if not counts.any():
@@ -125,18 +120,18 @@ class _Columns:
         lost_types, lost_keys = (np.zeros((count, 2), np.int64) for count in counts)
         unknown[:] = np.cumsum(unknown, axis=0) - unknown
         rows[:, 2:8:2] = self.begins[slice(*task)]
-        self._fill(data, task, types, keys, (lost_types, lost_keys))
+        self._run_kernel(data, task, types, keys, (lost_types, lost_keys))
         return lost_types, lost_keys
 
-    def _fill(
+    def _run_kernel(
         self,
-        data: NDArray[np.uint8],
+        data: UInt8s,
         task: tuple[int, int],
         types: IdTable,
         keys: IdTable,
-        lost: tuple[NDArray[np.int64], NDArray[np.int64]],
+        lost: tuple[Int64s, Int64s],
     ) -> None:
-        done = kernels.fill(
+        done = kernels.fill_columns(
             data,
             *task,
             self.rows,
@@ -157,12 +152,7 @@ class _Columns:
         if done < 0:
             raise ValueError("a chunk does not lie in the data or in its columns")
 
-    def finish(
-        self,
-        lost: list[Lost],
-        *,
-        lines: int,
-    ) -> Filled:
+    def finish_columns(self, lost: list[Lost], *, lines: int) -> Filled:
         """Close the gaps that damaged chunks left, and bound the lines."""
         line = self.scanned.line
         ends = self.rows[:, 2:8:2].copy()
@@ -180,7 +170,7 @@ class _Columns:
         counts = np.cumsum(ends - self.begins, axis=0)
         before = np.vstack([np.zeros((1, 3), np.int64), counts])
         # For events, stats, occurrences: which rows were filled; None where all were.
-        kept: list[NDArray[np.bool_] | None] = []
+        kept: list[Bools | None] = []
         for column in range(3):
             short = np.flatnonzero(ends[:, column] < self.limits[:, column])
             if not len(short):
@@ -194,9 +184,9 @@ class _Columns:
 
     def _close_gaps(
         self,
-        kept: tuple[NDArray[np.bool_] | None, ...],
-        bounds: NDArray[np.int64],
-        stop: NDArray[np.int64],
+        kept: tuple[Bools | None, ...],
+        bounds: Int64s,
+        stop: Int64s,
         lost: list[Lost],
     ) -> Filled:
         event, stat, aggregated = kept
@@ -207,14 +197,16 @@ class _Columns:
         if stat is not None:
             stats = [column[stat] for column in stats]
             lost = [
-                Lost(one.plane, one.types, _renumbered(one.keys, stat)) for one in lost
+                Lost(one.plane, one.types, _renumber_lost(one.keys, stat))
+                for one in lost
             ]
         if aggregated is not None:
             counted = [column[aggregated] for column in counted]
         if event is not None:
             events = [column[event] for column in events]
             lost = [
-                Lost(one.plane, _renumbered(one.types, event), one.keys) for one in lost
+                Lost(one.plane, _renumber_lost(one.types, event), one.keys)
+                for one in lost
             ]
             row_of = np.cumsum(event) - 1
             stats[0] = row_of[stats[0]].astype(np.int32)
@@ -229,7 +221,7 @@ class _Columns:
         )
 
 
-def _renumbered(lost: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _renumber_lost(lost: Int64s, kept: Bools) -> Int64s:
     lost = lost[kept[lost[:, 0]]]
     lost[:, 0] = (np.cumsum(kept) - 1)[lost[:, 0]]
     return lost

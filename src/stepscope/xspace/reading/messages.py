@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
+
 #: A file that holds more than this is no recording of a program on one host.
 _MOST_PLANES: Final = 2**16
 _MOST_LINES: Final = 2**18
@@ -47,27 +49,27 @@ class Outline(Frozen, frozen=True, eq=True):
 
     space: Fields
     planes: Fields
-    line_plane: NDArray[np.int32]
-    line_begin: NDArray[np.int64]
-    line_end: NDArray[np.int64]
-    line_claim: NDArray[np.int64]
-    plane_claim: NDArray[np.int64]
-    line_leaves: NDArray[np.bool_]
+    line_plane: Int32s
+    line_begin: Int64s
+    line_end: Int64s
+    line_claim: Int64s
+    plane_claim: Int64s
+    line_leaves: Bools
 
 
-def read_outline(data: NDArray[np.uint8], name: object) -> Outline:
+def read_outline(data: UInt8s, name: object) -> Outline:
     """Index the message down to its lines.
 
     Raises:
         BadInput: There is more of something than a recording can have.
     """
     size = len(data)
-    space = index(data, np.zeros(1, np.int64), np.array([size], np.int64))
+    space = index_messages(data, np.zeros(1, np.int64), np.array([size], np.int64))
     planes = space.of(SpaceTag.PLANE, cut=True)
     _check_count(name, "planes", len(planes.owner), _MOST_PLANES)
     _check_count(name, "texts", len(space.tag) - len(planes.owner), _MOST_TEXTS)
     claim = planes.place + planes.size
-    fields = index(data, planes.place, np.minimum(claim, size))
+    fields = index_messages(data, planes.place, np.minimum(claim, size))
     lines = fields.of(PlaneTag.LINE, cut=True)
     _check_count(name, "lines", len(lines.owner), _MOST_LINES)
     for tag, what, most in (
@@ -93,7 +95,7 @@ def read_outline(data: NDArray[np.uint8], name: object) -> Outline:
 
 def found_damage(
     outline: Outline,
-    stop: NDArray[np.int64],
+    stop: Int64s,
     *,
     plane_names: Sequence[str],
     line_names: Sequence[str],
@@ -112,7 +114,9 @@ def found_damage(
     for plane in np.flatnonzero(broken).tolist():
         at = int(outline.planes.stop[plane])
         name = f"plane {plane_names[plane]!r}"
-        found.append(_damage(name, at, size, claim=int(outline.plane_claim[plane])))
+        found.append(
+            _describe_damage(name, at, size, claim=int(outline.plane_claim[plane]))
+        )
     broken = (stop >= 0) | outline.line_leaves
     for line in np.flatnonzero(broken).tolist():
         name = f"line {line_names[line]!r}"
@@ -120,18 +124,18 @@ def found_damage(
         end = int(outline.line_end[line])
         claim = int(outline.line_claim[line])
         at = int(stop[line]) if stop[line] >= 0 else end
-        found.append(_damage(name, at, size, claim=claim))
+        found.append(_describe_damage(name, at, size, claim=claim))
     return tuple(found)
 
 
-def _damage(name: str, stop: int, size: int, *, claim: int) -> Damage:
+def _describe_damage(name: str, stop: int, size: int, *, claim: int) -> Damage:
     """Damage of what claims to end at `claim`, in a file of that size."""
     at = stop if stop >= 0 else size
     what = f"the file ends within {name}" if claim > size else f"{name} is malformed"
     return Damage(at, what, claim - at)
 
 
-def summarised(damage: tuple[Damage, ...]) -> tuple[Damage, ...]:
+def summarise_damage(damage: tuple[Damage, ...]) -> tuple[Damage, ...]:
     """Return damage in file order; what exceeds a readable number is one last entry."""
     ordered = sorted(damage, key=lambda one: one.offset)
     rest = ordered[_MOST_DAMAGE:]
@@ -159,10 +163,10 @@ class Places(NamedTuple):
         length: In bytes, int64.
     """
 
-    place: NDArray[np.int64]
-    length: NDArray[np.int64]
+    place: Int64s
+    length: Int64s
 
-    def at(self, rows: NDArray[np.bool_]) -> Places:
+    def at(self, rows: Bools) -> Places:
         """Return the chosen rows."""
         return Places(self.place[rows], self.length[rows])
 
@@ -179,12 +183,12 @@ class Fields(Frozen, frozen=True, eq=True):
         end: For each message its end, int64.
     """
 
-    owner: NDArray[np.int32]
+    owner: Int32s
     tag: NDArray[np.uint32]
-    place: NDArray[np.int64]
-    size: NDArray[np.int64]
-    stop: NDArray[np.int64]
-    end: NDArray[np.int64]
+    place: Int64s
+    size: Int64s
+    stop: Int64s
+    end: Int64s
 
     def of(self, tag: int, *, cut: bool = False) -> Fields:
         """Return the rows of one tag; those beyond their message only with `cut`."""
@@ -204,14 +208,14 @@ class Fields(Frozen, frozen=True, eq=True):
             self.end,
         )
 
-    def bodies(self, data: NDArray[np.uint8]) -> list[bytes]:
+    def bodies(self, data: UInt8s) -> list[bytes]:
         """Return the bytes of sized values."""
         return [
             data[place : place + size].tobytes()
             for place, size in zip(self.place.tolist(), self.size.tolist(), strict=True)
         ]
 
-    def last(self, tag: int) -> NDArray[np.int64]:
+    def last(self, tag: int) -> Int64s:
         """Return the last value of a number in each message, 0 where there is none."""
         rows = self.of(tag)
         values = np.zeros(len(self.stop), np.int64)
@@ -228,9 +232,7 @@ class Fields(Frozen, frozen=True, eq=True):
         return Places(place, length)
 
 
-def index(
-    data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
-) -> Fields:
+def index_messages(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:
     """List the fields of the messages [begin, end)."""
     stop = np.empty(len(begin), np.int64)
     begin, end = np.ascontiguousarray(begin), np.ascontiguousarray(end)
@@ -241,7 +243,7 @@ def index(
         tag = np.empty(count, np.uint32)
         place = np.empty(count, np.int64)
         size = np.empty(count, np.int64)
-        count = wire.index(data, begin, end, owner, tag, place, size, stop)
+        count = wire.index_fields(data, begin, end, owner, tag, place, size, stop)
         if count < 0:
             raise ValueError("a message does not lie in the data")
     return Fields(owner, tag, place, size, stop, end)
@@ -256,15 +258,15 @@ class IdTable(Frozen, frozen=True, eq=True):
         values: Value of each of `ids`, int32.
     """
 
-    direct: NDArray[np.int32]
+    direct: Int32s
     ids: NDArray[np.uint64]
-    values: NDArray[np.int32]
+    values: Int32s
 
-    def entries(self) -> NDArray[np.int32]:
+    def entries(self) -> Int32s:
         """Return all values, in no particular order."""
         return np.concatenate([self.direct[self.direct >= 0], self.values])
 
-    def look_up(self, ids: NDArray[np.int64]) -> NDArray[np.int32]:
+    def look_up(self, ids: Int64s) -> Int32s:
         """Return the values of ids given as 64 bits; -1 where the map lacks one."""
         wanted = ids.view(np.uint64)
         found = np.full(len(wanted), -1, np.int32)
@@ -278,7 +280,7 @@ class IdTable(Frozen, frozen=True, eq=True):
         return found
 
 
-def id_table(ids: NDArray[np.int64], values: NDArray[np.int32]) -> IdTable:
+def id_table(ids: Int64s, values: Int32s) -> IdTable:
     """Build a table; of equal ids the last one wins.
 
     The direct part is bounded by the number of ids, not by their size.
@@ -303,16 +305,16 @@ class StatMessages(Frozen, frozen=True, eq=True):
     not yet looked up.
     """
 
-    owner: NDArray[np.int32]
-    id: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    value: NDArray[np.int64]
-    length: NDArray[np.int32]
+    owner: Int32s
+    id: Int64s
+    kind: UInt8s
+    value: Int64s
+    length: Int32s
 
 
-def read_stats(data: NDArray[np.uint8], rows: Fields) -> StatMessages:
+def read_stats(data: UInt8s, rows: Fields) -> StatMessages:
     """Decode the XStat messages that `rows` list; what is malformed is left out."""
-    fields = index(data, rows.place, rows.place + rows.size)
+    fields = index_messages(data, rows.place, rows.place + rows.size)
     whole = fields.stop < 0
     count = len(rows.owner)
     kind = np.full(count, NO_VALUE, np.uint8)

@@ -15,20 +15,22 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
+
 
 class StatColumns(Protocol):
     """What `pivot` needs of stats: the columns of `xspace.Stats`."""
 
     @property
-    def event(self) -> NDArray[np.int32]: ...  # noqa: D102 - see xspace.Stats
+    def event(self) -> Int32s: ...  # noqa: D102 - see xspace.Stats
     @property
-    def key(self) -> NDArray[np.int32]: ...  # noqa: D102
+    def key(self) -> Int32s: ...  # noqa: D102
     @property
-    def kind(self) -> NDArray[np.uint8]: ...  # noqa: D102
+    def kind(self) -> UInt8s: ...  # noqa: D102
     @property
-    def value(self) -> NDArray[np.int64]: ...  # noqa: D102
+    def value(self) -> Int64s: ...  # noqa: D102
     @property
-    def length(self) -> NDArray[np.int32]: ...  # noqa: D102
+    def length(self) -> Int32s: ...  # noqa: D102
 
 
 class Pivot(Frozen, frozen=True, eq=True):
@@ -40,12 +42,12 @@ class Pivot(Frozen, frozen=True, eq=True):
         length: As in `xspace.Stats`, int32.
     """
 
-    value: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    length: NDArray[np.int32]
+    value: Int64s
+    kind: UInt8s
+    length: Int32s
 
 
-def pivot(
+def pivot_range(
     stats: StatColumns,
     keys: Sequence[int | Sequence[int]],
     *,
@@ -66,11 +68,11 @@ def pivot(
     # Needles of the column's own type: others would have the column converted.
     needles = np.array([event_begin, event_end], stats.event.dtype)
     first, last = np.searchsorted(stats.event, needles)
-    slots = _slots(keys)
-    found = _nothing(len(keys), max(event_end - event_begin, 0))
+    slots = _slots_by_handle(keys)
+    found = _empty_pivot(len(keys), max(event_end - event_begin, 0))
     if found.value.size and len(slots) and last > first:
         rows = slice(first, last)
-        written = kernels.pivot(
+        written = kernels.pivot_stats(
             stats.event[rows],
             stats.key[rows],
             stats.kind[rows],
@@ -88,13 +90,11 @@ def pivot(
 
 
 def pivot_rows(
-    stats: StatColumns,
-    keys: Sequence[int | Sequence[int]],
-    rows: NDArray[np.int32],
+    stats: StatColumns, keys: Sequence[int | Sequence[int]], rows: Int32s
 ) -> Pivot:
     """Gather the values of some keys of some events, a column for each of `rows`."""
-    slots = _slots(keys)
-    found = _nothing(len(keys), len(rows))
+    slots = _slots_by_handle(keys)
+    found = _empty_pivot(len(keys), len(rows))
     if found.value.size and len(slots):
         # Where the stats of each row begin; looking up in order is far cheaper.
         order = np.argsort(rows, kind="stable")
@@ -118,7 +118,7 @@ def pivot_rows(
     return found
 
 
-def _slots(keys: Sequence[int | Sequence[int]]) -> NDArray[np.int32]:
+def _slots_by_handle(keys: Sequence[int | Sequence[int]]) -> Int32s:
     groups = [(key,) if isinstance(key, int) else tuple(key) for key in keys]
     highest = max((handle for group in groups for handle in group), default=-1)
     slots = np.full(highest + 1, -1, np.int32)
@@ -127,7 +127,7 @@ def _slots(keys: Sequence[int | Sequence[int]]) -> NDArray[np.int32]:
     return slots
 
 
-def _nothing(keys: int, events: int) -> Pivot:
+def _empty_pivot(keys: int, events: int) -> Pivot:
     shape = (keys, events)
     return Pivot(
         np.zeros(shape, np.int64), np.zeros(shape, np.uint8), np.zeros(shape, np.int32)
@@ -142,13 +142,11 @@ class Interned(Frozen, frozen=True, eq=True):
         firsts: For each number the row in which it appears first, int64.
     """
 
-    ids: NDArray[np.int32]
-    firsts: NDArray[np.int64]
+    ids: Int32s
+    firsts: Int64s
 
 
-def intern_places(
-    data: NDArray[np.uint8], place: NDArray[np.int64], length: NDArray[np.integer]
-) -> Interned:
+def intern_places(data: UInt8s, place: Int64s, length: NDArray[np.integer]) -> Interned:
     """Number the byte strings at (place, length) of `data`; equal ones alike.
 
     Raises:
@@ -162,7 +160,7 @@ def intern_places(
     while True:
         firsts = np.empty(min(room, len(place)), np.int64)
         slots = np.full(2 * room, -1, np.int32)
-        count = kernels.intern(data, place, length, seed, slots, ids, firsts)
+        count = kernels.intern_strings(data, place, length, seed, slots, ids, firsts)
         if count != kernels.NO_ROOM:
             break
         room *= 8

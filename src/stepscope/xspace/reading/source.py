@@ -17,7 +17,7 @@ from stepscope.xspace.reading.input_file import open_input
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from stepscope.array_types import UInt8s
 
 _GZIP: Final = b"\x1f\x8b"
 _PIECE: Final = 2**20
@@ -34,7 +34,7 @@ _REPLACED_PER_BYTES: Final = 1000
 
 def open_bytes(
     path: Path, *, limit_bytes: int = LIMIT_BYTES, mapped: bool = True
-) -> tuple[NDArray[np.uint8], tuple[Damage, ...]]:
+) -> tuple[UInt8s, tuple[Damage, ...]]:
     """Map a file, or unpack it where its first bytes are those of gzip.
 
     The mapping lives as long as the array. The damage is that of the packing. A
@@ -63,7 +63,7 @@ def open_bytes(
                 file.seek(0)
                 content = file.read()
                 if content[:2] == _GZIP:
-                    return unpack(content, path, limit_bytes=limit_bytes)
+                    return unpack_gzip(content, path, limit_bytes=limit_bytes)
                 return np.frombuffer(content, np.uint8), ()
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
@@ -76,13 +76,13 @@ def open_bytes(
         ) from error
     if head == _GZIP:
         with mapping:
-            return unpack(mapping, path, limit_bytes=limit_bytes)
+            return unpack_gzip(mapping, path, limit_bytes=limit_bytes)
     if hasattr(mmap, "MADV_WILLNEED"):
         mapping.madvise(mmap.MADV_WILLNEED)
     return np.frombuffer(mapping, np.uint8), ()
 
 
-def forget_pages(data: NDArray[np.uint8]) -> None:
+def forget_pages(data: UInt8s) -> None:
     """Give back the memory of a mapped file's pages; who needs one gets it again."""
     # NumPy holds what it was given in a memoryview.
     mapping = getattr(data.base, "obj", None)
@@ -90,12 +90,12 @@ def forget_pages(data: NDArray[np.uint8]) -> None:
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def unpack(
+def unpack_gzip(
     packed: bytes | memoryview | mmap.mmap,
     name: object,
     *,
     limit_bytes: int = LIMIT_BYTES,
-) -> tuple[NDArray[np.uint8], tuple[Damage, ...]]:
+) -> tuple[UInt8s, tuple[Damage, ...]]:
     """Unpack gzip members one after the other; a cut one gives what precedes the cut.
 
     Never much more than the limit is held.
@@ -165,7 +165,7 @@ def _check_size(unpacked: int, packed: int, name: object, limit_bytes: int) -> N
     )
 
 
-def is_text_damaged(data: NDArray[np.uint8]) -> bool:
+def is_text_damaged(data: UInt8s) -> bool:
     """Return whether a conversion to text replaced what is no UTF-8, as editors do."""
     sample = bytes(data[: 64 * _PIECE])
     if sample.count(_REPLACEMENT) <= len(sample) // _REPLACED_PER_BYTES:

@@ -25,15 +25,15 @@ from stepscope.xspace.writing.encode import (
     EventColumns,
     LongStats,
     StatColumn,
-    concatenated,
+    concatenate_batches,
     encode_events,
+    encode_varint,
     line_head,
     line_tail,
     long_stats,
     map_entry,
     number_field,
     sized_field,
-    varint,
 )
 
 if TYPE_CHECKING:
@@ -155,14 +155,14 @@ class LineBuilder:
         """Encode the events, sorted; texts in `repeated` become references."""
         batches = list(self._batches)
         if self._events or not batches:
-            batches.append(self._columns(repeated))
-        events = concatenated(batches).sorted()
+            batches.append(self._event_columns(repeated))
+        events = concatenate_batches(batches).sort_events()
         for first in range(0, max(len(events), 1), _PIECE_EVENTS):
             last = min(first + _PIECE_EVENTS, len(events))
             body = encode_events(events, first, last)
             yield Piece(number, self._head, body, self._tail)
 
-    def _columns(self, repeated: Collection[str]) -> EventColumns:
+    def _event_columns(self, repeated: Collection[str]) -> EventColumns:
         stat_id, stored = self._plane.stat_id, self._plane.stored
         texts = bytearray()
         keys: list[int] = []
@@ -323,7 +323,7 @@ class PlaneBuilder:
             number -= 2**64
         return UINT if unsigned else INT, number
 
-    def encoded(self) -> tuple[bytes, list[Piece]]:
+    def encode_plane(self) -> tuple[bytes, list[Piece]]:
         """Return the plane encoded without its lines, and the lines in pieces."""
         counts = Counter(text for line in self._lines for text in line.texts())
         for values in (self._stats, *(stats for _, stats in self._types.values())):
@@ -367,9 +367,9 @@ class PlaneBuilder:
             if isinstance(bits, bytes):
                 body += sized_field(kind << 3 | 2, bits)
             elif kind == DOUBLE:
-                body += varint(StatTag.DOUBLE) + struct.pack("<q", bits)
+                body += encode_varint(StatTag.DOUBLE) + struct.pack("<q", bits)
             else:
                 # Written also when it is 0: a value is there.
-                body += varint(kind << 3) + varint(bits)
+                body += encode_varint(kind << 3) + encode_varint(bits)
             out += sized_field(tag, body)
         return out

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _WRAP: Final = 2**64
 
 
-def varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     """Seven bits a byte, least significant first; negative ones as 64 bits."""
     value %= _WRAP
     out = bytearray()
@@ -31,12 +31,12 @@ def varint(value: int) -> bytes:
 
 def number_field(tag: int, value: int) -> bytes:
     """Return a number under its tag; nothing for 0, which a missing field means."""
-    return varint(tag) + varint(value) if value else b""
+    return encode_varint(tag) + encode_varint(value) if value else b""
 
 
 def sized_field(tag: int, body: bytes) -> bytes:
     """Return a text, bytes or a message under its tag, also when empty."""
-    return varint(tag) + varint(len(body)) + body
+    return encode_varint(tag) + encode_varint(len(body)) + body
 
 
 def map_entry(tag: int, key: int, body: bytes) -> bytes:
@@ -126,7 +126,7 @@ def long_stats(columns: Sequence[StatColumn], *, events: int) -> LongStats:
             pool.extend(column.texts)
             pooled += int(sizes.sum())
         elif column.kind != NO_VALUE:
-            value[:, position] = _bits(column)
+            value[:, position] = _value_bits(column)
     begin = np.zeros(events + 1, np.int64)
     np.cumsum(present.sum(axis=1), out=begin[1:])
     keys = np.array([column.key for column in columns], np.int64)
@@ -141,7 +141,7 @@ def long_stats(columns: Sequence[StatColumn], *, events: int) -> LongStats:
     )
 
 
-def _bits(column: StatColumn) -> NDArray[np.int64]:
+def _value_bits(column: StatColumn) -> NDArray[np.int64]:
     if column.kind == DOUBLE:
         return np.asarray(column.values, np.float64).view(np.int64)
     values = np.asarray(column.values)
@@ -194,7 +194,7 @@ class EventColumns:
             ),
         )
 
-    def sorted(self) -> EventColumns:
+    def sort_events(self) -> EventColumns:
         """Return the events by start, then longest first, ties as they are.
 
         Events without a start come first. What is in that order already is returned
@@ -209,7 +209,7 @@ class EventColumns:
         return self.taken(np.lexsort((-self.dur_ps, start)))
 
 
-def concatenated(batches: Sequence[EventColumns]) -> EventColumns:
+def concatenate_batches(batches: Sequence[EventColumns]) -> EventColumns:
     """Batches of events one after the other."""
     if len(batches) == 1:
         return batches[0]
@@ -258,9 +258,9 @@ def encode_events(events: EventColumns, first: int, last: int) -> bytes:
         stats.length[stat_rows],
         stats.texts,
     )
-    size = kernels.encode(*columns, np.empty(0, np.uint8))
+    size = kernels.encode_line_events(*columns, np.empty(0, np.uint8))
     if size < 0:
         raise ValueError("the columns of the events do not fit each other")
     out = np.empty(size, np.uint8)
-    kernels.encode(*columns, out)
+    kernels.encode_line_events(*columns, out)
     return out.tobytes()

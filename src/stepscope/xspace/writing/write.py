@@ -19,12 +19,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from stepscope.xspace.fields import PlaneTag, SpaceTag
-from stepscope.xspace.writing.builders import (
-    Piece,
-    PlaneBuilder,
-    Unsigned,
-)
-from stepscope.xspace.writing.encode import sized_field, varint
+from stepscope.xspace.writing.builders import Piece, PlaneBuilder, Unsigned
+from stepscope.xspace.writing.encode import encode_varint, sized_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,7 +80,7 @@ class XSpaceBuilder:
         Raises:
             ValueError: It exceeds 2 GiB; `write` splits it.
         """
-        parts = self._parts(_MESSAGE_LIMIT_BYTES)
+        parts = self._split_parts(_MESSAGE_LIMIT_BYTES)
         if len(parts) > 1:
             raise ValueError("the message exceeds 2 GiB; write() splits it into files")
         return b"".join(parts[0])
@@ -100,7 +96,7 @@ class XSpaceBuilder:
             ValueError: A piece of one line exceeds the budget.
             OSError: It could not be written.
         """
-        parts = self._parts(budget_bytes)
+        parts = self._split_parts(budget_bytes)
         stem = path.name.removesuffix(_SUFFIX)
         paths = (
             (path,)
@@ -122,14 +118,14 @@ class XSpaceBuilder:
                 unfinished.unlink(missing_ok=True)
         return paths
 
-    def _parts(self, budget: int) -> list[list[bytes]]:
+    def _split_parts(self, budget: int) -> list[list[bytes]]:
         if self.start_ns is not None:
             if self.stop_ns is None:
                 raise ValueError("set stop_ns before writing")
             plane = self.environment()
             plane.set_stat("profile_start_time", Unsigned(self.start_ns))
             plane.set_stat("profile_stop_time", Unsigned(self.stop_ns))
-        planes = [plane.encoded() for plane in self._planes.values()]
+        planes = [plane.encode_plane() for plane in self._planes.values()]
         texts = b"".join(
             sized_field(tag, text.encode())
             for tag, lines in (
@@ -175,9 +171,9 @@ def _plane_chunks(head: bytes, pieces: Sequence[Piece]) -> Iterator[bytes]:
         parts = list(group)
         body = [parts[0].head, *(piece.events for piece in parts), parts[0].tail]
         length = sum(map(len, body))
-        lines.append([varint(PlaneTag.LINE) + varint(length), *body])
+        lines.append([encode_varint(PlaneTag.LINE) + encode_varint(length), *body])
     size = len(head) + sum(len(chunk) for line in lines for chunk in line)
-    yield varint(SpaceTag.PLANE) + varint(size)
+    yield encode_varint(SpaceTag.PLANE) + encode_varint(size)
     yield head
     for line in lines:
         yield from line

@@ -131,7 +131,7 @@ def _joint_percent(
         *launch_small.evaluate.changes(signals, thresholds),
         *judge_fusable_runs.changes(signals, thresholds),
     )
-    replayed = signals.of(replay_signals).saving(compiled, shares.label)
+    replayed = signals.of(replay_signals).saving_of_changes(compiled, shares.label)
     if replayed is not None:
         return 100 * replayed.high / max(step_ms, 1e-9)
     small = launch_small.evaluate(signals, thresholds)

@@ -10,7 +10,7 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.host_functions import FUNCTION_READS, host_functions
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
-from stepscope.advice.verdict import promise_of
+from stepscope.advice.verdict import saving_of_effect
 from stepscope.derive.facts.evidence import Fact, Part
 from stepscope.derive.facts.hosts.compilations import FIRST_STEPS, compile_signals
 from stepscope.patterns import Pattern
@@ -60,7 +60,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if found.saving_ms is None:
         return found
     again = (*[0] * FIRST_STEPS, *times[FIRST_STEPS:])
-    saving = promise_of(again, shares.window_ps)
+    saving = saving_of_effect(again, shares.window_ps)
     by = ("host.work",) if _is_predicting(signals, shares, thresholds) else ()
     return msgspec.structs.replace(found, saving_ms=saving, explained_by=by)
 
@@ -99,9 +99,7 @@ def _compiled_parts(
     share = shares.percent("compile")
     return tuple(
         Part(
-            name=one.name,
-            detail=one.reason,
-            share_percent=share * one.time_ps / total,
+            name=one.name, detail=one.reason, share_percent=share * one.time_ps / total
         )
         for one in functions[:_SHOWN]
     )

@@ -11,7 +11,7 @@ import polars as pl
 from stepscope.advice.catalogue import rule_item, shared_texts
 from stepscope.advice.item import rule
 from stepscope.advice.judging.judged_series import judge_series
-from stepscope.advice.judging.worked import WORKED_READS, kernels_of
+from stepscope.advice.judging.worked import WORKED_READS, judged_kernels
 from stepscope.advice.signals import CannotTell, NotApplicable
 from stepscope.derive.facts.devices.exchanges import (
     communication_signals,
@@ -160,7 +160,7 @@ def packing_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
 @rule(_PACKING_ITEM, *EXCHANGE_READS, *WORKED_READS, change=packing_changes)
 def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
     all_reduces = judged_all_reduces(signals)
-    work = kernels_of(signals, thresholds)
+    work = judged_kernels(signals, thresholds)
     found = _packing_kernels(work)
     # All steps are taken to be as the typical one that was looked at.
     series = StepSeries(

@@ -18,13 +18,13 @@ from stepscope.advice.judging.compared import (
     compared_workers,
     has_pipeline_stages,
     judge_steps,
-    most_often,
+    most_frequent_worker,
 )
 from stepscope.derive.facts.hosts.worker_processes import worker_ops
 from stepscope.derive.facts.processors import processor_signals
 from stepscope.derive.facts.replaying.edits import Levelled
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.step_time.owners import OWNERS
+from stepscope.derive.step_time.host_time import OWNERS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -165,7 +165,9 @@ def balance_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
     found = compared_workers(signals)
     if found.devices != 1:
         return ()
-    name, _percent = most_often(found.steps, [step.busiest for step in found.steps])
+    name, _percent = most_frequent_worker(
+        found.steps, [step.busiest for step in found.steps]
+    )
     work_ms = None if name is None else found.work_ms[name]
     if not work_ms:
         return ()
@@ -184,7 +186,7 @@ def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
     if len(known) < len(excess):
         return _BALANCE_ITEM.cannot_tell("unknown")
     names = [step.busiest for step in found.steps]
-    busiest, percent = most_often(found.steps, names)
+    busiest, percent = most_frequent_worker(found.steps, names)
     same = percent >= thresholds.same_worker.value
     accounted = signals.of(account_signals)
     mean_ms = sum(known) / len(known) / PS_PER_MS if known else 0.0
@@ -264,7 +266,9 @@ def judge_arrival(signals: Signals, thresholds: Thresholds) -> Finding:
     known = [wait for wait in waits if wait is not None]
     if len(known) < len(waits):
         return _ARRIVAL_ITEM.cannot_tell("unmatched")
-    last, percent = most_often(found.steps, [step.last for step in found.steps])
+    last, percent = most_frequent_worker(
+        found.steps, [step.last for step in found.steps]
+    )
     same = last is not None and percent >= thresholds.same_worker.value
     last_in = _ARRIVAL_ITEM.fact("last_in", percent if same else None)
     judged = judge_steps(

@@ -12,10 +12,10 @@ from stepscope.advice.judging.program_facts import kernel_type_facts
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
-    faster,
+    faster_kernels_change,
     judge_kernels,
-    kernels_of,
-    undecided,
+    judged_kernels,
+    undecided_kernels,
 )
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ def _odd_sizes_worked(work: KernelWork, _: Thresholds) -> Worked:
     return Worked(
         beside.filter(pl.col("odd_size").is_not_null()),
         _ODD_SIZES_GAIN,
-        pl.concat([beside.filter(~pl.col("sized")), undecided(work.rows)]),
+        pl.concat([beside.filter(~pl.col("sized")), undecided_kernels(work.rows)]),
     )
 
 
-@rule(_ODD_SIZES_ITEM, *WORKED_READS, change=faster(_odd_sizes_worked))
+@rule(_ODD_SIZES_ITEM, *WORKED_READS, change=faster_kernels_change(_odd_sizes_worked))
 def judge_odd_sizes(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(signals, thresholds, matrix_units=True)
+    work = judged_kernels(signals, thresholds, matrix_units=True)
     worked = _odd_sizes_worked(work, thresholds)
     odd = worked.rows
     return judge_kernels(
@@ -76,14 +76,18 @@ def _unused_units_worked(work: KernelWork, _: Thresholds) -> Worked:
     return Worked(
         eligible.filter(~pl.col("matrix_units")),
         _UNUSED_UNITS_GAIN,
-        pl.concat([unknown, undecided(work.rows)]),
+        pl.concat([unknown, undecided_kernels(work.rows)]),
         narrowed=True,
     )
 
 
-@rule(_UNUSED_UNITS_ITEM, *WORKED_READS, change=faster(_unused_units_worked))
+@rule(
+    _UNUSED_UNITS_ITEM,
+    *WORKED_READS,
+    change=faster_kernels_change(_unused_units_worked),
+)
 def judge_unused_units(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(signals, thresholds, matrix_units=True)
+    work = judged_kernels(signals, thresholds, matrix_units=True)
     worked = _unused_units_worked(work, thresholds)
     return judge_kernels(
         _UNUSED_UNITS_ITEM,

@@ -14,7 +14,7 @@ from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
     judge_kernels,
-    kernels_of,
+    judged_kernels,
 )
 from stepscope.derive.facts.devices.device_fill import fill_signals
 from stepscope.derive.facts.devices.kernel_limits import measured_work
@@ -60,18 +60,14 @@ class Fault(Frozen, frozen=True, eq=True):
 
 
 def judge_measured(
-    item: Item,
-    signals: Signals,
-    thresholds: Thresholds,
-    fault: Fault,
-    **fields: Any,
+    item: Item, signals: Signals, thresholds: Thresholds, fault: Fault, **fields: Any
 ) -> Finding:
     """Judge the share of kernels with a fault in the time of all kernels.
 
     Kernels that were not measured may have it too: where they would turn the verdict,
     it cannot tell. `fields` go to the finding.
     """
-    work = kernels_of(signals, thresholds)
+    work = judged_kernels(signals, thresholds)
     measured = signals.needed(measured_work)
     judged = measured.with_columns(
         found=fault.found,
@@ -133,17 +129,10 @@ def judge_memory_bound(signals: Signals, thresholds: Thresholds) -> Finding:
         saved=pl.min_horizontal(
             pl.lit(_HALF), 1 - pl.col("compute_percent") / pl.col("memory_percent")
         ),
-        shown={
-            "memory": "memory_percent",
-            "compute": "compute_percent",
-        },
+        shown={"memory": "memory_percent", "compute": "compute_percent"},
     )
     return judge_measured(
-        _MEMORY_BOUND_ITEM,
-        signals,
-        thresholds,
-        fault,
-        severity="info",
+        _MEMORY_BOUND_ITEM, signals, thresholds, fault, severity="info"
     )
 
 
@@ -226,10 +215,7 @@ def judge_conflicts(signals: Signals, thresholds: Thresholds) -> Finding:
     fault = Fault(
         found=conflicts >= thresholds.bank_conflicts.value,
         saved=conflicts / 100,
-        shown={
-            "conflicts": "bank_conflict_percent",
-            "stall": "stall_percent",
-        },
+        shown={"conflicts": "bank_conflict_percent", "stall": "stall_percent"},
     )
     return judge_measured(_CONFLICTS_ITEM, signals, thresholds, fault)
 
@@ -303,10 +289,7 @@ def judge_spills(signals: Signals, thresholds: Thresholds) -> Finding:
     fault = Fault(
         found=100 * share >= thresholds.spilled_traffic.value,
         saved=share,
-        shown={
-            "local": "local_percent",
-            "registers": "registers",
-        },
+        shown={"local": "local_percent", "registers": "registers"},
         added={"local_percent": 100 * share},
     )
     return judge_measured(_SPILLS_ITEM, signals, thresholds, fault)

@@ -12,9 +12,9 @@ from stepscope.advice.judging.program_facts import program_facts
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
-    faster,
+    faster_kernels_change,
     judge_kernels,
-    kernels_of,
+    judged_kernels,
 )
 from stepscope.derive.facts.devices.kernel_kinds import SHORTEST
 from stepscope.derive.facts.devices.kernel_work import kernel_work
@@ -44,7 +44,7 @@ def fusable_runs_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
 
 @rule(_FUSABLE_RUNS_ITEM, *WORKED_READS, program_traits, change=fusable_runs_changes)
 def judge_fusable_runs(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(signals, thresholds)
+    work = judged_kernels(signals, thresholds)
     runs = work.runs
     return judge_kernels(
         _FUSABLE_RUNS_ITEM,
@@ -79,9 +79,11 @@ def _reordering_kernels(work: KernelWork, _: Thresholds) -> Worked:
     )
 
 
-@rule(_TRANSPOSES_ITEM, *WORKED_READS, change=faster(_reordering_kernels))
+@rule(
+    _TRANSPOSES_ITEM, *WORKED_READS, change=faster_kernels_change(_reordering_kernels)
+)
 def judge_transposes(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(signals, thresholds)
+    work = judged_kernels(signals, thresholds)
     if not _convolution_classes(work):
         return _TRANSPOSES_ITEM.not_applicable("no_convolution")
     return judge_kernels(

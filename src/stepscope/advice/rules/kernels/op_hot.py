@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.worked import WORKED_READS, idle_percent, kernels_of
+from stepscope.advice.judging.worked import WORKED_READS, idle_percent, judged_kernels
 from stepscope.derive.facts.devices.kernel_limits import op_roofs
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import Part, Saving
@@ -29,7 +29,7 @@ _ITEM: Final = rule_item("op.hot")
 _GOOD: Final = 60.0
 
 
-def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+def hot_op_changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     """Let the kernels of the op take at best what good ones would."""
     work, roofs = signals.of(kernel_work), signals.of(op_roofs)
     if isinstance(work, Unavailable) or isinstance(roofs, Unavailable):
@@ -44,9 +44,9 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     return (Faster(mine, (1.0, min(row["of_limit"] / _GOOD, 1.0))),)
 
 
-@rule(_ITEM, *WORKED_READS, op_roofs, change=changes)
+@rule(_ITEM, *WORKED_READS, op_roofs, change=hot_op_changes)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(signals, thresholds)
+    work = judged_kernels(signals, thresholds)
     roofs = signals.needed(op_roofs)
     heavy = _heavy_ops(roofs, thresholds)
     slow = heavy.filter(pl.col("of_limit") < thresholds.slow_op.value)

@@ -8,12 +8,7 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import (
-    OWNED_READS,
-    Owned,
-    judge_owned,
-    owned_shares,
-)
+from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
 from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.devices.launching import launch_signals, queue_signals
 from stepscope.derive.facts.devices.set_up import set_up_signals
@@ -32,11 +27,7 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("launch.delay")
 
 _LAUNCH: Final = Owned(
-    parts={"launch": ("launch",)},
-    device=True,
-    seen=("launch",),
-    clocks=True,
-    lost=True,
+    parts={"launch": ("launch",)}, device=True, seen=("launch",), clocks=True, lost=True
 )
 #: Where the host's own work is ops, the device waits for these as for launches.
 _OPS_TOO: Final = msgspec.structs.replace(

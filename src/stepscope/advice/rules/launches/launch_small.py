@@ -47,7 +47,9 @@ class _Work(Frozen, frozen=True, eq=True):
     brief_ps: float
 
 
-def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+def joined_kernel_changes(
+    signals: Signals, thresholds: Thresholds
+) -> tuple[Change, ...]:
     """Let brief kernels that follow each other be launched as one.
 
     They take what they took: whether one kernel is faster is not known.
@@ -74,7 +76,7 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     program_traits,
     small_kernels,
     small_ops,
-    change=changes,
+    change=joined_kernel_changes,
 )
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     account = signals.needed(account_signals)

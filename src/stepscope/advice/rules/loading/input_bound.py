@@ -13,7 +13,7 @@ from stepscope.advice.judging.owned import OWNED_READS, Owned, OwnedTime, judge_
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
     WORKER_READS,
-    sized,
+    fit_worker_numbers,
     worker_processes,
 )
 from stepscope.derive.facts.hosts.batch_fetches import input_decision, input_signals
@@ -88,7 +88,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(decided.why)
     if isinstance(fetching, Unavailable):
         return _ITEM.cannot_tell(fetching)
-    shares = account.labelled(decided.label)
+    shares = account.shares_of_label(decided.label)
     judged = _judge_decided(decided, fetching, shares, signals, thresholds)
     hidden = _has_no_slack(fetching, judged)
     workers = (
@@ -154,7 +154,7 @@ def _is_given_batches(function: Part, shares: StepShares, signals: Signals) -> b
     function that is given the batch in place of the one that made it.
     """
     seen = signals.of(loader_calls).get(shares.host)
-    return seen is not None and not seen.makes(function)
+    return seen is not None and not seen.mostly_calls(function)
 
 
 def _judge_decided(
@@ -197,7 +197,9 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
             actions += _actions_for_fetch(fetching, shares, signals)
         elif cause.cause == "unfed":
             facts = _facts_of_unseen_making(shares, signals)
-            actions += sized(_ITEM.actions_for("unfed", "fetch", *facts), signals)
+            actions += fit_worker_numbers(
+                _ITEM.actions_for("unfed", "fetch", *facts), signals
+            )
         else:
             pinned = shares.label in fetching.pinned
             of_batch = ("batch", "pinned" if pinned else "pageable")
@@ -220,7 +222,10 @@ def _actions_for_fetch(
     workers = _workers_making_batches(fetching, shares, signals)
     facts = _facts_of_making(fetching, shares, signals, workers)
     of_workers = workers.actions() if workers and "worker_processes" in facts else ()
-    return (*of_workers, *sized(_ITEM.actions_for("fetch", *facts), signals))
+    return (
+        *of_workers,
+        *fit_worker_numbers(_ITEM.actions_for("fetch", *facts), signals),
+    )
 
 
 def _facts_of_making(

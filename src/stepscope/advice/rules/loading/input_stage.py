@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.worker_processes import sized
+from stepscope.advice.judging.worker_processes import fit_worker_numbers
 from stepscope.advice.rules.loading import input_bound
 from stepscope.derive.facts.evidence import SHOWN, Part
 from stepscope.derive.facts.hosts.batch_makers import python_elements
@@ -50,7 +50,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=waits.devices,
         facts=_ITEM.facts(runs_per_batch=slowest[0].runs_per_call if slowest else None),
         inputs=("pipeline_graph", "pipeline_calls"),
-        actions=sized(_ITEM.actions_for(*missing), signals),
+        actions=fit_worker_numbers(_ITEM.actions_for(*missing), signals),
         explained_by=(input_bound.evaluate.item.id,) if waits.status == "fail" else (),
     )
 

@@ -8,12 +8,7 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import (
-    OWNED_READS,
-    Owned,
-    judge_owned,
-    owned_shares,
-)
+from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
 from stepscope.derive.facts.devices.device_copies import copy_signals
 from stepscope.derive.facts.evidence import Evidence, Fact, Part, Saving
 from stepscope.derive.facts.replaying.edits import Beside
@@ -43,7 +38,9 @@ _OWNED: Final = Owned(
 )
 
 
-def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+def parallel_copy_changes(
+    signals: Signals, thresholds: Thresholds
+) -> tuple[Change, ...]:
     """Let copies to and from the host run beside kernels, from pinned memory.
 
     Copies within the device are work of the step, and which kernel can do without them
@@ -61,7 +58,7 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     return (Beside(owners, effect),)
 
 
-@rule(_ITEM, *OWNED_READS, copy_signals, change=changes)
+@rule(_ITEM, *OWNED_READS, copy_signals, change=parallel_copy_changes)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
     devices = signals.needed(copy_signals)

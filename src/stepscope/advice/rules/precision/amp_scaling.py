@@ -31,14 +31,14 @@ _OWNED: Final = Owned(
 )
 
 
-def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+def unawaited_check_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
     """Let no call wait for the answer whether gradients are finite."""
     if signals.of(device_signals).recorded == "host_only":
         return ()
     return (NotAwaited("scaling"),)
 
 
-@rule(_ITEM, *OWNED_READS, finite_checks, change=changes)
+@rule(_ITEM, *OWNED_READS, finite_checks, change=unawaited_check_changes)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if signals.of(device_signals).recorded == "host_only":
         return _ITEM.not_applicable(HOST_ONLY)

@@ -8,10 +8,7 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.program_facts import (
-    kernel_type_facts,
-    narrow_type_facts,
-)
+from stepscope.advice.judging.program_facts import kernel_type_facts, narrow_type_facts
 from stepscope.advice.judging.worked import at_measured_speed, measured_gain_ms
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.devices.kernel_work import kernel_work
@@ -34,7 +31,9 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("amp.share")
 
 
-def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+def narrower_kernel_changes(
+    signals: Signals, thresholds: Thresholds
+) -> tuple[Change, ...]:
     """Let eligible kernels in 32 bit take what they may take in 16, and so TF32's.
 
     Those whose successors the recording holds take what these take.
@@ -62,7 +61,7 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     precision_signals,
     program_traits,
     record_grade,
-    change=changes,
+    change=narrower_kernel_changes,
 )
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     excluded = _reject_without_units(signals, thresholds)
@@ -116,10 +115,7 @@ def _depends_on_undecided(found: PrecisionSignals, thresholds: Thresholds) -> bo
     # At worst all that is not known to be narrow is wide, at best the other way round.
     wide = found.undecided_ps - found.undecided_16_ps
     worst = _is_wide(
-        found.eligible_ps + wide,
-        found.eligible_narrow_ps,
-        found.compute_ps,
-        thresholds,
+        found.eligible_ps + wide, found.eligible_narrow_ps, found.compute_ps, thresholds
     )
     best = _is_wide(
         found.eligible_ps + narrow,

@@ -11,10 +11,10 @@ from stepscope.advice.item import rule
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
-    faster,
+    faster_kernels_change,
     judge_kernels,
-    kernels_of,
-    undecided,
+    judged_kernels,
+    undecided_kernels,
 )
 from stepscope.derive.facts.evidence import SHOWN, Part
 from stepscope.derive.facts.recording import record_grade
@@ -35,9 +35,9 @@ def _casts_worked(work: KernelWork, thresholds: Thresholds) -> Worked:
     return _sort_conversions(work, thresholds).worked
 
 
-@rule(_CASTS_ITEM, *WORKED_READS, change=faster(_casts_worked))
+@rule(_CASTS_ITEM, *WORKED_READS, change=faster_kernels_change(_casts_worked))
 def judge_casts(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(signals, thresholds)
+    work = judged_kernels(signals, thresholds)
     looked = _sort_conversions(work, thresholds)
     computing, is_wide = looked.computing, looked.is_wide
     if not computing["op"].count() and not computing["converts"].any():
@@ -97,13 +97,15 @@ def _fallbacks_worked(work: KernelWork, _: Thresholds) -> Worked:
         pl.col("told") & pl.col("precision").is_in(["32", "64"])
         | (pl.col("precision") == "16") & ~pl.col("matrix_units")
     )
-    unknown = pl.concat([eligible.filter(~pl.col("told")), undecided(work.rows)])
+    unknown = pl.concat(
+        [eligible.filter(~pl.col("told")), undecided_kernels(work.rows)]
+    )
     return Worked(outside, _FALLBACKS_GAIN, unknown, narrowed=True)
 
 
-@rule(_FALLBACKS_ITEM, *WORKED_READS, change=faster(_fallbacks_worked))
+@rule(_FALLBACKS_ITEM, *WORKED_READS, change=faster_kernels_change(_fallbacks_worked))
 def judge_fallbacks(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(signals, thresholds, matrix_units=True)
+    work = judged_kernels(signals, thresholds, matrix_units=True)
     computing = work.rows.filter(~pl.col("collective"))
     narrow = work.share(computing.filter(pl.col("precision") == "16"))
     if narrow < thresholds.amp_in_use.value:
@@ -128,7 +130,7 @@ _FUSED: Final = r"(?i)flash|fmha|attention|sdpa|cross_?entropy|nll"
 
 @rule(_SOFTMAX_ITEM, *WORKED_READS)
 def judge_softmax(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(signals, thresholds)
+    work = judged_kernels(signals, thresholds)
     computing = work.rows.filter(~pl.col("collective"))
     narrow = work.share(computing.filter(pl.col("precision") == "16"))
     if narrow < thresholds.amp_in_use.value:

@@ -48,7 +48,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         parts_ps={"waiting": waiting},
     )
     judged = judge_series(_ITEM, signals, thresholds, series)
-    cause = found.crowded_by(thresholds)
+    cause = found.whose_threads_crowd(thresholds)
     return judged.finding(
         note=_note_on_cores(cause) if judged.failed else None,
         # What comes together need not be lost: any thread may be the one that waits,

@@ -14,12 +14,12 @@ from stepscope.advice.signals import CannotTell
 from stepscope.derive.facts.hosts.function_ways import rare_functions
 from stepscope.derive.facts.processors import processor_signals
 from stepscope.derive.facts.slow_steps import (
-    evidence,
-    excess,
+    excess_by_owner,
     held_time,
     longest_period,
-    named,
-    period,
+    longest_slow_steps,
+    named_parts,
+    period_of_slow_steps,
     rare_function,
     slow_steps,
 )
@@ -27,11 +27,10 @@ from stepscope.derive.facts.step_shares import account_signals
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
+    from stepscope.array_types import Bools
     from stepscope.derive.facts.evidence import Part
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
@@ -49,7 +48,7 @@ _WORK: Final = frozenset(
 def judge_outliers(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = _shares_of_enough_steps(_OUTLIERS_ITEM, signals, thresholds)
     slow = slow_steps(shares, thresholds)
-    series = excess(shares, slow)
+    series = excess_by_owner(shares, slow)
     judged = judge_series(_OUTLIERS_ITEM, signals, thresholds, series)
     rarely = signals.of(rare_functions).get(shares.host)
     function = rare_function(slow, series, rarely)
@@ -81,19 +80,16 @@ def _shares_of_enough_steps(
 
 
 def _fields_of_slow_steps(
-    judged: JudgedSeries,
-    shares: StepShares,
-    slow: NDArray[np.bool_],
-    function: Part | None,
+    judged: JudgedSeries, shares: StepShares, slow: Bools, function: Part | None
 ) -> dict[str, Any]:
     causes = judged.verdict.causes
     largest = causes[0].cause if causes else None
     return {
-        "devices": judged.signals.needed(account_signals).ranked(),
-        "parts": named(shares, slow, largest, function),
+        "devices": judged.signals.needed(account_signals).ranked_labels(),
+        "parts": named_parts(shares, slow, largest, function),
         # The time is that of other findings too, which promise it.
         "saving_ms": None,
-        "evidence": evidence(shares, slow),
+        "evidence": longest_slow_steps(shares, slow),
         "inputs": ("windows", "account"),
     }
 
@@ -109,7 +105,9 @@ def _with_tempered_severity(
     if not judged.failed:
         return judged
     cores = (judged.signals.known(processor_signals) or {}).get(shares.host)
-    crowded = cores is not None and cores.crowded_by(judged.thresholds) == "others"
+    crowded = (
+        cores is not None and cores.whose_threads_crowd(judged.thresholds) == "others"
+    )
     same_work = judged.verdict.causes[0].cause in _WORK and not is_named
     if (crowded or same_work) and judged.verdict.note != "once":
         note = "others" if crowded else "same_work"
@@ -126,9 +124,9 @@ _RHYTHM_ITEM: Final = rule_item("step.periodic")
 def judge_rhythm(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = _shares_of_enough_steps(_RHYTHM_ITEM, signals, thresholds)
     steps = len(shares.window_ps)
-    found = period(shares, slow_steps(shares, thresholds))
+    found = period_of_slow_steps(shares, slow_steps(shares, thresholds))
     slow = np.zeros(steps, np.bool_) if found is None else found.slow
-    series = excess(shares, slow)
+    series = excess_by_owner(shares, slow)
     judged = judge_series(_RHYTHM_ITEM, signals, thresholds, series)
     rarely = signals.of(rare_functions).get(shares.host)
     longer = float(np.mean(np.array(series.effect_ps)[slow])) if slow.any() else None

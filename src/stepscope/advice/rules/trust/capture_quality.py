@@ -99,10 +99,7 @@ def _flaws_by_owner(
     """Return the time that nobody explains, by its owner in the account."""
     shares = found.judged()
     grave = thresholds.unexplained_warn.value
-    limits = (
-        ("queued", thresholds.queued_warn.value),
-        ("unexplained", grave),
-    )
+    limits = (("queued", thresholds.queued_warn.value), ("unexplained", grave))
     flaws = []
     for owner, limit in limits:
         percent = shares.percent(owner)
@@ -214,17 +211,14 @@ def _finding_of_flaws(
         threshold=thresholds.unexplained_warn
         if owners == ("unexplained",)
         else thresholds.queued_warn,
-        devices=found.ranked() if owners else (),
+        devices=found.ranked_labels() if owners else (),
         causes=tuple(
             CauseShare(cause=one.word, share_percent=one.percent)
             for one in flaws
             if one.owner is not None
         ),
         because=tuple(one.word for one in flaws if one.owner is None),
-        facts=(
-            *_facts_of_record(capture, found),
-            *_ITEM.facts(outside=outside),
-        ),
+        facts=(*_facts_of_record(capture, found), *_ITEM.facts(outside=outside)),
         parts=_parts_with_most(shares, *owners),
         evidence=shares.evidence(*owners) if owners else (),
         inputs=("quality", "account", "correlation"),

@@ -72,7 +72,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         ms_per_step=effect / PS_PER_MS if warm else None,
         threshold=thresholds.dirty_compile if warm else thresholds.few_steps,
         steps_clean=seen.judged,
-        devices=account.ranked("compile"),
+        devices=account.ranked_labels("compile"),
         parts=shares.parts("compile") if warm else (),
         evidence=shares.evidence("compile"),
         facts=_facts_of_window(seen, hosts.get(shares.host)),

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("recording.cost")
 
 _OWNED: Final = Owned(
-    parts={"profiler": ("profiler",)},
-    host=True,
-    seen=("profiler",),
-    unknown=False,
+    parts={"profiler": ("profiler",)}, host=True, seen=("profiler",), unknown=False
 )
 
 

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("gap.contention")
 
 _OWNED: Final = Owned(
-    parts={"launch": ("launch",)},
-    device=True,
-    seen=("launch",),
-    clocks=True,
-    lost=True,
+    parts={"launch": ("launch",)}, device=True, seen=("launch",), clocks=True, lost=True
 )
 
 

@@ -22,7 +22,7 @@ from stepscope.derive.facts.program_traits import collected_by_hand
 from stepscope.derive.facts.replaying.edits import NotAwaited
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.judging.recorded_devices import device_signals
-from stepscope.derive.step_time.owners import IDLE_OWNERS
+from stepscope.derive.step_time.host_time import IDLE_OWNERS
 from stepscope.units import PS_PER_MS, PS_PER_S
 
 if TYPE_CHECKING:

@@ -15,20 +15,15 @@ from stepscope.advice.judging.host_functions import (
     mean_step_ms,
     rule_of_ops,
 )
-from stepscope.advice.judging.owned import (
-    OWNED_READS,
-    Owned,
-    judge_owned,
-    owned_shares,
-)
+from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
     WORKER_READS,
     WorkerProcesses,
-    sized,
+    fit_worker_numbers,
     worker_processes,
 )
-from stepscope.advice.verdict import pattern_of, promise_of
+from stepscope.advice.verdict import effect_pattern, saving_of_effect
 from stepscope.derive.facts.evidence import CauseShare, Limits, Part, Saving
 from stepscope.derive.facts.hosts.function_runs import MOSTLY_PERCENT
 from stepscope.derive.facts.hosts.function_ways import function_ways
@@ -119,7 +114,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return msgspec.structs.replace(finding, actions=_ITEM.chosen("ask_system_once"))
     finding = _advise_by_way(finding, signals, shares, blocking)
     if blocking is None:
-        return msgspec.structs.replace(finding, actions=sized(finding.actions, signals))
+        return msgspec.structs.replace(
+            finding, actions=fit_worker_numbers(finding.actions, signals)
+        )
     return _finding_of_function(finding, blocking, signals, shares, thresholds)
 
 
@@ -150,7 +147,7 @@ def _finding_of_waits(
     actions = _ITEM.chosen("waits_for_thread" if waits.works else "waits")
     if for_processes:
         kind = "waits_for_processes"
-        cheaper, actions = processes.cheaper(), _ITEM.chosen(kind)
+        cheaper, actions = processes.cheaper_actions(), _ITEM.chosen(kind)
         actions = (
             (*cheaper, *actions)
             if cheaper
@@ -166,10 +163,10 @@ def _finding_of_waits(
     )
     if finding.saving_ms is not None and len(waits.times_ps) == len(shares.window_ps):
         every = thresholds.steps_share.value
-        pattern = pattern_of(waits.times_ps, every_percent=every)
+        pattern = effect_pattern(waits.times_ps, every_percent=every)
         finding = msgspec.structs.replace(
             finding,
-            saving_ms=promise_of(waits.times_ps, shares.window_ps),
+            saving_ms=saving_of_effect(waits.times_ps, shares.window_ps),
             pattern=pattern,
             steps_hit=pattern.steps_hit,
         )
@@ -284,12 +281,14 @@ def _finding_of_function(
     All that it calls goes with it. Half of that goes at least, for a function is rarely
     removed as a whole.
     """
-    others, rare = sized(finding.actions, signals), False
+    others, rare = fit_worker_numbers(finding.actions, signals), False
     if finding.saving_ms is not None:
         whole = mean_step_ms(shares) * blocking.part.share_percent / 100
         saving, times = Saving(low=whole / 2, high=whole), blocking.times_ps()
         if sum(times) and len(times) == len(shares.window_ps):
-            saving = promise_of(times, shares.window_ps).within(Limits(whole, None))
+            saving = saving_of_effect(times, shares.window_ps).within(
+                Limits(whole, None)
+            )
         # What most steps do without, such as a validation, is to be done more rarely.
         many = len(times) >= thresholds.outlier_steps.value
         rare = many and 2 * times.count(0) > len(times)

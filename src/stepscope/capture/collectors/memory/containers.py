@@ -73,9 +73,7 @@ class Container(NamedTuple):
 
     Attributes:
         path: How the function reaches it: `self.history['batches']`.
-        function: The function whose variable leads to it, as functions are named.
         length: Number of its members, or of the nodes of its graph.
-        value: The container itself.
         graph_bytes: What the graph of a tensor holds; 0 for a container.
     """
 
@@ -179,9 +177,6 @@ def _frame_variables(frame: FrameType, *, alone: bool) -> list[tuple[str, Any]]:
     and with it all that the function lets go of later: it is emptied. Where the program
     may have that dictionary, too, the frame is left alone: to ask for it would change
     it. A trace function's thread would empty the variables themselves with it.
-
-    Args:
-        alone: Whether nobody else has the frame.
     """
     code = frame.f_code
     if sys.version_info >= (3, 13) or not code.co_flags & _OPTIMIZED:

@@ -33,8 +33,6 @@ class Added(NamedTuple):
     """What was added to a container.
 
     Attributes:
-        items: Number of members.
-        array_bytes: What their arrays take.
         graph_bytes: What graphs of gradients hold for members, beside their arrays.
     """
 

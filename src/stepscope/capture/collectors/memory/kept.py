@@ -10,11 +10,8 @@ Definition: docs/formats/xplane.md#what-the-program-keeps.
 
 from __future__ import annotations
 
-import platform
 import time
 from typing import TYPE_CHECKING, Final
-
-import numpy as np
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected, Collector
@@ -25,11 +22,8 @@ from stepscope.capture.collectors.memory.containers import (
     reachable_containers,
 )
 from stepscope.capture.collectors.memory.held import Added
-from stepscope.capture.collectors.process import COUNTER_VALUE, COUNTERS_LINE
-from stepscope.xspace.fields import DOUBLE
-from stepscope.xspace.vocabulary import HOST_PLANE, KEPT_KINDS, KeptCounter
-from stepscope.xspace.writing.encode import StatColumn
-from stepscope.xspace.writing.write import XSpaceBuilder
+from stepscope.capture.collectors.process import counters_space
+from stepscope.xspace.vocabulary import KEPT_KINDS, KeptCounter
 
 if TYPE_CHECKING:
     from stepscope.capture.collectors.memory.containers import Container
@@ -41,7 +35,6 @@ _MOST: Final = 5
 #: Members that a container has when the recording begins, if it grew before: a buffer
 #: that fills in the first steps is none that grows for ever.
 _BEFORE: Final = 5
-_PS_PER_NS: Final = 1000
 
 
 class KeptCollector(Collector):
@@ -63,7 +56,7 @@ class KeptCollector(Collector):
             (one.path, one.function): (identity, one.length, one.graph_bytes)
             for identity, one in reachable_containers().items()
         }
-        self._clock, self._began_ns = clock, recorder.now()
+        self._clock, self._began_ns = clock, recorder.clock_ns()
 
     def drop_events(self) -> None:
         """Look at nothing again."""
@@ -75,7 +68,7 @@ class KeptCollector(Collector):
         self._clock, self._before = None, {}
         if clock is None:
             return Collected(b"")
-        ended_ns = recorder.now()
+        ended_ns = recorder.clock_ns()
         grown: list[tuple[Added, str, str]] = []
         reached, until_s = reachable_containers(), time.thread_time() + MOST_S
         for identity, container in reached.items():
@@ -89,14 +82,19 @@ class KeptCollector(Collector):
         grown.sort(key=lambda one: -(one[0].graph_bytes + one[0].array_bytes))
         if not grown:
             return Collected(b"")
-        times_ns = self._began_ns, ended_ns
-        return Collected(_write_growth(grown[:_MOST], clock, times_ns))
+        rows = [
+            (KeptCounter.name(kind, path, function), at_ns, value)
+            for added, path, function in grown[:_MOST]
+            # `Added` is in the order of kinds.
+            for kind, count in zip(KEPT_KINDS, added, strict=True)
+            for at_ns, value in ((self._began_ns, 0.0), (ended_ns, float(count)))
+        ]
+        return Collected(counters_space(rows, clock))
 
 
 def _find_growth(
     identity: int, now: Container, was: int, length: int, graph_bytes: int
 ) -> Added | None:
-    """Return what was added to what is the same as before; None for nothing."""
     if now.length <= length:
         return None
     if now.graph_bytes:
@@ -112,27 +110,3 @@ def _find_growth(
         return None
     is_kept = added.graph_bytes or (added.array_bytes and isinstance(now.value, list))
     return added if is_kept else None
-
-
-def _write_growth(
-    grown: list[tuple[Added, str, str]], clock: ClockPair, times_ns: tuple[int, int]
-) -> bytes:
-    space = XSpaceBuilder(platform.node(), start_ns=None)
-    plane = space.plane(HOST_PLANE)
-    rows = [
-        (plane.event_type(KeptCounter.name(kind, path, function)), at_ns, value)
-        for added, path, function in grown
-        # `Added` is in the order of kinds.
-        for kind, count in zip(KEPT_KINDS, added, strict=True)
-        for at_ns, value in zip(times_ns, (0.0, float(count)), strict=True)
-    ]
-    types, at, values = zip(*rows, strict=True)
-    key = plane.stat_id(COUNTER_VALUE)
-    offsets = (np.array(at, np.int64) - clock.monotonic_ns) * _PS_PER_NS
-    plane.line(COUNTERS_LINE[0], name=COUNTERS_LINE[1]).events(
-        np.array(types, np.int64),
-        offsets,
-        np.zeros(len(rows), np.int64),
-        stats=[StatColumn(key, DOUBLE, np.array(values, np.float64))],
-    )
-    return space.to_bytes()

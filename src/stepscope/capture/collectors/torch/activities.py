@@ -15,12 +15,12 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY, forwarded
+from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY, forwarded_annotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from numpy.typing import NDArray
+    from stepscope.array_types import Int64s
 
 _A = TypeVar("_A")
 
@@ -58,7 +58,6 @@ class Activities:
     """Everything that was recorded, one entry each, in no particular order.
 
     Attributes:
-        name: As recorded.
         category: `cpu_op`, `kernel` and so on, in lower case.
         start_ns: Nanoseconds since 1970, int64.
         dur_ns: int64; 0 of instants.
@@ -70,7 +69,6 @@ class Activities:
             none, int64.
         arguments: A JSON object each.
         thread_names: (process, thread) → its name, where it is known.
-        devices: What accelerators there are.
         left_out: How many more there were, Python calls and the latest ones.
         complete_until_ns: When the first of these began, nanoseconds since 1970; None
             where there were no more.
@@ -78,12 +76,12 @@ class Activities:
 
     name: Sequence[str]
     category: Sequence[str]
-    start_ns: NDArray[np.int64]
-    dur_ns: NDArray[np.int64]
-    place: NDArray[np.int64]
-    lane: NDArray[np.int64]
-    external: NDArray[np.int64]
-    gradient: NDArray[np.int64]
+    start_ns: Int64s
+    dur_ns: Int64s
+    place: Int64s
+    lane: Int64s
+    external: Int64s
+    gradient: Int64s
     arguments: Sequence[bytes]
     thread_names: dict[tuple[int, int], str]
     devices: tuple[Device, ...]
@@ -101,7 +99,7 @@ def join_activities(parts: Sequence[Activities]) -> Activities:
     """
     if len(parts) == 1:
         return parts[0]
-    gradients: list[NDArray[np.int64]] = []
+    gradients: list[Int64s] = []
     highest = 0
     for part in parts:
         gradients.append(np.where(part.gradient > 0, part.gradient + highest, 0))
@@ -135,11 +133,7 @@ def join_activities(parts: Sequence[Activities]) -> Activities:
 def live_activities(
     result: Any, *, thread_names: dict[tuple[int, int], str], devices: Sequence[Device]
 ) -> Activities | None:
-    """Return the activities of a result of PyTorch's profiler.
-
-    Returns:
-        None where this version of PyTorch does not hand them out.
-    """
+    """Return what a result holds; None where this PyTorch does not hand it out."""
     hand_out = getattr(result, "trace_activities", None)
     if hand_out is None:
         return None
@@ -229,11 +223,7 @@ class _External(msgspec.Struct, gc=False):
 
 
 def exported_activities(document: bytes) -> Activities:
-    """Return the activities of a trace that PyTorch exported.
-
-    Raises:
-        msgspec.DecodeError: The document is not what PyTorch writes.
-    """
+    """Return the activities of a trace that PyTorch exported."""
     decoded = msgspec.json.decode(document, type=_Document)
     # Process and thread of the recording's own are no numbers.
     everything = [
@@ -301,9 +291,6 @@ def _drop_latest(
 
     Annotations come before all others, since they say where steps lie. Returned as
     well is when the first one began that is left out; None for none.
-
-    Args:
-        category: The category of one. Of Python calls fewer are kept.
     """
     if len(everything) <= _MOST_CALLS:
         return everything, None
@@ -312,7 +299,8 @@ def _drop_latest(
         return everything, None
     began = np.array([start(it) for it in everything], np.int64)
     annotates = [
-        category(it) == ANNOTATION_CATEGORY or forwarded(name(it)) is not None
+        category(it) == ANNOTATION_CATEGORY
+        or forwarded_annotation(name(it)) is not None
         for it in everything
     ]
     order = np.lexsort((began, ~np.array(annotates, bool)))
@@ -351,7 +339,6 @@ def _gradient_ids(
 
 
 def _named_threads(events: Sequence[_Event]) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield (process, thread) and the name that the document gives it."""
     for it in events:
         if it.ph != "M" or it.name != "thread_name":
             continue
@@ -366,5 +353,5 @@ def _parse_ns(written: Raw) -> int:
     return 0 if text == "null" else round(Decimal(text) * _NS_PER_US)
 
 
-def _int64_array(numbers: Any) -> NDArray[np.int64]:
+def _int64_array(numbers: Any) -> Int64s:
     return np.array(list(numbers), dtype=np.int64)

@@ -31,15 +31,10 @@ from stepscope.capture.collectors.torch.activities import (
     join_activities,
     live_activities,
 )
-from stepscope.capture.collectors.torch.planes import (
-    CALLS,
-    ON_STREAM,
-    build_planes,
-)
+from stepscope.capture.collectors.torch.planes import CALLS, ON_STREAM, build_planes
 from stepscope.capture.ground import annotate
 from stepscope.capture.ground.encoding import OWN_THREADS
 from stepscope.capture.temporary import folder_prefix
-from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import EnvironmentStat, forwarded_name
 
 if TYPE_CHECKING:
@@ -86,29 +81,22 @@ class TorchCollector(GivesWay):
 
     name = "torch"
     framework = "PyTorch"
+    no_profiler = (
+        "This build of PyTorch has no profiler.",
+        "Install a build of PyTorch 2.2 or newer with Kineto.",
+    )
     left_over = _OPEN
 
     def __init__(self) -> None:
         super().__init__()
         self._recording: _Recording | None = None
 
-    def why_unavailable(self) -> Unavailable | None:
-        """Return why PyTorch cannot be recorded; None where it can."""
-        if "torch" not in sys.modules:
-            return Unavailable(
-                code="NOT_RECORDED",
-                reason="The program has not imported PyTorch.",
-                remedy="Import torch before the recording starts.",
-            )
+    def has_profiler(self) -> bool:
+        """Return whether it was built with one."""
         try:
-            _native_profiler()
+            return bool(_native_profiler())
         except (ImportError, AttributeError):
-            return Unavailable(
-                code="NOT_RECORDED",
-                reason="This build of PyTorch has no profiler.",
-                remedy="Install a build of PyTorch 2.2 or newer with Kineto.",
-            )
-        return None
+            return False
 
     def begin_recording(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to record."""
@@ -185,9 +173,9 @@ class TorchCollector(GivesWay):
 
 
 class _Recording:
-    """One recording under way."""
-
     def __init__(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        from torch import profiler  # noqa: PLC0415 - the user's
+
         self._clock = clock
         self._asked = TracerLevels.asked(options)
         self._levels = TracerLevels(
@@ -196,7 +184,15 @@ class _Recording:
             python=self._asked.python if self._asked.host else 0,
         )
         self._warnings: list[str] = []
-        activities = _activities_to_record(self._levels)
+        activities = [
+            it
+            for it in profiler.supported_activities()
+            if (
+                self._levels.host
+                if it == profiler.ProfilerActivity.CPU
+                else self._levels.device
+            )
+        ]
         self.traces_python = False
         self._profiler: Any = None
         #: What was recorded until the profiler was stopped to count it.
@@ -321,7 +317,6 @@ class _Recording:
         )
 
     def _start_profiler(self, options: ProfilerOptions, activities: list[Any]) -> bool:
-        """Start PyTorch's profiler; return whether it records all threads."""
         from torch.profiler import profile  # noqa: PLC0415 - the user's
 
         stacks = bool(self._levels.python)
@@ -426,19 +421,6 @@ def _native_profiler() -> Any:
     import torch.profiler  # noqa: PLC0415 - the user's
 
     return torch._C._profiler  # noqa: SLF001 - the fast annotation has no other name
-
-
-def _activities_to_record(levels: TracerLevels) -> list[Any]:
-    from torch.profiler import (  # noqa: PLC0415 - the user's
-        ProfilerActivity,
-        supported_activities,
-    )
-
-    return [
-        activity
-        for activity in supported_activities()
-        if (levels.host if activity == ProfilerActivity.CPU else levels.device)
-    ]
 
 
 def _every_thread(*, stacks: bool) -> Any:

@@ -25,15 +25,14 @@ from stepscope.xspace.vocabulary import (
     CATEGORY,
     OP_CATEGORY,
     PROGRAM_ORDINAL,
-    forwarded,
+    forwarded_annotation,
 )
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int64s
     from stepscope.capture.collectors.torch.activities import Activities, Device
     from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder
 
@@ -68,9 +67,6 @@ class _Place(NamedTuple):
 
     Attributes:
         row: Order of the plane: 0 for the host's, which comes first, 1 for a device's.
-        plane: Name of the plane.
-        line: Id of the line.
-        name: Name of the line.
     """
 
     row: int
@@ -80,19 +76,9 @@ class _Place(NamedTuple):
 
 
 def build_planes(
-    activities: Activities,
-    *,
-    hostname: str,
-    process: int,
-    start_ns: int,
-    stop_ns: int,
+    activities: Activities, *, hostname: str, process: int, start_ns: int, stop_ns: int
 ) -> XSpaceBuilder:
-    """Return a profile message of what was recorded.
-
-    Args:
-        start_ns: When recording began, nanoseconds since 1970.
-        stop_ns: When recording ended, nanoseconds since 1970.
-    """
+    """Return a profile message of what was recorded between two moments since 1970."""
     activities = _unwrap_annotations(activities)
     began_ns = start_ns
     if len(activities):
@@ -122,8 +108,6 @@ def build_planes(
 
 
 class _Writing:
-    """What all lines share while they are written."""
-
     def __init__(
         self,
         activities: Activities,
@@ -141,7 +125,7 @@ class _Writing:
         self._types: dict[str, dict[tuple[str, str], int]] = {}
         self._shapes: dict[int, str | None] = {}
 
-    def write_line(self, place: _Place, rows: NDArray[np.int64]) -> None:
+    def write_line(self, place: _Place, rows: Int64s) -> None:
         plane = self._builder.plane(place.plane)
         # Lines of a thread are joined where they count from one moment.
         lead_ns = self._lead_ns
@@ -160,7 +144,7 @@ class _Writing:
         self,
         plane: PlaneBuilder,
         line: LineBuilder,
-        rows: NDArray[np.int64],
+        rows: Int64s,
         category: str,
         *,
         lead_ns: int,
@@ -192,7 +176,6 @@ class _Writing:
         )
 
     def _shape_of(self, op: int) -> str | None:
-        """Return the operands of an op as text; None where it does not say them."""
         if op not in self._shapes:
             try:
                 given = msgspec.json.decode(
@@ -212,7 +195,7 @@ def _unwrap_annotations(activities: Activities) -> Activities:
     names, categories = list(activities.name), list(activities.category)
     arguments = list(activities.arguments)
     for row, name in enumerate(names):
-        ours = forwarded(name)
+        ours = forwarded_annotation(name)
         if ours is not None:
             names[row], categories[row] = ours.name, ANNOTATION_CATEGORY
             arguments[row] = bytes(ours.values)
@@ -223,7 +206,7 @@ def _unwrap_annotations(activities: Activities) -> Activities:
 
 def _rows_by_place(
     activities: Activities, process: int
-) -> Iterator[tuple[_Place, NDArray[np.int64]]]:
+) -> Iterator[tuple[_Place, Int64s]]:
     rows: dict[_Place, list[int]] = {}
     known: dict[tuple[str, int, int], _Place] = {}
     for row, key in enumerate(
@@ -274,7 +257,7 @@ def _line_place(
     return _Place(1, plane, line, name)
 
 
-def _rows_of_ops(activities: Activities) -> NDArray[np.int64]:
+def _rows_of_ops(activities: Activities) -> Int64s:
     """Return by event the row of the op that it belongs to, -1 for none.
 
     The op whose id it carries, or the call that launched it; else the innermost one
@@ -303,7 +286,7 @@ def _rows_of_ops(activities: Activities) -> NDArray[np.int64]:
     return found
 
 
-def _ops_around(activities: Activities, is_op: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _ops_around(activities: Activities, is_op: Bools) -> Int64s:
     """Return by event of a thread the innermost op around it, -1 for none."""
     concerned = [
         kind == OP_CATEGORY or kind.endswith(CALLS) or name == _MEMORY
@@ -328,10 +311,7 @@ class _Correlated(msgspec.Struct, gc=False):
     correlation: int = -1
 
 
-def _correlation_ids(
-    activities: Activities, rows: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the correlation id of each event, -1 for none."""
+def _correlation_ids(activities: Activities, rows: Int64s) -> Int64s:
     listed = b",".join(activities.arguments[it] for it in rows.tolist())
     decoded = msgspec.json.decode(b"[" + listed + b"]", type=list[_Correlated])
     return np.array([it.correlation for it in decoded], np.int64)

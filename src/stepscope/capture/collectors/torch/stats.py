@@ -118,7 +118,6 @@ def _triple_texts(column: list[Any] | None) -> list[Any] | None:
 
 
 def _detail_texts(*fields: tuple[str, list[Any] | None]) -> list[Any]:
-    """Return `key:value` pairs of each event, None where it has none of them."""
     present = [(key, column) for key, column in fields if column is not None]
     if not present:
         return []

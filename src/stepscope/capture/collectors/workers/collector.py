@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
     from stepscope.capture.collectors.workers.layout import Layout
     from stepscope.capture.collectors.workers.memory import Place
     from stepscope.capture.collectors.workers.worker import RemoteLine, Worker
@@ -65,26 +66,18 @@ _MANY_LOST: Final = 0.1
 _GONE: Final = frozenset({remote_stacks.GONE, remote_stacks.OTHER})
 
 
-class _Place(NamedTuple):
-    """Where this process has its interpreter, and how that keeps things."""
-
-    layout: Layout
-    own: Place
-
-
 class _Room(NamedTuple):
     """What looks at some workers are given and write into, made once for these.
 
     Attributes:
-        processes: Their ids.
         out: Addresses of codes and instructions, by worker.
         counts: Frames by worker.
         arrays: All that `remote_stacks.look` takes.
     """
 
     processes: list[int]
-    out: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    out: Int64s
+    counts: Int64s
     arrays: tuple[NDArray[Any], ...]
 
     @classmethod
@@ -111,7 +104,6 @@ class WorkersCollector(Collector):
     name = "workers"
 
     def __init__(self) -> None:
-        """Look at nothing yet."""
         self._clock: ClockPair | None = None
         self._hz = 0.0
         self._stop = threading.Event()
@@ -165,7 +157,21 @@ class WorkersCollector(Collector):
         spooled = self.take_fragment()
         last = self._write_ended(self._store.end_frames(), clock)
         self._clock = None
-        return Collected(spooled.xspace + last.xspace, tuple(self._list_warnings()))
+        warnings = [self._failure] if self._failure else []
+        why_not = self._why_not or next(iter(self._unseen.values()), None)
+        if why_not is not None:
+            warnings.append(why_not.warning)
+        if self._lost > _MANY_LOST * self._begun:
+            warnings.append(
+                f"{self._lost} of {self._begun} looks at worker processes found no "
+                "stack that can be, and are left out"
+            )
+        if self._beyond:
+            warnings.append(
+                f"{_MOST_WORKERS} worker processes were looked at; {self._beyond} more "
+                "were not"
+            )
+        return Collected(spooled.xspace + last.xspace, tuple(warnings))
 
     def _start_if_needed(self) -> None:
         if self._thread is None and not self._stop.is_set() and child_processes():
@@ -174,34 +180,24 @@ class WorkersCollector(Collector):
             )
             self._thread.start()
 
-    def _list_warnings(self) -> list[str]:
-        found = [self._failure] if self._failure else []
-        why_not = self._why_not or next(iter(self._unseen.values()), None)
-        if why_not is not None:
-            found.append(why_not.warning)
-        if self._lost > _MANY_LOST * self._begun:
-            found.append(
-                f"{self._lost} of {self._begun} looks at worker processes found no "
-                "stack that can be, and are left out"
-            )
-        if self._beyond:
-            found.append(
-                f"{_MOST_WORKERS} worker processes were looked at; {self._beyond} more "
-                "were not"
-            )
-        return found
-
     def _sample_until_stopped(self) -> None:
         try:
-            place = _place_here()
-            if isinstance(place, Unseen):
-                self._why_not = place
+            layout = layout_here()
+            if isinstance(layout, Unseen):
+                self._why_not = layout
+                return
+            self._why_not = why_not_understood(layout)
+            if self._why_not is not None:
+                return
+            own = place_of_runtime("self")
+            if own is None:
+                self._why_not = UNSEEN["python"]
                 return
             for due_ns in sample_times(self._hz, self._stop):
                 if self._turn % _TURNS == 0:
-                    self._choose_workers(place)
+                    self._choose_workers(layout, own)
                 self._turn += 1
-                self._sample_workers(place.layout, due_ns)
+                self._sample_workers(layout, due_ns)
         except Exception as error:  # noqa: BLE001 - a collector's edge
             self._failure = (
                 "functions of worker processes ended early: "
@@ -211,10 +207,10 @@ class WorkersCollector(Collector):
             for worker in self._workers.values():
                 worker.close_memory()
 
-    def _choose_workers(self, place: _Place) -> None:
+    def _choose_workers(self, layout: Layout, own: Place) -> None:
         found = child_processes()
         for process in self._workers.keys() - found.keys():
-            self._let_go(process, recorder.now())
+            self._let_go(process, recorder.clock_ns())
         for process in self._unseen.keys() - found.keys():
             # What is gone says nothing of those that are there, unless all are gone.
             if len(self._unseen) > 1 or self._workers:
@@ -225,7 +221,7 @@ class WorkersCollector(Collector):
         for process in new[:room]:
             name = found[process]
             worker = attach_worker(
-                process, name, layout=place.layout, own=place.own, shared=self._shared
+                process, name, layout=layout, own=own, shared=self._shared
             )
             if isinstance(worker, Unseen):
                 self._unseen[process] = worker
@@ -245,8 +241,8 @@ class WorkersCollector(Collector):
         room = self._room
         if room is None or room.processes != chosen:
             room = self._room = _Room.make_room(chosen, workers, layout)
-        remote_stacks.look(*room.arrays)
-        at_ns = recorder.now()
+        remote_stacks.sample_stack(*room.arrays)
+        at_ns = recorder.clock_ns()
         due_ns = min(due_ns, at_ns)
         for row, (process, worker) in enumerate(zip(chosen, workers, strict=True)):
             depth = int(room.counts[row])
@@ -285,14 +281,3 @@ class WorkersCollector(Collector):
             plane, ended, line_of=samples_line, clock=clock
         )
         return Fragment(space.to_bytes(), len(begins), min(begins))
-
-
-def _place_here() -> _Place | Unseen:
-    layout = layout_here()
-    if isinstance(layout, Unseen):
-        return layout
-    why_not = why_not_understood(layout)
-    if why_not is not None:
-        return why_not
-    own = place_of_runtime("self")
-    return UNSEEN["python"] if own is None else _Place(layout, own)

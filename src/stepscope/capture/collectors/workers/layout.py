@@ -31,16 +31,11 @@ class Layout(NamedTuple):
         thread: In an interpreter: the state of its newest thread.
         next_thread: In the state of a thread: that of an older one.
         code_bytes: Of a function's code, up to its first instruction.
-        file: In a code: its file, a text.
         name: In a code: its name with its class, a text.
-        first_line: In a code: number of its first line.
-        table: In a code: the table of its lines, bytes.
         text_length: In a text: number of its characters.
         text_state: In a text: how its characters are stored.
         ascii: In a text of ASCII: its characters.
         wide: In another text: its characters.
-        bytes_length: In bytes: their number.
-        bytes_data: In bytes: the first one.
     """
 
     stacks: dict[str, int]

@@ -38,7 +38,6 @@ def read_line_table(
 
     Args:
         table: The table; one that is cut off or damaged tells as much as it does.
-        first_line: The function's first line.
 
     Returns:
         Offsets in bytes from the first instruction, ascending, and lines; None for
@@ -95,10 +94,6 @@ class Code(NamedTuple):
     """A function, as its code in another process says it.
 
     Attributes:
-        name: Its name, with its class.
-        file: The file that it is in.
-        first_line: Its first line there.
-        table: Which line each instruction is of, as the interpreter keeps it.
         head: What stood at its address: as long as that stays, it is this function.
     """
 
@@ -110,12 +105,7 @@ class Code(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a process has the interpreter.
-
-    Attributes:
-        file: The file that it was loaded from.
-        begin: Where that begins in the process's memory.
-    """
+    """Where a process has the interpreter: its file, and where it begins in memory."""
 
     file: str
     begin: int
@@ -125,7 +115,6 @@ def place_of_runtime(process: int | str, file: str | None = None) -> Place | Non
     """Return where a process has the interpreter; None where it has none, or not yet.
 
     Args:
-        process: Its id; "self" for this one.
         file: The file to look for; None for that of this process's own interpreter.
 
     Raises:
@@ -154,8 +143,6 @@ class Memory:
         """Open the memory of a process.
 
         Args:
-            process: Its id; "self" for this one.
-            layout: Where its interpreter keeps things.
             shift: How much later in its memory the interpreter lies than in ours.
 
         Raises:
@@ -186,11 +173,7 @@ class Memory:
         return None if found is None else int.from_bytes(found, "little")
 
     def thread_state(self, thread: int) -> int | None:
-        """Return the address of the state of a thread; None where it has none.
-
-        Args:
-            thread: The system's id of the thread.
-        """
+        """Return the address of the state of a thread; None where it has none."""
         layout = self._layout
         runtime = runtime_address() + self._shift
         interpreter = self.read_address(runtime + layout.interpreter)

@@ -45,7 +45,6 @@ class RemoteFunction(NamedTuple):
 
     Attributes:
         name: As frameworks name it; empty for one of ours.
-        file: The file that it is in.
     """
 
     name: str
@@ -56,7 +55,6 @@ class RemoteLine(NamedTuple):
     """A line of a function of another process.
 
     Attributes:
-        code: The function.
         line: Number of the line in its file; None where no line made the instruction.
     """
 
@@ -84,8 +82,6 @@ class Workers:
 
 
 class _Known:
-    """A function of one process, and the lines of it that were asked for."""
-
     def __init__(self, code: Code, function: RemoteFunction, read_ns: int) -> None:
         self.code = code
         self.function = function
@@ -104,13 +100,7 @@ class _Known:
 
 
 class Worker:
-    """A process whose first thread is looked at.
-
-    Attributes:
-        name: Its name in the program.
-        state: Address of the thread's state.
-        memory: Its memory.
-    """
+    """A process whose first thread is looked at."""
 
     def __init__(
         self, name: str, state: int, memory: Memory, layout: Layout, shared: Workers
@@ -132,8 +122,6 @@ class Worker:
 
         Args:
             codes: Addresses of the functions' codes, the innermost first.
-            instructions: Those of their instructions.
-            at_ns: When it was looked, in ns of the monotonic clock.
         """
         found: list[RemoteLine] = []
         # Of a very deep one the outermost functions were not looked at.
@@ -202,11 +190,6 @@ def attach_worker(
 
 
 def _executable_path(process: int | str) -> Path:
-    """Return the file that a process runs.
-
-    Raises:
-        OSError: The process is gone, or is not ours to look at.
-    """
     return Path(f"/proc/{process}/exe").readlink()
 
 
@@ -239,7 +222,7 @@ def _layout_agrees(memory: Memory, layout: Layout) -> bool:
         return False
     out = np.zeros((1, 2, _FRAMES), np.int64)
     counts = np.zeros(1, np.int64)
-    remote_stacks.look(
+    remote_stacks.sample_stack(
         np.array([memory.file], np.int64),
         np.array([state], np.int64),
         np.array([thread], np.int64),

@@ -25,8 +25,6 @@ _ARMED_BY = {
 
 
 class _OnlyStepscope:
-    """Finds the package by its place, and nothing else there."""
-
     def find_spec(
         self, name: str, path: object = None, target: object = None
     ) -> object:
@@ -40,7 +38,6 @@ class _OnlyStepscope:
 
 
 def _arm_process() -> None:
-    """Arm this process; a failure is one line and no more."""
     finder: Any = _OnlyStepscope()
     try:
         if sys.version_info < _OLDEST:

@@ -26,8 +26,8 @@ def listen_to_steps(counter: StepCounter[Window]) -> Callable[[], None]:
 
     def hear_without_recording() -> None:
         # Annotations are heard of only while they are kept.
-        if not recorder.enabled():
-            recorder.enable(_UNHEARD_OF)
+        if not recorder.is_recording():
+            recorder.start_recording(_UNHEARD_OF)
         annotate.add_listener(steps.begun)
 
     def hear_in_child() -> None:
@@ -42,8 +42,6 @@ def listen_to_steps(counter: StepCounter[Window]) -> Callable[[], None]:
 
 
 class _OwnSteps:
-    """The program's own steps, as they begin and end."""
-
     def __init__(self, counter: StepCounter[Window]) -> None:
         self.counter = counter
         self.depth = 0
@@ -112,8 +110,6 @@ class _Heard:
 
 
 class _Unheard:
-    """An annotation that is no step."""
-
     __slots__ = ()
 
     def __enter__(self) -> None:

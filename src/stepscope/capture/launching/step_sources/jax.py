@@ -7,6 +7,7 @@ import inspect
 import weakref
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from stepscope.capture.ground.functions import replace_function
 from stepscope.capture.launching.harmless import harmless
 from stepscope.errors import NO_FRAME
 
@@ -38,9 +39,6 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     A call takes one of two paths. The compiled path ends with the hook that JAX uses to
     look for NaN, which leaves the path as it is; the other one, of a call that compiles
     or has effects, ends in Python.
-
-    Raises:
-        ImportError: This version has no such hook.
     """
     import jax  # noqa: PLC0415 - the user's
 
@@ -125,13 +123,7 @@ def _hear_other_calls(
             returned(function, (args, kwargs), result[0])
         return result
 
-    setattr(pjit, run.__name__, call_and_hear)
-
-    def undo_hook() -> None:
-        if getattr(pjit, run.__name__) is call_and_hear:
-            setattr(pjit, run.__name__, run)
-
-    return undo_hook
+    return replace_function(pjit, "_run_python_pjit", call_and_hear)
 
 
 class _Carried:

@@ -11,6 +11,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.capture.ground.functions import replace_function
 from stepscope.capture.launching.counting import FIT
 from stepscope.capture.launching.harmless import harmless
 from stepscope.errors import NO_FRAME
@@ -24,11 +25,7 @@ _UPDATES: Final = "updates of the optimizer (Keras)"
 
 
 def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
-    """Count the batches of every `fit`, and updates outside of it; what ends it.
-
-    Raises:
-        AttributeError: This version keeps its callbacks or its update elsewhere.
-    """
+    """Count the batches of every `fit`, and updates outside of it; what ends it."""
     from keras.callbacks import CallbackList  # noqa: PLC0415 - the user's
     from keras.optimizers import Optimizer  # noqa: PLC0415 - the user's
 
@@ -82,8 +79,6 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
 
 class _Fit:
-    """The batches of `fit`, as its list of callbacks is called for them."""
-
     def __init__(self, counter: StepCounter[HearsSteps]) -> None:
         self._counter = counter
         self._begun = 0  # batches of the execution that began and has not ended
@@ -127,7 +122,6 @@ def _wrap_method(
     """Hear of the calls of a method of a class; return what puts the method back.
 
     Args:
-        before: Called before it, as it is.
         after: Called with its object once it has returned.
         fit: Notes meanwhile that callbacks are being called for a batch.
     """
@@ -150,10 +144,4 @@ def _wrap_method(
             after(self)
         return result
 
-    setattr(owner, name, call_and_hear)
-
-    def restore_method() -> None:
-        if getattr(owner, name) is call_and_hear:
-            setattr(owner, name, method)
-
-    return restore_method
+    return replace_function(owner, name, call_and_hear)

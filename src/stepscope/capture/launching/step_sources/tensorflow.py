@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from stepscope.capture.ground.functions import replace_function
 from stepscope.capture.launching.harmless import harmless
 from stepscope.errors import NO_FRAME
 
@@ -15,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
-    """Count the calls of every `tf.function`; what ends it.
-
-    Raises:
-        ImportError: This version keeps its functions elsewhere.
-    """
+    """Count the calls of every `tf.function`; what ends it."""
     from tensorflow.python.eager import context  # noqa: PLC0415 - the user's
     from tensorflow.python.eager.polymorphic_function.polymorphic_function import (  # noqa: PLC0415 - the user's
         Function,
@@ -43,11 +40,4 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
         function_returned(self)
         return result
 
-    Function.__call__ = call_and_hear
-
-    def undo_hook() -> None:
-        # Somebody may have wrapped it once more.
-        if Function.__call__ is call_and_hear:
-            Function.__call__ = call
-
-    return undo_hook
+    return replace_function(Function, "__call__", call_and_hear)

@@ -12,6 +12,7 @@ import threading
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.capture.ground.functions import replace_function
 from stepscope.capture.launching.harmless import harmless
 from stepscope.errors import NO_FRAME
 
@@ -30,9 +31,6 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
     Where it ends within a step the hook stays, and does nothing: PyTorch goes through
     its hooks then, and the program's own would fail with the change.
-
-    Raises:
-        ImportError: PyTorch before 2.0 has no such hook.
     """
     from torch.optim.optimizer import (  # noqa: PLC0415 - the user's
         register_optimizer_step_post_hook,
@@ -104,11 +102,5 @@ def _hear_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
         pass_ended(sys._getframe(1))  # noqa: SLF001 - cheaper than `inspect`
         return result
 
-    autograd._engine_run_backward = run_and_hear  # noqa: SLF001 - nothing public is called by all
-
-    def undo_hook() -> None:
-        # Somebody may have wrapped it once more.
-        if getattr(autograd, "_engine_run_backward", None) is run_and_hear:
-            autograd._engine_run_backward = run  # noqa: SLF001 - as above
-
-    return undo_hook
+    # Nothing public is called by all.
+    return replace_function(autograd, "_engine_run_backward", run_and_hear)

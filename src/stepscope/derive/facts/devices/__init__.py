@@ -1,1 +1,1 @@
-"""Facts about devices: their kernels, launches, copies and exchanges."""
+"""Facts about devices: their kernels, launches, copies and collectives."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.facts.processors import cores_of
+from stepscope.derive.facts.processors import core_count
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_device_or_why
 from stepscope.derive.step_time.host_time import HostCode
@@ -20,8 +20,8 @@ from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
@@ -39,11 +39,11 @@ class BusyThreads(Frozen, frozen=True):
         count: The number.
     """
 
-    start_ps: NDArray[np.int64]
-    lasting_ps: NDArray[np.int64]
-    count: NDArray[np.int64]
+    start_ps: Int64s
+    lasting_ps: Int64s
+    count: Int64s
 
-    def at_least(self, many: float) -> Spans:
+    def spans_with_at_least(self, many: float) -> Spans:
         """Return when at least so many are busy."""
         chosen = self.count >= many
         return Spans.from_events(self.start_ps[chosen], self.lasting_ps[chosen])
@@ -53,16 +53,16 @@ def busy_threads(classes: HostClasses) -> BusyThreads | None:
     """Count the busy threads of the input pipeline; None where none was recorded."""
     driving = set(classes.threads.driving_tracks())
     sets = [
-        found[code]
-        for track, found in classes.by_thread.items()
+        spans[code]
+        for track, spans in classes.by_thread.items()
         if track not in driving
         for code in _PIPELINE
-        if code in found
+        if code in spans
     ]
     if not sets:
         return None
-    begins = np.sort(np.concatenate([one.start_ps for one in sets]))
-    ends = np.sort(np.concatenate([one.end_ps for one in sets]))
+    begins = np.sort(np.concatenate([part.start_ps for part in sets]))
+    ends = np.sort(np.concatenate([part.end_ps for part in sets]))
     times = np.unique(np.concatenate((begins, ends)))
     busy = np.searchsorted(begins, times, side="right") - np.searchsorted(
         ends, times, side="right"
@@ -107,13 +107,6 @@ class Contention(Frozen, frozen=True):
         return self.busy_pace_ps / self.quiet_pace_ps
 
 
-class _Paces(Frozen, frozen=True):
-    """Pauses between launches."""
-
-    busy: NDArray[np.int64]
-    quiet: NDArray[np.int64]
-
-
 @of_each_device_or_why
 def contention_signals(
     *,
@@ -124,65 +117,64 @@ def contention_signals(
     windows: Windows,
 ) -> dict[int | None, Contention] | Unavailable:
     """Compare the pace of launches with busy cores and without."""
-    cores = cores_of(trace)
+    cores = core_count(trace)
     if cores is None:
         return _NO_CORES
     busy = busy_threads(host_classes)
     if busy is None:
         return _NO_THREADS
-    crowded = busy.at_least(THRESHOLDS.contended_cores.value / 100 * cores)
+    crowded = busy.spans_with_at_least(THRESHOLDS.contended_cores.value / 100 * cores)
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
     judged = Spans.from_events(starts, ends - starts)
-    paces = _pauses_by_load(
+    busy_pauses, quiet_pauses = _pauses_by_load(
         ints(launches, "start_ps"), handles(launches, "track"), judged, crowded
     )
-    enough = bool(len(paces.busy) and len(paces.quiet))
+    enough = bool(len(busy_pauses) and len(quiet_pauses))
     return {
-        one.device: Contention(
+        device.device: Contention(
             cores=cores,
             contended_ps=tuple(
-                (one.idle["launch"] & crowded).within(starts, ends).tolist()
+                (device.idle["launch"] & crowded).within(starts, ends).tolist()
             ),
-            busy_launches=len(paces.busy),
-            quiet_launches=len(paces.quiet),
-            busy_pace_ps=_high_percentile(paces.busy),
-            quiet_pace_ps=_high_percentile(paces.quiet),
-            chance=_chance_of_longer(paces.busy, paces.quiet) if enough else None,
+            busy_launches=len(busy_pauses),
+            quiet_launches=len(quiet_pauses),
+            busy_pace_ps=_high_percentile(busy_pauses),
+            quiet_pace_ps=_high_percentile(quiet_pauses),
+            chance=_chance_of_longer(busy_pauses, quiet_pauses) if enough else None,
         )
-        for one in account.devices
-        if one.device is not None
+        for device in account.devices
+        if device.device is not None
     }
 
 
 def _pauses_by_load(
-    called_ps: NDArray[np.int64],
-    track: NDArray[np.int32],
-    judged: Spans,
-    crowded: Spans,
-) -> _Paces:
-    """Return the time since the launch before, on its thread, where that is short."""
+    called_ps: Int64s, track: Int32s, judged: Spans, crowded: Spans
+) -> tuple[Int64s, Int64s]:
+    """Return short pauses since the launch before, in busy and in other time."""
     order = np.lexsort((called_ps, track))
     begin, lane = called_ps[order], track[order]
     pause = np.diff(begin)
-    at = begin[1:]
+    ends_ps = begin[1:]
     chosen = (
-        (lane[1:] == lane[:-1]) & (pause <= _PAUSE_PS) & _contains_times(judged, at)
+        (lane[1:] == lane[:-1])
+        & (pause <= _PAUSE_PS)
+        & _contains_times(judged, ends_ps)
     )
-    busy = _contains_times(crowded, at)
-    return _Paces(pause[chosen & busy], pause[chosen & ~busy])
+    busy = _contains_times(crowded, ends_ps)
+    return pause[chosen & busy], pause[chosen & ~busy]
 
 
-def _contains_times(spans: Spans, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = spans.within(times_ps, times_ps + 1) > 0
-    return found
+def _contains_times(spans: Spans, times_ps: Int64s) -> Bools:
+    inside: Bools = spans.within(times_ps, times_ps + 1) > 0
+    return inside
 
 
-def _high_percentile(pauses: NDArray[np.int64]) -> float | None:
+def _high_percentile(pauses: Int64s) -> float | None:
     return float(np.percentile(pauses, _HIGH)) if len(pauses) else None
 
 
-def _chance_of_longer(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
+def _chance_of_longer(a: Int64s, b: Int64s) -> float:
     """Return the one-sided p-value of the Mann-Whitney test that `a` is longer."""
     values, code, count = np.unique(
         np.concatenate((a, b)), return_inverse=True, return_counts=True

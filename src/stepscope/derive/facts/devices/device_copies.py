@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, of_kinds
-from stepscope.derive.costs.operands import from_text
+from stepscope.derive.columns.arrays import handles, ints, rows_of_kinds
+from stepscope.derive.costs.operands import operands_from_text
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.names.op_names import NO_ANNOTATION
 from stepscope.derive.run_derivation import of_each_device_or_why
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import ACTIVITY_KINDS
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.device.activity_classes import ActivityClasses, Exposure
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
@@ -42,11 +42,6 @@ _BLOCKS: Final = 0.8
 #: This share of the copies of a group must lie between the same two ops.
 _VOTE: Final = 0.8
 _SHOWN: Final = 3
-_ROWS: Final = (
-    ("kind", pl.String()),
-    ("source", pl.String()),
-    ("certainty", pl.String()),
-)
 
 
 class CopyGroup(Frozen, frozen=True):
@@ -90,11 +85,6 @@ class DeviceCopies(Frozen, frozen=True):
     small_per_step: float
     small_alone_ps: int
     longest: tuple[tuple[int, int, str], ...]
-
-
-class _Sources(Frozen, frozen=True, eq=True):
-    name: list[str | None]
-    certainty: list[str | None]
 
 
 class _Recorded(Frozen, frozen=True):
@@ -141,56 +131,58 @@ def _judged_copies(
     recorded: _Recorded, alone: Exposure | Unavailable, measured: pl.DataFrame
 ) -> pl.DataFrame:
     activity = recorded.activity
-    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    at = of_kinds(activity, map(ACTIVITY_KINDS.categories.to_list().index, _OWNER))
-    begin = ints(activity, "start_ps")[at]
-    window = np.searchsorted(starts, begin, side="right") - 1
-    at = at[(window >= 0) & (begin < ends[np.maximum(window, 0)])]
-    names = present(recorded.trace.table("event_types"))["name"]
-    sources = _ops_of_copies(recorded, at)
-    rows = activity[at].select(
+    copies = rows_of_kinds(
+        activity, map(ACTIVITY_KINDS.categories.to_list().index, _OWNER)
+    )
+    begin = ints(activity, "start_ps")[copies]
+    copies = copies[windows_of_times(measured, begin) >= 0]
+    names = require_available(recorded.trace.table("event_types"))["name"]
+    source, certainty = _ops_of_copies(recorded, copies)
+    rows = activity[copies].select(
         "device", "track", "start_ps", "dur_ps", "bytes", pl.col("kind").cast(pl.String)
     )
-    durations = ints(activity, "dur_ps")[at]
+    durations = ints(activity, "dur_ps")[copies]
     # How long the call of each copy lasted; 0 where it is not known.
-    call_ps = np.zeros(len(at), np.int64)
+    call_ps = np.zeros(len(copies), np.int64)
     if not isinstance(recorded.tied, Unavailable):
         lasted = np.append(ints(recorded.tied.launches, "dur_ps"), 0)
-        call_ps = lasted[recorded.tied.launch_of_activity[at]]
+        call_ps = lasted[recorded.tied.launch_of_activity[copies]]
     rows = rows.with_columns(
-        name=names.gather(handles(activity, "type")[at]),
+        name=names.gather(handles(activity, "type")[copies]),
         alone_ps=pl.Series(
-            durations if isinstance(alone, Unavailable) else alone.alone_ps[at]
+            durations if isinstance(alone, Unavailable) else alone.alone_ps[copies]
         ),
         call_ps=pl.Series(call_ps),
-        source=pl.Series(sources.name, dtype=pl.String),
-        certainty=pl.Series(sources.certainty, dtype=pl.String),
+        source=pl.Series(source, dtype=pl.String),
+        certainty=pl.Series(certainty, dtype=pl.String),
     )
     # Whether a copy to or from the host uses pageable memory. Where the name does not
     # tell, it is taken to if it is large and slow.
     large = pl.col("bytes").fill_null(0) >= THRESHOLDS.large_copy.value
     rate = pl.col("bytes") * 1e12 / pl.col("dur_ps").clip(1)
-    told = pl.col("name").str.contains(_PAGEABLE)
+    pageable = pl.col("name").str.contains(_PAGEABLE)
     pinned = pl.col("name").str.contains(_PINNED)
     inferred = large & (rate < THRESHOLDS.pinned_rate.value) & ~pinned
     return rows.with_columns(
-        (pl.col("kind").is_in(["h2d", "d2h"]) & (told | inferred)).alias("pageable")
+        (pl.col("kind").is_in(["h2d", "d2h"]) & (pageable | inferred)).alias("pageable")
     )
 
 
-def _ops_of_copies(recorded: _Recorded, at: NDArray[np.int64]) -> _Sources:
+def _ops_of_copies(
+    recorded: _Recorded, at: Int64s
+) -> tuple[list[str | None], list[str | None]]:
     """Return the op of each copy: its annotation's, its call's, by size or position."""
     activity, ops = recorded.activity, recorded.ops
     nothing: list[str | None] = [None] * len(at)
     if isinstance(ops, Unavailable) or not len(at):
-        return _Sources(nothing, list(nothing))
+        return nothing, nothing
     named = ops.ops["name"]
     weak = (
         ops.ops["evidence"].is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)])
     ).to_numpy()
     own = ops.op[at]
     texts = named.gather(own).to_list()
-    found = [
+    names = [
         None if unnamed else text
         for text, unnamed in zip(texts, weak[own].tolist(), strict=True)
     ]
@@ -198,22 +190,22 @@ def _ops_of_copies(recorded: _Recorded, at: NDArray[np.int64]) -> _Sources:
     if not isinstance(tied, Unavailable) and not isinstance(calls, Unavailable):
         op = pl.Series(np.append(calls.op, -1)[tied.launch_of_activity[at]])
         by_call = calls.ops["name"].gather(op.set(op < 0, None)).to_list()
-        found = [one or other for one, other in zip(found, by_call, strict=True)]
-    certainty = [None if one is None else "recorded" for one in found]
+        names = [name or called for name, called in zip(names, by_call, strict=True)]
+    certainty = [None if name is None else "recorded" for name in names]
     sized = _op_by_size(recorded, named.filter(~pl.Series(weak)))
     sizes = activity["bytes"].gather(at).to_list() if sized else []
     for place, size in enumerate(sizes):
-        if found[place] is None and size in sized:
-            found[place], certainty[place] = sized[size], "by size"
-    if None not in found:
-        return _Sources(found, certainty)
+        if names[place] is None and size in sized:
+            names[place], certainty[place] = sized[size], "by size"
+    if None not in names:
+        return names, certainty
     around = _ops_around(
         activity, at, named.gather(np.where(weak, 0, np.arange(len(weak)))), ops.op
     )
     for place, text in enumerate(around):
-        if found[place] is None and text is not None:
-            found[place], certainty[place] = text, "by position"
-    return _Sources(found, certainty)
+        if names[place] is None and text is not None:
+            names[place], certainty[place] = text, "by position"
+    return names, certainty
 
 
 def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
@@ -230,7 +222,7 @@ def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
     ).filter((pl.col("shape") >= 0) & pl.col("name").is_in(sorted(wanted)))
     owners: dict[int, set[str]] = {}
     for handle, name in rows.unique(maintain_order=True).iter_rows():
-        given = from_text(strings[handle])
+        given = operands_from_text(strings[handle])
         for tensor in () if given is None else given.each_tensor():
             size = tensor.size_bytes
             if size is not None and size >= THRESHOLDS.small_copy.value:
@@ -239,10 +231,7 @@ def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
 
 
 def _ops_around(
-    activity: pl.DataFrame,
-    at: NDArray[np.int64],
-    names: pl.Series,
-    op: NDArray[np.int32],
+    activity: pl.DataFrame, at: Int64s, names: pl.Series, op: Int32s
 ) -> list[str | None]:
     """Return the ops around each copy if most copies of its kind and size have them.
 
@@ -286,7 +275,7 @@ def _summed_copies(rows: pl.DataFrame, steps: int) -> DeviceCopies:
     blocks = pl.col("call_ps") >= _BLOCKS * pl.col("dur_ps")
     alone = pl.col("alone_ps")
     groups = (
-        rows.group_by(name for name, _ in _ROWS)
+        rows.group_by("kind", "source", "certainty")
         .agg(
             pl.len().cast(pl.Int64).alias("count"),
             pl.col("bytes").sum().alias("bytes"),

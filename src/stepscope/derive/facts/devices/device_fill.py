@@ -116,10 +116,7 @@ def fill_signals(
 
 
 def _device_fill(
-    rows: pl.DataFrame,
-    cores: int,
-    threads: int | None,
-    steps: int,
+    rows: pl.DataFrame, cores: int, threads: int | None, steps: int
 ) -> DeviceFill:
     blocks = pl.col("grid_x") * pl.col("grid_y") * pl.col("grid_z")
     block = pl.col("block_x") * pl.col("block_y") * pl.col("block_z")
@@ -215,15 +212,15 @@ def compiled_percent(
         told=pl.col("hlo_op").is_not_null() | pl.col("op").is_not_null(),
         made=pl.col("hlo_op").is_not_null() | generated.gather(device_activity["type"]),
     ).filter("kernel")
-    told = bool(rows["told"].any()) or not isinstance(launches, Unavailable)
-    found: dict[int | None, float | None] = {}
+    known = bool(rows["told"].any()) or not isinstance(launches, Unavailable)
+    percents: dict[int | None, float | None] = {}
     for device in rows["device"].unique().sort():
-        mine = rows.filter(pl.col("device") == device)
-        total = int(mine["dur_ps"].sum())
-        made = int(mine.filter("made")["dur_ps"].sum())
+        of_device = rows.filter(pl.col("device") == device)
+        total = int(of_device["dur_ps"].sum())
+        made = int(of_device.filter("made")["dur_ps"].sum())
         share = 100 * made / total if total else None
-        found[device] = None if not told else 100.0 if called else share
-    return found
+        percents[device] = None if not known else 100.0 if called else share
+    return percents
 
 
 _NO_CORES: Final = Unavailable(

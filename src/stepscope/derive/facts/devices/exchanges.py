@@ -10,10 +10,10 @@ from stepscope.data_sheets import link_gb_per_s
 from stepscope.derive.collectives.waits import matched_collectives
 from stepscope.derive.facts.evidence import SHOWN, Evidence, event_labels
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
-from stepscope.derive.step_windows.windows import typical
+from stepscope.derive.step_windows.windows import typical_rows
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
@@ -47,20 +47,20 @@ def communication_signals(
     collective_calls: OfHosts[pl.DataFrame],
 ) -> CommunicationSignals | Unavailable:
     """Sum the collectives of every device by kind."""
-    found = CommunicationSignals({}, {}, {})
+    signals = CommunicationSignals({}, {}, {})
     for host, of_host in known_hosts(collectives).items():
         by_size = of_host.sort("exposed_ps", "kind", descending=[True, False])
         for device in of_host["device"].unique().sort():
             label = f"{host}:{device}"
-            mine = by_size.filter(pl.col("device") == device)
-            times = zip(mine["kind"], mine["exposed_ps"].to_list(), strict=True)
-            found.count[label] = int(mine["count"].sum())
-            found.exposed_ps[label] = dict(times)
-            found.longest[label] = _longest_collectives(
-                present(trace[host]), collective_calls[host], device
+            sizes = by_size.filter(pl.col("device") == device)
+            times = zip(sizes["kind"], sizes["exposed_ps"].to_list(), strict=True)
+            signals.count[label] = int(sizes["count"].sum())
+            signals.exposed_ps[label] = dict(times)
+            signals.longest[label] = _longest_collectives(
+                require_available(trace[host]), collective_calls[host], device
             )
     why = first_reason(collectives)
-    return found if found.count or why is None else why
+    return signals if signals.count or why is None else why
 
 
 def _longest_collectives(
@@ -69,21 +69,23 @@ def _longest_collectives(
     activity = trace.table("device_activity")
     if isinstance(calls, Unavailable) or isinstance(activity, Unavailable):
         return ()
-    mine = (pl.col("device") == device) & (pl.col("exposed_ps") > 0)
-    by = ["exposed_ps", "start_ps"]
-    top = calls.filter(mine).top_k(SHOWN, by=by, reverse=[False, True])
+    exposed = (pl.col("device") == device) & (pl.col("exposed_ps") > 0)
+    order = ["exposed_ps", "start_ps"]
+    top = calls.filter(exposed).top_k(SHOWN, by=order, reverse=[False, True])
     event = activity["event"].gather(top["activity"])
     labels = event_labels(trace, event.drop_nulls().to_list())
     return tuple(
         Evidence(
             host=trace.host,
             device=device,
-            track=labels.get(at, (None, ""))[0],
+            track=labels.get(row_of_event, (None, ""))[0],
             start_ps=row["start_ps"],
             end_ps=row["start_ps"] + row["dur_ps"],
-            ops=(labels[at][1],) if at in labels else (row["kind"],),
+            ops=(labels[row_of_event][1],)
+            if row_of_event in labels
+            else (row["kind"],),
         )
-        for at, row in zip(event, top.iter_rows(named=True), strict=True)
+        for row_of_event, row in zip(event, top.iter_rows(named=True), strict=True)
     )
 
 
@@ -149,11 +151,11 @@ def exchange_signals(
     calls = collective_calls[judged.host]
     if isinstance(calls, Unavailable):
         return calls
-    mine = calls.filter(pl.col("device") == judged.device)
-    rows = present(windows[judged.host]).rows
-    steps = typical(rows).select("step_row", "start_ps", "end_ps")
+    of_device = calls.filter(pl.col("device") == judged.device)
+    rows = require_available(windows[judged.host]).rows
+    steps = typical_rows(rows).select("step_row", "start_ps", "end_ps")
     reduces = steps.join(
-        mine.filter(pl.col("kind") == _KIND),
+        of_device.filter(pl.col("kind") == _KIND),
         on="step_row",
         how="left",
         maintain_order="left",
@@ -166,26 +168,27 @@ def exchange_signals(
         (pl.col("bytes") < THRESHOLDS.small_exchange.value).sum().alias("small"),
     )
     known = per_step["count"].sum() > 0 and per_step["unsized"].sum() == 0
+    sums = per_step.select(pl.col("count", "small", "bytes").sum()).row(0)
+    count, small, size = (float(total) / max(len(per_step), 1) for total in sums)
     # The all-reduces of all hosts, with the steps that they lie in.
-    every = pl.concat(
+    all_reduces = pl.concat(
         host_calls.filter(pl.col("kind") == _KIND).with_columns(
-            host=pl.lit(host),
-            step=pl.when(pl.col("step_row") >= 0).then("step_row"),
+            host=pl.lit(host), step=pl.when(pl.col("step_row") >= 0).then("step_row")
         )
         for host, host_calls in known_hosts(collective_calls).items()
     )
-    large = _large_reduces(every)
+    large = _large_reduces(all_reduces)
     rate, source = _link_rate(devices, judged, large)
     return ExchangeSignals(
         label=judged.label,
-        kinds=frozenset(mine["kind"].unique().to_list()),
+        kinds=frozenset(of_device["kind"].unique().to_list()),
         step_source=judged.step_source,
         step_confidence=judged.step_confidence,
         window_ps=tuple((steps["end_ps"] - steps["start_ps"]).to_list()),
         exposed_ps=tuple(per_step["exposed_ps"].to_list()),
-        count=_mean_value(per_step["count"]),
-        small=_mean_value(per_step["small"]) if known else None,
-        bytes=_mean_value(per_step["bytes"]) if known else None,
+        count=count,
+        small=small if known else None,
+        bytes=size if known else None,
         least_ps=_mean_of_step(large, "least_ps"),
         expected_ps=None
         if rate is None or large["bus_bytes"].null_count() or not large.height
@@ -194,7 +197,7 @@ def exchange_signals(
         workers=max(large["members"].to_list(), default=0),
         gb_per_s=rate,
         rate_source=source,
-        calls=_matched_reduces(every, judged.label, rate),
+        calls=_matched_reduces(all_reduces, judged.label, rate),
     )
 
 
@@ -242,7 +245,7 @@ def _link_rate(
     """Return the rate of the link in 10^9 bytes/s, and who says so."""
     devices = hosts[judged.host]
     if isinstance(devices, Unavailable):
-        # Beside the best of its own, an exchange that is as slow as all others is fast.
+        # Next to the best of its own, one that is as slow as all others is fast.
         return None, None
     if len(hosts) == 1:
         names = devices.filter(pl.col("device") == judged.device)["name"]
@@ -258,10 +261,6 @@ def _link_rate(
         return None, None
     best = float(rates.drop_nulls().to_numpy().max())
     return best * PS_PER_S / _GIGA, "recording"
-
-
-def _mean_value(values: pl.Series) -> float:
-    return float(values.sum()) / max(len(values), 1)
 
 
 def _mean_of_step(large: pl.DataFrame, column: str) -> float:

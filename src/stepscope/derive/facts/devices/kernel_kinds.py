@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import totals_by
-from stepscope.derive.costs.operands import from_text
+from stepscope.derive.columns.dense_codes import totals_by_code
+from stepscope.derive.costs.operands import operands_from_text
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
@@ -46,7 +46,7 @@ def kernel_traits(
         rows: `class`, `op_type`, `full_name` and `eligible` of each row.
         shapes: Handle of the operands' text by class; -1 where not recorded.
     """
-    found = []
+    traits = []
     # One round per kernel and launch shape, of which a step has a few hundred.
     for handle, type_, name, eligible in zip(
         shapes.gather(rows["class"]),
@@ -55,13 +55,22 @@ def kernel_traits(
         rows["eligible"],
         strict=True,
     ):
-        given = from_text(strings[handle]) if handle >= 0 else None
+        given = operands_from_text(strings[handle]) if handle >= 0 else None
         tensors = None if given is None else tuple(given.each_tensor())
-        odd = _odd_size(type_ or "", tensors) if eligible and tensors else None
+        odd = shape = None
+        if eligible and tensors:
+            # The weights: channels out and in come first, but for some layouts.
+            sizes = [size for tensor in tensors[1:2] for size in tensor.sizes[:2]]
+            if not _CONVOLUTION.search(type_ or ""):
+                sizes = [size for tensor in tensors[:3] for size in tensor.sizes[-2:]]
+            # The first that fits no matrix unit.
+            odd = next((size for size in sizes if size % _MULTIPLE), None)
+            if type_ is not None:
+                of_tensors = ("x".join(map(str, tensor.sizes)) for tensor in tensors)
+                shape = " ".join([type_, *of_tensors])
         converts = _converts_types(type_ or "", name, tensors)
         reorders = bool(_REORDERS.search(name)) and not _PRODUCT.search(name)
-        shape = _product_shape(type_, tensors) if eligible and tensors else None
-        found.append((converts, reorders, odd, tensors is not None, shape))
+        traits.append((converts, reorders, odd, tensors is not None, shape))
     schema = {
         "converts": pl.Boolean(),
         "reorders": pl.Boolean(),
@@ -69,7 +78,7 @@ def kernel_traits(
         "sized": pl.Boolean(),
         "shape": pl.String(),
     }
-    return pl.DataFrame(found, schema=schema, orient="row")
+    return pl.DataFrame(traits, schema=schema, orient="row")
 
 
 def _converts_types(
@@ -82,23 +91,6 @@ def _converts_types(
     if tensors is None or len(tensors) < 2:
         return None
     return tensors[0].dtype != tensors[1].dtype
-
-
-def _product_shape(type_: str | None, tensors: Sequence[Tensor]) -> str | None:
-    """Return what products of one op and size have in common, whatever their types."""
-    if type_ is None:
-        return None
-    return " ".join([type_, *("x".join(map(str, one.sizes)) for one in tensors)])
-
-
-def _odd_size(type_: str, tensors: Sequence[Tensor]) -> int | None:
-    """Return the first size of a product that fits no matrix unit."""
-    if _CONVOLUTION.search(type_):
-        # The weights: channels out and in come first, but for some layouts.
-        sizes = [one for tensor in tensors[1:2] for one in tensor.sizes[:2]]
-    else:
-        sizes = [one for tensor in tensors[:3] for one in tensor.sizes[-2:]]
-    return next((one for one in sizes if one % _MULTIPLE), None)
 
 
 #: Kernels that compute element by element, or reduce: what compilers fuse.
@@ -157,8 +149,8 @@ def fusable_runs(rows: pl.DataFrame, shown: pl.DataFrame) -> FusableRuns:
     run = np.cumsum(begins) - 1
     inside = mine & (np.bincount(run)[run] >= SHORTEST)
     code = np.where(kind >= 0, kind, count).astype(np.int32)
-    whole = totals_by(code, dur_ps, count=count + 1).total
-    in_runs = totals_by(code, dur_ps, count=count + 1, where=inside).total
+    whole = totals_by_code(code, dur_ps, count=count + 1).total
+    in_runs = totals_by_code(code, dur_ps, count=count + 1, where=inside).total
     # A coarse clock rounds short kernels to nothing.
     part = np.divide(in_runs, whole, out=np.zeros(count + 1), where=whole > 0)[classes]
     found = rows.with_columns(

@@ -44,14 +44,14 @@ def op_roofs(
         return ops
     if isinstance(costs, Unavailable):
         return costs
-    mine = ops.rows.filter(
+    chosen = ops.rows.filter(
         (pl.col("device") == judged.device) & (pl.col("kernel_ps") > 0)
     )
     compute = pl.col("flops") / pl.col("peak_flops")
     memory = pl.col("accessed_bytes") / pl.col("peak_bytes")
     known = compute.is_not_null() & memory.is_not_null() & compute.is_finite()
     return (
-        mine.join(costs, on=_KEY, how="left", maintain_order="left", nulls_equal=True)
+        chosen.join(costs, on=_KEY, how="left", maintain_order="left", nulls_equal=True)
         .select(
             pl.col("name").alias("op"),
             (100 * pl.col("kernel_ps") / pl.col("kernel_ps").sum()).alias("share"),
@@ -77,8 +77,8 @@ def measured_work(
         The rows of `KernelWork.rows` without collectives, with the columns of
         `MeasuredKernels.rows`, null where a kernel was not measured.
     """
-    found = measured_kernels[kernel_work.label.rpartition(":")[0]]
-    if isinstance(found, Unavailable):
-        return found
+    measured = measured_kernels[kernel_work.label.rpartition(":")[0]]
+    if isinstance(measured, Unavailable):
+        return measured
     rows = kernel_work.rows.filter(~pl.col("collective"))
-    return rows.join(found.rows, on="class", how="left", maintain_order="left")
+    return rows.join(measured.rows, on="class", how="left", maintain_order="left")

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.account.topics import FINITE_CHECK
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import NARROW, is_plain_kernel, plain_name
 from stepscope.derive.device.precision import PrecisionEvidence
@@ -20,19 +20,21 @@ from stepscope.derive.facts.evidence import (
     Evidence,
     Fact,
     event_labels,
-    largest,
+    places_of_largest,
 )
 from stepscope.derive.facts.judged_steps import clean_rows, step_basis
 from stepscope.derive.judging.recorded_devices import NO_KERNELS
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
@@ -66,32 +68,32 @@ class _Kernels(Frozen, frozen=True):
 
     host: str
     activity: pl.DataFrame
-    code: NDArray[np.int32]
+    code: Int32s
     class_count: int
-    classes: NDArray[np.int64]
-    type: NDArray[np.int32]
-    op: NDArray[np.int32]
-    device: NDArray[np.int32]
-    count: NDArray[np.int64]
-    total_ps: NDArray[np.int64]
-    narrow: NDArray[np.bool_]
-    tf32: NDArray[np.bool_]
-    known: NDArray[np.bool_]
-    evidence: NDArray[np.uint8]
+    classes: Int64s
+    type: Int32s
+    op: Int32s
+    device: Int32s
+    count: Int64s
+    total_ps: Int64s
+    narrow: Bools
+    tf32: Bools
+    known: Bools
+    evidence: UInt8s
     eligible: NDArray[np.int8]
-    plain: NDArray[np.bool_]
+    plain: Bools
 
     @property
-    def wide(self) -> NDArray[np.bool_]:
+    def wide(self) -> Bools:
         """Return which classes are eligible and known not to be narrow."""
-        found: NDArray[np.bool_] = (self.eligible == 1) & ~self.narrow & self.known
-        return found
+        wide: Bools = (self.eligible == 1) & ~self.narrow & self.known
+        return wide
 
     @property
-    def undecided(self) -> NDArray[np.bool_]:
+    def undecided(self) -> Bools:
         """Return which classes may be eligible, and may not."""
-        found: NDArray[np.bool_] = (self.eligible < 0) & ~self.plain
-        return found
+        undecided: Bools = (self.eligible < 0) & ~self.plain
+        return undecided
 
     def group_times(self) -> dict[str, int]:
         """Return the kernel time of each group that `PrecisionSignals` reports."""
@@ -110,15 +112,15 @@ class _Kernels(Frozen, frozen=True):
         }
         return {name: self.time(classes) for name, classes in chosen.items()}
 
-    def time(self, chosen: NDArray[np.bool_]) -> int:
+    def time(self, chosen: Bools) -> int:
         """Return the time of the kernels of the chosen classes."""
         return int(self.total_ps[chosen].sum())
 
-    def rows(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def rows(self, chosen: Bools) -> Int64s:
         """Return the rows of device_activity of the chosen classes."""
         wanted = np.zeros(self.class_count, np.bool_)
         wanted[self.classes[chosen]] = True
-        return picked(self.code, wanted)
+        return wanted_rows(self.code, wanted)
 
 
 class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,11 +164,11 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
     undecided_narrow_ps: int
     undecided_16_ps: int
     undecided_with_op_ps: int
-    wide_per_step_ps: int | None
-    tf32_per_step_ps: int | None
+    wide_per_step_ps: int | None = None
+    tf32_per_step_ps: int | None = None
     step_confidence: float
-    step_ps: int | None
-    steps: int
+    step_ps: int | None = None
+    steps: int = 0
     kernels: int
     narrow_kernels: int
     evidence_percent: dict[str, float] = {}
@@ -194,8 +196,8 @@ def narrow_kernels(
         for name in ("type", "op", "device")
     )
     plain = {
-        one: is_plain_kernel(event_types["name"][one])
-        for one in np.unique(type_).tolist()
+        row: is_plain_kernel(event_types["name"][row])
+        for row in np.unique(type_).tolist()
     }
     return _Kernels(
         host=trace.host,
@@ -213,7 +215,7 @@ def narrow_kernels(
         known=evidence[computing] != PrecisionEvidence.DEFAULT,
         evidence=evidence[computing],
         eligible=tensor_cores.of_class[computing, 1],
-        plain=np.array([plain[one] for one in type_.tolist()], np.bool_),
+        plain=np.array([plain[row] for row in type_.tolist()], np.bool_),
     )
 
 
@@ -228,61 +230,49 @@ def precision_signals(
     windows: OfHosts[Windows],
 ) -> PrecisionSignals | Unavailable:
     """Add up kernels of all hosts; the time per step is that of the busiest device."""
-    found = [one for one in known_hosts(narrow_kernels).values() if one.count.any()]
-    if not found:
+    hosts = [one for one in known_hosts(narrow_kernels).values() if one.count.any()]
+    if not hosts:
         return first_reason(narrow_kernels) or NO_KERNELS
-    busiest = max(found, key=lambda one: int(one.total_ps.sum()))
+    busiest = max(hosts, key=lambda one: int(one.total_ps.sum()))
     host = busiest.host
-    of_host = present(trace[host])
-    per_step = _per_step(busiest, account[host], windows[host])
+    of_host = require_available(trace[host])
+    means = _means_of_steps(busiest, account[host], windows[host])
     ops = _largest_ops(of_host, busiest, activity_ops[host])
-    shares = [one.group_times() for one in found]
+    shares = [one.group_times() for one in hosts]
     totals = {name: sum(one[name] for one in shares) for name in shares[0]}
     return PrecisionSignals(
         **totals,
-        wide_per_step_ps=None if per_step is None else per_step.wide_ps,
-        tf32_per_step_ps=None if per_step is None else per_step.tf32_ps,
-        step_ps=None if per_step is None else per_step.step_ps,
-        steps=0 if per_step is None else per_step.steps,
+        **means,
         step_confidence=step_basis(steps[host]).confidence,
-        kernels=sum(int(one.count.sum()) for one in found),
-        narrow_kernels=sum(int(one.count[one.narrow].sum()) for one in found),
+        kernels=sum(int(one.count.sum()) for one in hosts),
+        narrow_kernels=sum(int(one.count[one.narrow].sum()) for one in hosts),
         evidence_percent={
             kind.name.lower(): 100 * time / totals["eligible_ps"]
             for kind in PrecisionEvidence
             if (
                 time := sum(
                     one.time((one.eligible == 1) & (one.evidence == kind))
-                    for one in found
+                    for one in hosts
                 )
             )
         },
         largest=ops,
-        causes=_cause_shares(busiest, ops, per_step),
+        causes=_cause_shares(busiest, ops, means),
         devices=tuple(
-            f"{one.host}:{number}" for one in found for number in np.unique(one.device)
+            f"{one.host}:{number}" for one in hosts for number in np.unique(one.device)
         ),
         evidence=_longest_ranges(of_host, busiest),
     )
 
 
-class _PerStep(Frozen, frozen=True, eq=True):
-    """Means over the clean steps of a device."""
-
-    wide_ps: int
-    tf32_ps: int
-    step_ps: int
-    steps: int
-
-
-def _per_step(
+def _means_of_steps(
     kernels: _Kernels, accounted: Account | Unavailable, windows: Windows | Unavailable
-) -> _PerStep | None:
-    """Return eligible time in 32 bit and TF32 per clean step; None without steps."""
+) -> dict[str, int]:
+    """Return the fields that are means over clean steps; nothing without steps."""
     if isinstance(windows, Unavailable) or isinstance(accounted, Unavailable):
-        return None
+        return {}
     if not windows.has_steps:
-        return None
+        return {}
     device = int(np.bincount(kernels.device, weights=kernels.total_ps).argmax())
     rows = clean_rows(
         accounted.rows.filter(pl.col("device") == device),
@@ -290,27 +280,25 @@ def _per_step(
         compile_percent=THRESHOLDS.dirty_compile.value,
     ).clean
     if not len(rows):
-        return None
-    starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
+        return {}
     wide = kernels.wide & (kernels.device == device)
     activity = kernels.activity
     start_ps, dur_ps = ints(activity, "start_ps"), ints(activity, "dur_ps")
-    clean = np.zeros(len(starts), np.bool_)
+    # The last place is that of what lies in no window.
+    clean = np.zeros(len(windows.rows) + 1, np.bool_)
     clean[rows["window"].to_numpy()] = True
 
-    def time(chosen: NDArray[np.bool_]) -> int:
-        mine = kernels.rows(chosen)
-        begin = start_ps[mine]
-        at = np.searchsorted(starts, begin, side="right") - 1
-        inside = (at >= 0) & (begin < ends[at]) & clean[at]
-        return int(dur_ps[mine[inside]].sum())
+    def mean_ps(chosen: Bools) -> int:
+        kernel_rows = kernels.rows(chosen)
+        inside = clean[windows_of_times(windows.rows, start_ps[kernel_rows])]
+        return int(dur_ps[kernel_rows[inside]].sum()) // len(rows)
 
-    return _PerStep(
-        wide_ps=time(wide & ~kernels.tf32) // len(rows),
-        tf32_ps=time(wide & kernels.tf32) // len(rows),
-        step_ps=int(ints(rows, "window_ps").sum()) // len(rows),
-        steps=len(rows),
-    )
+    return {
+        "wide_per_step_ps": mean_ps(wide & ~kernels.tf32),
+        "tf32_per_step_ps": mean_ps(wide & kernels.tf32),
+        "step_ps": int(ints(rows, "window_ps").sum()) // len(rows),
+        "steps": len(rows),
+    }
 
 
 def _largest_ops(
@@ -328,12 +316,12 @@ def _largest_ops(
         ].iter_rows()
     ]
     op, type_ = kernels.op[kernels.wide], kernels.type[kernels.wide]
-    kernel = {one: plain_name(types["name"][one]) for one in np.unique(type_).tolist()}
+    kernel = {row: plain_name(types["name"][row]) for row in np.unique(type_).tolist()}
     time = pl.DataFrame(
         {
             "op": named.ops["name"][op],
             "kernel": pl.Series(
-                [kernel[one] for one in type_.tolist()], dtype=pl.String
+                [kernel[row] for row in type_.tolist()], dtype=pl.String
             ),
             "silent": pl.Series(silent, dtype=pl.Boolean)[op],
             "ps": kernels.total_ps[kernels.wide],
@@ -349,13 +337,14 @@ def _largest_ops(
 
 
 def _cause_shares(
-    kernels: _Kernels, ops: tuple[Fact, ...], per_step: _PerStep | None
+    kernels: _Kernels, ops: tuple[Fact, ...], means: dict[str, int]
 ) -> tuple[CauseShare, ...]:
     """Return the shares of the step that the largest ops take."""
     whole = kernels.time(kernels.wide)
-    if per_step is None or not whole or not per_step.step_ps:
+    if not means or not whole or not means["step_ps"]:
         return ()
-    percent = 100 * (per_step.wide_ps + per_step.tf32_ps) / per_step.step_ps
+    eligible_ps = means["wide_per_step_ps"] + means["tf32_per_step_ps"]
+    percent = 100 * eligible_ps / means["step_ps"]
     shares = [
         (fact.note or "", (fact.value or 0.0) * PS_PER_US / whole) for fact in ops
     ]
@@ -369,13 +358,13 @@ def _cause_shares(
 def _longest_ranges(trace: TraceData, kernels: _Kernels) -> tuple[Evidence, ...]:
     activity = kernels.activity
     wide = kernels.rows(kernels.wide)
-    found = []
-    for at in wide[largest(ints(activity, "dur_ps")[wide])].tolist():
-        row = activity.row(at, named=True)
+    ranges = []
+    for kernel_row in wide[places_of_largest(ints(activity, "dur_ps")[wide])].tolist():
+        row = activity.row(kernel_row, named=True)
         track, name = None, ""
         if row["event"] is not None:
             track, name = event_labels(trace, [row["event"]])[row["event"]]
-        found.append(
+        ranges.append(
             Evidence(
                 host=kernels.host,
                 device=row["device"],
@@ -385,7 +374,7 @@ def _longest_ranges(trace: TraceData, kernels: _Kernels) -> tuple[Evidence, ...]
                 ops=(name,) if name else (),
             )
         )
-    return tuple(found)
+    return tuple(ranges)
 
 
 def checking_kernels(
@@ -405,7 +394,7 @@ def finite_checks(*, checking_kernels: OfHosts[int | None]) -> int | Unavailable
 
     Unavailable where ops check and no kernel is named so, or no kernel was recorded.
     """
-    if all(isinstance(one, Unavailable) for one in checking_kernels.values()):
+    if all(isinstance(count, Unavailable) for count in checking_kernels.values()):
         return first_reason(checking_kernels)
     counts = known_hosts(checking_kernels)
     return sum(counts.values()) or (_UNNAMED if counts else None)

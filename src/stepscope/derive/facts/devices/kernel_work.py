@@ -22,7 +22,7 @@ from stepscope.derive.judging.recorded_devices import NO_KERNELS
 from stepscope.derive.run_derivation import of_run
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import ACTIVITY_KINDS
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
@@ -128,10 +128,10 @@ def kernel_work(
     table = kernels[judged.host]
     if isinstance(table, Unavailable):
         return table
-    of_host = present(trace[judged.host])
-    classes = present(activity_classes[judged.host])
-    placed = present(windows[judged.host])
-    named = present(activity_ops[judged.host])
+    of_host = require_available(trace[judged.host])
+    classes = require_available(activity_classes[judged.host])
+    placed = require_available(windows[judged.host])
+    named = require_available(activity_ops[judged.host])
     stepped = judged.step_source is not None and bool(table.rows["step_ps"].count())
     steps = 1
     if stepped:
@@ -162,11 +162,11 @@ def kernel_work(
 
 def _narrow_speedups(rows: pl.DataFrame) -> pl.Series:
     """Compare each kernel with those for 16 bit that do products of the same sizes."""
-    told = rows.filter(pl.col("told") & ~pl.col("collective"))
-    told = told.filter((pl.col("precision") == "16") & pl.col("shape").is_not_null())
-    if not len(told):
+    known = rows.filter(pl.col("told") & ~pl.col("collective"))
+    known = known.filter((pl.col("precision") == "16") & pl.col("shape").is_not_null())
+    if not len(known):
         return pl.Series("speedup", [None] * len(rows), dtype=pl.Float64)
-    narrow = told.group_by("shape").agg(
+    narrow = known.group_by("shape").agg(
         narrow_ps=pl.col("time_ps").sum() / pl.col("count").sum()
     )
     each = pl.col("time_ps") / pl.col("count")
@@ -186,24 +186,24 @@ def _kernel_rows(
     *,
     stepped: bool,
 ) -> pl.DataFrame:
-    mine = table.rows.filter(pl.col("device") == device)
-    kinds = classes.rows["kind"].gather(mine["class"])
-    op = classes.rows["op"].gather(mine["class"])
+    of_device = table.rows.filter(pl.col("device") == device)
+    kinds = classes.rows["kind"].gather(of_device["class"])
+    op = classes.rows["op"].gather(of_device["class"])
     silent = named.ops["evidence"].gather(op) == OpEvidence.NONE
     time = pl.col("step_ps" if stepped else "total_ps")
-    names = mine["kernel_name"]
+    names = of_device["kernel_name"]
     plain_of = {name: plain_name(name) for name in names.unique().to_list()}
     is_plain = {name: is_plain_kernel(name) for name in plain_of}
-    every = names.to_list()
+    all_names = names.to_list()
     return (
-        mine.with_columns(
-            kernel=pl.Series([plain_of[name] for name in every], dtype=pl.String),
+        of_device.with_columns(
+            kernel=pl.Series([plain_of[name] for name in all_names], dtype=pl.String),
             full_name=names,
             op_type=named.ops["type"].gather(op),
             category=named.ops["category"].gather(op),
             silent=silent,
             collective=kinds == _COLLECTIVE,
-            plain=pl.Series([is_plain[name] for name in every], dtype=pl.Boolean),
+            plain=pl.Series([is_plain[name] for name in all_names], dtype=pl.Boolean),
         )
         .select(
             "class",
@@ -232,7 +232,7 @@ def _typical_step_rows(
     steps = windows.measured
     steps = steps.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
     step = steps.sort("dur", "start_ps").row(len(steps) // 2, named=True)
-    activity = present(trace.table("device_activity"))
+    activity = require_available(trace.table("device_activity"))
     start = ints(activity, "start_ps")
     inside = np.flatnonzero(
         (start >= step["start_ps"])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.judging.recorded_devices import NO_KERNELS
 from stepscope.derive.names.event_kinds import EventFlag
@@ -16,6 +16,7 @@ from stepscope.derive.run_derivation import (
     of_each_device,
     of_run,
 )
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import ACTIVITY_KINDS
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.names.event_kinds import EventKinds
@@ -110,7 +112,7 @@ def launches_one_program(
     if not windows.has_steps:
         return None
     programs = event_kinds.has(EventFlag.PJIT | EventFlag.EXECUTABLE)
-    rows = picked(handles(events, "type"), programs)
+    rows = wanted_rows(handles(events, "type"), programs)
     calls = Spans.from_events(
         ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     )
@@ -129,12 +131,12 @@ def launches_one_program(
     return bool((held >= 0).mean() >= _HELD and used <= windows.rows.height)
 
 
-def _mark_rows(rows: NDArray[np.signedinteger], of: int) -> NDArray[np.bool_]:
+def _mark_rows(rows: NDArray[np.signedinteger], of: int) -> Bools:
     """Return which of so many rows occur; -1 is none."""
     # None has the last place.
-    found = np.zeros(of + 1, np.bool_)
-    found[rows] = True
-    return found[:-1]
+    marked = np.zeros(of + 1, np.bool_)
+    marked[rows] = True
+    return marked[:-1]
 
 
 #: A step is looked at in so many parts of equal length.
@@ -178,11 +180,7 @@ def queue_signals(
 def _device_queue(
     rows: NDArray[np.intp], tied: Correlation, measured: pl.DataFrame
 ) -> Queue:
-    """Follow the queue of one device.
-
-    Args:
-        rows: The device's rows of device_activity whose launch call is known.
-    """
+    """Follow the queue of a device, whose rows with a known launch call are given."""
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     call = tied.launch_of_activity[rows]
     calls = np.unique(call)
@@ -191,9 +189,8 @@ def _device_queue(
     slow = ints(launches, "dur_ps")[calls] > THRESHOLDS.slow_launch_call.value
     late = tied.latency_ps[rows] > THRESHOLDS.late_start.value
     into, out_of = np.sort(called[call]), np.sort(begun)
-    inside = _lie_in_ranges(out_of, starts, ends)
+    inside = windows_of_times(measured, out_of) >= 0
     waiting = np.searchsorted(into, out_of, side="right") - np.arange(len(out_of))
-    steps = len(measured)
     # The mean length of the queue in each part of a step, mean of the steps.
     parts = np.linspace(0.0, 1.0, PARTS + 1)
     offsets = (ends - starts)[:, None] * parts
@@ -201,27 +198,19 @@ def _device_queue(
     # Time in the queue up to each edge, added up over all works.
     held = _elapsed_time(into, edges) - _elapsed_time(out_of, edges)
     mean = np.diff(held, axis=1) / np.maximum(np.diff(edges, axis=1), 1)
+
+    def count_per_step(times: Int64s) -> float:
+        return float((windows_of_times(measured, times) >= 0).sum()) / len(measured)
+
     return Queue(
         lengths=tuple(np.maximum(mean.mean(axis=0), 0.0).tolist()),
         longest=int(waiting[inside].max(initial=0)),
-        slow_calls=float(_lie_in_ranges(called[calls[slow]], starts, ends).sum())
-        / steps,
-        late_starts=float(_lie_in_ranges(begun[late], starts, ends).sum()) / steps,
+        slow_calls=count_per_step(called[calls[slow]]),
+        late_starts=count_per_step(begun[late]),
     )
 
 
-def _lie_in_ranges(
-    times: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Return which times lie in one of some ranges that do not overlap."""
-    at = np.searchsorted(starts, times, side="right") - 1
-    found: NDArray[np.bool_] = (at >= 0) & (times < ends[np.maximum(at, 0)])
-    return found
-
-
-def _elapsed_time(
-    since: NDArray[np.int64], until: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _elapsed_time(since: Int64s, until: Int64s) -> NDArray[np.float64]:
     """Return the time from each of some moments until others, added up."""
     total = np.concatenate(([0], np.cumsum(since - since[0]))).astype(np.float64)
     count = np.searchsorted(since, until, side="right")

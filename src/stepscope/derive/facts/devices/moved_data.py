@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, of_kinds
+from stepscope.derive.columns.arrays import codes, handles, ints, rows_of_kinds
 from stepscope.derive.facts.judged_steps import step_basis
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.device.activity_classes import Exposure
     from stepscope.derive.run_derivation import OfHosts
@@ -64,22 +65,20 @@ class MovedData(Frozen, frozen=True):
 class _Rows(Frozen, frozen=True):
     """Copies in judged steps; `large` are those that are more than a number."""
 
-    device: NDArray[np.int32]
-    kind: NDArray[np.uint8]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    alone_ps: NDArray[np.int64]
-    size: NDArray[np.int64]
-    window: NDArray[np.int64]
-    large: NDArray[np.bool_]
+    device: Int32s
+    kind: UInt8s
+    start_ps: Int64s
+    dur_ps: Int64s
+    alone_ps: Int64s
+    size: Int64s
+    window: Int64s
+    large: Bools
 
-    def sum_by_window(
-        self, chosen: NDArray[np.bool_], values: NDArray[np.int64], windows: int
-    ) -> NDArray[np.int64]:
+    def sum_by_window(self, chosen: Bools, values: Int64s, windows: int) -> Int64s:
         """Sum some rows by window."""
-        found = np.zeros(windows, np.int64)
-        np.add.at(found, self.window[chosen], values[chosen])
-        return found
+        sums = np.zeros(windows, np.int64)
+        np.add.at(sums, self.window[chosen], values[chosen])
+        return sums
 
 
 @of_run
@@ -87,11 +86,11 @@ def moved_data(
     *, host_moves: OfHosts[MovedData | None]
 ) -> MovedData | Unavailable | None:
     """Look at the host whose copies hold its devices up most; None without several."""
-    found = known_hosts(host_moves).values()
-    if not found:
+    moves = known_hosts(host_moves).values()
+    if not moves:
         return first_reason(host_moves)
     return max(
-        found,
+        moves,
         key=lambda host: (
             sum((*host.in_turn_ps, *host.between_ps, *host.gathered_ps))
             / max(sum(host.window_ps), 1)
@@ -117,13 +116,17 @@ def host_moves(
     if len(idle) < _SEVERAL:
         return None
     host, measured = trace.host, windows.measured
-    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    rows = _judged_copies(device_activity, exposure.alone_ps, starts, ends)
-    waits, last = _waits_in_turn(rows, idle, len(starts))
-    gathered, gathering = _gathered_results(rows, idle, len(starts))
+    rows = _judged_copies(device_activity, exposure.alone_ps, measured)
+    count = len(measured)
+    waits, last = _waits_in_turn(rows, idle, count)
+    results = rows.large & (rows.kind == _RESULT)
+    with_results = [one for one in idle if (results & (rows.device == one)).any()]
+    gathered, gathering = np.zeros(count, np.int64), None
+    if len(with_results) == 1:
+        gathered = rows.sum_by_window(results, rows.alone_ps, count)
+        gathering = f"{host}:{with_results[0]}"
     order = sorted(idle, key=lambda device: (device != last, device))
     basis = step_basis(steps)
-    count = len(starts)
     sums = [
         rows.sum_by_window(
             (rows.kind == _PEER) & (rows.device == device), rows.alone_ps, count
@@ -135,36 +138,33 @@ def host_moves(
         devices=tuple(f"{host}:{device}" for device in order),
         step_source=basis.source,
         step_confidence=basis.confidence,
-        window_ps=tuple((ends - starts).tolist()),
+        window_ps=tuple((measured["end_ps"] - measured["start_ps"]).to_list()),
         in_turn_ps=tuple(waits.tolist()),
         between_ps=tuple(max(sums, key=lambda one: int(one.sum())).tolist()),
         gathered_ps=tuple(gathered.tolist()),
-        gathering=None if gathering is None else f"{host}:{gathering}",
-        bytes=_bytes_by_way(rows, host, len(starts)),
+        gathering=gathering,
+        bytes=_bytes_by_way(rows, host, count),
     )
 
 
 def _judged_copies(
-    activity: pl.DataFrame,
-    alone_ps: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
+    activity: pl.DataFrame, alone_ps: Int64s, measured: pl.DataFrame
 ) -> _Rows:
     # Copies are few of all activities.
-    at = of_kinds(activity, (_FEED, _RESULT, _PEER))
-    begin = ints(activity, "start_ps")[at]
-    window = np.searchsorted(starts, begin, side="right") - 1
-    judged = (window >= 0) & (begin < ends[np.maximum(window, 0)])
-    at, begin, window = at[judged], begin[judged], window[judged]
-    size = activity["bytes"].to_numpy()[at]
-    known = ~np.isnan(size) if size.dtype.kind == "f" else np.ones(len(at), np.bool_)
+    rows = rows_of_kinds(activity, (_FEED, _RESULT, _PEER))
+    begin = ints(activity, "start_ps")[rows]
+    window = windows_of_times(measured, begin)
+    judged = window >= 0
+    rows, begin, window = rows[judged], begin[judged], window[judged]
+    size = activity["bytes"].to_numpy()[rows]
+    known = ~np.isnan(size) if size.dtype.kind == "f" else np.ones(len(rows), np.bool_)
     whole = np.where(known, size, 0).astype(np.int64)
     return _Rows(
-        handles(activity, "device")[at],
-        codes(activity, "kind")[at],
+        handles(activity, "device")[rows],
+        codes(activity, "kind")[rows],
         begin,
-        ints(activity, "dur_ps")[at],
-        alone_ps[at],
+        ints(activity, "dur_ps")[rows],
+        alone_ps[rows],
         whole,
         window,
         # Of unknown size a copy that lasts is one of data.
@@ -174,7 +174,7 @@ def _judged_copies(
 
 def _waits_in_turn(
     rows: _Rows, idle: dict[int, Spans], count: int
-) -> tuple[NDArray[np.int64], int | None]:
+) -> tuple[Int64s, int | None]:
     """Return how long the device that is fed last idles while the others are fed.
 
     Also which device that is in most steps. Steps whose devices are fed side by side
@@ -184,19 +184,19 @@ def _waits_in_turn(
     lasts: list[int] = []
     feeds = rows.large & (rows.kind == _FEED)
     for window in np.unique(rows.window[feeds]).tolist():
-        mine = np.flatnonzero(feeds & (rows.window == window))
+        fed = np.flatnonzero(feeds & (rows.window == window))
         own = {
             device: Spans.from_events(
                 *(
-                    it[mine[rows.device[mine] == device]]
-                    for it in (rows.start_ps, rows.dur_ps)
+                    values[fed[rows.device[fed] == device]]
+                    for values in (rows.start_ps, rows.dur_ps)
                 )
             )
-            for device in np.unique(rows.device[mine]).tolist()
+            for device in np.unique(rows.device[fed]).tolist()
         }
         if len(own) < _SEVERAL:
             continue
-        total = sum(one.length_ps for one in own.values())
+        total = sum(spans.length_ps for spans in own.values())
         together = Spans.union_of(own.values())
         if 100 * together.length_ps < THRESHOLDS.in_turn.value * total:
             continue
@@ -209,25 +209,14 @@ def _waits_in_turn(
     return waits, max(dict.fromkeys(lasts), key=lasts.count, default=None)
 
 
-def _gathered_results(
-    rows: _Rows, idle: dict[int, Spans], count: int
-) -> tuple[NDArray[np.int64], int | None]:
-    """Return the results alone where one device copies all of them, and which."""
-    results = rows.large & (rows.kind == _RESULT)
-    by_device = [one for one in idle if (results & (rows.device == one)).any()]
-    if len(by_device) != 1:
-        return np.zeros(count, np.int64), None
-    return rows.sum_by_window(results, rows.alone_ps, count), by_device[0]
-
-
 def _bytes_by_way(rows: _Rows, host: str, count: int) -> dict[tuple[str, str], float]:
-    found: dict[tuple[str, str], float] = {}
+    per_step: dict[tuple[str, str], float] = {}
     for device in np.unique(rows.device).tolist():
         label = f"{host}:{device}"
         ways = ((_FEED, ("host", label)), (_RESULT, (label, "host")))
         for kind, way in (*ways, (_PEER, (label, "other devices"))):
-            mine = (rows.kind == kind) & (rows.device == device)
-            total = int(rows.size[mine].sum())
+            chosen = (rows.kind == kind) & (rows.device == device)
+            total = int(rows.size[chosen].sum())
             if total:
-                found[way] = total / max(count, 1)
-    return found
+                per_step[way] = total / max(count, 1)
+    return per_step

@@ -22,8 +22,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.derive.account.parts import AccountParts
     from stepscope.derive.host.op_events import HostOpEvents
-    from stepscope.derive.ops.database import DeviceOps
-    from stepscope.derive.ops.placement import OpPlacement
+    from stepscope.derive.ops.database import DeviceOps, OpPlacement
     from stepscope.derive.run_derivation import OfHosts
 
 #: Executions that are looked at together.
@@ -103,12 +102,12 @@ def _on_host(
         tracks = handles(events, "track")[ops.event]
         called, track = ints(launches, "start_ps"), handles(launches, "track")
         # One round per thread.
-        for one in np.flatnonzero(np.bincount(track)).tolist():
+        for thread in np.flatnonzero(np.bincount(track)).tolist():
             # Calls of a thread are in order nearly always, which this sort finds.
-            begins = np.sort(called[track == one], kind="stable")
-            mine = np.flatnonzero(tracks == one)
-            for at in range(0, len(mine), _ROUND):
-                rows = mine[at : at + _ROUND]
+            begins = np.sort(called[track == thread], kind="stable")
+            on_thread = np.flatnonzero(tracks == thread)
+            for first in range(0, len(on_thread), _ROUND):
+                rows = on_thread[first : first + _ROUND]
                 # What has launched once is known, however often it ran.
                 rows = rows[~launching[ops.op[rows]]]
                 start = ops.start_ps[rows]
@@ -155,7 +154,7 @@ def ops_on_sides(*, op_placement: OfHosts[OpPlacement]) -> OpsOnSides | Unavaila
     ):
         known = [(device, host) for device, host in sides if None not in (device, host)]
         on_devices = sum(device or 0 for device, _ in known)
-        every = on_devices + sum(host or 0 for _, host in known)
-        percents.append(100 * on_devices / every if every else None)
+        all_ops = on_devices + sum(host or 0 for _, host in known)
+        percents.append(100 * on_devices / all_ops if all_ops else None)
         why = None if known else why
     return OpsOnSides(*percents) if why is None else why

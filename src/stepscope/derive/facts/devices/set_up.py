@@ -27,8 +27,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.host.function_frames import FunctionFrames
@@ -76,9 +75,9 @@ class _Calls(Frozen, frozen=True):
         name: Row of `names`.
     """
 
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    name: NDArray[np.int32]
+    start_ps: Int64s
+    dur_ps: Int64s
+    name: Int32s
     names: Sequence[str]
 
     def spans(self) -> Spans:
@@ -90,7 +89,8 @@ class _Calls(Frozen, frozen=True):
         within = spans.within(self.start_ps, self.start_ps + self.dur_ps)
         by_name = np.bincount(self.name, weights=within)
         return {
-            self.names[it]: int(by_name[it]) for it in np.flatnonzero(by_name).tolist()
+            self.names[row]: int(by_name[row])
+            for row in np.flatnonzero(by_name).tolist()
         }
 
 
@@ -112,15 +112,15 @@ def set_up_signals(
     least_ps = long_stretch_ps(launch_facts.latency_ps)
     seen = function_frames, function_purposes
     calls = (
-        _runtime_calls(trace, event_kinds, least_ps),
+        _recorded_calls(trace, event_kinds, least_ps, ops=False),
         _sampled_calls(*seen, least_ps),
-        _first_runs(trace, event_kinds, least_ps),
+        _recorded_calls(trace, event_kinds, least_ps, ops=True),
     )
     begin, end = ints(measured, "start_ps"), ints(measured, "end_ps")
     judged = Spans.from_events(begin, end - begin)
     whole = judged.length_ps
     captured = _capture_spans(trace)
-    found: dict[int | None, SetUp] = {}
+    set_up_by_device: dict[int | None, SetUp] = {}
     for device in account.devices:
         if device.device is None:
             continue
@@ -145,11 +145,14 @@ def set_up_signals(
             continue
         if kind == "over":
             # A program ends with many short calls.
-            short = (_runtime_calls(trace, event_kinds, 0), _sampled_calls(*seen, 0))
+            short = (
+                _recorded_calls(trace, event_kinds, 0, ops=False),
+                _sampled_calls(*seen, 0),
+            )
             _, by_name = _held_time(over, (*short, calls[-1]))
         elif kind == "captured":
             by_name = Counter()
-        found[device.device] = SetUp(
+        set_up_by_device[device.device] = SetUp(
             kind=kind,
             percent=100 * lengths[kind] / whole,
             calls=tuple(
@@ -157,7 +160,7 @@ def set_up_signals(
                 for name, held in by_name.most_common(SHOWN)
             ),
         )
-    return found
+    return set_up_by_device
 
 
 def _held_time(
@@ -167,9 +170,9 @@ def _held_time(
     by_name: Counter[str] = Counter()
     waited_ps = waits.length_ps
     # What was recorded itself is not taken from samples once more.
-    for some in filter(None, calls):
-        by_name.update(some.time_by_name(waits))
-        waits = waits - some.spans()
+    for recorded in filter(None, calls):
+        by_name.update(recorded.time_by_name(waits))
+        waits = waits - recorded.spans()
     return waited_ps - waits.length_ps, by_name
 
 
@@ -190,29 +193,10 @@ def _capture_spans(trace: TraceData) -> Spans:
     return Spans.from_events(begins[known], ends[end[known]] - begins[known])
 
 
-def _runtime_calls(
-    trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int
+def _recorded_calls(
+    trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int, *, ops: bool
 ) -> _Calls | None:
-    events, names = trace.table("events"), trace.table("event_types")
-    if (
-        isinstance(kinds, Unavailable)
-        or isinstance(events, Unavailable)
-        or isinstance(names, Unavailable)
-    ):
-        return None
-    types, dur = handles(events, "type"), ints(events, "dur_ps")
-    rows = np.flatnonzero(
-        (dur >= least_ps) & (kinds.host_class == HostClass.API)[types]
-    )
-    return _Calls(
-        ints(events, "start_ps")[rows], dur[rows], types[rows], names["name"].to_list()
-    )
-
-
-def _first_runs(
-    trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int
-) -> _Calls | None:
-    """Return the first runs of ops that are long beside the later ones."""
+    """Return the long calls of a runtime, or the long first runs of ops."""
     events, names = trace.table("events"), trace.table("event_types")
     if (
         isinstance(kinds, Unavailable)
@@ -222,32 +206,32 @@ def _first_runs(
         return None
     types, dur = handles(events, "type"), ints(events, "dur_ps")
     start, track = ints(events, "start_ps"), handles(events, "track")
-    long = np.flatnonzero((dur >= least_ps) & kinds.is_op()[types])
-    rows = []
-    for kind in np.unique(types[long]).tolist():
-        runs = np.flatnonzero(types == kind)
-        first = runs[np.argmin(start[runs])]
-        later = dur[runs[runs != first]]
-        if len(later) >= _LATER_RUNS and dur[first] >= max(
-            least_ps, _TIMES_LONGER * float(np.median(later))
-        ):
-            rows.append(int(first))
-    found = _innermost_rows(np.array(rows, np.int64), track, start, dur)
-    return _Calls(start[found], dur[found], types[found], names["name"].to_list())
+    wanted = kinds.is_op() if ops else kinds.host_class == HostClass.API
+    rows = np.flatnonzero((dur >= least_ps) & wanted[types])
+    if ops:
+        firsts = []
+        for kind in np.unique(types[rows]).tolist():
+            runs = np.flatnonzero(types == kind)
+            first = runs[np.argmin(start[runs])]
+            later = dur[runs[runs != first]]
+            # A first run is long next to the later ones.
+            if len(later) >= _LATER_RUNS and dur[first] >= max(
+                least_ps, _TIMES_LONGER * float(np.median(later))
+            ):
+                firsts.append(int(first))
+        rows = _innermost_rows(np.array(firsts, np.int64), track, start, dur)
+    return _Calls(start[rows], dur[rows], types[rows], names["name"].to_list())
 
 
 def _innermost_rows(
-    rows: NDArray[np.int64],
-    track: NDArray[np.int32],
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    rows: Int64s, track: Int32s, start_ps: Int64s, dur_ps: Int64s
+) -> Int64s:
     """Return the rows that hold none of the others."""
     order = rows[np.lexsort((-dur_ps[rows], start_ps[rows], track[rows]))]
     ends = start_ps[order] + dur_ps[order]
     holds = (track[order][1:] == track[order][:-1]) & (start_ps[order][1:] < ends[:-1])
-    found: NDArray[np.int64] = order[~np.append(holds, np.False_)[: len(order)]]
-    return found
+    innermost: Int64s = order[~np.append(holds, np.False_)[: len(order)]]
+    return innermost
 
 
 def _sampled_calls(
@@ -261,5 +245,5 @@ def _sampled_calls(
     dur = frames.end_ps - frames.start_ps
     rows = (dur >= least_ps) & (purposes.purpose == FunctionPurpose.CALL)
     types, name = np.unique(frames.type[rows], return_inverse=True)
-    names = [frames.function(it) for it in types.tolist()]
+    names = [frames.function(row) for row in types.tolist()]
     return _Calls(frames.start_ps[rows], dur[rows], name.astype(np.int32), names)

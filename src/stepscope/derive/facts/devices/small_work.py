@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles
 from stepscope.derive.device.kernel_names import plain_name
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.run_derivation import of_each_device_or_why, of_each_host_or_why
 from stepscope.derive.step_time.host_time import HostCode
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.kernels import Kernels
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.ops.database import DeviceOps
@@ -118,22 +118,20 @@ def _work_groups(rows: pl.DataFrame, steps: int) -> tuple[WorkGroup, ...]:
 
 
 def _making_batches(
-    classes: HostClasses | Unavailable,
-    track: NDArray[np.int32],
-    start_ps: NDArray[np.int64],
-) -> NDArray[np.bool_]:
-    """Return which ops begin while their thread makes a batch: none of the step's."""
-    found = np.zeros(len(track), np.bool_)
+    classes: HostClasses | Unavailable, track: Int32s, start_ps: Int64s
+) -> Bools:
+    """Return which ops begin while their thread produces a batch: not the step's."""
+    making = np.zeros(len(track), np.bool_)
     if isinstance(classes, Unavailable):
-        return found
+        return making
     for thread in np.unique(track).tolist():
         sets = classes.by_thread.get(thread, {})
         spans = Spans.union_of(sets[code] for code in _OF_INPUT if code in sets)
         if len(spans):
-            mine = np.flatnonzero(track == thread)
-            start = start_ps[mine]
-            found[mine] = spans.within(start, start + 1) > 0
-    return found
+            on_thread = np.flatnonzero(track == thread)
+            start = start_ps[on_thread]
+            making[on_thread] = spans.within(start, start + 1) > 0
+    return making
 
 
 class SmallOps(Frozen, frozen=True):
@@ -170,10 +168,8 @@ def small_ops(
     if not len(ops.event):
         return None
     measured = windows.measured
-    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    steps = len(starts)
-    window = np.searchsorted(starts, ops.start_ps, side="right") - 1
-    judged = (window >= 0) & (ops.start_ps < ends[np.maximum(window, 0)])
+    steps = len(measured)
+    window = windows_of_times(measured, ops.start_ps)
     category = ops.ops["category"].to_numpy()[ops.op]
     track = handles(events, "track")[ops.event]
     making = _making_batches(host_classes, track, ops.start_ps)
@@ -189,7 +185,7 @@ def small_ops(
             .to_series()
             .gather(ops.op),
         }
-    ).filter(pl.Series(judged))
+    ).filter(pl.col("window") >= 0)
     often = (
         rows.filter("program")
         .group_by("type")

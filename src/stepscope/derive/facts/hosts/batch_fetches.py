@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles, ints, of_kinds
+from stepscope.derive.columns.arrays import codes, handles, ints, rows_of_kinds
 from stepscope.derive.judging.input_verdict import (
     InputTime,
     InputVerdict,
@@ -24,7 +24,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepscope.derive.device.timeline import DeviceTimeline
+    from stepscope.derive.device.correlation import DeviceTimeline
     from stepscope.derive.facts.step_shares import AccountSignals
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.judging.recorded_devices import DeviceSignals
@@ -180,7 +180,7 @@ def _large_copies(
     activity, types = trace.table("device_activity"), trace.table("event_types")
     if isinstance(activity, Unavailable) or isinstance(types, Unavailable):
         return {}, frozenset()
-    rows = of_kinds(activity, [_H2D])
+    rows = rows_of_kinds(activity, [_H2D])
     rows = rows[is_true(activity["bytes"].gather(rows) >= _LARGE_BYTES)]
     named = types["name"].str.contains(_FROM_PINNED).fill_null(value=False).to_numpy()
     of_pinned = named[handles(activity, "type")[rows]]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import (
@@ -70,7 +70,7 @@ def python_elements(
     """Return what is known of such ops, of the hosts that wait for a batch."""
     waits = host_classes.input_wait
     calls = event_types["name"].str.contains(_OPS).fill_null(value=False)
-    rows = picked(handles(events, "type"), calls.to_numpy())
+    rows = wanted_rows(handles(events, "type"), calls.to_numpy())
     if not len(waits) or not len(rows):
         return None
     ran = Spans.from_events(
@@ -94,7 +94,7 @@ def python_elements(
             waiting = 100 * (known - awake).length_ps / known.length_ps
     return PythonElements(
         100 * called.length_ps / waits.length_ps,
-        None if function is None else Part.of_function(function, 0.0),
+        None if function is None else Part.from_function(function, 0.0),
         of_keras=function is not None and keras == function,
         waiting=waiting,
     )
@@ -113,7 +113,7 @@ class LoaderCalls(Frozen, frozen=True):
 
     percent: dict[tuple[str, str | None, int | None], float]
 
-    def makes(self, function: Part) -> bool:
+    def mostly_calls(self, function: Part) -> bool:
         """Return whether a loader calls a function for half of its time or more."""
         key = (function.name, function.file, function.line)
         return self.percent.get(key, 0.0) >= _MOSTLY

@@ -13,7 +13,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.unavailable import present
+from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:
     from stepscope.derive.account.host_states import HostStates
@@ -89,7 +89,7 @@ def _callback_runs(
     trace: TraceData, states: HostStates, named: Naming
 ) -> dict[str, Spans]:
     """Return by name when such ops ran on threads that drive the steps."""
-    events = present(trace.table("events"))
+    events = require_available(trace.table("events"))
     types = handles(events, "type")
     starts, lengths = ints(events, "start_ps"), ints(events, "dur_ps")
     runs: dict[str, list[Spans]] = defaultdict(list)
@@ -145,7 +145,7 @@ def _parts_called(
         if kind is not None:
             times[kind] = times.get(kind, 0) + part.time_ps
     parts = [
-        Part.of_function(frames.names[kind], 100 * time / max(total_ps, 1))
+        Part.from_function(frames.names[kind], 100 * time / max(total_ps, 1))
         for kind, time in times.items()
         if time
     ]

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.columns.stat_values import find_handle, rows_with_key, texts_of
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
+from stepscope.derive.columns.stat_values import find_handle, owner_texts, rows_with_key
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_windows.windows import Windows
@@ -64,7 +63,7 @@ def compile_signals(
 ) -> tuple[CompiledFunction, ...] | None:
     """Return what each host compiled after its first judged steps, most time first."""
     compiles = event_kinds.host_class == HostClass.COMPILE
-    rows = picked(handles(events, "type"), compiles)
+    rows = wanted_rows(handles(events, "type"), compiles)
     traced = np.empty(0, np.int64)
     if not isinstance(host_values, Unavailable):
         owner, code, texts = text_codes(trace, host_values[StatKey.FUNCTION_CALL])
@@ -81,11 +80,11 @@ def _compiled_functions(
     trace: TraceData,
     kinds: EventKinds,
     measured: pl.DataFrame,
-    rows: NDArray[np.int64],
-    traced: NDArray[np.int64],
+    rows: Int64s,
+    traced: Int64s,
 ) -> tuple[CompiledFunction, ...]:
-    events = present(trace.table("events"))
-    names = present(trace.table("event_types"))["name"]
+    events = require_available(trace.table("events"))
+    names = require_available(trace.table("event_types"))["name"]
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     begin = ints(events, "start_ps")[rows]
     window = np.searchsorted(starts, begin, side="right") - 1
@@ -96,7 +95,7 @@ def _compiled_functions(
     if not isinstance(stats, Unavailable):
         handle = find_handle(trace.strings, StatKey.REASON)
         values = rows_with_key(stats, "event", handle)
-        reasons = texts_of(trace, values, rows.astype(np.int32), handle)
+        reasons = owner_texts(trace, values, rows.astype(np.int32), handle)
     stop = begin + ints(events, "dur_ps")[rows]
     types = names[handles(events, "type")[rows]].to_list()
     calls = _PjitCalls.calls_on_threads(trace, kinds, rows)
@@ -145,16 +144,16 @@ class _PjitCalls(Frozen, frozen=True):
 
     events: pl.DataFrame
     names: pl.Series
-    rows: dict[int, NDArray[np.int64]]
+    rows: dict[int, Int64s]
 
     @classmethod
     def calls_on_threads(
-        cls, trace: TraceData, kinds: EventKinds, compiling: NDArray[np.int64]
+        cls, trace: TraceData, kinds: EventKinds, compiling: Int64s
     ) -> _PjitCalls:
-        events = present(trace.table("events"))
-        names = present(trace.table("event_types"))["name"]
+        events = require_available(trace.table("events"))
+        names = require_available(trace.table("event_types"))["name"]
         tracks, starts = handles(events, "track"), ints(events, "start_ps")
-        rows = picked(handles(events, "type"), kinds.has(EventFlag.PJIT))
+        rows = wanted_rows(handles(events, "type"), kinds.has(EventFlag.PJIT))
         rows = rows[np.argsort(starts[rows], kind="stable")]
         threads = np.unique(tracks[compiling]).tolist()
         rows_by_thread = {track: rows[tracks[rows] == track] for track in threads}

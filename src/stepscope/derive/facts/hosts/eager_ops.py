@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
+from stepscope.derive.columns.dense_codes import totals_by_code
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.names.event_kinds import EventKinds
@@ -85,15 +84,15 @@ class _Runs(Frozen, frozen=True, eq=True):
         name: Row of `names`.
     """
 
-    track: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    self_ps: NDArray[np.int64]
-    eager: NDArray[np.bool_]
-    name: NDArray[np.int32]
+    track: Int32s
+    start_ps: Int64s
+    end_ps: Int64s
+    self_ps: Int64s
+    eager: Bools
+    name: Int32s
     names: pl.Series
 
-    def chosen_rows(self, rows: NDArray[np.int64]) -> _Runs:
+    def chosen_rows(self, rows: Int64s) -> _Runs:
         return _Runs(
             *(self.track[rows], self.start_ps[rows], self.end_ps[rows]),
             self.self_ps[rows],
@@ -140,7 +139,7 @@ def _ops_of_tensorflow(
 ) -> EagerOps | None:
     """Return the eager ops; None where nothing says how the ops ran."""
     counted = ops.ops["category"].to_numpy() != OpCategory.DATASET
-    chosen = picked(ops.op, counted)
+    chosen = wanted_rows(ops.op, counted)
     if not (ops.eager[chosen] >= 0).any():
         return None
     # Neighbouring steps are one interval, so that few are searched.
@@ -148,7 +147,7 @@ def _ops_of_tensorflow(
     if not len(rows):
         return None
     op_ps = int(ops.self_ps[rows].sum())
-    track = handles(present(trace.table("events")), "track")
+    track = handles(require_available(trace.table("events")), "track")
     # Threads without eager ops have no ways between such.
     on_threads = track[ops.event[rows]]
     eager = ops.eager[rows] == 1
@@ -176,10 +175,10 @@ def _calls_of_jax(
 
     Outside `jit` each primitive is a compiled function of its own.
     """
-    events = present(trace.table("events"))
-    types = present(trace.table("event_types"))["name"]
+    events = require_available(trace.table("events"))
+    types = require_available(trace.table("event_types"))["name"]
     starts, lengths = ints(events, "start_ps"), ints(events, "dur_ps")
-    rows = picked(handles(events, "type"), kinds.has(EventFlag.PJIT))
+    rows = wanted_rows(handles(events, "type"), kinds.has(EventFlag.PJIT))
     if not len(rows):
         return None
     track = handles(events, "track")[rows]
@@ -218,7 +217,9 @@ def _sum_runs(
     starts = ints(windows.measured, "start_ps")
     window = np.searchsorted(starts, runs.start_ps, side="right") - 1
     eager = np.flatnonzero(runs.eager)
-    by_name = totals_by(runs.name[eager], runs.self_ps[eager], count=len(runs.names))
+    by_name = totals_by_code(
+        runs.name[eager], runs.self_ps[eager], count=len(runs.names)
+    )
     eager_ps = int(by_name.total.sum())
     largest = (
         pl.DataFrame({"name": runs.names, "self": by_name.total})
@@ -252,9 +253,7 @@ def _sum_runs(
     )
 
 
-def _ways_between_ops(
-    runs: _Runs, window: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _ways_between_ops(runs: _Runs, window: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     """Return the step, begin and end of each way from one eager op to the next."""
     if not _is_in_order(runs):
         order = np.lexsort((-runs.end_ps, runs.start_ps, runs.track))

@@ -19,21 +19,20 @@ from stepscope.derive.facts.hosts.ran_ops import (
     rows_of_threads,
 )
 from stepscope.derive.facts.replaying.edits import Quiet
-from stepscope.derive.host.core_time import places_of
+from stepscope.derive.host.core_time import thread_places
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import PS_PER_MS, PS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.naming import Naming
     from stepscope.derive.account.owned_time import Account
@@ -86,8 +85,8 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     tracks: tuple[int, ...]
     inside: Spans
     working: Spans
-    starts_ps: NDArray[np.int64]
-    ends_ps: NDArray[np.int64]
+    starts_ps: Int64s
+    ends_ps: Int64s
     threads: tuple[int, ...]
     called: RanOps
     ran: RanOps
@@ -195,7 +194,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
             # What has no name is a part of another function, or the whole program.
             if name.library is not False or name.function.endswith(">"):
                 continue
-            ran, part = self.spans_of_types([kind]), Part.of_function(name, 0.0)
+            ran, part = self.spans_of_types([kind]), Part.from_function(name, 0.0)
             if ran.length_ps >= _LOOP * self.inside.length_ps:
                 if self.time_of_function(part).mostly_predicts:
                     predicting.append(part)
@@ -219,7 +218,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         return Spans.union_of(every) & self.inside
 
     @cached_property
-    def _runs_by_type(self) -> tuple[NDArray[np.int64], ...]:
+    def _runs_by_type(self) -> tuple[Int64s, ...]:
         of = self.frames
         asked = np.flatnonzero(np.isin(of.track, self.tracks))
         rows = asked[np.argsort(of.type[asked], kind="stable")]
@@ -252,12 +251,12 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         return () if lines is None else lines.working_lines(self.kinds)
 
     @cached_property
-    def rows(self) -> NDArray[np.bool_]:
+    def rows(self) -> Bools:
         """Return which of all frames are calls of it."""
         return np.isin(self.runs.frames.type, self.kinds)
 
     @cached_property
-    def called_rows(self) -> NDArray[np.bool_]:
+    def called_rows(self) -> Bools:
         """Return which of all frames it called."""
         return self.runs.frames.rows_called_from(self.rows)
 
@@ -443,13 +442,13 @@ def function_runs(
     if not own.intersection(np.unique(function_frames.track).tolist()):
         own = every
     lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
-    events = present(trace.table("events"))
+    events = require_available(trace.table("events"))
     rows = rows_of_threads(host_states, [*host_states.threads])
     rows = rows[host_states.classes.code[rows] == HostCode.GARBAGE]
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     program = None
     if not isinstance(naming, Unavailable) and not isinstance(core_time, Unavailable):
-        places = places_of(present(trace.table("tracks")))
+        places = thread_places(require_available(trace.table("tracks")))
         tracks = naming.function_tracks[:1]
         program = next((core_time.threads.get(places[it]) for it in tracks), None)
     return FunctionRuns(

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
-from stepscope.derive.host.core_time import places_of
+from stepscope.derive.host.core_time import thread_places
 from stepscope.derive.host.function_frames import BEGINNINGS, FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
@@ -18,8 +18,8 @@ from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.host_waits import HostWaits
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.host.core_time import CoreTime
@@ -168,7 +168,7 @@ def function_ways(
             one.device: (one.idle["host_compute"] & windows.judged) - one.between
             for one in account.devices
         },
-        places=places_of(tracks),
+        places=thread_places(tracks),
         clocks=None if isinstance(core_time, Unavailable) else core_time,
         waits=None if isinstance(host_waits, Unavailable) else host_waits.spans,
         ops=Spans.empty() if isinstance(ops, Unavailable) else ops,
@@ -192,10 +192,10 @@ class RareFunctions(Frozen, frozen=True):
     """
 
     frames: FunctionFrames
-    starts_ps: NDArray[np.int64]
-    ends_ps: NDArray[np.int64]
+    starts_ps: Int64s
+    ends_ps: Int64s
 
-    def of(self, chosen: NDArray[np.bool_], excess_ps: int) -> Part | None:
+    def of(self, chosen: Bools, excess_ps: int) -> Part | None:
         """Return the program's function that makes some steps longer than the others.
 
         Of a function and what it calls the function counts. There is none where no
@@ -222,7 +222,7 @@ class RareFunctions(Frozen, frozen=True):
             if is_rare and whole >= _MOST * excess_ps and whole > best_ps:
                 best_ps, best = whole, name
         total = int((self.ends_ps - self.starts_ps).sum())
-        return None if best is None else Part.of_function(best, 100 * best_ps / total)
+        return None if best is None else Part.from_function(best, 100 * best_ps / total)
 
 
 @of_each_host

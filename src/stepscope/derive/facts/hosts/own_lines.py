@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from stepscope.derive.facts.evidence import Part
-from stepscope.derive.frameworks import of_framework
-from stepscope.derive.intervals.nesting import innermost_at
+from stepscope.derive.frameworks import is_framework_function
+from stepscope.derive.intervals.nesting import innermost_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_device
 from stepscope.frozen import Frozen
@@ -24,8 +24,7 @@ from stepscope.units import PS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
@@ -119,13 +118,15 @@ class LineRuns(Frozen, frozen=True):
             pieces[-1].append(line)
         return tuple(_merge_lines(lines) for lines in pieces)
 
-    def _in_frameworks(self, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _in_frameworks(self, times_ps: Int64s) -> Bools:
         """Return at which times a framework's function is a thread's innermost one."""
         frames, in_framework = self.frames, np.zeros(len(times_ps), np.bool_)
-        kinds = [kind for kind, name in frames.names.items() if of_framework(name)]
+        kinds = [
+            kind for kind, name in frames.names.items() if is_framework_function(name)
+        ]
         for track in self.tracks if kinds else ():
             first, past = np.searchsorted(frames.track, (track, track + 1)).tolist()
-            inner = innermost_at(
+            inner = innermost_rows(
                 times_ps,
                 frames.start_ps,
                 frames.end_ps - frames.start_ps,
@@ -153,7 +154,7 @@ def _merge_lines(lines: Sequence[OwnLines]) -> OwnLines:
     )
 
 
-def _sample_times(spans: Spans, hz: float) -> NDArray[np.int64]:
+def _sample_times(spans: Spans, hz: float) -> Int64s:
     """Return when samples found what they say, which lasts as long around each."""
     lengths = spans.end_ps - spans.start_ps
     counts = np.maximum(np.rint(lengths * (hz / PS_PER_S)).astype(np.int64), 1)
@@ -161,7 +162,7 @@ def _sample_times(spans: Spans, hz: float) -> NDArray[np.int64]:
         np.cumsum(counts) - counts, counts
     )
     share = (number + 0.5) / np.repeat(counts, counts)
-    found: NDArray[np.int64] = np.repeat(spans.start_ps, counts) + (
+    found: Int64s = np.repeat(spans.start_ps, counts) + (
         share * np.repeat(lengths, counts)
     ).astype(np.int64)
     return found
@@ -219,7 +220,7 @@ def around_most(
             best = function
     if best is None:
         return None
-    return Part.of_function(frames.names[best[2]], 100 * best[1] / total_ps)
+    return Part.from_function(frames.names[best[2]], 100 * best[1] / total_ps)
 
 
 def _is_deeper(

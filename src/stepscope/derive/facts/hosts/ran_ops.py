@@ -12,13 +12,14 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.unavailable import present
+from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.host_states import HostStates
     from stepscope.trace.model import TraceData
 
@@ -59,11 +60,11 @@ class RanOps(Frozen, frozen=True, dict=True):
         nodes: How many nodes of that graph ran.
     """
 
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    start_ps: Int64s
+    end_ps: Int64s
     kind: NDArray[np.intp]
-    backward: NDArray[np.bool_]
-    forward: NDArray[np.bool_]
+    backward: Bools
+    forward: Bools
     nodes: int
 
     @cached_property
@@ -71,7 +72,7 @@ class RanOps(Frozen, frozen=True, dict=True):
         """Return when any of them ran."""
         return Spans.from_events(self.start_ps, self.end_ps - self.start_ps)
 
-    def kinds_within(self, time: SampledTime) -> NDArray[np.bool_]:
+    def kinds_within(self, time: SampledTime) -> Bools:
         """Return of each kind whether at least half of its time lies within a function.
 
         What runs while it surely ran stands for all the time that it was seen.
@@ -83,9 +84,7 @@ class RanOps(Frozen, frozen=True, dict=True):
         )
         every = np.bincount(self.kind, weights=length)
         seen_ps = max(time.seen.length_ps, time.of_ps // _SELDOM)
-        within: NDArray[np.bool_] = (
-            2 * held * seen_ps >= every * time.ran.length_ps
-        ) & (held > 0)
+        within: Bools = (2 * held * seen_ps >= every * time.ran.length_ps) & (held > 0)
         return within
 
     def spans_of_other_kinds(self, time: SampledTime) -> Spans:
@@ -128,11 +127,11 @@ class RanOps(Frozen, frozen=True, dict=True):
         return _is_majority(inside[self.forward]) and forward <= _FAR_MORE * self.nodes
 
 
-def _is_majority(flags: NDArray[np.bool_]) -> bool:
+def _is_majority(flags: Bools) -> bool:
     return 2 * int(flags.sum()) > len(flags)
 
 
-def rows_of_threads(states: HostStates, threads: Sequence[int]) -> NDArray[np.int64]:
+def rows_of_threads(states: HostStates, threads: Sequence[int]) -> Int64s:
     """Return the rows of the events of some threads."""
     rows = [states.classes.rows.track_rows(track) for track in threads]
     return np.concatenate(
@@ -141,13 +140,10 @@ def rows_of_threads(states: HostStates, threads: Sequence[int]) -> NDArray[np.in
 
 
 def ran_ops(
-    trace: TraceData,
-    states: HostStates,
-    threads: Sequence[int],
-    judged: Spans,
+    trace: TraceData, states: HostStates, threads: Sequence[int], judged: Spans
 ) -> RanOps:
     """Return what some threads ran in the judged steps."""
-    events = present(trace.table("events"))
+    events = require_available(trace.table("events"))
     rows = rows_of_threads(states, threads)
     rows = rows[states.classes.code[rows] == HostCode.HOST_COMPUTE]
     start = ints(events, "start_ps")[rows]
@@ -155,7 +151,7 @@ def ran_ops(
     rows, start = rows[begun], start[begun]
     end = start + ints(events, "dur_ps")[rows]
     types, kind = np.unique(handles(events, "type")[rows], return_inverse=True)
-    every = present(trace.table("event_types"))["name"]
+    every = require_available(trace.table("event_types"))["name"]
     names = [every[int(it)] or "" for it in types]
     # Which ops PyTorch's graph of gradients names, and which these belong to.
     nodes = [_NODE.match(name) for name in names]

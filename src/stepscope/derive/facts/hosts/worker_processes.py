@@ -9,13 +9,13 @@ import numpy as np
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.facts.evidence import SHOWN, Part
 from stepscope.derive.facts.processors import (
-    cores_of,
-    counter,
+    core_count,
+    counter_readings,
     mean_by_window,
     usable_cores,
 )
 from stepscope.derive.host.function_frames import FEW_LOOKS
-from stepscope.derive.host.function_names import placed
+from stepscope.derive.host.function_names import name_with_place
 from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
     from stepscope.derive.input_pipeline.worker_functions import (
         WorkerFunction,
         WorkerFunctions,
@@ -86,7 +86,7 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
 @of_each_host
 def loader_workers(*, trace: TraceData, windows: Windows) -> LoaderWorkers | None:
     """Return the workers of each host that counted any."""
-    cores, readings = usable_cores(trace), counter(trace, _WORKERS)
+    cores, readings = usable_cores(trace), counter_readings(trace, _WORKERS)
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
     if cores is None or readings is None or not len(starts):
@@ -98,7 +98,7 @@ def loader_workers(*, trace: TraceData, windows: Windows) -> LoaderWorkers | Non
     workers = round(float(np.median(counted)))
     if not workers:
         return None
-    every, full = cores_of(trace), None
+    every, full = core_count(trace), None
     in_use = _mean_cores(trace, _MACHINE, starts, ends)
     if every is not None and in_use is not None:
         full = 100 * in_use >= THRESHOLDS.busy_cores.value * every
@@ -112,13 +112,10 @@ def machine_cores(*, trace: TraceData) -> int | None:
 
 
 def _mean_cores(
-    trace: TraceData,
-    name: str,
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
+    trace: TraceData, name: str, starts: Int64s, ends: Int64s
 ) -> float | None:
     """Return the mean of a counter of processor time in the steps, in cores."""
-    readings = counter(trace, name)
+    readings = counter_readings(trace, name)
     if readings is None:
         return None
     lengths = ends - starts
@@ -159,7 +156,7 @@ class WorkerTime(Frozen, frozen=True, eq=True):
         """Return the function that takes most of their work, with file and line."""
         if self.most is None:
             return None
-        return placed(f"`{self.most.name}`", self.most.file, self.most.line)
+        return name_with_place(f"`{self.most.name}`", self.most.file, self.most.line)
 
 
 @of_each_host

@@ -10,8 +10,8 @@ import numpy as np
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.claims import (
     copies_moved,
-    exchanges_at,
-    joint,
+    exchanges_at_rate,
+    joint_edit,
     kernels_scaled,
     launched_as_one,
     synchronising_removed,
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.nodes import Graph
@@ -88,7 +88,7 @@ class Joined(Frozen, frozen=True):
 
 
 class Levelled(Frozen, frozen=True):
-    """A device works no longer than the median of all: exchanges stay as they are.
+    """A device works no longer than the median of all: collectives stay as they are.
 
     Attributes:
         left: The part of its work's time that is left, at least and at most of the
@@ -128,8 +128,8 @@ class NotAwaited(Frozen, frozen=True):
 
 Change = Gone | Quiet | Faster | Joined | Levelled | Carried | Beside | NotAwaited
 
-#: What a change seldom removes as a whole: with more workers batches come sooner, and
-#: may still come late; a function is made faster, and stays.
+#: What a change rarely removes as a whole: with more workers batches are ready sooner,
+#: and may still come late; a function is made faster, and stays.
 _PARTLY: Final = frozenset({"input"})
 
 
@@ -139,7 +139,7 @@ class Recorded(Frozen, frozen=True):
     Attributes:
         class_of: Class of each row of device_activity; empty without devices.
         copies: Owner → whether each row is a copy of that direction.
-        exchanges: Whether each row is an exchange between devices.
+        exchanges: Whether each row is a collective.
         topics: Device → topic of its idle time → the instants.
     """
 
@@ -148,9 +148,9 @@ class Recorded(Frozen, frozen=True):
     host_classes: HostClasses
     device_sets: DeviceSets | Unavailable
     tracks: pl.DataFrame
-    class_of: NDArray[np.int32]
-    copies: Mapping[str, NDArray[np.bool_]]
-    exchanges: NDArray[np.bool_]
+    class_of: Int32s
+    copies: Mapping[str, Bools]
+    exchanges: Bools
     topics: Mapping[int | None, Mapping[str, Spans]]
 
     @property
@@ -160,8 +160,8 @@ class Recorded(Frozen, frozen=True):
             return Spans.empty()
         chosen = self.graph.sampled
         return Spans.union_of(
-            one.busy.clip(chosen.lead_ps, chosen.last_ps)
-            for one in self.device_sets.devices
+            device.busy.clip(chosen.lead_ps, chosen.last_ps)
+            for device in self.device_sets.devices
         )
 
 
@@ -175,7 +175,7 @@ class Edits(Frozen, frozen=True, eq=True):
         compared: What the claimed time is the sample of: the finding's "effect", the
             most that its limit ("bound") lets it gain, or nothing that is measured.
         effect_ms: That time in a mean step, where it is not the finding's own.
-        partly: Whether the change seldom removes all of that time.
+        partly: Whether the change rarely removes all of that time.
         device: Whether it is about work of a device, or waiting for it: a thread's
             silence may have been waiting for that too.
     """
@@ -190,48 +190,46 @@ class Edits(Frozen, frozen=True, eq=True):
 
 
 def apply_change(  # noqa: PLR0911 - one for each kind of change
-    change: Change, found: Recorded, device: int | None
+    change: Change, recorded: Recorded, device: int | None
 ) -> Edits:
-    """Return what a change does to the graph of a host.
-
-    Args:
-        device: Ordinal of the device that is meant; None for a host without one.
-    """
+    """Return what a change does to the graph of a host, on the device that is meant."""
     match change:
         case Gone():
-            return _remove_owners(change, found, device)
+            return _remove_owners(change, recorded, device)
         case Quiet():
-            return _quieten_threads(change, found.graph)
+            return _quieten_threads(change, recorded.graph)
         case Carried():
-            return _carry_bytes(change, found.graph)
+            return _carry_bytes(change, recorded.graph)
         case NotAwaited():
-            return _await_nothing(change, found, device)
+            return _await_nothing(change, recorded, device)
         case Beside():
-            return _overlap_copies(change, found, device)
+            return _overlap_copies(change, recorded, device)
         case Levelled():
-            mine = _nodes_of_device(found, device)
-            mine[mine] = ~found.exchanges[found.graph.nodes.row[mine]]
-            return _scale_work(found.graph, mine, change.left)
+            on_device = _nodes_of_device(recorded, device)
+            on_device[on_device] = ~recorded.exchanges[
+                recorded.graph.nodes.row[on_device]
+            ]
+            return _scale_work(recorded.graph, on_device, change.left)
         case _:
-            return _speed_up_kernels(change, found)
+            return _speed_up_kernels(change, recorded)
 
 
-def _remove_owners(change: Gone, found: Recorded, device: int | None) -> Edits:
+def _remove_owners(change: Gone, recorded: Recorded, device: int | None) -> Edits:
     owners, place = change.owners, change.place
     edit = without_owners(
-        found.graph,
+        recorded.graph,
         owners,
         place=place,
         device=device,
-        account=found.account,
-        host_classes=found.host_classes,
-        device_sets=found.device_sets,
-        tracks=found.tracks,
+        account=recorded.account,
+        host_classes=recorded.host_classes,
+        device_sets=recorded.device_sets,
+        tracks=recorded.tracks,
     )
     return Edits(
         edit,
         edit,
-        claimed_ms=_claimed_ms(found, owners, place, device),
+        claimed_ms=_claimed_ms(recorded, owners, place, device),
         compared="effect",
         device=False,
         partly=not _PARTLY.isdisjoint(owners),
@@ -239,31 +237,34 @@ def _remove_owners(change: Gone, found: Recorded, device: int | None) -> Edits:
 
 
 def _claimed_ms(
-    found: Recorded, owners: Collection[str], place: str, device: int | None
+    recorded: Recorded, owners: Collection[str], place: str, device: int | None
 ) -> float:
     time = claimed_ps(
-        found.graph,
+        recorded.graph,
         owners,
         place=place,
         device=device,
-        account=found.account,
-        device_sets=found.device_sets,
+        account=recorded.account,
+        device_sets=recorded.device_sets,
     )
-    return _per_step_ms(found.graph, time)
+    return _per_step_ms(recorded.graph, time)
 
 
 def _per_step_ms(graph: Graph, time_ps: float) -> float:
     return time_ps / graph.sampled.count / PS_PER_MS
 
 
+def _spans_per_step_ms(graph: Graph, spans: Spans) -> float:
+    chosen = graph.sampled
+    return _per_step_ms(graph, spans.clip(chosen.first_ps, chosen.last_ps).length_ps)
+
+
 def _quieten_threads(change: Quiet, graph: Graph) -> Edits:
     edit = threads_faster(graph, change.spans, factor=inf, tracks=change.threads)
-    chosen = graph.sampled
-    claimed = change.spans.clip(chosen.first_ps, chosen.last_ps).length_ps
     return Edits(
         edit,
         edit,
-        claimed_ms=_per_step_ms(graph, claimed),
+        claimed_ms=_spans_per_step_ms(graph, change.spans),
         compared="effect",
         effect_ms=change.effect_ms,
         device=False,
@@ -275,63 +276,62 @@ def _carry_bytes(change: Carried, graph: Graph) -> Edits:
     rows = np.fromiter(change.needed_ps, np.int64, len(change.needed_ps))
     needed = np.fromiter(change.needed_ps.values(), np.int64, len(rows))
     order = np.argsort(rows)
-    at = np.minimum(np.searchsorted(rows[order], graph.nodes.row), len(rows) - 1)
-    chosen = rows[order][at] == graph.nodes.row
-    edit = exchanges_at(graph, chosen, needed_ps=needed[order][at])
+    place = np.minimum(np.searchsorted(rows[order], graph.nodes.row), len(rows) - 1)
+    chosen = rows[order][place] == graph.nodes.row
+    edit = exchanges_at_rate(graph, chosen, needed_ps=needed[order][place])
     return Edits(edit, edit)
 
 
-def _await_nothing(change: NotAwaited, found: Recorded, device: int | None) -> Edits:
-    graph = found.graph
-    spans = found.topics[device][change.topic]
+def _await_nothing(change: NotAwaited, recorded: Recorded, device: int | None) -> Edits:
+    graph = recorded.graph
+    spans = recorded.topics[device][change.topic]
     begun = graph.nodes.start_ps
     # The device idles since it is done; the call that waited for it ends then.
     resumed = (graph.nodes.kind == NodeKind.RESUMED) & (
         spans.within(begun, begun + 1) > 0
     )
     edit = synchronising_removed(graph, resumed)
-    chosen = graph.sampled
-    claimed = spans.clip(chosen.first_ps, chosen.last_ps).length_ps
-    return Edits(edit, edit, claimed_ms=_per_step_ms(graph, claimed), compared="effect")
+    claimed_ms = _spans_per_step_ms(graph, spans)
+    return Edits(edit, edit, claimed_ms=claimed_ms, compared="effect")
 
 
-def _overlap_copies(change: Beside, found: Recorded, device: int | None) -> Edits:
-    graph = found.graph
+def _overlap_copies(change: Beside, recorded: Recorded, device: int | None) -> Edits:
+    graph = recorded.graph
     edges, row = graph.edges, graph.nodes.row
-    mine = _nodes_of_device(found, device)
-    into, out = (
-        mine & found.copies[owner][row] & (owner in change.owners)
+    on_device = _nodes_of_device(recorded, device)
+    into, out_of = (
+        on_device & recorded.copies[owner][row] & (owner in change.owners)
         for owner in ("copy_in", "copy_out")
     )
     # The call returns at once; who reads a result still waits for it.
     staged = np.zeros(graph.count, np.bool_)
     waits = edges.kind == EdgeKind.SYNCHRONISE
     staged[edges.target[waits & into[edges.source]]] = True
-    edit = joint(
+    edit = joint_edit(
         graph,
-        (copies_moved(graph, into | out), synchronising_removed(graph, staged)),
+        (copies_moved(graph, into | out_of), synchronising_removed(graph, staged)),
     )
     return Edits(
         edit,
         edit,
-        claimed_ms=_claimed_ms(found, change.owners, "any", device),
+        claimed_ms=_claimed_ms(recorded, change.owners, "any", device),
         compared="effect",
         effect_ms=change.effect_ms,
     )
 
 
-def _nodes_of_device(found: Recorded, device: int | None) -> NDArray[np.bool_]:
-    nodes = found.graph.nodes
-    of_track = found.tracks["device"].fill_null(-1).to_numpy()
-    mine: NDArray[np.bool_] = (nodes.row >= 0) & (of_track[nodes.track] == device)
-    return mine
+def _nodes_of_device(recorded: Recorded, device: int | None) -> Bools:
+    nodes = recorded.graph.nodes
+    of_track = recorded.tracks["device"].fill_null(-1).to_numpy()
+    on_device: Bools = (nodes.row >= 0) & (of_track[nodes.track] == device)
+    return on_device
 
 
-def _speed_up_kernels(change: Faster | Joined, found: Recorded) -> Edits:
-    graph = found.graph
+def _speed_up_kernels(change: Faster | Joined, recorded: Recorded) -> Edits:
+    graph = recorded.graph
     row = graph.nodes.row
     classes = np.fromiter(change.classes, np.int32, len(change.classes))
-    chosen = (row >= 0) & np.isin(found.class_of[row], classes)
+    chosen = (row >= 0) & np.isin(recorded.class_of[row], classes)
     joined: list[Edit] = []
     if isinstance(change, Joined):
         runs = _number_runs(graph, chosen, change.shortest)
@@ -341,41 +341,36 @@ def _speed_up_kernels(change: Faster | Joined, found: Recorded) -> Edits:
 
 
 def _scale_work(
-    graph: Graph,
-    chosen: NDArray[np.bool_],
-    left: tuple[float, float],
-    joined: Sequence[Edit] = (),
+    graph: Graph, chosen: Bools, left: tuple[float, float], joined: Sequence[Edit] = ()
 ) -> Edits:
     """Return what it does that some work takes a part of its time, beside `joined`."""
-    least, most = (kernels_scaled(graph, chosen, factor=it) for it in left)
+    least, most = (kernels_scaled(graph, chosen, factor=factor) for factor in left)
     removed = int((graph.nodes.dur_ps - most.dur_ps).sum())
     return Edits(
-        joint(graph, [least, *joined]),
-        joint(graph, [most, *joined]),
+        joint_edit(graph, [least, *joined]),
+        joint_edit(graph, [most, *joined]),
         claimed_ms=_per_step_ms(graph, removed),
         compared="bound" if removed else "nothing",
     )
 
 
-def _number_runs(
-    graph: Graph, chosen: NDArray[np.bool_], shortest: int
-) -> NDArray[np.int32]:
+def _number_runs(graph: Graph, chosen: Bools, shortest: int) -> Int32s:
     """Return by node the number of its run of chosen activities, -1 for none.
 
     Activities are nodes by stream and start; a run stays within a window.
     """
     nodes = graph.nodes
     device = np.flatnonzero(nodes.kind == NodeKind.DEVICE)
-    mine, track = chosen[device], nodes.track[device]
+    in_run, track = chosen[device], nodes.track[device]
     window = np.searchsorted(graph.sampled.bounds_ps, nodes.start_ps[device], "right")
     fresh = np.ones(len(device), np.bool_)
     fresh[1:] = (
-        (mine[1:] != mine[:-1])
+        (in_run[1:] != in_run[:-1])
         | (track[1:] != track[:-1])
         | (window[1:] != window[:-1])
     )
     number = np.cumsum(fresh) - 1
     long = np.bincount(number, minlength=1)[number] >= shortest
-    found = np.full(graph.count, -1, np.int32)
-    found[device[mine & long]] = number[mine & long]
-    return found
+    run_of_node = np.full(graph.count, -1, np.int32)
+    run_of_node[device[in_run & long]] = number[in_run & long]
+    return run_of_node

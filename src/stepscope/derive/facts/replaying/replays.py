@@ -11,10 +11,10 @@ from stepscope.derive.facts.evidence import Limits, Saving
 from stepscope.derive.facts.replaying.edits import Recorded, apply_change
 from stepscope.derive.judging.effect_status import mean_interval_ms
 from stepscope.derive.replay.activities import NO_STEPS
-from stepscope.derive.replay.claims import joint
+from stepscope.derive.replay.claims import joint_edit
 from stepscope.derive.replay.critical import path_owners
 from stepscope.derive.replay.owners import Silences, silent_share
-from stepscope.derive.replay.replayed import gain_of, joint_gain
+from stepscope.derive.replay.replayed import joint_gain, replayed_gain
 from stepscope.derive.run_derivation import of_run
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import ACTIVITY_KINDS
@@ -77,31 +77,21 @@ class HostReplay(Frozen, frozen=True):
 
     def gains_of_edits(self, edits: Sequence[Edits]) -> tuple[Gain, Gain]:
         """Return what changes gain together, where they do least and most."""
-        least, most = [one.least for one in edits], [one.most for one in edits]
+        least, most = [edit.least for edit in edits], [edit.most for edit in edits]
         first = self._joint_gain(least)
         same = all(a is b for a, b in zip(least, most, strict=True))
         return first, first if same else self._joint_gain(most)
 
     def _joint_gain(self, edits: list[Edit]) -> Gain:
         if len(edits) == 1:
-            return gain_of(self.graph, edits[0])
+            return replayed_gain(self.graph, edits[0])
         return joint_gain(self.graph, edits)
-
-    def _can_tell(self, edits: Sequence[Edits], gains: tuple[Gain, Gain]) -> bool:
-        """Return whether what holds the step back afterwards is known."""
-        if not all(one.can_be_told for one in gains):
-            return False
-        if not any(one.device for one in edits):
-            return True
-        whole = joint(self.graph, [one.most for one in edits])
-        silent = silent_share(self.graph, whole, self._silent_threads())
-        return 100 * silent <= _SILENT_PERCENT
 
     def path_owners(self, edits: Sequence[Edits]) -> dict[str, float]:
         """Return the share of owners in the path once changes are made, in percent."""
         return path_owners(
             self.graph,
-            joint(self.graph, [one.most for one in edits]),
+            joint_edit(self.graph, [edit.most for edit in edits]),
             account=self.recorded.account,
             host_states=self.host_states,
             device_sets=self.recorded.device_sets,
@@ -109,8 +99,8 @@ class HostReplay(Frozen, frozen=True):
         )
 
     def _silent_threads(self) -> Silences:
-        found = self.recorded
-        return Silences(self.graph, found.host_classes, found.device_busy)
+        recorded = self.recorded
+        return Silences(self.graph, recorded.host_classes, recorded.device_busy)
 
     def spread_ms(self, gains: tuple[Gain, Gain]) -> tuple[float, float]:
         """Return the range of gains in ms per step that the windows support."""
@@ -120,29 +110,28 @@ class HostReplay(Frozen, frozen=True):
         return low, high
 
     def promised_saving(
-        self,
-        edits: Sequence[Edits],
-        limits: Limits | None,
-        bound: Saving | None,
+        self, edits: Sequence[Edits], limits: Limits | None, bound: Saving | None
     ) -> Saving | None:
         """Return what changes gain as a promise about the mean step.
 
-        Args:
-            limits: The time in the mean of all steps that they are about, and that
-                step; None takes the replayed steps for all.
-            bound: What the account lets them gain; None for no limit.
-
-        Returns:
-            None where the replay cannot tell.
+        `limits` has the time in the mean of all steps that they are about, and that
+        step, where these are not the replayed ones; `bound` is what the account lets
+        them gain. None where the replay cannot tell.
         """
         gains = self.gains_of_edits(edits)
         scale = _gain_scale(edits, None if limits is None else limits.effect_ms, bound)
-        if scale is None or not self._can_tell(edits, gains):
+        if scale is None or not all(gain.can_be_told for gain in gains):
             return None
-        low, high = (one * scale for one in self.spread_ms(gains))
+        if any(edit.device for edit in edits):
+            whole = joint_edit(self.graph, [edit.most for edit in edits])
+            silent = silent_share(self.graph, whole, self._silent_threads())
+            # What holds the step back after the changes is not known.
+            if 100 * silent > _SILENT_PERCENT:
+                return None
+        low, high = (gain_ms * scale for gain_ms in self.spread_ms(gains))
         if bound is not None:
             high = min(high, bound.high)
-            if any(one.partly for one in edits):
+            if any(edit.partly for edit in edits):
                 low = min(low, bound.low)
         return Saving(
             low=low,
@@ -162,15 +151,11 @@ class ReplaySignals(Frozen, frozen=True):
     hosts: Mapping[str, HostReplay | Unavailable]
 
     def reason(self, label: str) -> Unavailable | None:
-        """Return why no gain on a device or host can be told; None where it can.
+        """Return why no gain on a device or host is known; None where it is."""
+        replay = self.hosts.get(self.host_of_label(label), NO_STEPS)
+        return replay if isinstance(replay, Unavailable) else replay.identity.why_not
 
-        Args:
-            label: `host:device`, or the host.
-        """
-        found = self.hosts.get(self.host_of(label), NO_STEPS)
-        return found if isinstance(found, Unavailable) else found.identity.why_not
-
-    def saving(
+    def saving_of_changes(
         self,
         changes: Sequence[Change],
         label: str,
@@ -180,65 +165,53 @@ class ReplaySignals(Frozen, frozen=True):
     ) -> Saving | None:
         """Return what a step gains if some changes are made together.
 
-        Args:
-            limits: The time in a mean step that they are about, and that step. The
-                replayed steps are a sample, which may hold more or less of that time:
-                what is gained of the time in the sample is gained of this. None takes
-                the sample for the whole.
-            bound: What the account lets them gain; None for no limit.
-
-        Returns:
-            None where the replay cannot tell.
+        `limits` has the time in a mean step that they are about, and that step. The
+        replayed steps are a sample, which may hold more or less of that time: what is
+        gained of the time in the sample is gained of this. Without limits the sample is
+        the whole. `bound` is what the account lets them gain. None where the replay
+        cannot tell.
         """
-        found = self.usable(label)
-        if found is None or not changes:
+        replay = self.usable_replay(label)
+        if replay is None or not changes:
             return None
-        edits = found.edits_for_changes(changes, self.device_of(label))
-        return found.promised_saving(edits, limits, bound)
+        edits = replay.edits_for_changes(changes, self.device_of_label(label))
+        return replay.promised_saving(edits, limits, bound)
 
     def together(
         self, findings: Sequence[tuple[Sequence[Change], str, Saving]], limits: Limits
     ) -> Saving | None:
-        """Return what a step gains if several findings on one host are mended.
+        """Return what a step gains if several findings on one host are fixed.
 
         It is the part of what each of them promises by itself that the replay gains
-        together of what it gains one by one.
-
-        Returns:
-            None where the replay cannot tell.
+        together of what it gains one by one. None where the replay cannot tell.
         """
-        found = self.usable(findings[0][1])
-        if found is None:
+        replay = self.usable_replay(findings[0][1])
+        if replay is None:
             return None
         edits = [
-            found.edits_for_changes(changes, self.device_of(label))
+            replay.edits_for_changes(changes, self.device_of_label(label))
             for changes, label, _ in findings
         ]
-        singles = [found.gains_of_edits(one) for one in edits]
-        whole = found.gains_of_edits([one for each in edits for one in each])
-        if not all(one.can_be_told for one in whole):
+        singles = [replay.gains_of_edits(edits_of_one) for edits_of_one in edits]
+        whole = replay.gains_of_edits([edit for each in edits for edit in each])
+        if not all(gain.can_be_told for gain in whole):
             return None
         promised = [saving for _, _, saving in findings]
+        lows, highs = [one.low for one in promised], [one.high for one in promised]
+        low_alone = sum(least.low_ps for least, _ in singles)
+        high_alone = sum(most.high_ps for _, most in singles)
         low, high = (
-            (min(together / sum(alone), 1.0) if sum(alone) > 0 else 0.0) * sum(most)
-            for together, alone, most in (
-                (
-                    whole[0].low_ps,
-                    [one[0].low_ps for one in singles],
-                    [one.low for one in promised],
-                ),
-                (
-                    whole[1].high_ps,
-                    [one[1].high_ps for one in singles],
-                    [one.high for one in promised],
-                ),
+            (min(together / alone, 1.0) if alone > 0 else 0.0) * sum(savings)
+            for together, alone, savings in (
+                (whole[0].low_ps, low_alone, lows),
+                (whole[1].high_ps, high_alone, highs),
             )
         )
         return Saving(
-            low=max(low, *(one.low for one in promised)),
-            high=max(high, *(one.high for one in promised)),
+            low=max(low, *lows),
+            high=max(high, *highs),
             basis="replay",
-            identity_error_percent=found.identity.median_error_percent,
+            identity_error_percent=replay.identity.median_error_percent,
             open_above=any(one.open_above for one in promised),
         ).within(_raise_floor(limits, whole[1]))
 
@@ -247,31 +220,28 @@ class ReplaySignals(Frozen, frozen=True):
     ) -> tuple[str, float] | None:
         """Return the owner with most time on the critical path after some changes.
 
-        The recording's own work is left out: it goes with the recording.
-
-        Returns:
-            The owner and its share of the path in percent; None where the replay
-            cannot tell.
+        With it comes its share of the path in percent. The recording's own work is left
+        out: it goes with the recording. None where the replay cannot tell.
         """
-        found = self.usable(label)
-        if found is None:
+        replay = self.usable_replay(label)
+        if replay is None:
             return None
-        edits = found.edits_for_changes(changes, self.device_of(label))
-        owners = found.path_owners(edits)
-        return next((it for it in owners.items() if it[0] != "profiler"), None)
+        edits = replay.edits_for_changes(changes, self.device_of_label(label))
+        owners = replay.path_owners(edits)
+        return next((share for share in owners.items() if share[0] != "profiler"), None)
 
-    def usable(self, label: str) -> HostReplay | None:
+    def usable_replay(self, label: str) -> HostReplay | None:
         """Return the replay of a device's host; None where it cannot be trusted."""
-        found = self.hosts.get(self.host_of(label))
-        if found is None or isinstance(found, Unavailable):
+        replay = self.hosts.get(self.host_of_label(label))
+        if replay is None or isinstance(replay, Unavailable):
             return None
-        return found if found.identity.stands else None
+        return replay if replay.identity.stands else None
 
-    def host_of(self, label: str) -> str:
+    def host_of_label(self, label: str) -> str:
         """Return the host of a device, or the host that is named."""
         return label if label in self.hosts else label.rpartition(":")[0]
 
-    def device_of(self, label: str) -> int | None:
+    def device_of_label(self, label: str) -> int | None:
         """Return the ordinal of a device; None for a host."""
         return None if label in self.hosts else int(label.rpartition(":")[2])
 
@@ -285,12 +255,12 @@ def _gain_scale(
         ("effect", effect_ms),
         ("bound", None if bound is None else bound.high),
     ):
-        mine = [one for one in edits if one.compared == compared]
-        own = [one.effect_ms for one in mine if one.effect_ms is not None]
+        sampled = [edit for edit in edits if edit.compared == compared]
+        own = [edit.effect_ms for edit in sampled if edit.effect_ms is not None]
         meant = sum(own) if own else whole
-        if not mine or meant is None:
+        if not sampled or meant is None:
             continue
-        claimed = sum(one.claimed_ms for one in mine)
+        claimed = sum(edit.claimed_ms for edit in sampled)
         if claimed <= 0:
             return None
         scales.append(meant / claimed)
@@ -324,9 +294,9 @@ def _gain_range(gain: Gain) -> tuple[float, float]:
     if len(gain.by_window_ps[0]) >= _FEW:
         # Relative to the mean of each way, for limits may have cut it.
         ends = [
-            mean_interval_ms(it.tolist())[0] * PS_PER_MS / mean
-            for it in gain.by_window_ps
-            for mean in [float(it.mean())]
+            mean_interval_ms(gains.tolist())[0] * PS_PER_MS / mean
+            for gains in gain.by_window_ps
+            for mean in [float(gains.mean())]
             if mean > 0
         ]
         low = min([low, *(low * end for end in ends)])
@@ -366,7 +336,7 @@ def host_replay(
         class_of,
         copies,
         exchanges,
-        {one.device: one.spans for one in topics},
+        {topic.device: topic.spans for topic in topics},
     )
     return HostReplay(recorded, replay_check, host_states)
 

@@ -88,7 +88,7 @@ _ANNOTATION: Final = Pattern(
 )
 
 
-def class_of(phase: str | None, category: str | None) -> EventClass:
+def event_class(phase: str | None, category: str | None) -> EventClass:
     """Return the class of an event; the names of instants distinguish them later."""
     lower = (category or "").lower()
     if phase == "X":

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from msgspec import Raw
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.json.messages import (
         ApiArgs,
         DeviceArgs,
@@ -60,7 +60,10 @@ _MOST_DIGITS: Final = 21
 def call_frame(calls: Sequence[ApiArgs]) -> pl.DataFrame:
     """Columns `CALLS`, one row per call."""
     return pl.DataFrame(
-        [integers("correlation", [it.correlation for it in calls]), _external(calls)]
+        [
+            integer_series("correlation", [it.correlation for it in calls]),
+            _external_ids(calls),
+        ]
     )
 
 
@@ -70,16 +73,18 @@ def device_frame(activities: Sequence[DeviceArgs]) -> pl.DataFrame:
     blocks = [it.block or (None, None, None) for it in activities]
     return pl.DataFrame(
         [
-            integers("device", [it.device for it in activities]),
-            integers("stream", [it.stream for it in activities]),
-            integers("correlation", [it.correlation for it in activities]),
-            _external(activities),
-            integers("registers", [it.registers for it in activities]),
-            integers("shared", [it.shared for it in activities]),
-            integers("bytes", [it.bytes for it in activities]),
+            integer_series("device", [it.device for it in activities]),
+            integer_series("stream", [it.stream for it in activities]),
+            integer_series("correlation", [it.correlation for it in activities]),
+            _external_ids(activities),
+            integer_series("registers", [it.registers for it in activities]),
+            integer_series("shared", [it.shared for it in activities]),
+            integer_series("bytes", [it.bytes for it in activities]),
             pl.Series("kind", [it.kind for it in activities], dtype=pl.String),
             *(
-                integers(name, [sizes[at % 3] for sizes in (grids, blocks)[at // 3]])
+                integer_series(
+                    name, [sizes[at % 3] for sizes in (grids, blocks)[at // 3]]
+                )
                 for at, name in enumerate(_AXES)
             ),
         ]
@@ -88,25 +93,25 @@ def device_frame(activities: Sequence[DeviceArgs]) -> pl.DataFrame:
 
 def memory_frame(events: Sequence[MemoryArgs]) -> pl.DataFrame:
     """Columns `MEMORY`, one row per allocation."""
-    address = integers("address", [it.address for it in events]).to_frame()
+    address = integer_series("address", [it.address for it in events]).to_frame()
     return pl.DataFrame(
         [
             # The 64 bits of the address, read as a number without sign.
             address.select(pl.col("address").reinterpret(signed=False)).to_series(),
-            integers("bytes", [it.bytes for it in events]),
-            integers("device_type", [it.device_type for it in events]),
-            integers("device", [it.device for it in events]),
-            integers("allocated", [it.allocated for it in events]),
-            integers("reserved", [it.reserved for it in events]),
+            integer_series("bytes", [it.bytes for it in events]),
+            integer_series("device_type", [it.device_type for it in events]),
+            integer_series("device", [it.device for it in events]),
+            integer_series("allocated", [it.allocated for it in events]),
+            integer_series("reserved", [it.reserved for it in events]),
         ]
     )
 
 
 def op_arrays(
     ops: Sequence[OpArgs], shapes: Interned[tuple[bytes, bytes]]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+) -> tuple[Int64s, Int32s]:
     """Return the `External id` of each op, -1 for none, and the number of its shape."""
-    external = _external(ops).fill_null(-1).to_numpy()
+    external = _external_ids(ops).fill_null(-1).to_numpy()
     types = [it.types for it in ops]
     if types.count(NOTHING) == len(types):
         return external, np.full(len(ops), shapes[_NO_SHAPE], np.int32)
@@ -117,7 +122,7 @@ def op_arrays(
     return external, shapes.numbers(pairs)
 
 
-def _external(
+def _external_ids(
     messages: Sequence[ApiArgs] | Sequence[DeviceArgs] | Sequence[OpArgs],
 ) -> pl.Series:
     """`External id` in its two spellings."""
@@ -128,7 +133,7 @@ def _external(
             new if new is not None else old
             for new, old in zip(given, older, strict=True)
         ]
-    return integers("external", given)
+    return integer_series("external", given)
 
 
 class EventColumns(Frozen, frozen=True, kw_only=True, eq=True):
@@ -142,13 +147,13 @@ class EventColumns(Frozen, frozen=True, kw_only=True, eq=True):
         start_ns, dur_ns: int64.
     """
 
-    ordinal: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    name: NDArray[np.int32]
-    process: NDArray[np.int32]
-    thread: NDArray[np.int32]
-    start_ns: NDArray[np.int64]
-    dur_ns: NDArray[np.int64]
+    ordinal: Int64s
+    kind: UInt8s
+    name: Int32s
+    process: Int32s
+    thread: Int32s
+    start_ns: Int64s
+    dur_ns: Int64s
 
 
 class DeviceColumns(Frozen, frozen=True, kw_only=True, eq=True):
@@ -161,7 +166,7 @@ class DeviceColumns(Frozen, frozen=True, kw_only=True, eq=True):
             where not recorded.
     """
 
-    place: NDArray[np.int64]
+    place: Int64s
     frame: pl.DataFrame
 
 
@@ -174,9 +179,9 @@ class OpColumns(Frozen, frozen=True, kw_only=True, eq=True):
         shape: int32; number of the operands' shapes and types.
     """
 
-    place: NDArray[np.int64]
-    external: NDArray[np.int64]
-    shape: NDArray[np.int32]
+    place: Int64s
+    external: Int64s
+    shape: Int32s
 
 
 class MemoryColumns(Frozen, frozen=True, kw_only=True, eq=True):
@@ -188,7 +193,7 @@ class MemoryColumns(Frozen, frozen=True, kw_only=True, eq=True):
             `reserved` (Int64); null where not recorded.
     """
 
-    place: NDArray[np.int64]
+    place: Int64s
     frame: pl.DataFrame
 
 
@@ -201,10 +206,10 @@ class LinkColumns(Frozen, frozen=True, kw_only=True, eq=True):
         start_ns: int64; when the op at this end begins.
     """
 
-    id: NDArray[np.int64]
-    process: NDArray[np.int32]
-    thread: NDArray[np.int32]
-    start_ns: NDArray[np.int64]
+    id: Int64s
+    process: Int32s
+    thread: Int32s
+    start_ns: Int64s
 
 
 class PackedValues(Frozen, frozen=True, kw_only=True, eq=True):
@@ -215,7 +220,7 @@ class PackedValues(Frozen, frozen=True, kw_only=True, eq=True):
         json: By entry, an object of values by name.
     """
 
-    place: NDArray[np.int64]
+    place: Int64s
     json: list[Raw]
 
 
@@ -287,33 +292,33 @@ class Interned(dict[_Value, int], Generic[_Value]):
         number = self[value] = len(self)
         return number
 
-    def numbers(self, values: Sequence[_Value]) -> NDArray[np.int32]:
+    def numbers(self, values: Sequence[_Value]) -> Int32s:
         """Return the number of each value."""
         return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
 
 
-def signed(value: int) -> int:
+def wrap_to_64_bits(value: int) -> int:
     """Return the 64 bits of an integer of any size, as a signed one."""
     wrapped = value % _WRAP
     return wrapped - _WRAP if wrapped >= _HALF else wrapped
 
 
-def integers(name: str, values: Sequence[int | None]) -> pl.Series:
+def integer_series(name: str, values: Sequence[int | None]) -> pl.Series:
     """Return a column of integers; what exceeds 64 bits keeps the lower ones."""
     try:
         return pl.Series(name, values, dtype=pl.Int64)
     except (OverflowError, TypeError, pl.exceptions.PolarsError):
-        wrapped = [None if it is None else signed(it) for it in values]
+        wrapped = [None if it is None else wrap_to_64_bits(it) for it in values]
         return pl.Series(name, wrapped, dtype=pl.Int64)
 
 
 def whole_number(value: int | str | None) -> int | None:
     """Return a process's or thread's id as a number, also from text; None for words."""
     if isinstance(value, int):
-        return signed(value)
+        return wrap_to_64_bits(value)
     if value is None or not 0 < len(value) <= _MOST_DIGITS:
         return None
     try:
-        return signed(int(value))
+        return wrap_to_64_bits(int(value))
     except ValueError:
         return None

@@ -14,7 +14,7 @@ import polars as pl
 from stepscope.formats.kineto.columns.categories import (
     ON_DEVICE,
     EventClass,
-    class_of,
+    event_class,
     holds_ranges,
     is_annotation,
     is_foreign,
@@ -37,24 +37,25 @@ from stepscope.formats.kineto.columns.declared import (
     op_arrays,
     whole_number,
 )
-from stepscope.formats.kineto.json.batches import LARGEST_EVENT, batches
+from stepscope.formats.kineto.json.batches import LARGEST_EVENT, read_batches
 from stepscope.formats.kineto.json.messages import (
     ApiArgs,
     DeviceArgs,
     MemoryArgs,
     NameArgs,
     OpArgs,
-    read_all,
+    read_all_arguments,
 )
 from stepscope.formats.kineto.json.times import IMPOSSIBLE, Microseconds
 from stepscope.trace.reading.texts import Shortening
-from stepscope.xspace.vocabulary import forwarded
+from stepscope.xspace.vocabulary import forwarded_annotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.json.batches import AnyEvent, Batch
     from stepscope.formats.kineto.json.document import Document
     from stepscope.xspace.vocabulary import Forwarded
@@ -90,11 +91,11 @@ def paused_collector() -> Iterator[None]:
             gc.enable()
 
 
-def gather(document: Document) -> FileColumns:
+def gather_columns(document: Document) -> FileColumns:
     """Read every event of a document."""
     gathering = _Gathering()
     with paused_collector():
-        for batch in batches(document):
+        for batch in read_batches(document):
             gathering.add(batch)
     return gathering.result(document)
 
@@ -112,7 +113,7 @@ class _Gathering:
         self._annotations: set[int] = set()
         # Number of a name → what is packed into it.
         self._packed: dict[int, Forwarded] = {}
-        self._columns: dict[str, list[NDArray[np.generic]]] = {}
+        self._event_columns: dict[str, list[NDArray[np.generic]]] = {}
         self._frames: dict[str, list[pl.DataFrame]] = {}
         self._thread_names: dict[tuple[int, int], str] = {}
         self._unknown: dict[str, Counter[str]] = {
@@ -120,7 +121,7 @@ class _Gathering:
             "foreign": Counter(),
             "phase": Counter(),
         }
-        self._refused: Counter[str] = Counter()
+        self._refuse_pickle: Counter[str] = Counter()
         self._examples: dict[str, list[str]] = {}
         self._decimals = False
         self._ranges_among_ops = False
@@ -136,19 +137,19 @@ class _Gathering:
         if batch.cut_at is not None:
             self._cut_at = batch.cut_at
         for beginning in batch.too_large:
-            self._count(f"of more than {LARGEST_EVENT:,} bytes", beginning)
+            self._count_refused(f"of more than {LARGEST_EVENT:,} bytes", beginning)
         for place, beginning in batch.refused:
             if self._bad_place is None:
                 self._bad_place = place
-            self._count("not readable as an event", beginning)
+            self._count_refused("not readable as an event", beginning)
         self._decimals |= batch.decimals
         events = batch.events
-        kind = self._classes(events)
+        kind = self._classify_events(events)
         rows = np.flatnonzero(kind <= EventClass.OTHER)
         for row in np.flatnonzero(kind == EventClass.NAME).tolist():
             event = events[row]
             if event.name == "thread_name":
-                (arguments,) = read_all([event.args], NameArgs)
+                (arguments,) = read_all_arguments([event.args], NameArgs)
                 if arguments.name:
                     thread = self._processes[event.pid], self._threads[event.tid]
                     self._thread_names[thread] = arguments.name.strip()
@@ -161,18 +162,18 @@ class _Gathering:
             ranges[at] = events[rows[at]].ph == "X"
         dur = np.zeros(len(rows), np.int64)
         given = [events[row].dur for row in rows[ranges].tolist()]
-        dur[ranges] = Microseconds.of(given).nanoseconds()
+        dur[ranges] = Microseconds.of(given).to_nanoseconds()
         good = (start != IMPOSSIBLE) & (dur >= 0)
         if not good.all():
-            self._refuse(events, rows[~good], start[~good], dur[~good])
+            self._refuse_events(events, rows[~good], start[~good], dur[~good])
             rows, start, dur = rows[good], start[good], dur[good]
         self._add_events(events, rows, kind[rows], start, dur)
         self._total += len(events)
 
     def result(self, document: Document) -> FileColumns:
         """Return all batches as one."""
-        columns, cut = self._columns, Shortening()
-        name = _joined(columns, "name", np.int32)
+        columns, cut = self._event_columns, Shortening()
+        name = _join_arrays(columns, "name", np.int32)
         packed = np.flatnonzero(np.isin(name, list(self._packed)))
         values = PackedValues(
             place=packed,
@@ -188,31 +189,31 @@ class _Gathering:
         )
         return FileColumns(
             events=EventColumns(
-                ordinal=_joined(columns, "ordinal", np.int64),
-                kind=_joined(columns, "kind", np.uint8),
+                ordinal=_join_arrays(columns, "ordinal", np.int64),
+                kind=_join_arrays(columns, "kind", np.uint8),
                 name=number[name],
-                process=_joined(columns, "process", np.int32),
-                thread=_joined(columns, "thread", np.int32),
-                start_ns=_joined(columns, "start_ns", np.int64),
-                dur_ns=_joined(columns, "dur_ns", np.int64),
+                process=_join_arrays(columns, "process", np.int32),
+                thread=_join_arrays(columns, "thread", np.int32),
+                start_ns=_join_arrays(columns, "start_ns", np.int64),
+                dur_ns=_join_arrays(columns, "dur_ns", np.int64),
             ),
             activity=self._device_columns("activity", DEVICE),
             calls=self._device_columns("calls", CALLS),
             others=self._device_columns("others", DEVICE),
             ops=OpColumns(
-                place=_joined(columns, "ops", np.int64),
-                external=_joined(columns, "op_external", np.int64),
-                shape=_joined(columns, "op_shape", np.int32),
+                place=_join_arrays(columns, "ops", np.int64),
+                external=_join_arrays(columns, "op_external", np.int64),
+                shape=_join_arrays(columns, "op_shape", np.int32),
             ),
             memory=MemoryColumns(
-                place=_joined(columns, "memory", np.int64),
-                frame=_stacked(self._frames, "memory", MEMORY),
+                place=_join_arrays(columns, "memory", np.int64),
+                frame=_stack_frames(self._frames, "memory", MEMORY),
             ),
             links=LinkColumns(
-                id=_joined(columns, "link_id", np.int64),
-                process=_joined(columns, "link_process", np.int32),
-                thread=_joined(columns, "link_thread", np.int32),
-                start_ns=_joined(columns, "link_start_ns", np.int64),
+                id=_join_arrays(columns, "link_id", np.int64),
+                process=_join_arrays(columns, "link_process", np.int32),
+                thread=_join_arrays(columns, "link_thread", np.int32),
+                start_ns=_join_arrays(columns, "link_start_ns", np.int64),
             ),
             shortening=cut,
             values=values,
@@ -231,7 +232,7 @@ class _Gathering:
             categories=dict(self._unknown["category"]),
             foreign=dict(self._unknown["foreign"]),
             phases=dict(self._unknown["phase"]),
-            refused=dict(self._refused),
+            refused=dict(self._refuse_pickle),
             examples=self._examples,
             decimals=self._decimals,
             lenient=self._lenient,
@@ -244,11 +245,11 @@ class _Gathering:
         self, name: str, schema: dict[str, pl.DataType]
     ) -> DeviceColumns:
         return DeviceColumns(
-            place=_joined(self._columns, name, np.int64),
-            frame=_stacked(self._frames, name, schema),
+            place=_join_arrays(self._event_columns, name, np.int64),
+            frame=_stack_frames(self._frames, name, schema),
         )
 
-    def _classes(self, events: Sequence[AnyEvent]) -> NDArray[np.uint8]:
+    def _classify_events(self, events: Sequence[AnyEvent]) -> UInt8s:
         """Return what each event is; decided once per distinct phase and category."""
         phase = self._phases.numbers([it.ph for it in events])
         category = self._categories.numbers([it.cat for it in events])
@@ -259,7 +260,7 @@ class _Gathering:
         of_pair = np.zeros(len(counts), np.uint8)
         for number in np.flatnonzero(counts).tolist():
             what, where = phases[number // width], categories[number % width]
-            found = class_of(what, where)
+            found = event_class(what, where)
             of_pair[number] = found
             if found == EventClass.OP and holds_ranges(where):
                 self._ranges_among_ops = True
@@ -269,7 +270,7 @@ class _Gathering:
                 self._unknown["phase"][what or "(none)"] += int(counts[number])
             if where is not None and is_foreign(what, where):
                 self._unknown["foreign"][where] += int(counts[number])
-        kind: NDArray[np.uint8] = of_pair[pair]
+        kind: UInt8s = of_pair[pair]
         for row in np.flatnonzero(kind == EventClass.INSTANT).tolist():
             event = events[row]
             if event.name == _MEMORY:
@@ -278,12 +279,8 @@ class _Gathering:
                 kind[row] = EventClass.RECORDING
         return kind
 
-    def _refuse(
-        self,
-        events: Sequence[AnyEvent],
-        rows: NDArray[np.int64],
-        start: NDArray[np.int64],
-        dur: NDArray[np.int64],
+    def _refuse_events(
+        self, events: Sequence[AnyEvent], rows: Int64s, start: Int64s, dur: Int64s
     ) -> None:
         for row, begin, length in zip(
             rows.tolist(), start.tolist(), dur.tolist(), strict=True
@@ -296,10 +293,12 @@ class _Gathering:
                 reason = "with a negative duration"
             known = len(self._examples.get(reason, ()))
             text = b"" if known >= _EXAMPLES else msgspec.json.encode(events[row])
-            self._count(reason, text.decode("utf-8", "replace")[:_EXAMPLE_LENGTH])
+            self._count_refused(
+                reason, text.decode("utf-8", "replace")[:_EXAMPLE_LENGTH]
+            )
 
-    def _count(self, reason: str, example: str) -> None:
-        self._refused[reason] += 1
+    def _count_refused(self, reason: str, example: str) -> None:
+        self._refuse_pickle[reason] += 1
         examples = self._examples.setdefault(reason, [])
         if len(examples) < _EXAMPLES:
             examples.append(example)
@@ -307,46 +306,48 @@ class _Gathering:
     def _add_events(
         self,
         events: Sequence[AnyEvent],
-        rows: NDArray[np.int64],
-        kind: NDArray[np.uint8],
-        start: NDArray[np.int64],
-        dur: NDArray[np.int64],
+        rows: Int64s,
+        kind: UInt8s,
+        start: Int64s,
+        dur: Int64s,
     ) -> None:
         chosen = [events[row] for row in rows.tolist()]
         known = len(self._names)
         name = self._names.numbers([it.name for it in chosen])
-        kind = self._without_annotations(kind, name, known)
-        self._append("ordinal", rows + self._total)
-        self._append("kind", kind)
-        self._append("name", name)
-        self._append("process", self._processes.numbers([it.pid for it in chosen]))
-        self._append("thread", self._threads.numbers([it.tid for it in chosen]))
-        self._append("start_ns", start)
-        self._append("dur_ns", dur)
+        kind = self._mark_annotations(kind, name, known)
+        self._append_column("ordinal", rows + self._total)
+        self._append_column("kind", kind)
+        self._append_column("name", name)
+        self._append_column(
+            "process", self._processes.numbers([it.pid for it in chosen])
+        )
+        self._append_column("thread", self._threads.numbers([it.tid for it in chosen]))
+        self._append_column("start_ns", start)
+        self._append_column("dur_ns", dur)
         for group, classes, layout, frame_of in _ARGUMENT_GROUPS:
             chosen_rows = np.flatnonzero(np.isin(kind, classes))
             if len(chosen_rows):
-                self._append(group, chosen_rows + self._kept)
+                self._append_column(group, chosen_rows + self._kept)
                 given = [chosen[it].args for it in chosen_rows.tolist()]
-                frame = frame_of(read_all(given, layout))
+                frame = frame_of(read_all_arguments(given, layout))
                 self._frames.setdefault(group, []).append(frame)
         ops = np.flatnonzero(kind == EventClass.OP)
         if len(ops):
-            self._append("ops", ops + self._kept)
-            arguments = read_all([chosen[it].args for it in ops.tolist()], OpArgs)
+            self._append_column("ops", ops + self._kept)
+            arguments = read_all_arguments(
+                [chosen[it].args for it in ops.tolist()], OpArgs
+            )
             external, shape = op_arrays(arguments, self._shapes)
-            self._append("op_external", external)
-            self._append("op_shape", shape)
+            self._append_column("op_external", external)
+            self._append_column("op_shape", shape)
         self._kept += len(chosen)
 
-    def _without_annotations(
-        self, kind: NDArray[np.uint8], name: NDArray[np.int32], known: int
-    ) -> NDArray[np.uint8]:
+    def _mark_annotations(self, kind: UInt8s, name: Int32s, known: int) -> UInt8s:
         """Ranges that producers call operators are annotations."""
         for value, number in list(self._names.items())[known:]:
             if value is None:
                 continue
-            ours = forwarded(value)
+            ours = forwarded_annotation(value)
             if ours is not None:
                 self._packed[number] = ours
             if ours is not None or is_annotation(value):
@@ -358,25 +359,27 @@ class _Gathering:
         renamed = (kind == EventClass.OP) & annotation[name]
         return np.where(renamed, np.uint8(EventClass.ANNOTATION), kind)
 
-    def _add_links(self, batch: Batch, rows: NDArray[np.int64]) -> None:
+    def _add_links(self, batch: Batch, rows: Int64s) -> None:
         if not len(rows):
             return
         chosen = [batch.events[row] for row in rows.tolist()]
         ids = [whole_number(it.id) for it in chosen]
         start = batch.start_ns[rows]
         good = (start != IMPOSSIBLE) & np.array([it is not None for it in ids])
-        self._append("link_id", np.array([it or 0 for it in ids], dtype=np.int64)[good])
+        self._append_column(
+            "link_id", np.array([it or 0 for it in ids], dtype=np.int64)[good]
+        )
         process = self._processes.numbers([it.pid for it in chosen])
-        self._append("link_process", process[good])
+        self._append_column("link_process", process[good])
         thread = self._threads.numbers([it.tid for it in chosen])
-        self._append("link_thread", thread[good])
-        self._append("link_start_ns", start[good])
+        self._append_column("link_thread", thread[good])
+        self._append_column("link_start_ns", start[good])
 
-    def _append(self, name: str, values: NDArray[np.generic]) -> None:
-        self._columns.setdefault(name, []).append(values)
+    def _append_column(self, name: str, values: NDArray[np.generic]) -> None:
+        self._event_columns.setdefault(name, []).append(values)
 
 
-def _joined(
+def _join_arrays(
     columns: dict[str, list[NDArray[np.generic]]], name: str, dtype: type[np.generic]
 ) -> NDArray[Any]:
     parts = columns.pop(name, None)
@@ -385,7 +388,7 @@ def _joined(
     return np.concatenate(parts).astype(dtype, copy=False)
 
 
-def _stacked(
+def _stack_frames(
     frames: dict[str, list[pl.DataFrame]], name: str, schema: dict[str, pl.DataType]
 ) -> pl.DataFrame:
     parts = frames.pop(name, None)

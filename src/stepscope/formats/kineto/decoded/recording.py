@@ -18,19 +18,19 @@ import numpy as np
 
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.columns.declared import Interned
-from stepscope.formats.kineto.columns.gathering import gather
+from stepscope.formats.kineto.columns.gathering import gather_columns
 from stepscope.formats.kineto.decoded.timeline import build_timeline, number_types
 from stepscope.formats.kineto.decoded.tracks import place_events
 from stepscope.formats.kineto.json.messages import (
     LENIENT_ERRORS,
     DeviceProperties,
     DistributedInfo,
-    encoded,
+    encode_lenient_value,
     json_value,
-    read_one,
+    read_one_message,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import filled, held
+from stepscope.trace.reading.nullable import fill_nulls, present_mask
 from stepscope.xspace.op_links import innermost_around, last_with_id, operands_text
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.assemble import Track
     from stepscope.formats.kineto.columns.declared import FileColumns, OpColumns
     from stepscope.formats.kineto.decoded.timeline import EventTypes, Timeline
@@ -68,9 +68,9 @@ class OpLinks(Frozen, frozen=True, kw_only=True, eq=True):
             place of the operator's.
     """
 
-    of_activity: NDArray[np.int32]
-    of_memory: NDArray[np.int32]
-    call_of_activity: NDArray[np.int64]
+    of_activity: Int32s
+    of_memory: Int32s
+    call_of_activity: Int64s
     repeated: int
 
 
@@ -84,28 +84,28 @@ class OpTexts(Frozen, frozen=True, kw_only=True, eq=True):
     """
 
     strings: tuple[str, ...]
-    name: NDArray[np.int32]
-    shape: NDArray[np.int32]
+    name: Int32s
+    shape: Int32s
 
 
 def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
     """Find the operator of every activity and of every allocation."""
-    around = _around(columns, timeline)
+    around = _ops_around_events(columns, timeline)
     ops = columns.ops
     calls, activities = columns.calls, columns.activity
-    by_id, called_again = _by_id(ops, calls.frame)
+    by_id, called_again = _ops_by_external_id(ops, calls.frame)
     of_call = np.where(by_id >= 0, by_id, around[calls.place])
     # By activity the last call with its correlation id, -1 for none.
-    present = np.flatnonzero(held(calls.frame["correlation"]))
+    present = np.flatnonzero(present_mask(calls.frame["correlation"]))
     call = np.full(activities.frame.height, -1, np.int64)
-    asked = np.flatnonzero(held(activities.frame["correlation"]))
+    asked = np.flatnonzero(present_mask(activities.frame["correlation"]))
     at = last_with_id(
-        filled(calls.frame["correlation"], 0)[present],
-        filled(activities.frame["correlation"], 0)[asked],
+        fill_nulls(calls.frame["correlation"], 0)[present],
+        fill_nulls(activities.frame["correlation"], 0)[asked],
     )
     call[asked] = np.where(at >= 0, np.append(present, -1)[at], -1)
     launched_by = np.where(call >= 0, np.append(of_call, -1)[call], -1)
-    own, ran_again = _by_id(ops, activities.frame)
+    own, ran_again = _ops_by_external_id(ops, activities.frame)
     return OpLinks(
         of_activity=np.where(own >= 0, own, launched_by).astype(np.int32),
         of_memory=around[columns.memory.place],
@@ -137,10 +137,10 @@ def number_texts(columns: FileColumns, names: Sequence[str]) -> OpTexts:
     return OpTexts(strings=tuple(handles), name=name, shape=shape)
 
 
-def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]:
+def _ops_by_external_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[Int32s, int]:
     if frame.is_empty():
         return np.zeros(0, np.int32), 0
-    wanted = filled(frame["external"], -1)
+    wanted = fill_nulls(frame["external"], -1)
     same = (frame["external"] == frame["correlation"]).fill_null(value=False).to_numpy()
     found = np.full(len(wanted), -1, np.int32)
     known = np.flatnonzero(ops.external >= 0)
@@ -150,7 +150,7 @@ def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]
     return found, int(np.count_nonzero(same & (wanted >= 0)))
 
 
-def _around(columns: FileColumns, timeline: Timeline) -> NDArray[np.int32]:
+def _ops_around_events(columns: FileColumns, timeline: Timeline) -> Int32s:
     op_at = np.full(len(columns.events.kind), -1, np.int32)
     op_at[columns.ops.place] = np.arange(len(columns.ops.place), dtype=np.int32)
     found = np.full(len(op_at), -1, np.int32)
@@ -185,7 +185,7 @@ class Recording:
     def __init__(self, path: Path, document: Document) -> None:
         self.path = path
         self.document = document
-        self.columns: FileColumns = gather(document)
+        self.columns: FileColumns = gather_columns(document)
         self.types: EventTypes = number_types(self.columns)
         self.placement: Placement = place_events(self.columns)
         self.timeline: Timeline = build_timeline(
@@ -231,10 +231,10 @@ class Recording:
         except LENIENT_ERRORS:
             value = json_value(given)
             items = value if isinstance(value, list) else []
-            listed = [msgspec.Raw(encoded(it)) for it in items]
+            listed = [msgspec.Raw(encode_lenient_value(it)) for it in items]
         found = []
         for item in listed:
-            said = read_one(item, DeviceProperties)
+            said = read_one_message(item, DeviceProperties)
             impossible = {
                 name: None
                 for name, end in _ENDS.items()
@@ -249,7 +249,11 @@ class Recording:
     def distributed(self) -> DistributedInfo:
         """What the file says about this process among the others."""
         given = self.document.fields.get("distributedInfo")
-        return DistributedInfo() if given is None else read_one(given, DistributedInfo)
+        return (
+            DistributedInfo()
+            if given is None
+            else read_one_message(given, DistributedInfo)
+        )
 
     @cached_property
     def start_unix_ns(self) -> int | None:
@@ -272,6 +276,6 @@ class Recording:
         except LENIENT_ERRORS:
             return json_value(raw)
 
-    def rows_named(self, chosen: list[bool]) -> NDArray[np.int64]:
+    def rows_named(self, chosen: list[bool]) -> Int64s:
         """Return rows of the events whose types are chosen, ascending."""
         return np.flatnonzero(np.array(chosen, np.bool_)[self.timeline.type])

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.formats.assemble import PlacedEvents, hull_of, is_far_off, row_order
+from stepscope.formats.assemble import (
+    PlacedEvents,
+    hull_of_tracks,
+    is_far_off,
+    row_order,
+)
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_NS
@@ -19,8 +24,7 @@ from stepscope.units import PS_PER_NS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.columns.declared import EventColumns, FileColumns
 
 #: Whether a producer says of a class of events that they are operators, and ranges that
@@ -40,8 +44,8 @@ class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
             where that is not recorded.
     """
 
-    of_event: NDArray[np.int32]
-    name: NDArray[np.int32]
+    of_event: Int32s
+    name: Int32s
     op: list[bool | None]
     annotation: list[bool | None]
 
@@ -80,25 +84,21 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
         far: Places of events refused because they lie weeks away from the others.
     """
 
-    kind: NDArray[np.uint8]
-    place: NDArray[np.int64]
-    row: NDArray[np.int32]
+    kind: UInt8s
+    place: Int64s
+    row: Int32s
     base_ns: int
-    far: NDArray[np.int64]
+    far: Int64s
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
         """First start and last end of the events of some tracks; None without any."""
         begin, end = self.event_begin.tolist(), self.event_end.tolist()
         rows = ((begin[track], end[track]) for track in tracks)
-        return hull_of(self.start_ps, self.dur_ps, rows)
+        return hull_of_tracks(self.start_ps, self.dur_ps, rows)
 
 
 def build_timeline(
-    events: EventColumns,
-    types: NDArray[np.int32],
-    track: NDArray[np.int32],
-    *,
-    tracks: int,
+    events: EventColumns, types: Int32s, track: Int32s, *, tracks: int
 ) -> Timeline:
     """Order all events; those without a track or far off are left out.
 

@@ -15,13 +15,12 @@ from stepscope.formats.kineto.columns.categories import ON_THREAD, EventClass
 from stepscope.formats.kineto.columns.declared import whole_number
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.reading.nullable import absent, filled
+from stepscope.trace.reading.nullable import absent_mask, fill_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.kineto.columns.declared import DeviceColumns, FileColumns
 
 _HOST: Final = "/host:CPU"
@@ -47,7 +46,7 @@ class Placement(Frozen, frozen=True, kw_only=True, eq=True):
     """
 
     tracks: list[Track]
-    track: NDArray[np.int32]
+    track: Int32s
     main_process: int | None
 
 
@@ -66,7 +65,7 @@ class _Placing:
     """Tracks found so far, with what orders them."""
 
     def __init__(self, columns: FileColumns) -> None:
-        self._columns = columns
+        self._event_columns = columns
         self._events = columns.events
         self._pids = [whole_number(it) for it in columns.processes]
         self._tids = [_thread_number(it) for it in columns.threads]
@@ -77,7 +76,7 @@ class _Placing:
         kind = self._events.kind
         rows = np.flatnonzero(np.isin(kind, ON_THREAD))
         counts = np.bincount(
-            self._events.process[rows], minlength=len(self._columns.processes)
+            self._events.process[rows], minlength=len(self._event_columns.processes)
         )
         most: list[int] = np.argsort(-counts, kind="stable").tolist()
         known = (self._pids[number] for number in most if counts[number])
@@ -91,15 +90,17 @@ class _Placing:
         """Events of host threads."""
         kind = self._events.kind
         rows = np.flatnonzero(np.isin(kind, ON_THREAD))
-        for process, thread, at in self._pairs(rows):
+        for process, thread, at in self._pairs_of_process_and_thread(rows):
             pid = self._pids[process]
             # No program has process number 0: the tracer did not know it.
             pid = pid or self._main
             tid = self._tids[thread]
-            words = None if tid is not None else str(self._columns.threads[thread])
-            name = self._columns.thread_names.get((process, thread))
+            words = (
+                None if tid is not None else str(self._event_columns.threads[thread])
+            )
+            name = self._event_columns.thread_names.get((process, thread))
             own = pid == self._main
-            self._put(
+            self._put_on_track(
                 rows[at],
                 (EventClass.OP, pid, tid, words),
                 (_SECTIONS.index("host"), not own, pid or 0, int(rows[at[0]])),
@@ -118,13 +119,13 @@ class _Placing:
         if not len(place):
             return
         # In older files the process number is the device, and the thread the stream.
-        device: NDArray[np.int64] = filled(what.frame["device"], -1)
-        missing = absent(what.frame["device"])
+        device: Int64s = fill_nulls(what.frame["device"], -1)
+        missing = absent_mask(what.frame["device"])
         if missing.any():
             pids = np.array([-1 if it is None else it for it in self._pids], np.int64)
             device = np.where(missing, pids[self._events.process[place]], device)
-        stream: NDArray[np.int64] = filled(what.frame["stream"], -1)
-        missing = absent(what.frame["stream"])
+        stream: Int64s = fill_nulls(what.frame["stream"], -1)
+        missing = absent_mask(what.frame["stream"])
         if missing.any():
             tids = np.array([-1 if it is None else it for it in self._tids], np.int64)
             stream = np.where(missing, tids[self._events.thread[place]], stream)
@@ -132,7 +133,7 @@ class _Placing:
         kind = self._events.kind[place]
         streams, stream_number = np.unique(stream[usable], return_inverse=True)
         pair = device[usable] * len(streams) + stream_number.reshape(-1)
-        for number, at in _groups(pair):
+        for number, at in _group_places(pair):
             chosen = usable[at]
             of_device = number // len(streams)
             of_stream = int(streams[number % len(streams)])
@@ -141,7 +142,7 @@ class _Placing:
             counters = of_kind == EventClass.COUNTERS
             plane = _device_plane(of_device)
             name = self._stream_name(of_device, of_stream)
-            self._put(
+            self._put_on_track(
                 rows[~apart & ~counters],
                 (EventClass.KERNEL, of_device, of_stream),
                 (_SECTIONS.index("device"), of_device, 0, of_stream, 0),
@@ -155,7 +156,7 @@ class _Placing:
             )
             whole = of_stream in NO_STREAM
             waits = "synchronisation"
-            self._put(
+            self._put_on_track(
                 rows[apart],
                 (EventClass.SYNC, of_device, -1 if whole else of_stream),
                 (_SECTIONS.index("device"), of_device, 1, -1 if whole else of_stream),
@@ -167,7 +168,7 @@ class _Placing:
                     id=-1 if whole else of_stream,
                 ),
             )
-            self._put(
+            self._put_on_track(
                 rows[counters],
                 (EventClass.COUNTERS, of_device),
                 (_SECTIONS.index("device"), of_device, 2),
@@ -184,12 +185,12 @@ class _Placing:
         """Spans of annotations on streams, which repeat time."""
         kind = self._events.kind
         rows = np.flatnonzero(kind == EventClass.DEVICE_ANNOTATION)
-        for process, thread, at in self._pairs(rows):
+        for process, thread, at in self._pairs_of_process_and_thread(rows):
             device, stream = self._pids[process], self._tids[thread]
             if device is None or not 0 <= device < _MOST_DEVICES:
                 continue
             stream = -1 if stream is None else stream
-            self._put(
+            self._put_on_track(
                 rows[at],
                 (EventClass.DEVICE_ANNOTATION, device, stream),
                 (_SECTIONS.index("device"), device, 0, stream, 1),
@@ -210,23 +211,23 @@ class _Placing:
             (EventClass.OVERHEAD, "overhead", _HOST, "overhead", "Profiler overhead"),
             (EventClass.RECORDING, "recorder", _RECORDER, "asynchronous", "Recording"),
         ):
-            self._put(
+            self._put_on_track(
                 np.flatnonzero(kind == what),
                 (what,),
                 (_SECTIONS.index(section),),
                 Track(plane=plane, name=named, kind=track_kind, id=0),
             )
         rows = np.flatnonzero(kind == EventClass.OTHER)
-        for process, thread, at in self._pairs(rows):
+        for process, thread, at in self._pairs_of_process_and_thread(rows):
             tid = self._tids[thread]
-            name = self._columns.thread_names.get((process, thread))
-            self._put(
+            name = self._event_columns.thread_names.get((process, thread))
+            self._put_on_track(
                 rows[at],
                 (EventClass.OTHER, process, thread),
                 (_SECTIONS.index("other"), process, thread),
                 Track(
-                    plane=f"process {self._columns.processes[process]}",
-                    name=name or f"thread {self._columns.threads[thread]}",
+                    plane=f"process {self._event_columns.processes[process]}",
+                    name=name or f"thread {self._event_columns.threads[thread]}",
                     kind="asynchronous",
                     process=self._pids[process],
                     id=-1 if tid is None else tid,
@@ -247,19 +248,19 @@ class _Placing:
     def _stream_name(self, device: int, stream: int) -> str:
         return self._shown.get((device, stream), f"stream {stream}")
 
-    def _pairs(
-        self, rows: NDArray[np.int64]
-    ) -> Iterable[tuple[int, int, NDArray[np.int64]]]:
+    def _pairs_of_process_and_thread(
+        self, rows: Int64s
+    ) -> Iterable[tuple[int, int, Int64s]]:
         """Distinct (process, thread) numbers, and the places in `rows` of each."""
-        width = max(len(self._columns.threads), 1)
+        width = max(len(self._event_columns.threads), 1)
         pair = self._events.process[rows].astype(np.int64) * width
         pair += self._events.thread[rows]
-        for number, at in _groups(pair):
+        for number, at in _group_places(pair):
             yield number // width, number % width, at
 
-    def _put(
+    def _put_on_track(
         self,
-        rows: NDArray[np.int64],
+        rows: Int64s,
         key: tuple[object, ...],
         order: tuple[int, ...],
         track: Track,
@@ -273,9 +274,7 @@ class _Placing:
         self._track[rows] = number
 
 
-def _groups(
-    numbers: NDArray[np.int64],
-) -> Iterator[tuple[int, NDArray[np.int64]]]:
+def _group_places(numbers: Int64s) -> Iterator[tuple[int, Int64s]]:
     """Yield each distinct number with its places, in one sort whatever their count."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]

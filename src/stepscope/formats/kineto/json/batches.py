@@ -24,7 +24,7 @@ from stepscope.formats.kineto.json.messages import (
     Event,
     ExactEvent,
     KnownEvent,
-    encoded,
+    encode_lenient_value,
     json_value,
     value_end,
 )
@@ -33,8 +33,7 @@ from stepscope.formats.kineto.json.times import Microseconds, nanoseconds_of_tex
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s
     from stepscope.formats.kineto.json.document import Document
 
 #: Long enough that the work between two stretches does not count, short enough that
@@ -87,7 +86,7 @@ class Batch:
 
     events: Sequence[AnyEvent] = ()
     arguments: Sequence[Raw] = ()
-    start_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    start_ns: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
     decimals: bool = False
     refused: list[tuple[int, str]] = field(default_factory=list)
     too_large: list[str] = field(default_factory=list)
@@ -95,7 +94,9 @@ class Batch:
     cut_at: int | None = None
 
 
-def batches(document: Document, *, arguments_only: bool = False) -> Iterator[Batch]:
+def read_batches(
+    document: Document, *, arguments_only: bool = False
+) -> Iterator[Batch]:
     """Yield every event of a document, in its order.
 
     Args:
@@ -121,12 +122,18 @@ def batches(document: Document, *, arguments_only: bool = False) -> Iterator[Bat
             size = _STRETCH
             continue
         stretch = b"".join((b"[", view[at:stop], b"]"))
-        batch = _arguments(stretch) if arguments_only else reading.strictly(stretch)
+        batch = (
+            _read_arguments(stretch)
+            if arguments_only
+            else reading.decode_strictly(stretch)
+        )
         if batch is None and size > _SHORT:
             size = max(size // _SHRINK, _SHORT)
             continue
         if batch is None:
-            batch, following = _one_by_one(view, at, stop, patience, end=document.end)
+            batch, following = _read_events_singly(
+                view, at, stop, patience, end=document.end
+            )
         yield batch
         at, size = following, min(size * 2, _STRETCH)
 
@@ -146,7 +153,7 @@ class _Reading:
         self._known = True  # no other phases and categories than those known
         self._exact = False  # starts need more digits than a double has
 
-    def strictly(self, stretch: bytes) -> Batch | None:
+    def decode_strictly(self, stretch: bytes) -> Batch | None:
         """Return the events of a list, unless the decoder refuses it."""
         try:
             if not self._exact:
@@ -155,7 +162,7 @@ class _Reading:
                 if not start.rounded:
                     return Batch(
                         events=plain,
-                        start_ns=start.nanoseconds(),
+                        start_ns=start.to_nanoseconds(),
                         decimals=not start.whole,
                     )
             events = _STRICT_EXACT.decode(stretch)
@@ -195,10 +202,12 @@ def _skip_large_event(
     closing = _end_of_event(view, at, end, patience)
     if closing > at:
         # It is not that large: what follows is no event.
-        return _one_by_one(view, at, closing, patience, end=end)
+        return _read_events_singly(view, at, closing, patience, end=end)
     found = _BETWEEN.search(view, at + LARGEST_EVENT, end)
     following = end if found is None else found.end()
-    return Batch(too_large=[_one_line(bytes(view[at : at + _EXAMPLE]))]), following
+    return Batch(
+        too_large=[_text_on_one_line(bytes(view[at : at + _EXAMPLE]))]
+    ), following
 
 
 def _skip_separators(view: memoryview, at: int, end: int) -> int:
@@ -206,14 +215,14 @@ def _skip_separators(view: memoryview, at: int, end: int) -> int:
     return at if found is None else found.end()
 
 
-def _arguments(stretch: bytes) -> Batch | None:
+def _read_arguments(stretch: bytes) -> Batch | None:
     try:
         return Batch(arguments=[it.args for it in _ARGUMENTS.decode(stretch)])
     except LENIENT_ERRORS:
         return None
 
 
-def _one_by_one(
+def _read_events_singly(
     view: memoryview, begin: int, stop: int, patience: _Patience, *, end: int
 ) -> tuple[Batch, int]:
     """Return the events of a short stretch, and the place after the last one.
@@ -246,7 +255,7 @@ def _one_by_one(
         else:
             batch.cut_at, at = at, end
     start = Microseconds.of([event.ts for event in events])
-    batch.events, batch.start_ns = events, start.nanoseconds()
+    batch.events, batch.start_ns = events, start.to_nanoseconds()
     batch.decimals = not start.whole
     return batch, at
 
@@ -260,7 +269,7 @@ def _pass_over(view: memoryview, at: int, end: int, batch: Batch) -> int:
         batch.cut_at = end
     else:
         beginning = bytes(view[at : min(at + _EXAMPLE, following)])
-        batch.refused.append((at, _one_line(beginning)))
+        batch.refused.append((at, _text_on_one_line(beginning)))
     return following
 
 
@@ -302,23 +311,25 @@ def _with_start_as_text(event: ExactEvent) -> Event:
 def _lenient_event(value: dict[str, Any]) -> Event:
     arguments = value.get("args")
     return Event(
-        ph=_text(value.get("ph")),
-        cat=_text(value.get("cat")),
-        name=_text(value.get("name")),
-        pid=_id(value.get("pid")),
-        tid=_id(value.get("tid")),
+        ph=_text_or_none(value.get("ph")),
+        cat=_text_or_none(value.get("cat")),
+        name=_text_or_none(value.get("name")),
+        pid=_id_or_none(value.get("pid")),
+        tid=_id_or_none(value.get("tid")),
         ts=_number_text(value.get("ts")),
         dur=_number_text(value.get("dur")),
-        id=_id(value.get("id")),
-        args=Raw(encoded(arguments)) if isinstance(arguments, dict) else NO_ARGS,
+        id=_id_or_none(value.get("id")),
+        args=Raw(encode_lenient_value(arguments))
+        if isinstance(arguments, dict)
+        else NO_ARGS,
     )
 
 
-def _text(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _id(value: object) -> int | str | None:
+def _id_or_none(value: object) -> int | str | None:
     if isinstance(value, bool) or not isinstance(value, int | str):
         return None
     return value
@@ -330,5 +341,5 @@ def _number_text(value: object) -> str | None:
     return str(value)
 
 
-def _one_line(part: bytes) -> str:
+def _text_on_one_line(part: bytes) -> str:
     return " ".join(part.decode("utf-8", "replace").split())

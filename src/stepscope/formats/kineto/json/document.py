@@ -18,20 +18,20 @@ from msgspec import Raw
 from stepscope.errors import BadInput, Malformed
 from stepscope.formats.kineto.json.messages import (
     LENIENT_ERRORS,
-    encoded,
+    encode_lenient_value,
     json_value,
     value_end,
 )
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.rundir import LIMIT_BYTES
-from stepscope.trace.reading.texts import shortened
+from stepscope.trace.reading.texts import shorten_text
 from stepscope.xspace.reading.source import open_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from stepscope.array_types import UInt8s
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SPACE: Final = re.compile(rb"\s*")
@@ -79,7 +79,7 @@ class Document(Frozen, frozen=True, kw_only=True, eq=True):
     """
 
     name: str
-    data: NDArray[np.uint8]
+    data: UInt8s
     fields: dict[str, bytes]
     begin: int
     end: int
@@ -88,7 +88,7 @@ class Document(Frozen, frozen=True, kw_only=True, eq=True):
     @property
     def view(self) -> memoryview:
         """The content, to be sliced without copying."""
-        return _view(self.data)
+        return _view_of_bytes(self.data)
 
 
 def open_document(
@@ -100,12 +100,10 @@ def open_document(
         BadInput: It cannot be opened, is no JSON, or holds no events.
     """
     data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=mapped)
-    return document_of(data, str(path), damaged=bool(damage))
+    return find_document_parts(data, str(path), damaged=bool(damage))
 
 
-def document_of(
-    data: NDArray[np.uint8], name: str, *, damaged: bool = False
-) -> Document:
+def find_document_parts(data: UInt8s, name: str, *, damaged: bool = False) -> Document:
     """Find the parts of a document.
 
     Args:
@@ -116,18 +114,18 @@ def document_of(
     Raises:
         BadInput: It is no JSON, or holds no events.
     """
-    view = _view(data)
+    view = _view_of_bytes(data)
     start = len(_BYTE_ORDER_MARK) if bytes(view[:3]) == _BYTE_ORDER_MARK else 0
     start = _SPACE.match(view, start).end()  # type: ignore[union-attr]
     opening = bytes(view[start : start + 1])
     if opening not in (b"{", b"["):
-        raise Malformed.at_offset(name, start, "this is no JSON", _EXPORT_AGAIN)
+        raise Malformed.broken_at_offset(name, start, "this is no JSON", _EXPORT_AGAIN)
     if opening == b"{":
         found = _parts_around_events(data, view, start, name, damaged=damaged)
         if found is not None:
             return found
     try:
-        fields = _fields_of(view[start:], opening)
+        fields = _decode_fields(view[start:], opening)
     except LENIENT_ERRORS as error:
         return _parts_of_damaged(data, name, start, opening=opening, why=str(error))
     events = fields.pop("traceEvents", None)
@@ -136,8 +134,8 @@ def document_of(
         if size > _NEAR_AN_END:
             raise BadInput.at(
                 name,
-                f"the field {shortened(field, 80)!r} has {size:,} bytes, and at most "
-                f"{_NEAR_AN_END:,} are read",
+                f"the field {shorten_text(field, 80)!r} has {size:,} bytes, and at "
+                f"most {_NEAR_AN_END:,} are read",
                 _EXPORT_AGAIN,
             )
     if events is None:
@@ -146,7 +144,9 @@ def document_of(
     begin = int(part.ctypes.data - data.ctypes.data)
     length = memoryview(events).nbytes
     if bytes(view[begin : begin + 1]) != b"[":
-        raise Malformed.at_offset(name, begin, "traceEvents is no list", _EXPORT_AGAIN)
+        raise Malformed.broken_at_offset(
+            name, begin, "traceEvents is no list", _EXPORT_AGAIN
+        )
     return Document(
         name=name,
         data=data,
@@ -158,7 +158,7 @@ def document_of(
 
 
 def _parts_around_events(
-    data: NDArray[np.uint8], view: memoryview, start: int, name: str, *, damaged: bool
+    data: UInt8s, view: memoryview, start: int, name: str, *, damaged: bool
 ) -> Document | None:
     """Return the parts of a document around whose events everything else is short.
 
@@ -173,8 +173,8 @@ def _parts_around_events(
     for ending in islice(_EVENTS_END.finditer(view, tail), _TRIED):
         closing = ending.end() - 1
         try:
-            fields = _fields_of(bytes(view[start : head.end()]) + b"]}", b"{")
-            fields |= _fields_of(b'{"traceEvents":[' + view[closing:], b"{")
+            fields = _decode_fields(bytes(view[start : head.end()]) + b"]}", b"{")
+            fields |= _decode_fields(b'{"traceEvents":[' + view[closing:], b"{")
         except LENIENT_ERRORS:
             continue
         del fields["traceEvents"]
@@ -189,28 +189,28 @@ def _parts_around_events(
     return None
 
 
-def _view(data: NDArray[np.uint8]) -> memoryview:
+def _view_of_bytes(data: UInt8s) -> memoryview:
     # Arrays have had the buffer protocol all along, which their stubs do not say.
     return memoryview(cast("bytes", data))
 
 
-def _fields_of(part: memoryview | bytes, opening: bytes) -> dict[str, Raw]:
+def _decode_fields(part: memoryview | bytes, opening: bytes) -> dict[str, Raw]:
     if opening == b"[":
         return {"traceEvents": msgspec.json.decode(part, type=Raw)}
     return msgspec.json.decode(part, type=dict[str, Raw])
 
 
 def _parts_of_damaged(
-    data: NDArray[np.uint8], name: str, start: int, *, opening: bytes, why: str
+    data: UInt8s, name: str, start: int, *, opening: bytes, why: str
 ) -> Document:
     """Return the parts of a document that is no JSON as a whole."""
-    view = _view(data)
+    view = _view_of_bytes(data)
     begin = start + 1
     if opening == b"{":
         found = _EVENTS.search(view, start)
         if found is None:
             place = _PLACE.search(why)
-            raise Malformed.at_offset(
+            raise Malformed.broken_at_offset(
                 name,
                 start + int(place[1]) if place else len(data),
                 f"no list of events; {why.removesuffix('.')}",
@@ -220,9 +220,9 @@ def _parts_of_damaged(
     tail = max(begin, len(data) - _NEAR_AN_END)
     endings = [it.start() + 1 for it in _EVENTS_END.finditer(view, tail)]
     head = bytes(view[max(start, begin - _NEAR_AN_END) : begin])
-    fields = _looked_for(head)
+    fields = _search_known_fields(head)
     if endings:
-        fields |= _looked_for(bytes(view[endings[0] :]))
+        fields |= _search_known_fields(bytes(view[endings[0] :]))
     # A list of events without any is closed at once.
     empty = _SPACE.match(view, begin).end()  # type: ignore[union-attr]
     listed = bool(endings) or bytes(view[empty : empty + 1]) == b"]"
@@ -238,7 +238,7 @@ def _parts_of_damaged(
     )
 
 
-def _looked_for(part: bytes) -> dict[str, bytes]:
+def _search_known_fields(part: bytes) -> dict[str, bytes]:
     """Return the known fields in the bytes before or after the events."""
     # One byte per character, so that a place in the text is one in the bytes.
     text = part.decode("latin-1")
@@ -247,5 +247,5 @@ def _looked_for(part: bytes) -> dict[str, bytes]:
         key = re.search(rf'"{field}"\s*:\s*', text)
         end = None if key is None else value_end(text, key.end())
         if key is not None and end is not None:
-            found[field] = encoded(json_value(part[key.end() : end]))
+            found[field] = encode_lenient_value(json_value(part[key.end() : end]))
     return found

@@ -144,7 +144,7 @@ def _without_surrogates(value: Any, source: str) -> Any:
     return value
 
 
-def encoded(value: object) -> bytes:
+def encode_lenient_value(value: object) -> bytes:
     """Return a leniently read value as JSON that the strict decoder accepts."""
     return _ENCODER.encode(value)
 
@@ -283,15 +283,15 @@ _Args = TypeVar(
 )
 
 
-def read_all(raws: Sequence[Raw], shape: type[_Args]) -> list[_Args]:
+def read_all_arguments(raws: Sequence[Raw], shape: type[_Args]) -> list[_Args]:
     """Decode many messages of one shape at once, leniently where one is odd."""
     try:
         return msgspec.json.decode(b"[" + b",".join(raws) + b"]", type=list[shape])  # type: ignore[valid-type]
     except LENIENT_ERRORS:
-        return [read_one(raw, shape) for raw in raws]
+        return [read_one_message(raw, shape) for raw in raws]
 
 
-def read_one(raw: Raw | bytes, shape: type[_Args]) -> _Args:
+def read_one_message(raw: Raw | bytes, shape: type[_Args]) -> _Args:
     """Decode one message; a field of another type is converted, or left out."""
     try:
         return msgspec.json.decode(raw, type=shape)
@@ -304,7 +304,7 @@ def read_one(raw: Raw | bytes, shape: type[_Args]) -> _Args:
     for known in msgspec.structs.fields(shape):
         given = value.get(known.encode_name)
         if types[known.name] is Raw:
-            found[known.name] = Raw(encoded(given))
+            found[known.name] = Raw(encode_lenient_value(given))
             continue
         try:
             found[known.name] = msgspec.convert(given, types[known.name], strict=False)

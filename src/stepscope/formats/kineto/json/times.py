@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
+
 #: In place of a time that makes no sense or is not there.
 IMPOSSIBLE: Final = np.iinfo(np.int64).min
 
@@ -79,10 +81,10 @@ class Microseconds(Frozen, frozen=True):
             return False
         return bool(np.abs(numbers).max() >= _EXACT_BELOW)
 
-    def nanoseconds(self) -> NDArray[np.int64]:
+    def to_nanoseconds(self) -> Int64s:
         """Convert; `IMPOSSIBLE` where there is no number."""
         if self.numbers is None:
-            found = (_of_anything(it) for it in self.values)
+            found = (_nanoseconds_of_value(it) for it in self.values)
             return np.fromiter(found, np.int64, len(self.values))
         if self.numbers.dtype == np.int64:
             far = (self.numbers > _LAST_US) | (self.numbers < -_LAST_US)
@@ -91,10 +93,10 @@ class Microseconds(Frozen, frozen=True):
             return np.where(
                 far, IMPOSSIBLE, np.where(far, 0, self.numbers) * _NS_PER_US
             )
-        return _of_doubles(self.numbers)
+        return _nanoseconds_of_doubles(self.numbers)
 
 
-def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> NDArray[np.int64]:
+def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> Int64s:
     """Convert microseconds from the numbers as they are written."""
     joined = b",".join(texts)
     if _have_three_decimals(joined, len(texts)):
@@ -106,7 +108,9 @@ def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> NDArray[np.int6
             return np.fromiter(numbers, np.int64, len(numbers))
         except (OverflowError, msgspec.DecodeError):
             pass
-    found = (_of_anything(bytes(it).decode("latin-1").strip('"')) for it in texts)
+    found = (
+        _nanoseconds_of_value(bytes(it).decode("latin-1").strip('"')) for it in texts
+    )
     return np.fromiter(found, np.int64, len(texts))
 
 
@@ -120,7 +124,7 @@ def _have_three_decimals(joined: bytes, count: int) -> bool:
     return len(ends) == count and bool((ends - points == _DECIMALS + 1).all())
 
 
-def _of_doubles(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+def _nanoseconds_of_doubles(numbers: NDArray[np.float64]) -> Int64s:
     possible = np.abs(numbers) < float(_LAST_US)
     sane = np.where(possible, numbers, 0.0)
     # The fraction is exact; multiplying the whole number would round once more.
@@ -130,7 +134,7 @@ def _of_doubles(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
     return found if possible.all() else np.where(possible, found, IMPOSSIBLE)
 
 
-def _of_anything(value: float | str | None) -> int:
+def _nanoseconds_of_value(value: float | str | None) -> int:
     if value is None or (isinstance(value, str) and len(value) > _LONGEST):
         return IMPOSSIBLE
     try:

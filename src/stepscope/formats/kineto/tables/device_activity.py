@@ -21,12 +21,13 @@ from stepscope.trace.reading.activity_names import (
     copy_kind,
     kind_of_name,
 )
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY, GEOMETRIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.decoded.recording import Recording
 
 #: `Memcpy HtoD (Pageable -> Device)`: the kinds of memory on both sides.
@@ -52,10 +53,10 @@ def kind_of_copy(name: str, words: str | None) -> str | None:
         return found
     sides = _SIDES.search(name)
     found = copy_kind(sides["source"], sides["destination"]) if sides else None
-    return found or _of_words(words or "") or _of_words(name)
+    return found or _copy_kind_in_words(words or "") or _copy_kind_in_words(name)
 
 
-def _of_words(words: str) -> str | None:
+def _copy_kind_in_words(words: str) -> str | None:
     found = _WORDS.match(words.replace(" ", "").replace("_", "").lower())
     if found is None:
         return None
@@ -92,7 +93,7 @@ def collect_activity(recording: Recording) -> Activity:
             unmatched=0,
         )
     row = recording.timeline.row[given.place]
-    kind, undirected = _kinds(recording)
+    kind, undirected = _activity_kinds(recording)
     entries = np.flatnonzero((row >= 0) & (kind != _NONE))
     entries = entries[np.argsort(row[entries], kind="stable")]
     event, kind = row[entries], kind[entries]
@@ -109,7 +110,7 @@ def collect_activity(recording: Recording) -> Activity:
     geometries, shape, refused = number_shapes(shapes, each)
     geometry = np.full(len(entries), -1, np.int32)
     geometry[kernels] = shape
-    frame = _frame(recording, entries, event, kind, geometry)
+    frame = _activity_frame(recording, entries, event, kind, geometry)
     call = recording.links.call_of_activity[entries]
     return Activity(
         frame=frame,
@@ -120,7 +121,7 @@ def collect_activity(recording: Recording) -> Activity:
     )
 
 
-def _kinds(recording: Recording) -> tuple[NDArray[np.uint8], int]:
+def _activity_kinds(recording: Recording) -> tuple[UInt8s, int]:
     """Return the kind of each activity, and the number of copies without direction."""
     columns = recording.columns
     place = columns.activity.place
@@ -154,26 +155,22 @@ def _kinds(recording: Recording) -> tuple[NDArray[np.uint8], int]:
         nulls_equal=True,
         maintain_order="left",
     )
-    code: NDArray[np.uint8] = found_rows["code"].to_numpy()
+    code: UInt8s = found_rows["code"].to_numpy()
     return code, int(found_rows["undirected"].sum())
 
 
-def _frame(
-    recording: Recording,
-    entries: NDArray[np.int64],
-    event: NDArray[np.int32],
-    kind: NDArray[np.uint8],
-    geometry: NDArray[np.int32],
+def _activity_frame(
+    recording: Recording, entries: Int64s, event: Int32s, kind: UInt8s, geometry: Int32s
 ) -> pl.DataFrame:
     line, tracks = recording.timeline, recording.tracks
     track = line.track[event]
     arguments = recording.columns.activity.frame[entries]
-    op, shape = _op_handles(recording, entries)
+    op, shape = _handles_of_ops(recording, entries)
     processes = pl.Series([it.process for it in tracks], dtype=pl.Int64)
     call = recording.links.call_of_activity[entries]
     place = np.append(recording.columns.calls.place, 0)[call]
     caller = np.where(call >= 0, recording.placement.track[place], -1)
-    launched_from = processes.gather(nullable("track", caller, caller >= 0))
+    launched_from = processes.gather(nullable_series("track", caller, caller >= 0))
     main = recording.placement.main_process
     # The bytes of copies; a negative number is unknown.
     frame = arguments["bytes"].alias("bytes").to_frame()
@@ -192,17 +189,15 @@ def _frame(
         "correlation": arguments["correlation"],
         # The caller's, else that of the process that was recorded.
         "process": launched_from if main is None else launched_from.fill_null(main),
-        "geometry": nullable("geometry", geometry, geometry >= 0),
+        "geometry": nullable_series("geometry", geometry, geometry >= 0),
         "bytes": frame.select(known.alias("bytes")).to_series(),
-        "op": nullable("op", op, op >= 0),
-        "shape": nullable("shape", shape, shape >= 0),
+        "op": nullable_series("op", op, op >= 0),
+        "shape": nullable_series("shape", shape, shape >= 0),
     }
     return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(entries))
 
 
-def _op_handles(
-    recording: Recording, entries: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _handles_of_ops(recording: Recording, entries: Int64s) -> tuple[Int32s, Int32s]:
     """Return handles of the operator's name and its operands' shapes, -1 for none."""
     columns = recording.columns
     op = recording.links.of_activity[entries]

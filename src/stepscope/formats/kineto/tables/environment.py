@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.formats.assemble import environment_frame, or_lost
 from stepscope.formats.declared_words import why_absent
 from stepscope.formats.kineto.columns.categories import EventClass
-from stepscope.formats.kineto.tables.missing_devices import foreign_work, pairing
+from stepscope.formats.kineto.tables.missing_devices import foreign_work, pair_devices
 from stepscope.patterns import Pattern
 from stepscope.rundir import shown_name
 from stepscope.trace.tables import DEVICES
@@ -39,10 +39,10 @@ _NVIDIA: Final = Pattern(
 _AMD_WARP: Final = 64
 
 
-def environment(recording: Recording) -> pl.DataFrame:
+def environment_table(recording: Recording) -> pl.DataFrame:
     """Return the one row that says what this capture was."""
     start = recording.start_unix_ns
-    window = recording.timeline.hull(_recorder(recording))
+    window = recording.timeline.hull(_recorder_tracks(recording))
     # What is judged: the work, or all of a recording that is mostly silent.
     work = recording.timeline.hull(work_tracks(recording))
     hull = work
@@ -63,8 +63,8 @@ def environment(recording: Recording) -> pl.DataFrame:
         else start + window[1] // 1000,
         "processes": recording.distributed.world_size,
         "rank": recording.distributed.rank,
-        "cuda_runtime": _version(recording, "cuda_runtime_version"),
-        "cuda_driver": _version(recording, "cuda_driver_version"),
+        "cuda_runtime": _recorded_version(recording, "cuda_runtime_version"),
+        "cuda_driver": _recorded_version(recording, "cuda_driver_version"),
         "grouped": False,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],
@@ -72,7 +72,7 @@ def environment(recording: Recording) -> pl.DataFrame:
     return environment_frame(row)
 
 
-def _version(recording: Recording, name: str) -> int | None:
+def _recorded_version(recording: Recording, name: str) -> int | None:
     """Return a version; None where the field is not there, or is no version."""
     found = recording.field(name)
     return found if isinstance(found, int) and found > 0 else None
@@ -80,7 +80,7 @@ def _version(recording: Recording, name: str) -> int | None:
 
 def work_tracks(recording: Recording) -> list[int]:
     """Return rows of the tracks that hold work, not the recording or its overhead."""
-    recorder = set(_recorder(recording))
+    recorder = set(_recorder_tracks(recording))
     return [
         row
         for row, track in enumerate(recording.tracks)
@@ -88,9 +88,11 @@ def work_tracks(recording: Recording) -> list[int]:
     ]
 
 
-def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
+def devices_table(
+    recording: Recording, activity: Activity
+) -> pl.DataFrame | Unavailable:
     """Return every accelerator that was listed or used, by ordinal."""
-    properties = pairing(recording)
+    properties = pair_devices(recording)
     if not properties:
         absent = foreign_work(recording) or why_absent("kineto.none_listed")
         return or_lost(absent, recording.damaged_at)
@@ -126,7 +128,7 @@ def recorded_vendor(recording: Recording, said: DeviceProperties) -> str | None:
     return "Nvidia" if _NVIDIA.search(name) else None
 
 
-def _recorder(recording: Recording) -> list[int]:
+def _recorder_tracks(recording: Recording) -> list[int]:
     line = recording.timeline
     return [
         row

@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.formats.assemble import is_loader_call, or_lost
 from stepscope.formats.declared_words import why_absent
 from stepscope.formats.torch_allocations import allocation_rows
-from stepscope.trace.reading.nullable import held
+from stepscope.trace.reading.nullable import present_mask
 from stepscope.trace.tables import ITERATORS, LAUNCHES
 
 if TYPE_CHECKING:
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Unavailable
 
 
-def launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
+def launches_table(
+    recording: Recording, activity: Activity
+) -> pl.DataFrame | Unavailable:
     """Return every call with a correlation id, in the order of `events`."""
     calls = recording.columns.calls
     row = recording.timeline.row[calls.place]
     correlation = calls.frame["correlation"]
-    entries = np.flatnonzero((row >= 0) & held(correlation))
+    entries = np.flatnonzero((row >= 0) & present_mask(correlation))
     if not len(entries):
         key = "nothing_launched" if activity.frame.is_empty() else "no_calls"
         return or_lost(why_absent(f"kineto.{key}"), recording.damaged_at)
@@ -47,7 +49,7 @@ def launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavail
     )
 
 
-def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
+def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return every call of a DataLoader's iterator, in the order of `events`."""
     names = recording.type_names
     rows = recording.rows_named([is_loader_call(name) for name in names])
@@ -71,7 +73,7 @@ def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
     )
 
 
-def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
+def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return every allocation and deallocation in order of time, ties in file order."""
     memory = recording.columns.memory
     row = recording.timeline.row[memory.place]

@@ -36,7 +36,7 @@ _ALLOCATIONS: Final = 10
 _MOST: Final = 3
 
 
-def pairing(recording: Recording) -> dict[int, DeviceProperties]:
+def pair_devices(recording: Recording) -> dict[int, DeviceProperties]:
     """Device → what is known of it, for every device that is listed or used.
 
     ROCm numbers the devices that kernels name differently from those it lists. Where
@@ -62,14 +62,14 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
         return None
     absent = foreign_work(recording) or why_unused(recording, activity)
     if absent is None:
-        key = "no_activity" if pairing(recording) else "no_device"
+        key = "no_activity" if pair_devices(recording) else "no_device"
         absent = why_absent(f"kineto.{key}")
     return or_lost(absent, recording.damaged_at)
 
 
 def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
     """Return why no listed device worked; None where one did, or may have."""
-    if activity.frame.height or not pairing(recording):
+    if activity.frame.height or not pair_devices(recording):
         return None
     return unused_devices(recording)
 

@@ -13,7 +13,7 @@ from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.missing_devices import (
     foreign_work,
     listed_foreign_events,
-    pairing,
+    pair_devices,
     unused_devices,
 )
 from stepscope.patterns import Pattern
@@ -42,7 +42,7 @@ _VERSIONS: Final = (
 )
 
 
-def quality(recording: Recording, activity: Activity) -> pl.DataFrame:
+def quality_table(recording: Recording, activity: Activity) -> pl.DataFrame:
     """Return every doubt about a recording, gravest first."""
     notes = (
         *_damage_notes(recording),
@@ -123,7 +123,7 @@ def _device_notes(recording: Recording, activity: Activity) -> Iterator[QualityN
             spent=duration_text(int(recording.timeline.dur_ps[overhead].sum())),
             remedy="Record fewer steps, or without stacks and shapes.",
         )
-    shown = pairing(recording)
+    shown = pair_devices(recording)
     if (
         shown
         and not activity.frame.height

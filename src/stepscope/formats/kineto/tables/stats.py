@@ -28,8 +28,12 @@ from stepscope.formats.assemble import EventValues
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.columns.declared import Interned
 from stepscope.formats.kineto.columns.gathering import paused_collector
-from stepscope.formats.kineto.json.batches import batches
-from stepscope.formats.kineto.json.messages import LENIENT_ERRORS, encoded, json_value
+from stepscope.formats.kineto.json.batches import read_batches
+from stepscope.formats.kineto.json.messages import (
+    LENIENT_ERRORS,
+    encode_lenient_value,
+    json_value,
+)
 from stepscope.trace.reading.texts import Shortening
 from stepscope.trace.tables import DOUBLE, INT, REF, STATS, UINT
 
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.decoded.recording import Recording
 
 
@@ -60,8 +65,8 @@ _SIGNED_END: Final = 2**63
 
 def gradient_links(
     recording: Recording,
-    sequence: tuple[NDArray[np.int32], NDArray[np.int64]],
-    forward_thread: tuple[NDArray[np.int32], NDArray[np.int64]],
+    sequence: tuple[Int32s, Int64s],
+    forward_thread: tuple[Int32s, Int64s],
 ) -> pl.DataFrame:
     """Both ends of every link between an op and the op of its gradient.
 
@@ -104,8 +109,8 @@ def gradient_links(
 
 def _links_by_sequence(
     recording: Recording,
-    sequence: tuple[NDArray[np.int32], NDArray[np.int64]],
-    forward_thread: tuple[NDArray[np.int32], NDArray[np.int64]],
+    sequence: tuple[Int32s, Int64s],
+    forward_thread: tuple[Int32s, Int64s],
 ) -> pl.DataFrame:
     line = recording.timeline
     event, number = sequence
@@ -168,7 +173,7 @@ def read_arguments(recording: Recording) -> EventValues:
     regular = not columns.lenient and columns.bad_place is None and not columns.cut_at
     first = at = 0
     with paused_collector():
-        for batch in batches(recording.document, arguments_only=regular):
+        for batch in read_batches(recording.document, arguments_only=regular):
             arguments = batch.arguments or [it.args for it in batch.events]
             end = int(np.searchsorted(events.ordinal, first + len(arguments)))
             places = np.arange(at, end)[row[at:end] >= 0]
@@ -197,16 +202,16 @@ class _Collecting:
         self._handles = Interned(zip(known, range(len(known)), strict=True))
         self._shortening = Shortening()
         self._texts: Interned[str | bytes] = Interned()
-        self._parts: list[tuple[NDArray[Any], ...]] = []
+        self._split_parts: list[tuple[NDArray[Any], ...]] = []
         # Values of those names that record links between ops.
         self._numbers: dict[str, list[tuple[NDArray[Any], ...]]] = {
             SEQUENCE: [],
             FORWARD_THREAD: [],
         }
 
-    def add(self, raws: Sequence[Raw], event: NDArray[np.int32]) -> None:
+    def add(self, raws: Sequence[Raw], event: Int32s) -> None:
         """Add the arguments of some events."""
-        arguments = _decoded(raws)
+        arguments = _decode_arguments(raws)
         counts = np.fromiter(map(len, arguments), np.int64, len(arguments))
         owner = np.repeat(event, counts)
         names: Interned[str] = Interned()
@@ -221,17 +226,19 @@ class _Collecting:
     def add_links(self) -> None:
         """Give the ops at both ends of a link its id."""
         found = gradient_links(
-            self._recording, self._whole(SEQUENCE), self._whole(FORWARD_THREAD)
+            self._recording,
+            self._integers_of_name(SEQUENCE),
+            self._integers_of_name(FORWARD_THREAD),
         )
         if found.height:
-            self._add(
+            self._add_part(
                 LINK,
                 found["event"].to_numpy(),
                 np.full(found.height, INT, np.uint8),
                 found["value"].to_numpy(),
             )
 
-    def _whole(self, name: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def _integers_of_name(self, name: str) -> tuple[Int32s, Int64s]:
         events, values = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for event, kind, value in self._numbers[name]:
             whole = kind == INT
@@ -244,25 +251,25 @@ class _Collecting:
         # Replace places in the table of texts by handles; each text is read once.
         handle = np.array(
             [
-                self._handle(
+                self._handle_of_text(
                     str(it, "utf-8", "replace") if isinstance(it, bytes) else it
                 )
                 for it in self._texts
             ],
             np.int64,
         )
-        for _, _, kind, value in self._parts:
+        for _, _, kind, value in self._split_parts:
             if len(kind) and kind[0] == REF:
                 value[:] = handle[value]
         strings = tuple(self._handles)
-        if not self._parts:
+        if not self._split_parts:
             return EventValues(
                 frame=pl.DataFrame(schema=STATS.dtypes()), strings=strings
             )
         event, key, kind, value = (
-            np.concatenate(column) for column in zip(*self._parts, strict=True)
+            np.concatenate(column) for column in zip(*self._split_parts, strict=True)
         )
-        self._parts.clear()
+        self._split_parts.clear()
         # Names of one event are in no particular order.
         order = np.argsort(event, kind="stable")
         frame = pl.DataFrame(
@@ -277,24 +284,16 @@ class _Collecting:
         )
         return EventValues(frame=frame, strings=strings)
 
-    def _add(
-        self,
-        name: str,
-        event: NDArray[np.int32],
-        kind: NDArray[np.uint8],
-        value: NDArray[np.int64],
-    ) -> None:
-        key = np.full(len(event), self._handle(name), np.int32)
-        self._parts.append((event, key, kind, value))
+    def _add_part(self, name: str, event: Int32s, kind: UInt8s, value: Int64s) -> None:
+        key = np.full(len(event), self._handle_of_text(name), np.int32)
+        self._split_parts.append((event, key, kind, value))
         if name in self._numbers:
             self._numbers[name].append((event, kind, value))
 
-    def _add_values(
-        self, name: str, event: NDArray[np.int32], values: Sequence[_Value]
-    ) -> None:
+    def _add_values(self, name: str, event: Int32s, values: Sequence[_Value]) -> None:
         types = set(map(type, values))
         if types == {Raw}:
-            values = _scalars(cast("Sequence[Raw]", values))
+            values = _decode_scalars(cast("Sequence[Raw]", values))
             types = set(map(type, values))
         for type_ in types:
             chosen, of_type = event, values
@@ -302,20 +301,26 @@ class _Collecting:
                 places = [at for at, it in enumerate(values) if type(it) is type_]
                 chosen, of_type = event[places], [values[at] for at in places]
             if type_ is int or type_ is bool:
-                self._add(name, chosen, *_integers(cast("list[int]", of_type)))
+                self._add_part(
+                    name, chosen, *_integer_values(cast("list[int]", of_type))
+                )
             elif type_ is float:
                 real = np.array(cast("list[float]", of_type)).view(np.int64)
-                self._add(name, chosen, _kinds(DOUBLE, len(real)), real)
+                self._add_part(name, chosen, _repeat_kind(DOUBLE, len(real)), real)
             elif type_ in (str, bytes):
                 # Places in the table of texts, until their handles are known.
                 texts = self._texts.numbers(cast("list[str | bytes]", of_type))
-                self._add(name, chosen, _kinds(REF, len(texts)), texts.astype(np.int64))
+                self._add_part(
+                    name, chosen, _repeat_kind(REF, len(texts)), texts.astype(np.int64)
+                )
 
-    def _handle(self, text: str) -> int:
+    def _handle_of_text(self, text: str) -> int:
         return self._handles[self._shortening.text(text)]
 
 
-def _decoded(raws: Sequence[Raw]) -> Sequence[dict[str, _Scalar] | dict[str, Raw]]:
+def _decode_arguments(
+    raws: Sequence[Raw],
+) -> Sequence[dict[str, _Scalar] | dict[str, Raw]]:
     listed = b"[" + b",".join(raws) + b"]"
     try:
         return _PLAIN.decode(listed)
@@ -332,11 +337,11 @@ def _decoded(raws: Sequence[Raw]) -> Sequence[dict[str, _Scalar] | dict[str, Raw
         except LENIENT_ERRORS:
             value = json_value(bytes(raw))
             pairs = value.items() if isinstance(value, dict) else ()
-            arguments.append({key: Raw(encoded(it)) for key, it in pairs})
+            arguments.append({key: Raw(encode_lenient_value(it)) for key, it in pairs})
     return arguments
 
 
-def _scalars(raws: Sequence[Raw]) -> Sequence[_Value]:
+def _decode_scalars(raws: Sequence[Raw]) -> Sequence[_Value]:
     """Return numbers, texts and truth values; lists and objects as they are written."""
     listed = b"[" + b",".join(raws) + b"]"
     # What begins so is a list of lists or of objects, which need no trying.
@@ -346,38 +351,41 @@ def _scalars(raws: Sequence[Raw]) -> Sequence[_Value]:
         except LENIENT_ERRORS:
             pass
     written = [bytes(it) for it in raws]
-    return [it if it[:1] in b"[{" else _scalar(it) for it in written]
+    return [it if it[:1] in b"[{" else _lenient_scalar(it) for it in written]
 
 
-def _scalar(written: bytes) -> _Scalar:
+def _lenient_scalar(written: bytes) -> _Scalar:
     value = json_value(written)
     if isinstance(value, Decimal):
         return float(value)
     return value if isinstance(value, int | str) else None
 
 
-def _kinds(kind: int, count: int) -> NDArray[np.uint8]:
+def _repeat_kind(kind: int, count: int) -> UInt8s:
     return np.full(count, kind, np.uint8)
 
 
-def _integers(numbers: Sequence[int]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _integer_values(numbers: Sequence[int]) -> tuple[UInt8s, Int64s]:
     """Integers as signed, those from 2^63 on as unsigned, larger ones as reals."""
     try:
         value = np.fromiter(numbers, np.int64, len(numbers))
-        return _kinds(INT, len(value)), value
+        return _repeat_kind(INT, len(value)), value
     except OverflowError:
-        kind, value = _kinds(INT, len(numbers)), np.zeros(len(numbers), np.int64)
+        kind, value = _repeat_kind(INT, len(numbers)), np.zeros(len(numbers), np.int64)
     for at, number in enumerate(numbers):
         if -_SIGNED_END <= number < _SIGNED_END:
             value[at] = number
         elif 0 < number < _UNSIGNED_END:
             kind[at], value[at] = UINT, number - _UNSIGNED_END
         else:
-            kind[at], value[at] = DOUBLE, np.float64(_real(number)).view(np.int64)
+            kind[at], value[at] = (
+                DOUBLE,
+                np.float64(_float_or_infinity(number)).view(np.int64),
+            )
     return kind, value
 
 
-def _real(number: int) -> float:
+def _float_or_infinity(number: int) -> float:
     try:
         return float(number)
     except OverflowError:

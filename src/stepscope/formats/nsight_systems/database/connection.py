@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.errors import BadInput
-from stepscope.trace.reading.texts import shortened
+from stepscope.trace.reading.texts import shorten_text
 from stepscope.xspace.reading.input_file import open_input
 from stepscope.xspace.reading.source import open_bytes
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
+    from stepscope.array_types import UInt8s
 
 EXPORT_AGAIN: Final = (
     "Copy the whole file again, or write it again from the report with "
@@ -58,11 +57,11 @@ class Database(NamedTuple):
     """
 
     connection: sqlite3.Connection
-    data: NDArray[np.uint8]
+    data: UInt8s
 
 
 @contextmanager
-def opened(path: Path, limit_bytes: int) -> Iterator[Database]:
+def open_database(path: Path, limit_bytes: int) -> Iterator[Database]:
     """Open a database, packed or not, until the block ends.
 
     Args:
@@ -82,12 +81,12 @@ def opened(path: Path, limit_bytes: int) -> Iterator[Database]:
         database = (
             _unpacked_database(path, limit_bytes)
             if packed
-            else Database(_connected(path), open_bytes(path)[0])
+            else Database(_connect_read_only(path), open_bytes(path)[0])
         )
     except (OSError, *ERRORS) as error:
         raise BadInput.at(path, f"cannot be opened ({error})", EXPORT_AGAIN) from error
     with closing(database.connection):
-        _restrict(database.connection, path)
+        _restrict_connection(database.connection, path)
         yield database
 
 
@@ -100,8 +99,8 @@ def is_export(path: Path) -> bool:
         with open_input(path) as file:
             if file.read(len(_SQLITE)) != _SQLITE:
                 return False
-        with closing(_connected(path)) as connection:
-            _restrict(connection, path)
+        with closing(_connect_read_only(path)) as connection:
+            _restrict_connection(connection, path)
             return connection.execute(_HAS_TABLES).fetchone() is not None
     except (OSError, BadInput, *ERRORS):
         return False
@@ -119,14 +118,14 @@ def still_written(path: Path) -> str | None:
     return None
 
 
-def reason_of(error: Exception) -> str:
+def reason_text(error: Exception) -> str:
     """Return what an error says, on one line, as it may quote the file."""
     if isinstance(error, UnicodeError):
         return "its description of a table is no text"
-    return shortened(" ".join(str(error).split()), _LONGEST_REASON)
+    return shorten_text(" ".join(str(error).split()), _LONGEST_REASON)
 
 
-def _restrict(connection: sqlite3.Connection, path: Path) -> None:
+def _restrict_connection(connection: sqlite3.Connection, path: Path) -> None:
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BYTES)
     try:
@@ -134,11 +133,11 @@ def _restrict(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(f"PRAGMA {setting}")
     except ERRORS as error:
         raise BadInput.at(
-            path, f"cannot be opened ({reason_of(error)})", EXPORT_AGAIN
+            path, f"cannot be opened ({reason_text(error)})", EXPORT_AGAIN
         ) from error
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connect_read_only(path: Path) -> sqlite3.Connection:
     # Immutable: SQLite neither locks the file nor makes one of its own beside it.
     uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
     return sqlite3.connect(uri, uri=True, check_same_thread=False)

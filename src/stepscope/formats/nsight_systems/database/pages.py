@@ -22,8 +22,7 @@ from stepscope.formats.nsight_systems.database.connection import LEAST_ROW_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s, UInt8s
     from stepscope.formats.nsight_systems.database.connection import Database
 
 #: Places in the header of the file: the size of a page, and what each keeps back.
@@ -116,11 +115,9 @@ class _Columns:
 
     def __init__(self, columns: int, rows: int) -> None:
         self._values = [np.empty(rows, np.int64) for _ in range(columns)]
-        self._known: dict[int, NDArray[np.uint8]] = {}
+        self._known: dict[int, UInt8s] = {}
 
-    def put(
-        self, first: int, values: NDArray[np.int64], known: NDArray[np.uint8]
-    ) -> None:
+    def put(self, first: int, values: Int64s, known: UInt8s) -> None:
         """Put rows to their place; parts of several threads do not overlap."""
         rows = slice(first, first + values.shape[1])
         whole = (known == kernels.NUMBER).all(axis=1)
@@ -134,7 +131,7 @@ class _Columns:
                 self._known.setdefault(slot, all_whole)
             self._known[slot][rows] = known[slot]
 
-    def column(self, slot: int) -> tuple[NDArray[np.int64], NDArray[np.uint8] | None]:
+    def column(self, slot: int) -> tuple[Int64s, UInt8s | None]:
         """Return the values of a column, and their kinds where some are no numbers."""
         return self._values[slot], self._known.get(slot)
 
@@ -156,7 +153,7 @@ def _read_in_threads(
 
 def _slots_of_columns(
     database: Database, table: str, columns: Mapping[str, pl.DataType]
-) -> NDArray[np.int64] | None:
+) -> Int64s | None:
     """Return place in a row → place in `columns`, -1 for others; None if unclear."""
     place = {name: at for at, name in enumerate(columns)}
     # A name is one of the declared ones, never one of the file.
@@ -179,9 +176,7 @@ def _slots_of_columns(
     )
 
 
-def _leaf_pages(
-    database: Database, table: str
-) -> tuple[NDArray[np.uint8], int, NDArray[np.int64]] | None:
+def _leaf_pages(database: Database, table: str) -> tuple[UInt8s, int, Int64s] | None:
     """Return the file, the size of its pages, and those that hold the table's rows."""
     data = database.data
     if len(data) < _HEADER_BYTES:
@@ -203,10 +198,7 @@ def _leaf_pages(
 
 
 def _column_series(
-    name: str,
-    dtype: pl.DataType,
-    values: NDArray[np.int64],
-    known: NDArray[np.uint8] | None,
+    name: str, dtype: pl.DataType, values: Int64s, known: UInt8s | None
 ) -> pl.Series:
     if known is None:
         found = pl.Series(name, values)

@@ -21,8 +21,8 @@ from stepscope.formats.nsight_systems.database.connection import (
     ERRORS,
     EXPORT_AGAIN,
     LEAST_ROW_BYTES,
-    opened,
-    reason_of,
+    open_database,
+    reason_text,
 )
 from stepscope.formats.nsight_systems.database.pages import regular_columns
 from stepscope.frozen import Frozen
@@ -118,9 +118,7 @@ WANTED: Final = {
         ("address", "deviceId", "memKind", "globalPid"),
     ),
     "NVTX_EVENTS": Wanted(
-        ("start", "eventType"),
-        ("end", "globalTid", "textId", "domainId"),
-        ("text",),
+        ("start", "eventType"), ("end", "globalTid", "textId", "domainId"), ("text",)
     ),
     "OSRT_API": Wanted(("start", "end", "nameId", "globalTid")),
     "SCHED_EVENTS": Wanted(("start", "cpu", "isSchedIn", "globalTid")),
@@ -203,7 +201,11 @@ class Export(Frozen, frozen=True, kw_only=True, eq=True):
     def frame(self, table: str) -> pl.DataFrame:
         """Return the rows of a table; none where it is absent."""
         found = self.frames.get(table)
-        return pl.DataFrame(schema=_schema(WANTED[table])) if found is None else found
+        return (
+            pl.DataFrame(schema=_frame_schema(WANTED[table]))
+            if found is None
+            else found
+        )
 
 
 def read_export(path: Path, limit_bytes: int) -> Export:
@@ -217,10 +219,10 @@ def read_export(path: Path, limit_bytes: int) -> Export:
         BadInput: It is no database, or holds no timeline.
     """
     damaged: dict[str, str] = {}
-    with opened(path, limit_bytes) as database:
+    with open_database(path, limit_bytes) as database:
         connection = database.connection
-        tables = _tables(connection, path)
-        frames = _frames(database, WANTED.keys() & tables, damaged)
+        tables = _table_names(connection, path)
+        frames = _read_frames(database, WANTED.keys() & tables, damaged)
         whole = frames.keys() - damaged.keys()
         if not any(
             it in whole or frames[it].height for it in _TIMELINE if it in frames
@@ -234,7 +236,9 @@ def read_export(path: Path, limit_bytes: int) -> Export:
                 "Record with `nsys profile --trace=cuda,nvtx` and export again.",
             )
         # Of the threads' names only those of threads with events are looked up.
-        strings = _strings(connection, frames, damaged) if STRINGS in tables else {}
+        strings = (
+            _read_strings(connection, frames, damaged) if STRINGS in tables else {}
+        )
     return Export(
         path=path, frames=frames, strings=strings, tables=tables, damaged=damaged
     )
@@ -246,23 +250,23 @@ def read_tables(path: Path, names: Iterable[str]) -> dict[str, pl.DataFrame]:
     Raises:
         BadInput: It is no database.
     """
-    with opened(path, 0) as database:
-        tables = _tables(database.connection, path)
-        return _frames(database, tables.intersection(names), {})
+    with open_database(path, 0) as database:
+        tables = _table_names(database.connection, path)
+        return _read_frames(database, tables.intersection(names), {})
 
 
-def _frames(
+def _read_frames(
     database: Database, names: Collection[str], damaged: dict[str, str]
 ) -> dict[str, pl.DataFrame]:
     found = {
-        table: _frame(database, table, wanted, damaged)
+        table: _read_frame(database, table, wanted, damaged)
         for table, wanted in WANTED.items()
         if table in names
     }
     return {table: frame for table, frame in found.items() if frame is not None}
 
 
-def _tables(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
+def _table_names(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
     try:
         found = connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
@@ -270,13 +274,13 @@ def _tables(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
     except ERRORS as error:
         raise BadInput.at(
             path,
-            f"is no SQLite database, or a damaged one ({reason_of(error)})",
+            f"is no SQLite database, or a damaged one ({reason_text(error)})",
             EXPORT_AGAIN,
         ) from error
     return frozenset(name for (name,) in found if isinstance(name, str))
 
 
-def _schema(wanted: Wanted) -> dict[str, pl.DataType]:
+def _frame_schema(wanted: Wanted) -> dict[str, pl.DataType]:
     return {
         **dict.fromkeys((*wanted.required, *wanted.optional), pl.Int64()),
         **dict.fromkeys(wanted.numbers, pl.Float64()),
@@ -284,14 +288,11 @@ def _schema(wanted: Wanted) -> dict[str, pl.DataType]:
     }
 
 
-def _frame(
-    database: Database,
-    table: str,
-    wanted: Wanted,
-    damaged: dict[str, str],
+def _read_frame(
+    database: Database, table: str, wanted: Wanted, damaged: dict[str, str]
 ) -> pl.DataFrame | None:
     """Return the rows of a table; None where it lacks a required column."""
-    schema = _schema(wanted)
+    schema = _frame_schema(wanted)
     parts = [pl.DataFrame(schema=schema)]
     connection = database.connection
     try:
@@ -308,7 +309,7 @@ def _frame(
                 name if name in chosen else pl.lit(None, dtype).alias(name)
                 for name, dtype in schema.items()
             )
-        for rows in _batches(connection, table, chosen):
+        for rows in _read_batches(connection, table, chosen):
             columns = dict(zip(chosen, zip(*rows, strict=True), strict=True))
             read = pl.DataFrame(columns, schema=chosen)
             nulls = [
@@ -318,11 +319,11 @@ def _frame(
             ]
             parts.append(read.with_columns(nulls).select(*schema))
     except ERRORS as error:
-        damaged[table] = reason_of(error)
+        damaged[table] = reason_text(error)
     return pl.concat(parts)
 
 
-def _batches(
+def _read_batches(
     connection: sqlite3.Connection, table: str, columns: dict[str, pl.DataType]
 ) -> Iterator[list[tuple[int | str | None, ...]]]:
     if not columns:
@@ -358,7 +359,7 @@ def _sql_types(dtype: pl.DataType) -> str:
     return "'integer', 'real'" if dtype == pl.Float64() else "'integer'"
 
 
-def _strings(
+def _read_strings(
     connection: sqlite3.Connection,
     frames: dict[str, pl.DataFrame],
     damaged: dict[str, str],
@@ -385,7 +386,7 @@ def _strings(
     columns = {"id": pl.Int64(), "value": pl.String()}
     found: dict[int, str] = {}
     try:
-        for rows in _batches(connection, STRINGS, columns):
+        for rows in _read_batches(connection, STRINGS, columns):
             found.update(
                 (number, text)
                 for number, text in rows
@@ -394,5 +395,5 @@ def _strings(
                 and number in wanted
             )
     except ERRORS as error:
-        damaged[STRINGS] = reason_of(error)
+        damaged[STRINGS] = reason_text(error)
     return found

@@ -12,9 +12,9 @@ import polars as pl
 
 from stepscope.formats.nsight_systems.database.rows import OVERHEADS
 from stepscope.formats.nsight_systems.decoded.events import (
-    changes,
-    process_of,
-    timed,
+    keep_timed_rows,
+    process_expr,
+    row_changes,
 )
 from stepscope.frozen import Frozen
 
@@ -64,14 +64,16 @@ def records_waited_for(
         .select(
             "contextId",
             "eventId",
-            process=process_of("globalPid", machines=machines),
+            process=process_expr("globalPid", machines=machines),
             on_stream="streamId",
             recorded="correlationId",
-            sync=_numbered("eventSyncId"),
+            sync=_number_or_null("eventSyncId"),
         )
         .filter(pl.col("recorded") > 0, pl.col("on_stream") < NO_NUMBER)
     )
-    kept = waits.with_row_index("wait").with_columns(sync=_numbered("eventSyncId"))
+    kept = waits.with_row_index("wait").with_columns(
+        sync=_number_or_null("eventSyncId")
+    )
     of_streams = kept.filter(
         pl.col("syncType") == _STREAM_WAITS, pl.col("correlationId") > 0
     )
@@ -106,7 +108,7 @@ def records_waited_for(
     )
 
 
-def _numbered(column: str) -> pl.Expr:
+def _number_or_null(column: str) -> pl.Expr:
     """Return the number of a record; 0 and what stands for none are no number."""
     number = pl.col(column)
     return pl.when(number.is_between(1, NO_NUMBER - 1)).then(number)
@@ -139,10 +141,10 @@ def driver_memory(
         "start",
         "address",
         "bytes",
-        process=process_of("globalPid", machines=machines),
+        process=process_expr("globalPid", machines=machines),
         device=pl.when(device.is_between(0, 2**16 - 1)).then(device).cast(pl.Int32),
         id=pl.lit(-1, pl.Int64),
-        name=names.of_texts(texts),
+        name=names.number_texts(texts),
         operation="memoryOperationType",
         memory="memKind",
     )
@@ -163,7 +165,7 @@ class Beside(Frozen, frozen=True, kw_only=True, eq=True):
     refused: Counter[str]
 
 
-def beside(
+def other_events(
     export: Export, names: Names, work: pl.DataFrame, *, machines: int
 ) -> Beside:
     """Return the synchronisations and the overhead of a file.
@@ -176,19 +178,19 @@ def beside(
     """
     refused: Counter[str] = Counter()
     rows = pl.concat([export.frame(table) for table in OVERHEADS])
-    rows = timed(rows, _BACKWARD, refused)
+    rows = keep_timed_rows(rows, _BACKWARD, refused)
     overheads = rows.with_columns(
-        id=pl.lit(0, pl.Int64), name=names.of_ids(rows["nameId"])
+        id=pl.lit(0, pl.Int64), name=names.number_ids(rows["nameId"])
     )
     rows = export.frame("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION")
-    rows = timed(rows, _BACKWARD, refused).with_columns(
-        process=process_of("globalPid", machines=machines)
+    rows = keep_timed_rows(rows, _BACKWARD, refused).with_columns(
+        process=process_expr("globalPid", machines=machines)
     )
     # Releases until 2026 write device 0 for every context.
     owner = ["process", "context"]
     contexts = (
         work.select(*owner, on="device")
-        .filter(changes(owner))
+        .filter(row_changes(owner))
         .unique(owner, keep="first", maintain_order=True)
     )
     rows = records_waited_for(export, rows, machines=machines)
@@ -205,7 +207,7 @@ def beside(
         list(_SYNCS), list(_SYNCS.values()), default="Synchronize"
     )
     syncs = found.with_columns(
-        name=names.of_texts(texts.cast(pl.String)),
+        name=names.number_texts(texts.cast(pl.String)),
         device=pl.when(device.is_in(work["device"].unique().to_list())).then(device),
         id=pl.when(stream != NO_NUMBER).then(stream).fill_null(-1),
     ).filter(pl.col("device").is_not_null())

@@ -20,8 +20,8 @@ import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.events import (
     EVENT_COLUMNS,
-    process_of,
-    thread_of,
+    process_expr,
+    thread_expr,
 )
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_NS, PS_PER_S
@@ -93,7 +93,7 @@ def cpu_samples(
         .unique("id", keep="first", maintain_order=True)
         .sort("globalTid", "start", maintain_order=True)
     )
-    stacks = _stacks(export, names, looks)
+    stacks = _stacks_of_samples(export, names, looks)
     looks = looks.join(stacks.select("id").unique(), on="id", how="semi")
     # The usual time between two looks at one thread, in ns.
     apart = looks.select(pl.col("start").diff().over("globalTid")).to_series()
@@ -101,20 +101,24 @@ def cpu_samples(
     if period == 0:
         return CpuSamples(frame=pl.DataFrame(schema=EVENT_COLUMNS), hz=0.0)
     looks = looks.with_row_index("look")
-    runs = pl.concat(list(_runs(looks, stacks.join(looks, on="id"), period)))
+    runs = pl.concat(
+        list(_runs_of_functions(looks, stacks.join(looks, on="id"), period))
+    )
     return CpuSamples(
         frame=runs.select(
             "start",
             "dur",
-            process=process_of("globalTid", machines=machines),
-            id=SAMPLES_BASE + thread_of("globalTid"),
+            process=process_expr("globalTid", machines=machines),
+            id=SAMPLES_BASE + thread_expr("globalTid"),
             name="name",
         ),
         hz=float(f"{PS_PER_S / PS_PER_NS / period:.3g}"),
     )
 
 
-def _stacks(export: Export, names: Names, looks: pl.DataFrame) -> pl.DataFrame:
+def _stacks_of_samples(
+    export: Export, names: Names, looks: pl.DataFrame
+) -> pl.DataFrame:
     """Return the functions that looks found: `id`, `at` (outermost 0) and `name`.
 
     Looks without a function of the program have none.
@@ -122,13 +126,10 @@ def _stacks(export: Export, names: Names, looks: pl.DataFrame) -> pl.DataFrame:
     chains = export.frame("SAMPLING_CALLCHAINS").drop_nulls(["id", "stackDepth"])
     named = (pl.col("unresolved") == 0).fill_null(value=True)
     chains = chains.join(looks.select("id"), on="id", how="semi").select(
-        "id",
-        "module",
-        depth="stackDepth",
-        symbol=pl.when(named).then("symbol"),
+        "id", "module", depth="stackDepth", symbol=pl.when(named).then("symbol")
     )
     pairs = chains.select("symbol", "module").unique(maintain_order=True)
-    places = [_place(export, *pair) for pair in pairs.iter_rows()]
+    places = [_kind_of_function(export, *pair) for pair in pairs.iter_rows()]
     known = pairs.with_columns(
         place=pl.Series([place.value for place, _ in places], dtype=pl.UInt8),
         name=pl.Series([names.number(text) for _, text in places], dtype=pl.Int32),
@@ -146,7 +147,7 @@ def _stacks(export: Export, names: Names, looks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _place(
+def _kind_of_function(
     export: Export, symbol: int | None, module: int | None
 ) -> tuple[_Place, str]:
     function = "" if symbol is None else export.strings.get(symbol, "")
@@ -157,13 +158,13 @@ def _place(
     is_library = _SHARED.search(file) or _INTERPRETER.fullmatch(file) or not file
     if is_library or not function or _NOT_OWN.match(function):
         return _Place.LIBRARY, ""
-    name = _without_types(function)
+    name = _strip_types(function)
     if name.startswith(_FROM_HEADERS):
         return _Place.LIBRARY, ""
     return _Place.OWN, f"${file}!{name}"
 
 
-def _without_types(function: str) -> str:
+def _strip_types(function: str) -> str:
     """Return `ns::solve<float>` of `void ns::solve<float>(int, float*) const`.
 
     An operator keeps its arguments: its own name may hold brackets.
@@ -183,7 +184,7 @@ def _without_types(function: str) -> str:
     return function
 
 
-def _runs(
+def _runs_of_functions(
     looks: pl.DataFrame, stacks: pl.DataFrame, period: int
 ) -> Iterator[pl.DataFrame]:
     """Yield runs, the outermost functions first: `globalTid`, `start`, `dur`, `name`.

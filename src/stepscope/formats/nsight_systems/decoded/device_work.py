@@ -14,9 +14,9 @@ import polars as pl
 from stepscope.formats.nsight_systems.decoded.events import (
     EVENT_COLUMNS,
     Said,
-    chosen,
-    process_of,
-    timed,
+    keep_timed_rows,
+    process_expr,
+    select_rows,
 )
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.activity_names import (
@@ -27,8 +27,7 @@ from stepscope.trace.reading.activity_names import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.events import Names
 
@@ -88,7 +87,7 @@ _COLUMNS: Final = {
 _MOST_DEVICES: Final = 2**16
 
 
-def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]:
+def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
     """Return the distinct rows of columns of integers, and which one each row is.
 
     Values of most columns lie close together, so that a few multiplications turn
@@ -96,29 +95,29 @@ def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]
     """
     key, width = np.zeros(frame.height, np.int64), 1
     for column in frame.get_columns():
-        values, own = _from_zero(column)
+        values, own = _rank_values(column)
         if own == 1:
             continue
         if width > 1 and width * own > _MOST**2:
-            key, width = _numbered(pl.Series(key))
+            key, width = _number_distinct_values(pl.Series(key))
         key, width = key * own + values, width * own
-    key, count = _numbered(pl.Series(key))
+    key, count = _number_distinct_values(pl.Series(key))
     row = np.empty(count, np.int64)
     row[key] = np.arange(frame.height)
     return frame[row], key.astype(np.int32)
 
 
-def _from_zero(column: pl.Series) -> tuple[NDArray[np.int64], int]:
+def _rank_values(column: pl.Series) -> tuple[Int64s, int]:
     """Return numbers from 0 up that differ where the values do, and their bound."""
     least, most = column.min(), column.max()
     if not isinstance(least, int) or not isinstance(most, int):
         return np.zeros(len(column), np.int64), 1
     if column.null_count() or most - least >= _MOST:
-        return _numbered(column)
+        return _number_distinct_values(column)
     return column.to_numpy() - least, most - least + 1
 
 
-def _numbered(values: pl.Series) -> tuple[NDArray[np.int64], int]:
+def _number_distinct_values(values: pl.Series) -> tuple[Int64s, int]:
     """Number the distinct values, null among them."""
     distinct = values.drop_nulls().unique().sort().to_numpy()
     number = np.searchsorted(distinct, values.fill_null(0).to_numpy())
@@ -150,19 +149,21 @@ class DeviceWork(Frozen, frozen=True, kw_only=True, eq=True):
 def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
     """Return what ran on the devices of a file; `device` is the process's ordinal."""
     refused: Counter[str] = Counter()
-    copies, undirected = _copies(export, names, refused)
+    copies, undirected = _read_copies(export, names, refused)
     memset = pl.lit(names.number("Memset"), pl.Int32)
-    memsets = timed(export.frame("CUPTI_ACTIVITY_KIND_MEMSET"), _BACKWARD, refused)
-    graphs = _graphs(export, names, refused)
-    kernels, shapes = _kernels(export, names, refused)
+    memsets = keep_timed_rows(
+        export.frame("CUPTI_ACTIVITY_KIND_MEMSET"), _BACKWARD, refused
+    )
+    graphs = _read_graphs(export, names, refused)
+    kernels, shapes = _read_kernels(export, names, refused)
     parts = [
         kernels,
         graphs,
         copies,
         memsets.with_columns(name=memset, kind=pl.lit("memset")),
     ]
-    frame = pl.concat([_columns(part, machines) for part in parts])
-    placed = chosen(frame, pl.col("device").is_not_null())
+    frame = pl.concat([_work_columns(part, machines) for part in parts])
+    placed = select_rows(frame, pl.col("device").is_not_null())
     if lost := frame.height - placed.height:
         refused["without a device"] += lost
     return DeviceWork(
@@ -177,13 +178,13 @@ def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
 _BACKWARD: Final = "without a time, or that end before they begin"
 
 
-def _columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
+def _work_columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
     """Return the declared columns of rows that carry those of their table."""
     device = pl.col("deviceId")
     correlation = pl.col("correlationId")
     known = pl.col("bytes") >= 0 if "bytes" in part.columns else pl.lit(value=False)
     given = {
-        "process": process_of("globalPid", machines=machines),
+        "process": process_expr("globalPid", machines=machines),
         # A row of damage has any number.
         "device": pl.when(device.is_between(0, _MOST_DEVICES - 1)).then(device),
         "id": pl.col("streamId").fill_null(-1),
@@ -203,11 +204,15 @@ def _columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
     )
 
 
-def _kernels(
+def _read_kernels(
     export: Export, names: Names, refused: Counter[str]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    frame = timed(export.frame("CUPTI_ACTIVITY_KIND_KERNEL"), _BACKWARD, refused)
-    name = names.of_ids(frame.select(pl.coalesce("demangledName", "shortName"))[:, 0])
+    frame = keep_timed_rows(
+        export.frame("CUPTI_ACTIVITY_KIND_KERNEL"), _BACKWARD, refused
+    )
+    name = names.number_ids(
+        frame.select(pl.coalesce("demangledName", "shortName"))[:, 0]
+    )
     texts = names.texts()
     kind_of = {it: _kernel_kind(texts[it]) for it in name.unique().to_list()}
     of_name = pl.DataFrame(
@@ -225,7 +230,7 @@ def _kernels(
     return kernels.with_columns(pl.when("computes").then("launched")), shapes
 
 
-def _graphs(export: Export, names: Names, refused: Counter[str]) -> pl.DataFrame:
+def _read_graphs(export: Export, names: Names, refused: Counter[str]) -> pl.DataFrame:
     """Return graphs that were recorded without their kernels, a row for each launch."""
     rows = export.frame("CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
     # CUPTI writes 0 for both times where it could not take them.
@@ -233,11 +238,11 @@ def _graphs(export: Export, names: Names, refused: Counter[str]) -> pl.DataFrame
     known = rows.filter(~timeless.fill_null(value=False))
     if lost := rows.height - known.height:
         refused[_BACKWARD] += lost
-    frame = timed(known, _BACKWARD, refused)
+    frame = keep_timed_rows(known, _BACKWARD, refused)
     texts = frame.select(
         pl.format("CUDA graph {}", "graphId").fill_null("CUDA graph")
     ).to_series()
-    return frame.with_columns(name=names.of_texts(texts), kind=pl.lit("kernel"))
+    return frame.with_columns(name=names.number_texts(texts), kind=pl.lit("kernel"))
 
 
 def _kernel_kind(name: str) -> str:
@@ -247,16 +252,20 @@ def _kernel_kind(name: str) -> str:
     return "kernel" if found == NOT_ACTIVITY else found
 
 
-def _copies(
+def _read_copies(
     export: Export, names: Names, refused: Counter[str]
 ) -> tuple[pl.DataFrame, int]:
     """Return the copies with their names and kinds, and how many lack a direction."""
-    frame = timed(export.frame("CUPTI_ACTIVITY_KIND_MEMCPY"), _BACKWARD, refused)
+    frame = keep_timed_rows(
+        export.frame("CUPTI_ACTIVITY_KIND_MEMCPY"), _BACKWARD, refused
+    )
     between = pl.col("srcDeviceId") != pl.col("dstDeviceId")
     frame = frame.with_columns(peer=between.fill_null(value=False))
     keys = ["copyKind", "srcKind", "dstKind", "peer"]
     distinct = frame.select(keys).unique(maintain_order=True)
-    found = [_copy(*row, peer=peer) for *row, peer in distinct.iter_rows()]
+    found = [
+        _name_and_kind_of_copy(*row, peer=peer) for *row, peer in distinct.iter_rows()
+    ]
     table = distinct.with_columns(
         name=pl.Series([names.number(name) for name, _ in found], dtype=pl.Int32),
         directed=pl.Series([kind is not None for _, kind in found], dtype=pl.Boolean),
@@ -268,7 +277,7 @@ def _copies(
     return copies, int((~copies["directed"]).sum())
 
 
-def _copy(
+def _name_and_kind_of_copy(
     number: int | None, source: int | None, destination: int | None, *, peer: bool
 ) -> tuple[str, str | None]:
     """Return the name of a copy, in Kineto's words, and its kind if it is known."""

@@ -57,7 +57,7 @@ class Names:
         """Return numbers of names that only say which id the file has no text for."""
         return frozenset(self._unknown)
 
-    def of_ids(
+    def number_ids(
         self, ids: pl.Series, shown: Callable[[str], str] | None = None
     ) -> pl.Series:
         """Return the numbers of ids.
@@ -67,20 +67,22 @@ class Names:
             shown: Makes the name of an event from the text of an id.
         """
         distinct = ids.unique(maintain_order=True)
-        numbers = [self._of_id(number, shown) for number in distinct.to_list()]
-        return _replaced(ids, distinct, numbers)
+        numbers = [self._number_of_id(number, shown) for number in distinct.to_list()]
+        return _replace_values(ids, distinct, numbers)
 
-    def of_texts(self, texts: pl.Series) -> pl.Series:
+    def number_texts(self, texts: pl.Series) -> pl.Series:
         """Return the numbers of texts; null gives `(unnamed)`."""
         distinct = texts.unique(maintain_order=True)
         numbers = [self.number(it or "(unnamed)") for it in distinct.to_list()]
-        return _replaced(texts, distinct, numbers)
+        return _replace_values(texts, distinct, numbers)
 
     def notes(self) -> Iterator[QualityNote]:
         """Note how many names were cut."""
         return self._shortening.notes()
 
-    def _of_id(self, number: int | None, shown: Callable[[str], str] | None) -> int:
+    def _number_of_id(
+        self, number: int | None, shown: Callable[[str], str] | None
+    ) -> int:
         text = None if number is None else self._strings.get(number)
         if text is None:
             found = self.number("(unnamed)" if number is None else f"#{number}")
@@ -89,7 +91,9 @@ class Names:
         return self.number(text if shown is None else shown(text))
 
 
-def _replaced(given: pl.Series, distinct: pl.Series, numbers: list[int]) -> pl.Series:
+def _replace_values(
+    given: pl.Series, distinct: pl.Series, numbers: list[int]
+) -> pl.Series:
     table = pl.DataFrame(
         {"given": distinct, "name": pl.Series(numbers, dtype=pl.Int32)}
     )
@@ -145,7 +149,7 @@ _BITS: Final = 24
 _MASK: Final = 2**_BITS - 1
 
 
-def process_of(column: str, *, machines: int) -> pl.Expr:
+def process_expr(column: str, *, machines: int) -> pl.Expr:
     """Return the process of a global id; with that of its machine if they are several.
 
     Args:
@@ -156,24 +160,24 @@ def process_of(column: str, *, machines: int) -> pl.Expr:
     return shifted if machines > 1 else shifted & _MASK
 
 
-def thread_of(column: str) -> pl.Expr:
+def thread_expr(column: str) -> pl.Expr:
     """Return the thread of a global id."""
     return (pl.col(column) & _MASK).fill_null(-1)
 
 
-def machine_of(ids: pl.Series) -> pl.Series:
+def machines_of_ids(ids: pl.Series) -> pl.Series:
     """Return the machine of global ids."""
     found: pl.Series = ids // 2 ** (2 * _BITS)
     return found
 
 
-def chosen(frame: pl.DataFrame, test: pl.Expr) -> pl.DataFrame:
+def select_rows(frame: pl.DataFrame, test: pl.Expr) -> pl.DataFrame:
     """Return the rows that pass a test; where all do the frame itself, not a copy."""
     passes = frame.select(test.fill_null(value=False)).to_series()
     return frame if passes.all() else frame.filter(passes)
 
 
-def changes(columns: Iterable[str]) -> pl.Expr:
+def row_changes(columns: Iterable[str]) -> pl.Expr:
     """Return which rows differ from the one before; the first row does.
 
     Most events follow others of their process, device or track: what is looked for in
@@ -185,12 +189,14 @@ def changes(columns: Iterable[str]) -> pl.Expr:
     )
 
 
-def timed(frame: pl.DataFrame, what: str, refused: Counter[str]) -> pl.DataFrame:
+def keep_timed_rows(
+    frame: pl.DataFrame, what: str, refused: Counter[str]
+) -> pl.DataFrame:
     """Return the rows with a start and no earlier end, with `dur`; count the others."""
     longest = 2**62
     near = pl.all_horizontal(pl.col("start", "end").is_between(-longest, longest - 1))
     # Compared before they are subtracted: a difference could overflow.
-    right = chosen(frame, near & (pl.col("end") >= pl.col("start")))
+    right = select_rows(frame, near & (pl.col("end") >= pl.col("start")))
     if lost := frame.height - right.height:
         refused[what] += lost
     return right.with_columns(dur=pl.col("end") - pl.col("start"))

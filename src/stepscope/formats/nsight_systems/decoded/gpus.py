@@ -15,15 +15,14 @@ import polars as pl
 
 from stepscope._core import launches as kernels
 from stepscope.formats.nsight_systems.decoded.device_work import distinct_rows
-from stepscope.formats.nsight_systems.decoded.events import changes
+from stepscope.formats.nsight_systems.decoded.events import row_changes
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.events import Names
 
@@ -66,7 +65,7 @@ def gpu_metrics(
     given = export.frame("TARGET_INFO_GPU_METRICS").drop_nulls()
     distinct = given.unique(["typeId", "metricId"], keep="first", maintain_order=True)
     numbers = [
-        names.number(_shown(gpus.get(type_ & _GPU, type_ & _GPU), text))
+        names.number(_counter_name(gpus.get(type_ & _GPU, type_ & _GPU), text))
         for type_, text in distinct.select("typeId", "metricName").iter_rows()
     ]
     table = distinct.with_columns(name=pl.Series(numbers, dtype=pl.Int32))
@@ -80,12 +79,12 @@ def gpu_metrics(
     )
     if lost := rows.height - named.height:
         refused[_LOST] += lost
-    return _means(named).with_columns(
+    return _means_by_period(named).with_columns(
         process=pl.lit(None, pl.Int64), id=pl.lit(1, pl.Int64)
     )
 
 
-def _means(named: pl.DataFrame) -> pl.DataFrame:
+def _means_by_period(named: pl.DataFrame) -> pl.DataFrame:
     if named.is_empty():
         schema = {"start": pl.Int64, "name": pl.Int32, "value": pl.Float64}
         return pl.DataFrame(schema=schema)
@@ -102,7 +101,7 @@ def _means(named: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _shown(device: int, text: str) -> str:
+def _counter_name(device: int, text: str) -> str:
     """Return the name of a counter: `GPU 0 SMs Active (percent)`."""
     match = _WITH_UNIT.match(text.strip())
     if match is None:
@@ -127,7 +126,7 @@ class Gpus(Frozen, frozen=True, kw_only=True, eq=True):
     ordinals: dict[tuple[int, int], int]
     ambiguous: frozenset[int]
 
-    def renumbered(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def renumber_devices(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return rows with `process` and `device` whose devices are those of a file."""
         if not self.ordinals:
             return frame
@@ -170,7 +169,7 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
         listed[number] = {it: row[it] if row[it] == before[it] else None for it in row}
         if row["id"] is not None:
             by_id[row["id"]] = number
-    pairs = work.select("process", "device").filter(changes(["process", "device"]))
+    pairs = work.select("process", "device").filter(row_changes(["process", "device"]))
     used = pairs.unique().drop_nulls()
     counts = used["device"].value_counts().filter(pl.col("count") > 1)
     shared = frozenset(counts["device"].to_list())
@@ -226,7 +225,7 @@ def device_clocks(
         returned=pl.col("start") + pl.col("dur"),
     )
     done = (pl.col("start") + pl.col("dur")).alias("done")
-    known = calls_of(work.select(*_KEY, "correlation", "start", done), called)
+    known = join_calls(work.select(*_KEY, "correlation", "start", done), called)
     waits = waits.with_columns(correlation=pl.col("correlationId"))
     # Some releases write a stream's waits for events, which return at once, as such.
     others = [at for at, name in enumerate(names.texts()) if _NO_WAIT in name]
@@ -261,17 +260,17 @@ def device_clocks(
         found[device] = DeviceClock(
             waits=len(beyond),
             outlasted=len(outlasted),
-            outlasted_ns=_most(outlasted),
-            late_ns=_late(beyond, began),
+            outlasted_ns=_largest_value(outlasted),
+            late_ns=_lateness_between_bounds(beyond, began),
         )
     return found
 
 
-def calls_of(work: pl.DataFrame, called: pl.DataFrame) -> pl.DataFrame:
+def join_calls(work: pl.DataFrame, called: pl.DataFrame) -> pl.DataFrame:
     """Return work with its call; rows that lack a number are left out."""
     work, called = work.drop_nulls(), called.drop_nulls()
-    process = _process(work)
-    if process is None or process != _process(called):
+    process = _only_process(work)
+    if process is None or process != _only_process(called):
         return work.join(called, on=["process", "correlation"])
     call = _only_call(called["correlation"], work["correlation"])
     if call is None:
@@ -283,14 +282,14 @@ def calls_of(work: pl.DataFrame, called: pl.DataFrame) -> pl.DataFrame:
     return work.hstack(called.drop("process", "correlation")[call])
 
 
-def _process(frame: pl.DataFrame) -> int | None:
+def _only_process(frame: pl.DataFrame) -> int | None:
     """Return the process of all rows; None where they are of several, or none."""
     process = frame["process"]
     one = process.len() and (process == process[0]).all()
     return int(process[0]) if one else None
 
 
-def _only_call(called: pl.Series, wanted: pl.Series) -> NDArray[np.int32] | None:
+def _only_call(called: pl.Series, wanted: pl.Series) -> Int32s | None:
     """Return the row of the call that has each number, -1 for none.
 
     None where two calls have one number, or the numbers are too far apart for a table.
@@ -300,7 +299,7 @@ def _only_call(called: pl.Series, wanted: pl.Series) -> NDArray[np.int32] | None
         return None
     table = np.full(most - least + 1, -1, np.int32)
     call = np.empty(len(wanted), np.int32)
-    found = kernels.match(
+    found = kernels.match_launches(
         called.to_numpy(),
         wanted.to_numpy(),
         least,
@@ -312,7 +311,9 @@ def _only_call(called: pl.Series, wanted: pl.Series) -> NDArray[np.int32] | None
     return call if found >= 0 and unique else None
 
 
-def moved(work: pl.DataFrame, clocks: Mapping[int, DeviceClock]) -> pl.DataFrame:
+def move_to_host_clock(
+    work: pl.DataFrame, clocks: Mapping[int, DeviceClock]
+) -> pl.DataFrame:
     """Return what ran on devices in times of the host, where their clocks are known."""
     late = {one: it.late_ns for one, it in clocks.items() if it.late_ns is not None}
     if not late:
@@ -321,15 +322,15 @@ def moved(work: pl.DataFrame, clocks: Mapping[int, DeviceClock]) -> pl.DataFrame
     return work.with_columns(start=pl.col("start") - by)
 
 
-def _late(beyond: pl.Series, began: pl.Series) -> int | None:
+def _lateness_between_bounds(beyond: pl.Series, began: pl.Series) -> int | None:
     """Return the middle of what waits and launches leave, where it is narrow."""
     if min(len(beyond), len(began)) < _ENOUGH:
         return None
-    least, most = _most(beyond), -_most(-began)
+    least, most = _largest_value(beyond), -_largest_value(-began)
     middle = (least + most) // 2
     narrow = abs(most - least) <= _PRECISE_NS
     return middle if narrow and abs(middle) > APART_NS else None
 
 
-def _most(values: pl.Series) -> int:
+def _largest_value(values: pl.Series) -> int:
     return int(values.max() or 0)  # type: ignore[arg-type]

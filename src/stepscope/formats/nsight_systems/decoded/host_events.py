@@ -10,9 +10,9 @@ import polars as pl
 from stepscope.formats.nsight_systems.decoded.events import (
     Said,
     call_name,
-    process_of,
-    thread_of,
-    timed,
+    keep_timed_rows,
+    process_expr,
+    thread_expr,
 )
 from stepscope.frozen import Frozen
 
@@ -67,25 +67,27 @@ class HostEvents(Frozen, frozen=True, kw_only=True, eq=True):
 def host_events(export: Export, names: Names, *, machines: int) -> HostEvents:
     """Return what the threads of a file did."""
     refused: Counter[str] = Counter()
-    calls, doubled = _calls(export, names, refused)
+    calls, doubled = _read_calls(export, names, refused)
     nvtx = export.frame("NVTX_EVENTS")
     wanted = [*_MARKS, *_NESTED, *_SPANS]
     nvtx = nvtx.filter(pl.col("eventType").is_in(wanted))
-    ranges = _ranges(nvtx, export, names, refused)
+    ranges = _read_ranges(nvtx, export, names, refused)
     is_span = pl.col("eventType").is_in(list(_SPANS))
     system_calls = export.frame("OSRT_API")
-    threads = _threads(calls, ranges) or _threads(system_calls)
-    system_calls = timed(
+    threads = _thread_ids(calls, ranges) or _thread_ids(system_calls)
+    system_calls = keep_timed_rows(
         system_calls.filter(pl.col("globalTid").is_in(list(threads))),
         _BACKWARD,
         refused,
     )
-    system_calls = system_calls.with_columns(name=names.of_ids(system_calls["nameId"]))
+    system_calls = system_calls.with_columns(
+        name=names.number_ids(system_calls["nameId"])
+    )
 
     def placed(frame: pl.DataFrame) -> pl.DataFrame:
         return frame.with_columns(
-            process=process_of("globalTid", machines=machines),
-            id=thread_of("globalTid"),
+            process=process_expr("globalTid", machines=machines),
+            id=thread_expr("globalTid"),
         )
 
     return HostEvents(
@@ -99,16 +101,16 @@ def host_events(export: Export, names: Names, *, machines: int) -> HostEvents:
     )
 
 
-def _threads(*frames: pl.DataFrame) -> tuple[int, ...]:
+def _thread_ids(*frames: pl.DataFrame) -> tuple[int, ...]:
     ids = pl.concat([it.select("globalTid") for it in frames])[:, 0]
     return tuple(ids.drop_nulls().unique().sort().to_list())
 
 
-def _said(said: Said) -> pl.Expr:
+def _said_literal(said: Said) -> pl.Expr:
     return pl.lit(said.value, pl.UInt8)
 
 
-def _calls(
+def _read_calls(
     export: Export, names: Names, refused: Counter[str]
 ) -> tuple[pl.DataFrame, int]:
     """Return the calls of CUDA, each once, and how many records repeated one."""
@@ -122,19 +124,19 @@ def _calls(
         alone = second.join(first.select(keys), on=keys, how="anti")
         kept = pl.concat([first, alone])
     doubled = rows.height - kept.height
-    kept = timed(kept, _BACKWARD, refused)
+    kept = keep_timed_rows(kept, _BACKWARD, refused)
     correlation, returned = pl.col("correlationId"), pl.col("returnValue")
     return kept.select(
         "start",
         "dur",
         "globalTid",
-        name=names.of_ids(kept["nameId"], call_name),
+        name=names.number_ids(kept["nameId"], call_name),
         correlation=pl.when(correlation != 0).then(correlation),
         returned=pl.when(returned != 0).then(returned),
     ), doubled
 
 
-def _ranges(
+def _read_ranges(
     nvtx: pl.DataFrame, export: Export, names: Names, refused: Counter[str]
 ) -> pl.DataFrame:
     mark = pl.col("eventType").is_in(list(_MARKS))
@@ -143,7 +145,7 @@ def _ranges(
     closed = nvtx.filter(pl.col("end").is_not_null())
     if lost := nvtx.height - closed.height:
         refused[_OPEN] += lost
-    closed = timed(closed, _BACKWARD, refused)
+    closed = keep_timed_rows(closed, _BACKWARD, refused)
     known = pl.DataFrame(
         {"textId": list(export.strings), "of_id": list(export.strings.values())},
         schema={"textId": pl.Int64, "of_id": pl.String},
@@ -164,7 +166,7 @@ def _ranges(
     )
     suffix = pl.col("suffix")
     return named.with_columns(
-        name=names.of_texts(named.select(pl.coalesce("plain", "whole"))[:, 0]),
+        name=names.number_texts(named.select(pl.coalesce("plain", "whole"))[:, 0]),
         said=_said_of_ranges(),
         op_id=suffix.str.extract(r"\bop_id = ([0-9]{1,18})").cast(pl.Int64),
         seq=suffix.str.extract(r"\bseq = ([0-9]{1,18})").cast(pl.Int64),
@@ -184,8 +186,8 @@ def _said_of_ranges() -> pl.Expr:
     op = pl.col("plain").is_not_null() & (namespace | plain.str.contains(_GRADIENT))
     return (
         pl.when(op & ~library)
-        .then(_said(Said.OP))
+        .then(_said_literal(Said.OP))
         .when(library | namespace | plain.is_null())
-        .then(_said(Said.NOTHING))
-        .otherwise(_said(Said.ANNOTATION))
+        .then(_said_literal(Said.NOTHING))
+        .otherwise(_said_literal(Said.ANNOTATION))
     )

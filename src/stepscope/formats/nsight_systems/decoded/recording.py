@@ -8,27 +8,27 @@ import polars as pl
 
 from stepscope.formats.assemble import Track
 from stepscope.formats.nsight_systems.database.rows import LOOKS, WORK
-from stepscope.formats.nsight_systems.decoded.beside import beside, driver_memory
+from stepscope.formats.nsight_systems.decoded.beside import driver_memory, other_events
 from stepscope.formats.nsight_systems.decoded.cpu_samples import cpu_samples
 from stepscope.formats.nsight_systems.decoded.device_work import device_work
 from stepscope.formats.nsight_systems.decoded.events import (
     Names,
     Origin,
-    machine_of,
-    process_of,
-    thread_of,
+    machines_of_ids,
+    process_expr,
+    thread_expr,
 )
 from stepscope.formats.nsight_systems.decoded.gpus import (
     device_clocks,
     find_gpus,
     gpu_metrics,
-    moved,
+    move_to_host_clock,
 )
 from stepscope.formats.nsight_systems.decoded.host_events import host_events
 from stepscope.formats.nsight_systems.decoded.scheduling import (
     cpu_of_process,
     off_core,
-    turns,
+    scheduling_turns,
 )
 from stepscope.formats.nsight_systems.decoded.timeline import SECTIONS, build_timeline
 from stepscope.xspace.samples_line import SAMPLES_BASE, SamplesLine
@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.beside import Beside
     from stepscope.formats.nsight_systems.decoded.device_work import DeviceWork
@@ -86,32 +84,32 @@ class Recording:
     def __init__(self, read: Callable[[], Export]) -> None:
         export = self.export = read()
         self.names = Names(export.strings)
-        self._machines = _machines(export)
+        self._machines = _count_machines(export)
         machines = self._machines
         self.host: HostEvents = host_events(export, self.names, machines=machines)
         found: DeviceWork = device_work(export, self.names, machines=machines)
-        self.main_process = self._most(found.frame)
+        self.main_process = self._busiest_process(found.frame)
         self.shapes = found.shapes
         self.undirected = found.undirected
         self.graphs = found.graphs
         owned = pl.col("process").fill_null(pl.lit(self.main_process, pl.Int64))
         work = found.frame.with_columns(owned)
         self.gpus: Gpus = find_gpus(export, work)
-        self.beside: Beside = beside(export, self.names, work, machines=machines)
+        self.beside: Beside = other_events(export, self.names, work, machines=machines)
         # What became events is not kept twice.
         export = self.export = export.without(WORK)
-        self.syncs = self.gpus.renumbered(self.beside.syncs)
-        own = self.gpus.renumbered(work)
+        self.syncs = self.gpus.renumber_devices(self.beside.syncs)
+        own = self.gpus.renumber_devices(work)
         self.clocks = device_clocks(own, self.host.calls, self.syncs, self.names)
-        self.work = moved(own, self.clocks)
+        self.work = move_to_host_clock(own, self.clocks)
         self.refused: Counter[str] = (
             found.refused + self.host.refused + self.beside.refused
         )
         memory = driver_memory(export, self.names, self.refused, machines=machines)
-        self.memory = self.gpus.renumbered(memory)
+        self.memory = self.gpus.renumber_devices(memory)
         rows = self.export.frame("ThreadNames").select(
-            process_of("globalTid", machines=self._machines).alias("process"),
-            thread_of("globalTid").alias("thread"),
+            process_expr("globalTid", machines=self._machines).alias("process"),
+            thread_expr("globalTid").alias("thread"),
             pl.col("nameId"),
         )
         self._shown = {
@@ -119,12 +117,9 @@ class Recording:
             for process, thread, name in rows.iter_rows()
             if name in self.export.strings
         }
-        scheduled = turns(export)
+        scheduled = scheduling_turns(export)
         used = cpu_of_process(
-            scheduled,
-            self.names,
-            process=self.main_process,
-            machines=self._machines,
+            scheduled, self.names, process=self.main_process, machines=self._machines
         )
         metrics = gpu_metrics(
             self.export, self.names, self.refused, gpus=self.gpus.by_id
@@ -152,13 +147,17 @@ class Recording:
         )
         if self.timeline.far:
             self.refused["weeks away from the others"] += self.timeline.far
+        self.tracks = self._list_tracks()
+        self.export = export.without(LOOKS)
+
+    def _list_tracks(self) -> list[Track]:
         keys = list(self.timeline.tracks.iter_rows(named=True))
         owners: dict[tuple[int, int], set[int | None]] = {}
         for key in keys:
             if key["section"] == SECTIONS[Origin.WORK]:
                 place = (key["device"], key["id"])
                 owners.setdefault(place, set()).add(key["process"])
-        self.tracks = [
+        return [
             self._on_device(
                 key, of_several=len(owners.get((key["device"], key["id"]), ())) > 1
             )
@@ -166,7 +165,6 @@ class Recording:
             else self._on_host(key)
             for key in keys
         ]
-        self.export = export.without(LOOKS)
 
     def _off_core(self, scheduled: pl.DataFrame) -> pl.DataFrame:
         # The processes of the program: those of which more is recorded.
@@ -193,7 +191,7 @@ class Recording:
             machines=self._machines,
         )
 
-    def rows_of(self, origin: Origin) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def rows_of(self, origin: Origin) -> tuple[Int64s, Int32s]:
         """Return places of one sort's events in the order of `events`, and rows."""
         return self.timeline.rows[origin]
 
@@ -202,7 +200,7 @@ class Recording:
         found: int | None = self.export.frame(table)[column].drop_nulls().first()  # type: ignore[assignment]
         return found
 
-    def _most(self, work: pl.DataFrame) -> int | None:
+    def _busiest_process(self, work: pl.DataFrame) -> int | None:
         host = self.host
         for frame in (host.calls, host.ranges, work, host.system_calls):
             counts = frame["process"].drop_nulls().value_counts()
@@ -247,10 +245,12 @@ class Recording:
         )
 
 
-def _machines(export: Export) -> int:
+def _count_machines(export: Export) -> int:
     found: set[int] = set()
     for frame in export.frames.values():
         for column in ("globalTid", "globalPid"):
             if column in frame.columns:
-                found.update(machine_of(frame[column].drop_nulls().unique()).to_list())
+                found.update(
+                    machines_of_ids(frame[column].drop_nulls().unique()).to_list()
+                )
     return len(found)

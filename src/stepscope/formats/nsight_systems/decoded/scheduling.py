@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.formats.nsight_systems.decoded.events import (
-    process_of,
-    thread_of,
-)
-from stepscope.trace.reading.off_core import core_free, core_runs, waits_in
+from stepscope.formats.nsight_systems.decoded.events import process_expr, thread_expr
+from stepscope.trace.reading.off_core import core_free, core_runs, name_of_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +24,7 @@ _CPU: Final = "process CPU (percent)"
 _MOST_CORES: Final = 2**16
 
 
-def turns(export: Export) -> pl.DataFrame:
+def scheduling_turns(export: Export) -> pl.DataFrame:
     """Return when threads got a core, and when they lost it, thread by thread.
 
     Columns: `globalTid`, `cpu`, `start`, `on` (it got the core), `until` (the thread's
@@ -75,17 +72,10 @@ def off_core(
         pl.col("globalTid").is_in(list(threads)), ~pl.col("on"), pl.col("next_on")
     ).sort("start", maintain_order=True)
     calls = system_calls.select(
-        "globalTid",
-        begun="start",
-        ended=pl.col("start") + pl.col("dur"),
-        call="name",
+        "globalTid", begun="start", ended=pl.col("start") + pl.col("dur"), call="name"
     ).sort("begun", maintain_order=True)
     lost = lost.join_asof(
-        calls,
-        left_on="start",
-        right_on="begun",
-        by="globalTid",
-        check_sortedness=False,
+        calls, left_on="start", right_on="begun", by="globalTid", check_sortedness=False
     )
     got = (
         turns.filter("on")
@@ -111,8 +101,8 @@ def off_core(
     return lost.select(
         "start",
         dur=pl.col("until") - pl.col("start"),
-        process=process_of("globalTid", machines=machines),
-        id=thread_of("globalTid"),
+        process=process_expr("globalTid", machines=machines),
+        id=thread_expr("globalTid"),
         name=_names_of_stretches(told, names, shown),
     )
 
@@ -126,7 +116,7 @@ def _names_of_stretches(
     words = []
     for call, holder in distinct.iter_rows():
         if call is not None:
-            words.append(waits_in(texts[call]))
+            words.append(name_of_wait(texts[call]))
         elif holder is None:
             words.append(core_free())
         else:
@@ -146,7 +136,7 @@ def cpu_of_process(
 
     The columns are those of events, and `value`, which holds since the one before.
     """
-    owner = process_of("globalTid", machines=machines)
+    owner = process_expr("globalTid", machines=machines)
     mine = turns.filter(owner.eq_missing(pl.lit(process, pl.Int64)))
     ran = mine.filter(pl.col("on"), pl.col("until").is_not_null())
     empty = pl.DataFrame(schema={"start": pl.Int64, "value": pl.Float64})

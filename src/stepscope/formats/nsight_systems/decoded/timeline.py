@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import hull_of, is_far_off, row_order
+from stepscope.formats.assemble import hull_of_tracks, is_far_off, row_order
 from stepscope.formats.nsight_systems.decoded.events import (
     EVENT_COLUMNS,
     Origin,
     Said,
-    changes,
+    row_changes,
 )
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import EVENT_TYPES
@@ -21,8 +21,7 @@ from stepscope.units import PS_PER_NS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.nsight_systems.decoded.events import Names
 
 #: Section of a track: threads, streams, waits, memory, ranges that overlap, threads
@@ -44,12 +43,7 @@ SECTIONS: Final = {
 _ON_DEVICE: Final = range(1, 4)
 TRACK_KEY: Final = ("section", "process", "device", "id")
 #: Columns that frames of events need not have → what stands for all their values.
-_USUAL: Final = {
-    "dur": 0,
-    "process": None,
-    "device": None,
-    "said": Said.NEITHER.value,
-}
+_USUAL: Final = {"dur": 0, "process": None, "device": None, "said": Said.NEITHER.value}
 #: What the producer says of a name → columns of `event_types`.
 _SAID: Final = {
     Said.NEITHER: (False, False),
@@ -74,7 +68,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
     events: pl.DataFrame
     event_types: pl.DataFrame
     tracks: pl.DataFrame
-    rows: dict[Origin, tuple[NDArray[np.int64], NDArray[np.int32]]]
+    rows: dict[Origin, tuple[Int64s, Int32s]]
     base_ns: int
     far: int
 
@@ -83,7 +77,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
         begin, end = (self.tracks[it].to_list() for it in ("event_begin", "event_end"))
         start_ps, dur_ps = (self.events[it].to_numpy() for it in ("start_ps", "dur_ps"))
         rows = ((begin[track], end[track]) for track in tracks)
-        return hull_of(start_ps, dur_ps, rows)
+        return hull_of_tracks(start_ps, dur_ps, rows)
 
 
 def build_timeline(
@@ -120,13 +114,13 @@ def build_timeline(
     whole = whole.filter(pl.Series(~is_far)) if is_far.any() else whole
     far = count - whole.height
     base = int(whole["start"].min() or 0) if whole.height else 0  # type: ignore[arg-type]
-    tracks, track = _tracks(whole, main)
+    tracks, track = _order_tracks(whole, main)
     kept = ("start", "dur", "origin", "place", "name", "said")
     whole = whole.select(*kept, track=track)
     start, dur = (whole[it].to_numpy() for it in ("start", "dur"))
     ordered = whole[row_order(track, start, dur)]
     del whole
-    types, of_type = _types(ordered, names)
+    types, of_type = _number_types(ordered, names)
     counts = np.bincount(ordered["track"].to_numpy(), minlength=tracks.height)
     ends = np.cumsum(counts)
     origins, places = (ordered[it].to_numpy() for it in ("origin", "place"))
@@ -149,15 +143,17 @@ def build_timeline(
     )
 
 
-def _tracks(
+def _order_tracks(
     events: pl.DataFrame, main: int | None
-) -> tuple[pl.DataFrame, NDArray[np.int32]]:
+) -> tuple[pl.DataFrame, Int32s]:
     """Return the distinct tracks in their final order, and the track of each event."""
     # Where no process is the program's own, all are foreign.
     own = pl.lit(main, pl.Int64)
     foreign = (pl.col("process") != own).fill_null(value=True)
     # Events in a row that lie on one track are one run, and start as its first does.
-    begins = np.flatnonzero(events.select(changes(TRACK_KEY)).to_series().to_numpy())
+    begins = np.flatnonzero(
+        events.select(row_changes(TRACK_KEY)).to_series().to_numpy()
+    )
     runs = events.select(TRACK_KEY)[begins].with_columns(
         start=np.minimum.reduceat(events["start"].to_numpy(), begins)
         if len(begins)
@@ -194,7 +190,7 @@ def _tracks(
     return found.drop("run"), np.repeat(track_of_run, lengths)
 
 
-def _types(events: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, pl.Series]:
+def _number_types(events: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, pl.Series]:
     """Return the distinct pairs of a name and what is said of it; the type of each."""
     codes = events.select(code=pl.col("name") * len(Said) + pl.col("said")).to_series()
     first = codes.unique(maintain_order=True).to_numpy()

@@ -16,14 +16,13 @@ from stepscope.formats.assemble import (
 )
 from stepscope.formats.declared_words import why_absent
 from stepscope.formats.launch_shapes import number_shapes
-from stepscope.formats.nsight_systems.decoded.events import Origin, chosen
+from stepscope.formats.nsight_systems.decoded.events import Origin, select_rows
 from stepscope.trace.reading.activity_names import NOT_ACTIVITY
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s
     from stepscope.formats.nsight_systems.decoded.recording import Recording
     from stepscope.unavailable import Unavailable
 
@@ -83,11 +82,13 @@ def collect_activity(recording: Recording) -> DeviceTables:
     work = recording.work[places].with_columns(event=pl.Series(rows))
     whole = work.select(pl.exclude("start", "dur", "name", "said")).hstack(events)
     # A copy within the host is no work of a device.
-    whole = chosen(whole, pl.col("kind") != NOT_ACTIVITY)
-    geometries, geometry, refused = _geometries(recording.shapes, whole["launched"])
+    whole = select_rows(whole, pl.col("kind") != NOT_ACTIVITY)
+    geometries, geometry, refused = _launch_geometries(
+        recording.shapes, whole["launched"]
+    )
     given = whole.with_columns(
         pl.col("kind").cast(ACTIVITY_KINDS),
-        geometry=nullable("geometry", geometry, geometry >= 0),
+        geometry=nullable_series("geometry", geometry, geometry >= 0),
         stream=pl.col("id"),
     )
     return DeviceTables(
@@ -98,9 +99,9 @@ def collect_activity(recording: Recording) -> DeviceTables:
     )
 
 
-def _geometries(
+def _launch_geometries(
     recorded: pl.DataFrame, launched: pl.Series
-) -> tuple[pl.DataFrame, NDArray[np.int32], dict[str, int]]:
+) -> tuple[pl.DataFrame, Int32s, dict[str, int]]:
     """Return distinct shapes without impossible values, and which of them each row has.
 
     Also the field of a launch → rows in which it was impossible.

@@ -9,7 +9,7 @@ import polars as pl
 from stepscope.formats.assemble import environment_frame
 from stepscope.formats.declared_words import why_absent
 from stepscope.rundir import shown_name
-from stepscope.trace.reading.texts import shortened
+from stepscope.trace.reading.texts import shorten_text
 from stepscope.trace.tables import DEVICES
 from stepscope.units import PS_PER_NS
 
@@ -28,7 +28,7 @@ _COLUMNS: Final = {
 }
 
 
-def environment(recording: Recording) -> pl.DataFrame:
+def environment_table(recording: Recording) -> pl.DataFrame:
     """Return the one row that says what this capture was.
 
     Names of hosts and users are in the database, but never read.
@@ -54,7 +54,9 @@ def environment(recording: Recording) -> pl.DataFrame:
     return environment_frame(given)
 
 
-def devices(recording: Recording, activity: DeviceTables) -> pl.DataFrame | Unavailable:
+def devices_table(
+    recording: Recording, activity: DeviceTables
+) -> pl.DataFrame | Unavailable:
     """Return every GPU that was listed or used, by ordinal."""
     counts = dict(activity.frame["device"].value_counts().iter_rows())
     used = {it.device for it in recording.tracks if it.device is not None}
@@ -66,20 +68,21 @@ def devices(recording: Recording, activity: DeviceTables) -> pl.DataFrame | Unav
         said = listed.get(device, {})
         name = said.get("name")
         major, minor = (
-            _possible(said.get(it), 2**10) for it in ("computeMajor", "computeMinor")
+            _number_in_range(said.get(it), 2**10)
+            for it in ("computeMajor", "computeMinor")
         )
         rows.append(
             {
                 "device": device,
                 "plane": f"/device:GPU:{device}",
                 "type": "GPU",
-                "name": shortened(name, _LONGEST_NAME) if name else None,
+                "name": shorten_text(name, _LONGEST_NAME) if name else None,
                 "vendor": "Nvidia",
                 # No capability begins with 0: adapters that cannot compute do.
                 "cc_major": major or None,
                 "cc_minor": minor if major else None,
                 **{
-                    column: _possible(
+                    column: _number_in_range(
                         said.get(theirs), 2**31 if column == "cores" else 2**62
                     )
                     or None
@@ -91,7 +94,7 @@ def devices(recording: Recording, activity: DeviceTables) -> pl.DataFrame | Unav
     return pl.DataFrame(rows, schema=DEVICES.dtypes())
 
 
-def _possible(value: int | None, end: int) -> int | None:
+def _number_in_range(value: int | None, end: int) -> int | None:
     return value if value is not None and 0 <= value < end else None
 
 

@@ -27,8 +27,7 @@ from stepscope.trace.tables import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s
     from stepscope.formats.nsight_systems.decoded.recording import Recording
     from stepscope.unavailable import Unavailable
 
@@ -90,9 +89,7 @@ def collect_arguments(recording: Recording) -> EventValues:
     return EventValues(frame=frame, strings=tuple(handles))
 
 
-def _value_rows(
-    rows: NDArray[np.int32], values: pl.Series, key: int, kind: int
-) -> pl.DataFrame:
+def _value_rows(rows: Int32s, values: pl.Series, key: int, kind: int) -> pl.DataFrame:
     known = values.is_not_null()
     count = int(known.sum())
     return pl.DataFrame(
@@ -107,7 +104,7 @@ def _value_rows(
     )
 
 
-def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
+def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return what the CUDA driver gave and took back, in order of time.
 
     A framework asks the driver for large pieces and divides them itself: this memory is
@@ -123,7 +120,7 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
         .with_columns(
             event=pl.Series(rows),
             place=pl.Series(places),
-            allocator=_memory(recording.main_process),
+            allocator=_memory_name(recording.main_process),
         )
     )
     sizes = {
@@ -149,7 +146,7 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     return as_declared(frame, ALLOCATIONS.dtypes())
 
 
-def _memory(main: int | None) -> pl.Expr:
+def _memory_name(main: int | None) -> pl.Expr:
     """Return the name of the memory: `GPU_0 (driver)`; of another process, with it."""
     number = pl.col("device")
     known = pl.col("memory").is_in(_ON_DEVICE) | pl.col("memory").is_null()
@@ -168,7 +165,7 @@ def _memory(main: int | None) -> pl.Expr:
     )
 
 
-def launches(recording: Recording) -> pl.DataFrame | Unavailable:
+def launches_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return every call with a correlation id, in the order of `events`."""
     places, rows = recording.rows_of(Origin.CALL)
     calls = recording.host.calls.select("correlation", "process")[places]
@@ -182,7 +179,7 @@ def launches(recording: Recording) -> pl.DataFrame | Unavailable:
     )
 
 
-def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
+def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return every call of a DataLoader's iterator, in the order of `events`."""
     names = recording.timeline.event_types["name"]
     is_call = np.array([is_loader_call(name) for name in names.to_list()], np.bool_)

@@ -22,7 +22,7 @@ from stepscope.trace.quality import (
     QualityNote,
     notes_frame,
 )
-from stepscope.trace.reading.texts import shortened
+from stepscope.trace.reading.texts import shorten_text
 from stepscope.units import PS_PER_NS, duration_text
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def device_clock_notes(recording: Recording) -> Iterator[QualityNote]:
             )
 
 
-def quality(recording: Recording, activity: DeviceTables) -> pl.DataFrame:
+def quality_table(recording: Recording, activity: DeviceTables) -> pl.DataFrame:
     """Return every doubt about a recording, gravest first."""
     notes = (
         *_damage_notes(recording),
@@ -96,7 +96,9 @@ def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
     )
     if messages.height:
         texts = messages["text"].drop_nulls().unique(maintain_order=True)[:_EXAMPLES]
-        shown = "; ".join(shortened(text, _LONGEST_EXAMPLE) for text in texts.to_list())
+        shown = "; ".join(
+            shorten_text(text, _LONGEST_EXAMPLE) for text in texts.to_list()
+        )
         yield quality_note("nsight.recorder_messages", messages.height, shown=shown)
     if recording.graphs:
         yield quality_note("nsight.graphs_as_a_whole", recording.graphs)

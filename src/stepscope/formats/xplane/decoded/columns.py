@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import nullable
-from stepscope.trace.reading.texts import shortened
+from stepscope.trace.reading.nullable import nullable_series
+from stepscope.trace.reading.texts import shorten_text
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 from stepscope.xspace.reading.pivot import intern_places
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
 
 
 #: Events whose stats are brought into columns at one time: few enough to stay in the
@@ -41,9 +43,9 @@ class Values(Frozen, frozen=True, eq=True):
         length: Length of a place.
     """
 
-    kind: NDArray[np.uint8]
-    value: NDArray[np.int64]
-    length: NDArray[np.int32]
+    kind: UInt8s
+    value: Int64s
+    length: Int32s
 
     @classmethod
     def none(cls, count: int) -> Values:
@@ -51,7 +53,7 @@ class Values(Frozen, frozen=True, eq=True):
         kind, value = np.zeros(count, np.uint8), np.zeros(count, np.int64)
         return cls(kind, value, np.zeros(count, np.int32))
 
-    def integers(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def integer_values(self) -> tuple[Int64s, Bools]:
         """Whole numbers and where there is one.
 
         Writers choose the signed, the unsigned or the real field for a stat;
@@ -67,7 +69,7 @@ class Values(Frozen, frozen=True, eq=True):
         numbers[whole] = reals[whole].astype(np.int64)
         return numbers, present | whole
 
-    def reals(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def real_values(self) -> tuple[NDArray[np.float64], Bools]:
         """Real numbers and where there is one."""
         numbers = np.zeros(len(self.kind))
         for kind, given in (
@@ -81,9 +83,9 @@ class Values(Frozen, frozen=True, eq=True):
         return numbers, present
 
 
-def series_of(name: str, handles: NDArray[np.int32]) -> pl.Series:
+def handle_series(name: str, handles: Int32s) -> pl.Series:
     """Return a series of handles; -1 is null."""
-    return nullable(name, handles, handles >= 0)
+    return nullable_series(name, handles, handles >= 0)
 
 
 class Texts:
@@ -94,7 +96,7 @@ class Texts:
     """
 
     def __init__(
-        self, data: NDArray[np.uint8], strings: Sequence[str], known: Mapping[str, int]
+        self, data: UInt8s, strings: Sequence[str], known: Mapping[str, int]
     ) -> None:
         self.strings = list(strings)
         self._data = data
@@ -114,7 +116,7 @@ class Texts:
             self.strings.append(text)
         return number
 
-    def numbers(self, values: Values) -> NDArray[np.int32]:
+    def numbers(self, values: Values) -> Int32s:
         """Return the number of each value's text; -1 where there is none."""
         numbers = np.full(len(values.kind), -1, dtype=np.int32)
         np.copyto(numbers, values.value, where=values.kind == REF, casting="same_kind")
@@ -123,13 +125,13 @@ class Texts:
             places, lengths = values.value[placed], values.length[placed]
             interned = intern_places(self._data, places, lengths)
             of_id = [
-                self.number(self._text(int(places[row]), int(lengths[row])))
+                self.number(self._text_in_place(int(places[row]), int(lengths[row])))
                 for row in interned.firsts.tolist()
             ]
             numbers[placed] = np.array(of_id, dtype=np.int32)[interned.ids]
         return numbers
 
-    def series(self, name: str, numbers: NDArray[np.int32]) -> pl.Series:
+    def series(self, name: str, numbers: Int32s) -> pl.Series:
         """Return a series of texts; null where there is none or it means "unknown"."""
         # A place per string, the last one for none: cheaper than sorting the rows.
         number = np.zeros(len(self.strings) + 1, np.int32)
@@ -143,12 +145,12 @@ class Texts:
         ]
         return pl.Series(name, texts, dtype=pl.String).gather(number[numbers])
 
-    def _text(self, place: int, length: int) -> str:
+    def _text_in_place(self, place: int, length: int) -> str:
         content = bytes(self._data[place : place + length])
-        return shortened(content.decode("utf-8", "replace"))
+        return shorten_text(content.decode("utf-8", "replace"))
 
 
-def distinct_handles(handles: NDArray[np.int32], table_size: int) -> NDArray[np.int64]:
+def distinct_handles(handles: Int32s, table_size: int) -> Int64s:
     """Return the handles that occur, ascending; -1 is none."""
     seen = np.zeros(table_size + 1, dtype=np.bool_)
     # -1 marks the entry after the last handle, which is left out.

@@ -16,8 +16,7 @@ from stepscope.formats.xplane.decoded.columns import Values
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int64s
     from stepscope.formats.xplane.decoded.tracks import Track
     from stepscope.xspace.reading.columns import XSpace
 
@@ -31,10 +30,7 @@ _LAST_PS: Final = 2**62 - 1
 
 
 def use_device_clock(
-    space: XSpace,
-    tracks: Sequence[Track],
-    start: NDArray[np.int64],
-    dur: NDArray[np.int64],
+    space: XSpace, tracks: Sequence[Track], start: Int64s, dur: Int64s
 ) -> int:
     """Replace, in place, the times of devices that tell their own.
 
@@ -94,9 +90,7 @@ def use_device_clock(
     return moved
 
 
-def _stat_by_event(
-    space: XSpace, name: str, count: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
+def _stat_by_event(space: XSpace, name: str, count: int) -> tuple[Int64s, Bools] | None:
     keys = [at for at, text in enumerate(space.strings) if text == name]
     if not keys:
         return None
@@ -105,7 +99,7 @@ def _stat_by_event(
     if not len(at):
         return None
     values = Values(given.kind[at], given.value[at], given.length[at])
-    number, is_number = values.integers()
+    number, is_number = values.integer_values()
     found, present = np.zeros(count, np.int64), np.zeros(count, np.bool_)
     event = given.event[at]
     found[event], present[event] = number, is_number
@@ -113,10 +107,7 @@ def _stat_by_event(
 
 
 def _move_between(
-    times: tuple[NDArray[np.int64], NDArray[np.int64]],
-    rows: NDArray[np.int64],
-    has: NDArray[np.bool_],
-    own: tuple[NDArray[np.int64], NDArray[np.int64]],
+    times: tuple[Int64s, Int64s], rows: Int64s, has: Bools, own: tuple[Int64s, Int64s]
 ) -> None:
     """Move the events of one device that have no times of their own, in place.
 
@@ -134,17 +125,15 @@ def _move_between(
     own_ps = np.concatenate([own[0], own[0] + own[1]])
     order = np.argsort(recorded, kind="stable")
     recorded, own_ps = recorded[order], np.maximum.accumulate(own_ps[order])
-    begin = _between(start[others], recorded, own_ps)
-    end = _between(start[others] + dur[others], recorded, own_ps)
+    begin = _translate_times(start[others], recorded, own_ps)
+    end = _translate_times(start[others] + dur[others], recorded, own_ps)
     start[others], dur[others] = begin, np.maximum(end - begin, 0)
 
 
-def _between(
-    times: NDArray[np.int64], recorded: NDArray[np.int64], own: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _translate_times(times: Int64s, recorded: Int64s, own: Int64s) -> Int64s:
     """Translate times; before the first and after the last known one by its shift."""
     inside = np.clip(times, recorded[0], recorded[-1])
     # Differences are small enough for floats to be exact.
     moved = np.interp(inside - recorded[0], recorded - recorded[0], own - own[0])
-    found: NDArray[np.int64] = np.rint(moved).astype(np.int64) + own[0]
+    found: Int64s = np.rint(moved).astype(np.int64) + own[0]
     return found + (times - inside)

@@ -21,13 +21,13 @@ from stepscope.formats.xplane.decoded.timeline import (
 )
 from stepscope.formats.xplane.decoded.tracks import (
     activity_tracks,
+    find_tracks,
     plane_role,
-    tracks_of,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.texts import Shortening
-from stepscope.xspace.reading.pivot import pivot, pivot_rows
+from stepscope.xspace.reading.pivot import pivot_range, pivot_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.formats.xplane.decoded.shown_texts import Program
     from stepscope.formats.xplane.decoded.tracks import PlaneRole, Track
     from stepscope.xspace.reading.columns import XSpace
@@ -46,11 +47,11 @@ _PROGRAM: Final = "program_id"
 class EventStats(Frozen, frozen=True, eq=True):
     """Stats by final row of events; columns as in `stats`."""
 
-    event: NDArray[np.int32]
-    key: NDArray[np.int32]
-    kind: NDArray[np.uint8]
-    value: NDArray[np.int64]
-    length: NDArray[np.int32]
+    event: Int32s
+    key: Int32s
+    kind: UInt8s
+    value: Int64s
+    length: Int32s
 
     def part(self, first: int, last: int) -> EventStats:
         """Return some consecutive rows, without copying."""
@@ -63,7 +64,7 @@ class EventStats(Frozen, frozen=True, eq=True):
             self.length[rows],
         )
 
-    def taken(self, rows: NDArray[Any], event: NDArray[np.int32]) -> EventStats:
+    def taken(self, rows: NDArray[Any], event: Int32s) -> EventStats:
         """Return some rows, under other event rows."""
         return EventStats(
             event, self.key[rows], self.kind[rows], self.value[rows], self.length[rows]
@@ -98,7 +99,7 @@ class Recording:
         space = _shorten_texts(space, self.shortening)
         self.space = space
         self.roles: list[PlaneRole] = [plane_role(it) for it in space.planes]
-        self.tracks: list[Track] = tracks_of(space, self.roles)
+        self.tracks: list[Track] = find_tracks(space, self.roles)
         self.base = time_base(space.lines)
         self.timeline: Timeline = build_timeline(space, self.tracks, self.base)
         # Equal texts, as cut ones may be, have the last handle.
@@ -171,7 +172,7 @@ class Recording:
         return self._handles.get(text, -1)
 
     @cached_property
-    def no_text(self) -> NDArray[np.int32]:
+    def no_text(self) -> Int32s:
         """Handles of the texts that mean "unknown"."""
         found = [self.handle(text) for text in NO_TEXT]
         return np.array([it for it in found if it >= 0], dtype=np.int32)
@@ -184,23 +185,23 @@ class Recording:
         names[:] = [strings[handle] for handle in self.space.event_types.name.tolist()]
         return names
 
-    def types_named(self, wanted: Callable[[str], bool]) -> NDArray[np.bool_]:
+    def types_named(self, wanted: Callable[[str], bool]) -> Bools:
         """Return by event type whether its name is wanted; each name is asked once."""
         return np.array([wanted(name) for name in self.type_names], dtype=np.bool_)
 
-    def host_rows(self, wanted: Callable[[str], bool]) -> NDArray[np.int64]:
+    def host_rows(self, wanted: Callable[[str], bool]) -> Int64s:
         """Return rows of the host threads' events whose names are wanted, ascending."""
         chosen = self.types_named(wanted)
         if not chosen.any():
             return np.zeros(0, dtype=np.int64)
         line = self.timeline
         found = [
-            begin + np.flatnonzero(by_row(chosen, line.type[begin:end]))
+            begin + np.flatnonzero(values_by_row(chosen, line.type[begin:end]))
             for begin, end in self.ranges(self.host_tracks)
         ]
         return np.concatenate([np.zeros(0, dtype=np.int64), *found])
 
-    def host_values(self, key: str) -> tuple[NDArray[np.int64], Values]:
+    def host_values(self, key: str) -> tuple[Int64s, Values]:
         """Return the host threads' events that carry a stat, ascending, with values."""
         handle = self.handle(key)
         stats = []
@@ -245,15 +246,15 @@ class Recording:
                 int(self.timeline.event_end[track]),
             )
 
-    def values_in(self, keys: Sequence[str], begin: int, end: int) -> dict[str, Values]:
+    def values_in_range(
+        self, keys: Sequence[str], begin: int, end: int
+    ) -> dict[str, Values]:
         """Return stats by name for the events [begin, end), own or of their type."""
         handles = [self.handle(key) for key in keys]
-        found = pivot(self.stats, handles, event_begin=begin, event_end=end)
+        found = pivot_range(self.stats, handles, event_begin=begin, event_end=end)
         return self._own_or_shared(keys, found, self.timeline.type[begin:end])
 
-    def values_at(
-        self, keys: Sequence[str], rows: NDArray[np.int64]
-    ) -> dict[str, Values]:
+    def values_at_rows(self, keys: Sequence[str], rows: Int64s) -> dict[str, Values]:
         """Return stats by name for the events in some rows, own or of their type."""
         handles = [self.handle(key) for key in keys]
         found = pivot_rows(self.stats, handles, rows.astype(np.int32))
@@ -263,11 +264,11 @@ class Recording:
         """Return the stats of some names that event types carry, by type."""
         count = len(self.space.event_types)
         handles = [self.handle(key) for key in keys]
-        found = pivot(self.type_stats, handles, event_begin=0, event_end=count)
+        found = pivot_range(self.type_stats, handles, event_begin=0, event_end=count)
         return _values_by_key(keys, found)
 
     def _own_or_shared(
-        self, keys: Sequence[str], found: Pivot, types: NDArray[np.int32]
+        self, keys: Sequence[str], found: Pivot, types: Int32s
     ) -> dict[str, Values]:
         # What types carry is kept for the next block; None for a name without.
         shared = self._shared_values
@@ -312,9 +313,7 @@ def _values_by_key(keys: Sequence[str], found: Pivot) -> dict[str, Values]:
     }
 
 
-def _with_shared_values(
-    values: Values, shared: Values, types: NDArray[np.int32]
-) -> Values:
+def _with_shared_values(values: Values, shared: Values, types: Int32s) -> Values:
     own = values.kind != 0
     return Values(
         np.where(own, values.kind, shared.kind[types]),

@@ -19,8 +19,7 @@ from stepscope.trace.tables import PLACE_TEXT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s
     from stepscope.formats.xplane.decoded.columns import Texts
     from stepscope.formats.xplane.decoded.tracks import Track
     from stepscope.xspace.reading.columns import Stats, TypeStats, XSpace
@@ -49,7 +48,7 @@ def listed_programs(space: XSpace, program_id: Values) -> dict[int, Program]:
     planes = [row for row, it in enumerate(space.planes) if it.name == _PLANE]
     types = space.event_types
     listed = np.flatnonzero(np.isin(types.plane, planes) & ~types.unknown)
-    numbers, has_number = program_id.integers()
+    numbers, has_number = program_id.integer_values()
     found = {}
     for row in listed.tolist():
         name = space.strings[types.name[row]]
@@ -66,10 +65,7 @@ def listed_programs(space: XSpace, program_id: Values) -> dict[int, Program]:
 
 
 def add_shown_texts(
-    texts: Texts,
-    space: XSpace,
-    tracks: Sequence[Track],
-    programs: Iterable[Program],
+    texts: Texts, space: XSpace, tracks: Sequence[Track], programs: Iterable[Program]
 ) -> None:
     """Number every text that `device_activity` may refer to.
 
@@ -81,25 +77,25 @@ def add_shown_texts(
     """
     shown = [handle for key in _SHOWN if (handle := texts.find(key)) >= 0]
     annotation = texts.find(ANNOTATION)
-    for stats, here in _parts(space, tracks):
+    for stats, here in _stat_slices(space, tracks):
         # One pass over the kinds, which are bytes; few values are texts in place.
         placed = here.start + np.flatnonzero(stats.kind[here] == PLACE_TEXT)
-        texts.numbers(_values(stats, placed[np.isin(stats.key[placed], shown)]))
+        texts.numbers(_values_of_rows(stats, placed[np.isin(stats.key[placed], shown)]))
         if annotation >= 0:
             rows = here.start + np.flatnonzero(stats.key[here] == annotation)
-            numbers = texts.numbers(_values(stats, rows))
+            numbers = texts.numbers(_values_of_rows(stats, rows))
             for one in distinct_handles(numbers, len(texts.strings)).tolist():
-                texts.number(outermost(texts.strings[one]))
+                texts.number(outermost_annotation(texts.strings[one]))
     for program in programs:
         texts.number(program.module)
 
 
-def outermost(annotation: str) -> str:
+def outermost_annotation(annotation: str) -> str:
     """Return the first level of a stack of annotations, without its arguments."""
     return annotation.split("::", 1)[0].split("#", 1)[0]
 
 
-def _parts(
+def _stat_slices(
     space: XSpace, tracks: Sequence[Track]
 ) -> Iterator[tuple[Stats | TypeStats, slice]]:
     yield space.type_stats, slice(0, len(space.type_stats))
@@ -112,5 +108,5 @@ def _parts(
         yield space.stats, slice(first, last)
 
 
-def _values(stats: Stats | TypeStats, rows: NDArray[np.int64]) -> Values:
+def _values_of_rows(stats: Stats | TypeStats, rows: Int64s) -> Values:
     return Values(stats.kind[rows], stats.value[rows], stats.length[rows])

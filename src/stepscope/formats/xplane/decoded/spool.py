@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepscope.xspace.merging.merge import Part, merge, whole_length
+from stepscope.xspace.merging.merge import Part, merge_messages, whole_length
 from stepscope.xspace.reading.columns import Damage
 from stepscope.xspace.reading.decode import decode_bytes
 from stepscope.xspace.reading.source import open_bytes
@@ -32,7 +32,7 @@ def read_spool(path: Path, *, limit_bytes: int) -> XSpace:
     data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=False)
     whole = whole_length(data)
     try:
-        merged = merge(
+        merged = merge_messages(
             [Part(data=data[:whole])],
             renamed={FORWARDED_PLANE: HOST_PLANE},
             join_lines=True,

@@ -13,19 +13,18 @@ import numpy as np
 import polars as pl
 
 from stepscope._core.nesting import first_unordered
-from stepscope._core.spans import survey
+from stepscope._core.spans import survey_track
 from stepscope.formats.assemble import PlacedEvents
 from stepscope.formats.xplane.decoded.columns import BLOCK_ROWS
 from stepscope.formats.xplane.decoded.device_clock import use_device_clock
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_NS
-from stepscope.xspace.reading.chunks import run_tasks, tasks_of, thread_pool
+from stepscope.xspace.reading.chunks import divide_into_tasks, run_tasks, thread_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.xplane.decoded.tracks import Track
     from stepscope.xspace.reading.columns import Lines, XSpace
 
@@ -54,7 +53,7 @@ class TimeBase(Frozen, frozen=True, kw_only=True, eq=True):
     """
 
     epoch_ns: int | None
-    shift_ps: NDArray[np.int64]
+    shift_ps: Int64s
     anchored: int
     impossible: int
 
@@ -75,15 +74,15 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
         file_rows: How many events the file holds, refused ones too.
     """
 
-    rows: NDArray[np.int64] | None
-    aggregate_track: NDArray[np.int32]
-    aggregate_type: NDArray[np.int32]
-    aggregate_count: NDArray[np.int64]
-    aggregate_ps: NDArray[np.int64]
+    rows: Int64s | None
+    aggregate_track: Int32s
+    aggregate_type: Int32s
+    aggregate_count: Int64s
+    aggregate_ps: Int64s
     negative: int
     impossible: int
     unordered: tuple[int, ...]
-    last_ps: NDArray[np.int64]
+    last_ps: Int64s
     moved_ps: int
     file_rows: int
 
@@ -96,7 +95,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
         first = int(self.start_ps[self.event_begin[filled]].min())
         return first, int(self.last_ps[filled].max())
 
-    def aggregates(self) -> pl.DataFrame:
+    def aggregates_table(self) -> pl.DataFrame:
         """Return the table `aggregates`."""
         return pl.DataFrame(
             {
@@ -134,7 +133,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     dur = space.events.dur_ps
     begins, ends = space.lines.event_begin.tolist(), space.lines.event_end.tolist()
     odd, disorder, last = _survey_lines(space, base).T
-    beyond = _beyond(start) if odd.any() else _NO_ROWS
+    beyond = _rows_out_of_range(start) if odd.any() else _NO_ROWS
     start[beyond] = 0
     for line, shift in enumerate(base.shift_ps.tolist()):
         if shift:
@@ -145,11 +144,13 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     negative = impossible = _NO_ROWS
     if not is_plain:
         negative = np.flatnonzero(dur < 0)
-        beyond = np.concatenate([beyond, _beyond(start), _beyond(dur)])
+        beyond = np.concatenate(
+            [beyond, _rows_out_of_range(start), _rows_out_of_range(dur)]
+        )
         impossible = np.setdiff1d(beyond, negative)
     aggregated = space.events.aggregated
     drop = np.unique(np.concatenate([negative, impossible, aggregated]))
-    parts: list[NDArray[np.int64] | range] = []
+    parts: list[Int64s | range] = []
     unordered: list[int] = []
     for row, track in enumerate(tracks):
         ranges = [range(begins[line], ends[line]) for line in track.lines]
@@ -194,7 +195,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     )
 
 
-def _survey_lines(space: XSpace, base: TimeBase) -> NDArray[np.int64]:
+def _survey_lines(space: XSpace, base: TimeBase) -> Int64s:
     """Return by line: rows with odd times, rows out of order, and the last end."""
     start, dur = space.events.offset_ps, space.events.dur_ps
     begin, end = space.lines.event_begin, space.lines.event_end
@@ -204,17 +205,17 @@ def _survey_lines(space: XSpace, base: TimeBase) -> NDArray[np.int64]:
     def look(lines: tuple[int, int]) -> None:
         for line in range(*lines):
             rows = int(begin[line]), int(end[line])
-            if survey(start, dur, *rows, shift[line], _LAST_PS, found[line]) < 0:
+            if survey_track(start, dur, *rows, shift[line], _LAST_PS, found[line]) < 0:
                 raise ValueError("a line does not lie in the columns of events")
 
     with thread_pool(len(space.data)) as pool:
-        run_tasks(look, tasks_of(end - begin, begin[:0], _EVENTS_AT_ONCE), pool)
+        run_tasks(
+            look, divide_into_tasks(end - begin, begin[:0], _EVENTS_AT_ONCE), pool
+        )
     return found
 
 
-def _last_ends(
-    start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64], begin: int, end: int
-) -> NDArray[np.int64]:
+def _last_ends(start_ps: Int64s, dur_ps: Int64s, begin: int, end: int) -> Int64s:
     """Return the last end of each block of rows, so that no column of ends is held."""
     blocks = (
         slice(at, min(at + BLOCK_ROWS, end)) for at in range(begin, end, BLOCK_ROWS)
@@ -222,7 +223,7 @@ def _last_ends(
     return np.array([(start_ps[it] + dur_ps[it]).max() for it in blocks], np.int64)
 
 
-def _beyond(times: NDArray[np.int64]) -> NDArray[np.int64]:
+def _rows_out_of_range(times: Int64s) -> Int64s:
     """Return rows whose time is so far off that a sum of two would overflow."""
     if not len(times) or (times.min() >= -_LAST_PS and times.max() <= _LAST_PS):
         return _NO_ROWS
@@ -230,13 +231,8 @@ def _beyond(times: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _rows_of_track(
-    ranges: Sequence[range],
-    drop: NDArray[np.int64],
-    start: NDArray[np.int64],
-    dur: NDArray[np.int64],
-    *,
-    ordered: bool,
-) -> tuple[NDArray[np.int64] | range, bool]:
+    ranges: Sequence[range], drop: Int64s, start: Int64s, dur: Int64s, *, ordered: bool
+) -> tuple[Int64s | range, bool]:
     """Return the rows of a track in its order, and whether the file has them in it.
 
     Start ascending, then duration descending, then as in the file; `ordered` says that
@@ -266,9 +262,7 @@ def _rows_of_track(
     return rows[np.lexsort((-durs, starts))], False
 
 
-def _order_of_rows(
-    parts: Sequence[NDArray[np.int64] | range], file_rows: int
-) -> NDArray[np.int64] | None:
+def _order_of_rows(parts: Sequence[Int64s | range], file_rows: int) -> Int64s | None:
     """Return all tracks' rows in turn; None where that is the order of the file."""
     at = 0
     for part in parts:

@@ -45,9 +45,9 @@ _WAITS: Final = "synchronisation"
 _LINE_TYPES: Final = Pattern(r"Stream #\S*?\((?P<types>[^)]*)\)")
 
 
-def integer(plane: Plane, name: str) -> int | None:
+def integer_stat(plane: Plane, name: str) -> int | None:
     """Return a whole number; None if there is none or it exceeds 64 bits signed."""
-    value = _value(plane, name)
+    value = _last_value(plane, name)
     if isinstance(value, float) and math.isfinite(value):
         value = int(value)
     if isinstance(value, int) and -(2**63) <= value < 2**63:
@@ -55,27 +55,27 @@ def integer(plane: Plane, name: str) -> int | None:
     return None
 
 
-def real(plane: Plane, name: str) -> float | None:
+def real_stat(plane: Plane, name: str) -> float | None:
     """Return a finite number, None where there is none."""
-    value = _value(plane, name)
+    value = _last_value(plane, name)
     if isinstance(value, int | float) and math.isfinite(value):
         return float(value)
     return None
 
 
-def text(plane: Plane, name: str) -> str | None:
+def text_stat(plane: Plane, name: str) -> str | None:
     """Return a text that is not empty, None where there is none."""
-    value = _value(plane, name)
+    value = _last_value(plane, name)
     return value if isinstance(value, str) and value else None
 
 
-def raw(plane: Plane, name: str) -> bytes | None:
+def bytes_stat(plane: Plane, name: str) -> bytes | None:
     """Return bytes, None where there are none."""
-    value = _value(plane, name)
+    value = _last_value(plane, name)
     return value if isinstance(value, bytes) else None
 
 
-def _value(plane: Plane, name: str) -> float | int | str | bytes | None:
+def _last_value(plane: Plane, name: str) -> float | int | str | bytes | None:
     found = None
     for key, _, value in plane.stats:
         if key == name:
@@ -129,7 +129,7 @@ class Track(NamedTuple):
         return self.role.process
 
 
-def tracks_of(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
+def find_tracks(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
     """Return tracks in file order; equal lines of planes of one name are one track."""
     lines = space.lines
     tracks: list[Track] = []
@@ -191,7 +191,7 @@ def activity_tracks(tracks: list[Track]) -> list[int]:
 
 def plane_role(plane: Plane) -> PlaneRole:
     """Return what the lines of a plane are, by its name."""
-    name, process = plane.name, integer(plane, "process_id")
+    name, process = plane.name, integer_stat(plane, "process_id")
     child = _CHILD.match(name)
     if child is not None:
         name, process = child["name"], int(child["pid"])

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.formats.xplane.decoded.columns import Texts, Values
     from stepscope.formats.xplane.decoded.recording import Recording
 
@@ -61,12 +62,12 @@ class ActivityRows(Frozen, frozen=True, kw_only=True, eq=True):
         occupancy: The tracer's stat; 0 where there is none.
     """
 
-    event: NDArray[np.int32]
-    position: NDArray[np.int32]
+    event: Int32s
+    position: Int32s
     texts: Texts
-    handles: dict[str, NDArray[np.int32]]
-    numbers: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]]
-    passive: NDArray[np.bool_] | None
+    handles: dict[str, Int32s]
+    numbers: dict[str, tuple[Int64s, Bools]]
+    passive: Bools | None
     occupancy: NDArray[np.float64] | None
 
 
@@ -82,7 +83,7 @@ def gather_rows(recording: Recording) -> ActivityRows:
     for begin, end in ranges:
         for first in range(begin, end, BLOCK_ROWS):
             last = min(first + BLOCK_ROWS, end)
-            values = recording.values_in(keys, first, last)
+            values = recording.values_in_range(keys, first, last)
             columns.fill(texts, values, slice(at, at + last - first))
             at += last - first
     event = [np.arange(begin, end, dtype=np.int32) for begin, end in ranges]
@@ -120,14 +121,14 @@ class _Columns:
             details = texts.numbers(values[key])
             np.copyto(self.handles[COPY][here], details, where=details >= 0)
         for key, (number, present) in self.numbers.items():
-            number[here], present[here] = values[key].integers()
+            number[here], present[here] = values[key].integer_values()
         if self.passive is not None:
             for key in self._passive:
                 self.passive[here] |= values[key].kind != 0
         if self.occupancy is not None:
-            self.occupancy[here] = values[_OCCUPANCY].reals()[0]
+            self.occupancy[here] = values[_OCCUPANCY].real_values()[0]
 
 
-def no_handles(count: int) -> NDArray[np.int32]:
+def no_handles(count: int) -> Int32s:
     """Return handles of nothing: -1."""
     return np.full(count, -1, dtype=np.int32)

@@ -26,13 +26,15 @@ from stepscope.formats.xplane.decoded.columns import distinct_handles
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.activity_names import SOME_COPY, copy_kind
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.tables import GEOMETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
 
 
 _PAIR: Final = Pattern(r"([A-Za-z_]+):(\S+)")
@@ -75,7 +77,7 @@ def parse_geometry(text: str) -> Geometry:
     refused: list[str] = []
 
     def number(key: str, *, most: int, name: str) -> int | None:
-        value = _integer(pairs.get(key))
+        value = _integer_or_none(pairs.get(key))
         if value is not None and not 0 <= value <= most:
             refused.append(name)
             return None
@@ -89,10 +91,10 @@ def parse_geometry(text: str) -> Geometry:
         shared = static + dynamic
     # AMD's tracer writes 0 for what it does not know.
     group = number("group_mem", most=MOST_SHARED_BYTES, name="shared memory")
-    block = _triple(pairs.get("block"), most=MOST_THREADS)
+    block = _size_triple(pairs.get("block"), most=MOST_THREADS)
     if block and math.prod(block) > MOST_THREADS:
         block = ()
-    grid = _triple(pairs.get("grid"), most=MOST_GRID)
+    grid = _size_triple(pairs.get("grid"), most=MOST_GRID)
     refused += [name for name, it in (("block", block), ("grid", grid)) if it == ()]
     return Geometry(
         registers=registers or None,
@@ -101,7 +103,7 @@ def parse_geometry(text: str) -> Geometry:
         shared=shared if shared is not None else group or None,
         block=block or None,
         grid=grid or None,
-        occupancy=_occupancy(pairs, refused),
+        occupancy=_recorded_occupancy(pairs, refused),
         refused=tuple(refused),
     )
 
@@ -109,7 +111,7 @@ def parse_geometry(text: str) -> Geometry:
 def parse_copy(text: str) -> Copy:
     """Read `memcpy_details` or the details of a memset in any of their forms."""
     pairs = dict(_PAIR.findall(text))
-    size = _integer(pairs.get("size", pairs.get("num_bytes")))
+    size = _integer_or_none(pairs.get("size", pairs.get("num_bytes")))
     if size is not None and not 0 <= size <= _MOST_BYTES:
         size = None
     # AMD's tracer writes kind "Unknown" and size 0 where it knows neither.
@@ -118,12 +120,12 @@ def parse_copy(text: str) -> Copy:
     return Copy(
         source=pairs.get("kind_src"),
         destination=pairs.get("kind_dst"),
-        device=_integer(pairs.get("dest")),
+        device=_integer_or_none(pairs.get("dest")),
         size=size,
     )
 
 
-def _integer(text: str | None) -> int | None:
+def _integer_or_none(text: str | None) -> int | None:
     # Digits are counted before the conversion: int() of a long text is quadratic.
     if text is None or len(text) > 20:
         return None
@@ -133,7 +135,9 @@ def _integer(text: str | None) -> int | None:
         return None
 
 
-def _triple(text: str | None, *, most: int) -> tuple[int, int, int] | tuple[()] | None:
+def _size_triple(
+    text: str | None, *, most: int
+) -> tuple[int, int, int] | tuple[()] | None:
     """Three sizes; an empty tuple where one is impossible, None where not recorded."""
     if text is None:
         return None
@@ -144,7 +148,7 @@ def _triple(text: str | None, *, most: int) -> tuple[int, int, int] | tuple[()] 
     return (x, y, z) if all(1 <= part <= most for part in (x, y, z)) else ()
 
 
-def _occupancy(pairs: Mapping[str, str], refused: list[str]) -> float | None:
+def _recorded_occupancy(pairs: Mapping[str, str], refused: list[str]) -> float | None:
     """Return the occupancy in percent, None where the details hold 0 ("not available").
 
     Definition: docs/formats/xplane.md#device-activity.
@@ -162,11 +166,9 @@ def _occupancy(pairs: Mapping[str, str], refused: list[str]) -> float | None:
     return value or None
 
 
-def geometries_of(
-    details: NDArray[np.int32],
-    occupancy: NDArray[np.float64] | None,
-    strings: Sequence[str],
-) -> tuple[NDArray[np.int32], pl.DataFrame, dict[str, int]]:
+def number_geometries(
+    details: Int32s, occupancy: NDArray[np.float64] | None, strings: Sequence[str]
+) -> tuple[Int32s, pl.DataFrame, dict[str, int]]:
     """Number the launch shapes of some kernels.
 
     Args:
@@ -193,9 +195,9 @@ def geometries_of(
         if any(part is not None for part in geometry[:-1]):
             plain = geometry._replace(refused=())
             row_of[text] = table.setdefault(plain, len(table))
-    rows = by_row(row_of, details, none=-1)
+    rows = values_by_row(row_of, details, none=-1)
     if occupancy is not None:
-        rows = _with_occupancy(rows, occupancy, table)
+        rows = _split_by_occupancy(rows, occupancy, table)
     shapes = list(table)
     columns: dict[str, list[int | float | None]] = {
         "registers": [it.registers for it in shapes],
@@ -217,16 +219,14 @@ def geometries_of(
     )
 
 
-def _with_occupancy(
-    rows: NDArray[np.int32],
-    occupancy: NDArray[np.float64],
-    table: dict[Geometry, int],
-) -> NDArray[np.int32]:
+def _split_by_occupancy(
+    rows: Int32s, occupancy: NDArray[np.float64], table: dict[Geometry, int]
+) -> Int32s:
     """Distinguish shapes by the occupancy recorded beside their details."""
     shapes = list(table)
     silent = np.array([shape.occupancy is None for shape in shapes], dtype=np.bool_)
     apart = (rows >= 0) & (occupancy > 0) & (occupancy <= 100)
-    apart &= by_row(silent, rows, none=False)
+    apart &= values_by_row(silent, rows, none=False)
     if not apart.any():
         return rows
     steps = np.rint(occupancy[apart] / _OCCUPANCY_STEP).astype(np.int64)
@@ -253,9 +253,7 @@ class CopyTable:
         strings: Number → text.
     """
 
-    def __init__(
-        self, handles: NDArray[np.int32] | None, strings: Sequence[str]
-    ) -> None:
+    def __init__(self, handles: Int32s | None, strings: Sequence[str]) -> None:
         self._handles = handles
         self._table = len(strings) + 1
         distinct = (
@@ -263,7 +261,7 @@ class CopyTable:
         )
         self._copies = {text: parse_copy(strings[text]) for text in distinct}
 
-    def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
+    def sizes(self) -> tuple[Int64s, Bools] | None:
         """Return bytes by event and where they are known; None where none are."""
         if self._handles is None or not self._copies:
             return None
@@ -273,18 +271,18 @@ class CopyTable:
             if copy.size is not None:
                 size[text], known[text] = copy.size, True
         return (
-            by_row(size, self._handles, none=0),
-            by_row(known, self._handles, none=False),
+            values_by_row(size, self._handles, none=0),
+            values_by_row(known, self._handles, none=False),
         )
 
     def resolve(
         self,
-        code: NDArray[np.uint8],
+        code: UInt8s,
         *,
         codes: Mapping[str, int],
-        track: NDArray[np.int32],
-        device: NDArray[np.int64],
-        fallback: NDArray[np.uint8],
+        track: Int32s,
+        device: Int64s,
+        fallback: UInt8s,
     ) -> int:
         """Settle in `code` what names leave open, and count what stays unsettled.
 

@@ -13,11 +13,14 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.assemble import DeviceTables, declared_frame
-from stepscope.formats.xplane.decoded.columns import distinct_handles, series_of
-from stepscope.formats.xplane.decoded.shown_texts import ANNOTATION, outermost
+from stepscope.formats.xplane.decoded.columns import distinct_handles, handle_series
+from stepscope.formats.xplane.decoded.shown_texts import (
+    ANNOTATION,
+    outermost_annotation,
+)
 from stepscope.formats.xplane.decoded.tracks import line_types
 from stepscope.formats.xplane.tables.activity_rows import COPY, gather_rows, no_handles
-from stepscope.formats.xplane.tables.details import CopyTable, geometries_of
+from stepscope.formats.xplane.tables.details import CopyTable, number_geometries
 from stepscope.formats.xplane.tables.programs import program_modules
 from stepscope.trace.reading.activity_names import (
     NOT_ACTIVITY,
@@ -28,13 +31,14 @@ from stepscope.trace.reading.activity_names import (
     kind_of_name,
     kind_of_wait,
 )
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.tables.activity_rows import ActivityRows
     from stepscope.formats.xplane.tables.programs import ProgramRuns
@@ -62,9 +66,9 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
     """Everything that ran on the devices of a file, tracks in their order."""
     rows = gather_rows(recording)
     if not recording.activity_tracks or not len(rows.event):
-        return _nothing(recording)
-    code = _codes(recording, rows)
-    ops = _ops(recording, rows)
+        return _no_activity(recording)
+    code = _kind_codes(recording, rows)
+    ops = _op_handles(recording, rows)
     _mark_collectives(rows, code, ops)
     _mark_waits(recording, rows, code)
     copies = CopyTable(rows.handles.get(COPY), rows.texts.strings)
@@ -84,27 +88,27 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
         fallback=np.array(codes, dtype=np.uint8),
     )
     details = rows.handles.get("kernel_details")
-    geometry, geometries, refused = geometries_of(
+    geometry, geometries, refused = number_geometries(
         no_handles(len(code)) if details is None else details,
         rows.occupancy,
         rows.texts.strings,
     )
     kept = code != _NONE
     if not kept.any():
-        return _nothing(recording)
+        return _no_activity(recording)
     # Normally all are: then no column needs a copy.
     chosen = slice(None) if kept.all() else np.flatnonzero(kept)
     kind_names = pl.Series("kind", ACTIVITY_KINDS.categories, dtype=ACTIVITY_KINDS)
     columns = {
         "kind": kind_names.gather(pl.Series(code[chosen])),
-        "geometry": series_of("geometry", geometry[chosen]),
-        "op": series_of("op", ops[chosen]),
+        "geometry": handle_series("geometry", geometry[chosen]),
+        "op": handle_series("op", ops[chosen]),
     }
     sizes = copies.sizes()
     if sizes is not None:
         size, known = sizes
-        columns["bytes"] = nullable("bytes", size[chosen], known[chosen])
-    frame = _frame(recording, rows, chosen, columns, runs)
+        columns["bytes"] = nullable_series("bytes", size[chosen], known[chosen])
+    frame = _activity_frame(recording, rows, chosen, columns, runs)
     numbers = np.arange(len(recording.activity_tracks), dtype=np.int32)
     begins = np.searchsorted(rows.position[chosen], numbers, side="left").tolist()
     ends = np.searchsorted(rows.position[chosen], numbers, side="right").tolist()
@@ -120,9 +124,9 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
     )
 
 
-def _codes(recording: Recording, rows: ActivityRows) -> NDArray[np.uint8]:
+def _kind_codes(recording: Recording, rows: ActivityRows) -> UInt8s:
     """Return the kind of each event, as far as its name and its own stats say."""
-    types = by_row(recording.timeline.type, rows.event)
+    types = values_by_row(recording.timeline.type, rows.event)
     used = np.zeros(len(recording.type_names), dtype=np.bool_)
     used[types] = True
     plain = np.full(len(used), _KERNEL, dtype=np.uint8)
@@ -135,10 +139,10 @@ def _codes(recording: Recording, rows: ActivityRows) -> NDArray[np.uint8]:
             kinds = kind_of_name(name), kind_of_name(name, launched=True)
             known[name] = _CODES[kinds[0]], _CODES[kinds[1]]
         plain[number], launched[number] = known[name]
-    code = by_row(plain, types)
+    code = values_by_row(plain, types)
     details = rows.handles.get("kernel_details")
     if details is not None and not np.array_equal(plain, launched):
-        code = np.where(details >= 0, by_row(launched, types), code)
+        code = np.where(details >= 0, values_by_row(launched, types), code)
     if rows.passive is not None:
         code[rows.passive] = _NONE
     # Leave out streams of allocations or overhead only, and ops that hold others.
@@ -165,13 +169,13 @@ def _codes(recording: Recording, rows: ActivityRows) -> NDArray[np.uint8]:
     return code
 
 
-def _ops(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
+def _op_handles(recording: Recording, rows: ActivityRows) -> Int32s:
     """Return the annotation of the framework op of each event, -1 where there is none.
 
     Of a stack of annotations the outermost names the op. Older producers split it into
     levels; where they did not, the whole annotation is cut after its first level.
     """
-    ops: NDArray[np.int32] | None = None
+    ops: Int32s | None = None
     for key in ("tf_op", "level 0", ANNOTATION):
         given = rows.handles.get(key)
         if given is None:
@@ -185,7 +189,8 @@ def _ops(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
             distinct = distinct_handles(texts, len(rows.texts.strings)).tolist()
             other = no_handles(len(rows.texts.strings) + 1)
             other[distinct] = [
-                recording.handle(outermost(rows.texts.strings[it])) for it in distinct
+                recording.handle(outermost_annotation(rows.texts.strings[it]))
+                for it in distinct
             ]
             texts = other[texts]
         texts = _without_unknown(recording, texts)
@@ -197,11 +202,7 @@ def _ops(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
     return no_handles(len(rows.event)) if ops is None else ops
 
 
-def _mark_collectives(
-    rows: ActivityRows,
-    code: NDArray[np.uint8],
-    ops: NDArray[np.int32],
-) -> None:
+def _mark_collectives(rows: ActivityRows, code: UInt8s, ops: Int32s) -> None:
     """Kernels that run for a collective op or HLO category are collectives."""
     for handles, is_collective in (
         (ops, is_collective_op),
@@ -214,13 +215,11 @@ def _mark_collectives(
         for handle in distinct_handles(handles, len(strings)).tolist():
             wanted[handle] = is_collective(strings[handle])
         if wanted.any():
-            found = by_row(wanted, handles, none=False)
+            found = values_by_row(wanted, handles, none=False)
             code[found & (code == _KERNEL)] = _CODES["collective"]
 
 
-def _mark_waits(
-    recording: Recording, rows: ActivityRows, code: NDArray[np.uint8]
-) -> None:
+def _mark_waits(recording: Recording, rows: ActivityRows, code: UInt8s) -> None:
     """Ends of asynchronous transfers wait; those of collectives are collectives."""
     named = [rows.handles.get(key) for key in ("hlo_category", "hlo_op")]
     if any(recording.tracks[it].kind == "core" for it in recording.activity_tracks):
@@ -238,16 +237,16 @@ def _mark_waits(
             np.copyto(code, kinds[handles], where=code == _KERNEL)
 
 
-def _frame(
+def _activity_frame(
     recording: Recording,
     rows: ActivityRows,
-    chosen: slice | NDArray[np.int64],
+    chosen: slice | Int64s,
     columns: dict[str, pl.Series],
     runs: ProgramRuns,
 ) -> pl.DataFrame:
     """Return the declared frame; `columns` are those that were worked out."""
     event, position = rows.event[chosen], rows.position[chosen]
-    here: slice | NDArray[np.int32] = event
+    here: slice | Int32s = event
     if int(event[-1]) - int(event[0]) + 1 == len(event):
         # Streams that lie side by side: their columns need no copy.
         here = slice(int(event[0]), int(event[-1]) + 1)
@@ -257,14 +256,16 @@ def _frame(
     ids = [recording.tracks[it].id for it in tracks]
     given: dict[str, pl.Series | NDArray[np.generic]] = {
         "event": event,
-        "track": by_row(tracks, position),
-        "device": by_row(np.array([it.device for it in roles], np.int32), position),
-        "stream": by_row(np.array(ids, np.int64), position),
+        "track": values_by_row(tracks, position),
+        "device": values_by_row(
+            np.array([it.device for it in roles], np.int32), position
+        ),
+        "stream": values_by_row(np.array(ids, np.int64), position),
         "type": line.type[here],
         "start_ps": line.start_ps[here],
         "dur_ps": line.dur_ps[here],
         **columns,
-        **_names(recording, rows, chosen),
+        **_name_columns(recording, rows, chosen),
     }
     if any(role.process is not None for role in roles):
         process = pl.Series("process", [it.process for it in roles], dtype=pl.Int64)
@@ -276,7 +277,7 @@ def _frame(
     ):
         if key in rows.numbers:
             number, present = rows.numbers[key]
-            given[column] = nullable(column, number[chosen], present[chosen])
+            given[column] = nullable_series(column, number[chosen], present[chosen])
     if "correlation" not in given and len(runs.call):
         run = np.full(len(rows.event), -1)
         all_starts_ps = line.start_ps[rows.event]
@@ -286,12 +287,12 @@ def _frame(
                 on_track = rows.position == place
                 run[on_track] = runs.at(track.device, all_starts_ps[on_track])
         run = run[chosen]
-        given["correlation"] = nullable("correlation", run, run >= 0)
+        given["correlation"] = nullable_series("correlation", run, run >= 0)
     return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(event))
 
 
-def _names(
-    recording: Recording, rows: ActivityRows, chosen: slice | NDArray[np.int64]
+def _name_columns(
+    recording: Recording, rows: ActivityRows, chosen: slice | Int64s
 ) -> dict[str, pl.Series]:
     """Return the columns of names, with those that a core's events carry elsewhere."""
     names = {
@@ -300,7 +301,7 @@ def _names(
         if key in rows.handles
     }
     kinds = [recording.tracks[it].kind for it in recording.activity_tracks]
-    on_core = by_row(np.array([kind == "core" for kind in kinds]), rows.position)
+    on_core = values_by_row(np.array([kind == "core" for kind in kinds]), rows.position)
     if on_core.any():
         types = recording.timeline.type[rows.event]
         none = no_handles(len(types))
@@ -312,12 +313,10 @@ def _names(
         if programs is not None:
             of_program = program_modules(recording, *programs)
             names["hlo_module"] = np.where(on_core & (module < 0), of_program, module)
-    return {key: series_of(key, handles[chosen]) for key, handles in names.items()}
+    return {key: handle_series(key, handles[chosen]) for key, handles in names.items()}
 
 
-def _without_unknown(
-    recording: Recording, handles: NDArray[np.int32]
-) -> NDArray[np.int32]:
+def _without_unknown(recording: Recording, handles: Int32s) -> Int32s:
     """Return the handles, with -1 where the text means "unknown"."""
     distinct = distinct_handles(handles, len(recording.strings))
     if not np.isin(recording.no_text, distinct).any():
@@ -328,9 +327,9 @@ def _without_unknown(
     return same[handles]
 
 
-def _nothing(recording: Recording) -> Activity:
+def _no_activity(recording: Recording) -> Activity:
     rows = dict.fromkeys(recording.activity_tracks, (0, 0))
-    _, geometries, _ = geometries_of(no_handles(0), None, [])
+    _, geometries, _ = number_geometries(no_handles(0), None, [])
     frame = pl.DataFrame(schema=DEVICE_ACTIVITY.dtypes())
     return Activity(
         frame=frame, geometries=geometries, refused={}, undirected=0, by_track=rows

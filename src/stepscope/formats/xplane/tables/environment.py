@@ -8,13 +8,18 @@ import polars as pl
 
 from stepscope.formats.assemble import environment_frame, or_lost
 from stepscope.formats.declared_words import why_absent
-from stepscope.formats.xplane.decoded.tracks import integer, raw, real, text
+from stepscope.formats.xplane.decoded.tracks import (
+    bytes_stat,
+    integer_stat,
+    real_stat,
+    text_stat,
+)
 from stepscope.frozen import Frozen
 from stepscope.rundir import shown_name
 from stepscope.trace.tables import DEVICES
 from stepscope.units import PS_PER_NS
 from stepscope.xspace.vocabulary import CLOCK_PLANE, ClockStat, EnvironmentStat
-from stepscope.xspace.wire import MalformedMessage, numbers_of
+from stepscope.xspace.wire import MalformedMessage, number_fields
 
 if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
@@ -76,19 +81,21 @@ def task_environment(recording: Recording) -> TaskEnvironment:
     for plane in recording.space.planes:
         if plane.name == _PLANE:
             return TaskEnvironment(
-                start_unix_ns=integer(plane, "profile_start_time") or None,
-                stop_unix_ns=integer(plane, "profile_stop_time") or None,
-                levels=_levels(raw(plane, EnvironmentStat.OPTIONS)),
-                asked_levels=_levels(raw(plane, EnvironmentStat.ASKED)),
-                collectors=text(plane, EnvironmentStat.COLLECTORS),
-                cores=_within(integer(plane, EnvironmentStat.CORES), _MOST_CORES),
-                cuda_runtime=_within(
-                    integer(plane, EnvironmentStat.CUDA_RUNTIME), _LARGEST_VERSION
+                start_unix_ns=integer_stat(plane, "profile_start_time") or None,
+                stop_unix_ns=integer_stat(plane, "profile_stop_time") or None,
+                levels=_tracer_levels(bytes_stat(plane, EnvironmentStat.OPTIONS)),
+                asked_levels=_tracer_levels(bytes_stat(plane, EnvironmentStat.ASKED)),
+                collectors=text_stat(plane, EnvironmentStat.COLLECTORS),
+                cores=_number_up_to(
+                    integer_stat(plane, EnvironmentStat.CORES), _MOST_CORES
                 ),
-                cuda_driver=_within(
-                    integer(plane, EnvironmentStat.CUDA_DRIVER), _LARGEST_VERSION
+                cuda_runtime=_number_up_to(
+                    integer_stat(plane, EnvironmentStat.CUDA_RUNTIME), _LARGEST_VERSION
                 ),
-                complete_until_ns=integer(plane, EnvironmentStat.COMPLETE_UNTIL),
+                cuda_driver=_number_up_to(
+                    integer_stat(plane, EnvironmentStat.CUDA_DRIVER), _LARGEST_VERSION
+                ),
+                complete_until_ns=integer_stat(plane, EnvironmentStat.COMPLETE_UNTIL),
             )
     return TaskEnvironment()
 
@@ -109,8 +116,8 @@ def compared_clock(recording: Recording) -> ComparedClock | None:
     """Return what a client measured; None where it did not compare clocks."""
     for plane in recording.space.planes:
         if plane.name == CLOCK_PLANE:
-            offset = integer(plane, ClockStat.OFFSET_NS)
-            doubt = integer(plane, ClockStat.DOUBT_NS)
+            offset = integer_stat(plane, ClockStat.OFFSET_NS)
+            doubt = integer_stat(plane, ClockStat.DOUBT_NS)
             if offset is not None and doubt is not None and abs(offset) <= _MOST_NS:
                 return ComparedClock(offset_ns=offset, doubt_ns=doubt)
     return None
@@ -120,15 +127,15 @@ def start_unix_ns(recording: Recording) -> int | None:
     """Return when time 0 was, by the clock that all hosts were compared with."""
     # In a file with absolute times, its first line is time 0.
     start = recording.base.epoch_ns or task_environment(recording).start_unix_ns
-    return _compared(recording, start)
+    return _on_compared_clock(recording, start)
 
 
-def _compared(recording: Recording, unix_ns: int | None) -> int | None:
+def _on_compared_clock(recording: Recording, unix_ns: int | None) -> int | None:
     clock = compared_clock(recording)
     return unix_ns if unix_ns is None or clock is None else unix_ns - clock.offset_ns
 
 
-def environment(recording: Recording) -> pl.DataFrame:
+def environment_table(recording: Recording) -> pl.DataFrame:
     """Return the one row that says what this capture was."""
     task = task_environment(recording)
     host, device, python = task.levels or (None, None, None)
@@ -149,7 +156,7 @@ def environment(recording: Recording) -> pl.DataFrame:
         "file_bytes": sum(path.stat().st_size for path in recording.paths),
         "hostname": next(iter(recording.space.hostnames), None) or None,
         "start_unix_ns": start_unix_ns(recording),
-        "stop_unix_ns": _compared(recording, task.stop_unix_ns),
+        "stop_unix_ns": _on_compared_clock(recording, task.stop_unix_ns),
         "host_tracer_level": host,
         "device_tracer_level": device,
         "python_tracer_level": python,
@@ -165,7 +172,9 @@ def environment(recording: Recording) -> pl.DataFrame:
     return environment_frame(row)
 
 
-def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
+def devices_table(
+    recording: Recording, activity: Activity
+) -> pl.DataFrame | Unavailable:
     """Return every accelerator that the capture listed, by ordinal, used or not."""
     counts = dict.fromkeys(
         (it.device for it in recording.roles if it.device is not None), 0
@@ -175,7 +184,7 @@ def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavaila
     found: dict[int, dict[str, object]] = {}
     for plane, role in zip(recording.space.planes, recording.roles, strict=True):
         if role.core and role.device is not None:
-            row = _device(plane, role, counts[role.device])
+            row = _device_row(plane, role, counts[role.device])
             # Of planes with one name the first that says something counts.
             before = found.setdefault(role.device, row)
             found[role.device] = {
@@ -189,12 +198,12 @@ def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavaila
     )
 
 
-def _device(plane: Plane, role: PlaneRole, activities: int) -> dict[str, object]:
-    clock_khz = integer(plane, "clock_rate")
-    teraflops = real(plane, "peak_teraflops_per_second")
-    gigabytes = real(plane, "peak_hbm_bw_gigabytes_per_second")
-    major = integer(plane, "compute_cap_major")
-    vendor = text(plane, "device_vendor")
+def _device_row(plane: Plane, role: PlaneRole, activities: int) -> dict[str, object]:
+    clock_khz = integer_stat(plane, "clock_rate")
+    teraflops = real_stat(plane, "peak_teraflops_per_second")
+    gigabytes = real_stat(plane, "peak_hbm_bw_gigabytes_per_second")
+    major = integer_stat(plane, "compute_cap_major")
+    vendor = text_stat(plane, "device_vendor")
     if vendor is None and role.device_type == "GPU" and major is not None:
         # Producers that do not write the vendor knew no other.
         vendor = "Nvidia"
@@ -202,30 +211,31 @@ def _device(plane: Plane, role: PlaneRole, activities: int) -> dict[str, object]
         "device": role.device,
         "plane": plane.name,
         "type": role.device_type,
-        "name": text(plane, "gpu_device_name") or text(plane, "device_type_string"),
+        "name": text_stat(plane, "gpu_device_name")
+        or text_stat(plane, "device_type_string"),
         "vendor": vendor,
         "cc_major": major,
-        "cc_minor": integer(plane, "compute_cap_minor"),
-        "cores": integer(plane, "core_count") or None,
+        "cc_minor": integer_stat(plane, "compute_cap_minor"),
+        "cores": integer_stat(plane, "core_count") or None,
         "clock_hz": clock_khz * _HZ_PER_KHZ if clock_khz else None,
-        "memory_bandwidth": integer(plane, "memory_bandwidth") or None,
-        "memory_bytes": integer(plane, "memory_size") or None,
+        "memory_bandwidth": integer_stat(plane, "memory_bandwidth") or None,
+        "memory_bytes": integer_stat(plane, "memory_size") or None,
         "peak_flops": teraflops * _FLOPS_PER_TERAFLOPS if teraflops else None,
         "peak_hbm": gigabytes * _BYTES_PER_GIGABYTE if gigabytes else None,
         "activities": activities,
     }
 
 
-def _within(said: int | None, most: int) -> int | None:
+def _number_up_to(said: int | None, most: int) -> int | None:
     return said if said is not None and 0 < said <= most else None
 
 
-def _levels(options: bytes | None) -> tuple[int, int, int] | None:
+def _tracer_levels(options: bytes | None) -> tuple[int, int, int] | None:
     """Tracer levels of a serialized ProfileOptions; an absent field is level 0."""
     if options is None:
         return None
     try:
-        numbers = numbers_of(options)
+        numbers = number_fields(options)
     except MalformedMessage:
         return None
     host, device, python = (

@@ -10,14 +10,15 @@ import polars as pl
 from stepscope.formats.assemble import as_declared, is_loader_call, or_lost
 from stepscope.formats.declared_words import why_absent
 from stepscope.formats.torch_allocations import allocation_rows
-from stepscope.formats.xplane.decoded.tracks import integer
-from stepscope.trace.reading.nullable import nullable
+from stepscope.formats.xplane.decoded.tracks import integer_stat
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import ALLOCATIONS
 from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.tables.programs import ProgramRuns
     from stepscope.unavailable import Unavailable
@@ -57,10 +58,12 @@ _TORCH_NUMBERS: Final = {
 }
 
 
-def launches(recording: Recording, runs: ProgramRuns) -> pl.DataFrame | Unavailable:
+def launches_table(
+    recording: Recording, runs: ProgramRuns
+) -> pl.DataFrame | Unavailable:
     """List launch calls in the order of `events`, found by their id, never by name."""
     rows, values = recording.host_values("correlation_id")
-    number, present = values.integers()
+    number, present = values.integer_values()
     if not present.all():
         rows, number = rows[present], number[present]
     if not len(rows):
@@ -89,14 +92,14 @@ def launches(recording: Recording, runs: ProgramRuns) -> pl.DataFrame | Unavaila
     return pl.DataFrame(columns)
 
 
-def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
+def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return every call of every iterator, in the order of `events`."""
     rows = recording.host_rows(
         lambda name: name.startswith(_BEGINNING) or is_loader_call(name)
     )
     if not len(rows):
         return or_lost(why_absent("xplane.no_iterators"), recording.damaged_at)
-    stats = recording.values_at(["id", "parent_id"], rows)
+    stats = recording.values_at_rows(["id", "parent_id"], rows)
     line = recording.timeline
     types = line.type[rows]
     names = recording.type_names
@@ -109,29 +112,31 @@ def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
             "start_ps": line.start_ps[rows],
             "dur_ps": line.dur_ps[rows],
             "long_name": long_names.gather(inverse),
-            "id": nullable("id", *stats["id"].integers()),
-            "parent_id": nullable("parent_id", *stats["parent_id"].integers()),
+            "id": nullable_series("id", *stats["id"].integer_values()),
+            "parent_id": nullable_series(
+                "parent_id", *stats["parent_id"].integer_values()
+            ),
         }
     )
 
 
-def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
+def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return every allocation and deallocation in order of time, ties in file order."""
     rows = recording.host_rows(lambda name: name in _NAMES)
     if not len(rows):
         return _torch_allocations(recording)
-    rows = _in_time(recording, rows)
-    stats, texts = recording.values_at(_KEYS, rows), recording.texts()
+    rows = _order_by_time(recording, rows)
+    stats, texts = recording.values_at_rows(_KEYS, rows), recording.texts()
     numbers = {
-        column: nullable(column, *stats[key].integers())
+        column: nullable_series(column, *stats[key].integer_values())
         for column, key in (
             *_BYTES.items(),
             ("dtype", "data_type"),
             ("group", "group_id"),
         )
     }
-    address, has_address = stats["addr"].integers()
-    fragmentation, has_fragmentation = stats["fragmentation"].reals()
+    address, has_address = stats["addr"].integer_values()
+    fragmentation, has_fragmentation = stats["fragmentation"].real_values()
     of_type = [_NAMES.get(name) for name in recording.type_names.tolist()]
     kinds = pl.Series("kind", of_type, pl.String)
     # The name of the memory: its allocator, else index and device.
@@ -140,7 +145,7 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     memories = given.str.split("\0").list.first().replace("", None)
     if memories.null_count():
         parts = [
-            nullable(key, *stats[key].integers()).cast(pl.String)
+            nullable_series(key, *stats[key].integer_values()).cast(pl.String)
             for key in ("index_on_host", "device_ordinal")
         ]
         numbered = pl.select(
@@ -154,8 +159,8 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
             "start_ps": recording.timeline.start_ps[rows],
             "kind": kinds.gather(recording.timeline.type[rows]),
             "allocator": memories,
-            "address": nullable("address", address.view(np.uint64), has_address),
-            "fragmentation": nullable(
+            "address": nullable_series("address", address.view(np.uint64), has_address),
+            "fragmentation": nullable_series(
                 "fragmentation", fragmentation, has_fragmentation
             ),
             **numbers,
@@ -173,25 +178,27 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     return as_declared(frame, ALLOCATIONS.dtypes())
 
 
-def _in_time(recording: Recording, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _order_by_time(recording: Recording, rows: Int64s) -> Int64s:
     """Tracks follow each other in the table of events; time must not."""
     return rows[np.argsort(recording.timeline.start_ps[rows], kind="stable")]
 
 
 def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return what PyTorch's allocators reported, under the names that it gave."""
-    rows = _in_time(recording, recording.host_rows(lambda name: name == _TORCH_NAME))
-    stats = recording.values_at((*_TORCH_NUMBERS, _TORCH_ADDRESS, "tf_op"), rows)
-    address, has_address = stats[_TORCH_ADDRESS].integers()
+    rows = _order_by_time(
+        recording, recording.host_rows(lambda name: name == _TORCH_NAME)
+    )
+    stats = recording.values_at_rows((*_TORCH_NUMBERS, _TORCH_ADDRESS, "tf_op"), rows)
+    address, has_address = stats[_TORCH_ADDRESS].integer_values()
     texts = recording.texts()
     given = pl.DataFrame(
         {
             "event": rows.astype(np.int32),
             "start_ps": recording.timeline.start_ps[rows],
-            "address": nullable("address", address.view(np.uint64), has_address),
+            "address": nullable_series("address", address.view(np.uint64), has_address),
             "asked_by": texts.series("op", texts.numbers(stats["tf_op"])),
             **{
-                column: nullable(column, *stats[key].integers())
+                column: nullable_series(column, *stats[key].integer_values())
                 for key, column in _TORCH_NUMBERS.items()
             },
         }
@@ -200,8 +207,8 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
         return or_lost(why_absent("xplane.no_allocations"), recording.damaged_at)
     sizes = {}
     for plane, role in zip(recording.space.planes, recording.roles, strict=True):
-        size = integer(plane, "memory_size")
+        size = integer_stat(plane, "memory_size")
         if role.device is not None and size is not None:
-            named = integer(plane, PROGRAM_ORDINAL)
+            named = integer_stat(plane, PROGRAM_ORDINAL)
             sizes[role.device if named is None else named] = size
     return allocation_rows(given, device_bytes=sizes)

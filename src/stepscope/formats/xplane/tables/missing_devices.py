@@ -83,10 +83,10 @@ def unused_devices(recording: Recording) -> Unavailable | None:
         return None
     if len(called):
         return idle_devices(NO_CALL_GIVES_WORK)
-    return None if _allocated(recording) else IN_DOUBT
+    return None if _has_device_allocations(recording) else IN_DOUBT
 
 
-def _allocated(recording: Recording) -> bool:
+def _has_device_allocations(recording: Recording) -> bool:
     """Return whether memory of a device was allocated: it is work to come."""
     _, names = recording.host_values("allocator_name")
     texts = recording.texts()
@@ -94,7 +94,7 @@ def _allocated(recording: Recording) -> bool:
     if any(_ON_DEVICE.search(name) for name in allocators):
         return True
     _, devices = recording.host_values("Device Type")
-    number, present = devices.integers()
+    number, present = devices.integer_values()
     return bool((number[present] != _HOST).any())
 
 

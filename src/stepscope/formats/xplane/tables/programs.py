@@ -17,14 +17,13 @@ import polars as pl
 from stepscope.formats.assemble import or_lost
 from stepscope.formats.declared_words import why_absent
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import HLO_OPS, PARAMETERS, PLACE_BYTES, PLACE_TEXT
 from stepscope.xspace.vocabulary import MODEL_PLANE, ParameterStat
 from stepscope.xspace.wire import MalformedMessage
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.formats.hlo import HloInstruction
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.unavailable import Unavailable
@@ -48,12 +47,12 @@ class ProgramRuns(Frozen, frozen=True):
         end_ps: When it ended.
     """
 
-    call: NDArray[np.int64]
-    device: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    call: Int64s
+    device: Int64s
+    start_ps: Int64s
+    end_ps: Int64s
 
-    def at(self, device: int, times_ps: NDArray[np.int64]) -> NDArray[np.int64]:
+    def at(self, device: int, times_ps: Int64s) -> Int64s:
         """Return the run of a device that each time lies in, -1 for none."""
         first, last = np.searchsorted(self.device, (device, device + 1)).tolist()
         if first == last:
@@ -71,10 +70,10 @@ def program_runs(recording: Recording) -> ProgramRuns:
     that the run is done.
     """
     is_core = any(it.kind == "core" for it in recording.tracks)
-    calls = _calls(recording) if is_core else {}
+    calls = _queuing_calls(recording) if is_core else {}
     found = [
         (calls[device, run], device, start, end)
-        for device, run, start, end in (_runs(recording) if calls else ())
+        for device, run, start, end in (_recorded_runs(recording) if calls else ())
         if (device, run) in calls
     ]
     found.sort(key=lambda one: one[1:3])
@@ -82,12 +81,12 @@ def program_runs(recording: Recording) -> ProgramRuns:
     return ProgramRuns(*columns)
 
 
-def _calls(recording: Recording) -> dict[tuple[int, int], int]:
+def _queuing_calls(recording: Recording) -> dict[tuple[int, int], int]:
     rows, ids = recording.host_values(_RUN)
     if not len(rows):
         return {}
-    devices, told = recording.values_at([_DEVICE], rows)[_DEVICE].integers()
-    numbers, known = ids.integers()
+    devices, told = recording.values_at_rows([_DEVICE], rows)[_DEVICE].integer_values()
+    numbers, known = ids.integer_values()
     start_ps = recording.timeline.start_ps[rows]
     found: dict[tuple[int, int], int] = {}
     for at in np.argsort(start_ps, kind="stable").tolist():
@@ -96,7 +95,7 @@ def _calls(recording: Recording) -> dict[tuple[int, int], int]:
     return found
 
 
-def _runs(recording: Recording) -> list[tuple[int, int, int, int]]:
+def _recorded_runs(recording: Recording) -> list[tuple[int, int, int, int]]:
     line = recording.timeline
     found: list[tuple[int, int, int, int]] = []
     for track, it in enumerate(recording.tracks):
@@ -104,7 +103,9 @@ def _runs(recording: Recording) -> list[tuple[int, int, int, int]]:
         if it.derived != "xla_modules" or device is None:
             continue
         begin, end = int(line.event_begin[track]), int(line.event_end[track])
-        ids, known = recording.values_in([_RUN], begin, end)[_RUN].integers()
+        ids, known = recording.values_in_range([_RUN], begin, end)[
+            _RUN
+        ].integer_values()
         start_ps = line.start_ps[begin:end]
         end_ps = start_ps + line.dur_ps[begin:end]
         found += [
@@ -119,7 +120,7 @@ def _runs(recording: Recording) -> list[tuple[int, int, int, int]]:
     return found
 
 
-def parameters(recording: Recording) -> pl.DataFrame | Unavailable:
+def parameters_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return every variable of the model, in the order of the recording."""
     space = recording.space
     planes = [row for row, it in enumerate(space.planes) if it.name == MODEL_PLANE]
@@ -132,14 +133,14 @@ def parameters(recording: Recording) -> pl.DataFrame | Unavailable:
     columns = {
         key: texts.series(key, texts.numbers(values[key])[rows]) for key in _TEXTS
     }
-    trained, known = values[ParameterStat.TRAINABLE].integers()
+    trained, known = values[ParameterStat.TRAINABLE].integer_values()
     frame = pl.DataFrame(
         {
             "name": pl.Series(recording.type_names[rows].tolist(), dtype=pl.String),
             "scope": columns[ParameterStat.SCOPE].fill_null(""),
             "shape": columns[ParameterStat.SHAPE],
             "dtype": columns[ParameterStat.DTYPE],
-            "trainable": nullable("trainable", trained[rows] != 0, known[rows]),
+            "trainable": nullable_series("trainable", trained[rows] != 0, known[rows]),
         }
     )
     sizes = pl.col("shape").str.json_decode(pl.List(pl.Int64()))
@@ -162,7 +163,7 @@ class Programs(Frozen, frozen=True, eq=True):
 
 def read_programs(recording: Recording) -> Programs:
     """Read every program whose HLO is in the file."""
-    programs, malformed = _parsed(recording)
+    programs, malformed = _parse_programs(recording)
     if not programs:
         if malformed:
             return Programs(
@@ -181,9 +182,7 @@ def read_programs(recording: Recording) -> Programs:
     return Programs(ops, malformed)
 
 
-def program_modules(
-    recording: Recording, program: NDArray[np.int64], present: NDArray[np.bool_]
-) -> NDArray[np.int32]:
+def program_modules(recording: Recording, program: Int64s, present: Bools) -> Int32s:
     """Return the handle of each module's name by program id, -1 if not recorded."""
     names = {
         number: recording.handle(listed.module)
@@ -195,7 +194,7 @@ def program_modules(
     return np.where(present, handles, np.int32(-1))
 
 
-def _parsed(
+def _parse_programs(
     recording: Recording,
 ) -> tuple[list[tuple[int, str, list[HloInstruction]]], int]:
     programs = []

@@ -10,7 +10,7 @@ import numpy as np
 
 from stepscope.formats.assemble import IN_DOUBT, doubt_note, work_notes
 from stepscope.formats.declared_words import quality_note
-from stepscope.formats.xplane.decoded.tracks import integer, text
+from stepscope.formats.xplane.decoded.tracks import integer_stat, text_stat
 from stepscope.formats.xplane.tables.environment import (
     compared_clock,
     start_unix_ns,
@@ -43,7 +43,7 @@ _NS_PER_MS: Final = 1_000_000
 _CLOCKS_APART_PS: Final = 1_000_000_000
 
 
-def quality(
+def quality_table(
     recording: Recording,
     activity: Activity,
     calls: pl.DataFrame | Unavailable,
@@ -81,7 +81,7 @@ def _damage_notes(recording: Recording) -> Iterator[QualityNote]:
     if any(is_spool(path.name) for path in recording.paths):
         yield quality_note("xplane.unfinished_recording")
     for plane in recording.space.planes:
-        ended_with = text(plane, END_STAT) if plane.name == END_PLANE else None
+        ended_with = text_stat(plane, END_STAT) if plane.name == END_PLANE else None
         if ended_with is not None:
             yield quality_note("xplane.ended_early", ended_with=ended_with)
 
@@ -94,10 +94,7 @@ def _reported_notes(recording: Recording) -> Iterator[QualityNote]:
         counted = Counter(messages)
         if len(counted) > _MESSAGES:
             yield quality_note(
-                "xplane.many_messages",
-                len(counted),
-                severity=severity,
-                shown=_MESSAGES,
+                "xplane.many_messages", len(counted), severity=severity, shown=_MESSAGES
             )
         for message, times in islice(counted.items(), _MESSAGES):
             dropped = _DROPPED.search(message.lower())
@@ -180,8 +177,8 @@ def _device_notes(recording: Recording, activity: Activity) -> Iterator[QualityN
         plane.name
         for plane, role in planes
         if role.device_type == "GPU"
-        and text(plane, "device_vendor") is None
-        and integer(plane, "compute_cap_major") is not None
+        and text_stat(plane, "device_vendor") is None
+        and integer_stat(plane, "compute_cap_major") is not None
     ]
     if inferred:
         yield quality_note("xplane.vendor_inferred", len(inferred), scope=inferred[0])
