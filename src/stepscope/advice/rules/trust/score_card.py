@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
-    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("score.card")
@@ -29,24 +28,22 @@ _OWNED: Final = Owned(parts={"compute": ("compute_16",)}, device=True, unknown=F
 @rule(_ITEM, *OWNED_READS, ops_on_sides, precision_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
+    between = sum(shares.percent(one, place="between") for one in shares.between_ps)
     return _ITEM.finding(
         "pass",
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
         devices=(shares.label,),
         facts=(
-            *_facts_of_time(shares),
+            *_ITEM.facts(
+                computing=shares.percent(*_COMPUTE),
+                copies=shares.percent(*_COPIES),
+                between=between,
+            ),
             *_facts_of_precision(signals),
             *_facts_of_ops(signals),
         ),
         inputs=("account", "precision", "op_placement"),
     )
-
-
-def _facts_of_time(shares: StepShares) -> tuple[Fact, ...]:
-    computing = shares.percent(*_COMPUTE)
-    copies = shares.percent(*_COPIES)
-    between = sum(shares.percent(one, place="between") for one in shares.between_ps)
-    return _ITEM.facts(computing=computing, copies=copies, between=between)
 
 
 def _facts_of_precision(signals: Signals) -> tuple[Fact, ...]:
