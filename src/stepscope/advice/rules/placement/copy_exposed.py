@@ -17,7 +17,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.devices.device_copies import CopyGroup, DeviceCopies
+    from stepscope.derive.facts.devices.device_copies import DeviceCopies
     from stepscope.derive.facts.replaying.edits import Change
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
@@ -71,7 +71,17 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         because=because,
         parts=_parts_of_copies(shares, copies),
         facts=_facts_of_copies(copies),
-        evidence=_longest_copies(shares, copies),
+        evidence=tuple(
+            Evidence(
+                host=shares.host,
+                device=shares.device,
+                track=None,
+                start_ps=start,
+                end_ps=end,
+                ops=(name,),
+            )
+            for start, end, name in (copies.longest if copies is not None else ())
+        ),
         inputs=("account", "exposure", "activity_ops", "launching_ops"),
         actions=_ITEM.actions_for(*large, *because),
     )
@@ -127,43 +137,17 @@ def _parts_of_copies(
     found: list[Part] = []
     for owners in _OWNED.parts.values():
         groups = [] if copies is None else copies.groups
-        mine = [one for one in groups if one.owner in owners and one.alone_ps]
-        total = sum(one.alone_ps for one in mine)
+        owned = [one for one in groups if one.owner in owners and one.alone_ps]
+        total = sum(one.alone_ps for one in owned)
         share = shares.percent(*owners)
-        found += [
-            Part(
-                name=_copy_name(one),
-                detail=one.certainty,
-                share_percent=share * one.alone_ps / total,
-            )
-            for one in mine
-            if share
-        ]
+        for one in owned if share else ():
+            name = _ITEM.note(one.owner)
+            if one.source is not None:
+                joined = "" if one.certainty == "by position" else "of "
+                name = f"{name} {joined}{one.source}"
+            percent = share * one.alone_ps / total
+            found.append(Part(name=name, detail=one.certainty, share_percent=percent))
     return tuple(sorted(found, key=lambda part: -part.share_percent)[:_SHOWN])
-
-
-def _copy_name(group: CopyGroup) -> str:
-    name = _ITEM.note(group.owner)
-    if group.source is None:
-        return name
-    joined = "" if group.certainty == "by position" else "of "
-    return f"{name} {joined}{group.source}"
-
-
-def _longest_copies(
-    shares: StepShares, copies: DeviceCopies | None
-) -> tuple[Evidence, ...]:
-    return tuple(
-        Evidence(
-            host=shares.host,
-            device=shares.device,
-            track=None,
-            start_ps=start,
-            end_ps=end,
-            ops=(name,),
-        )
-        for start, end, name in (copies.longest if copies is not None else ())
-    )
 
 
 def _facts_of_copies(copies: DeviceCopies | None) -> tuple[Fact, ...]:

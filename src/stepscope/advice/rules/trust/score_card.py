@@ -9,6 +9,7 @@ import msgspec
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.derive.facts.devices.device_fill import COMPUTE
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.devices.op_sides import ops_on_sides
 from stepscope.derive.facts.recording import record_grade
@@ -35,7 +36,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=(shares.label,),
         facts=(
             *_ITEM.facts(
-                computing=shares.percent(*_COMPUTE),
+                computing=shares.percent(*COMPUTE),
                 copies=shares.percent(*_COPIES),
                 between=between,
             ),
@@ -73,5 +74,4 @@ def _facts_of_ops(signals: Signals) -> tuple[Fact, ...]:
     return _ITEM.facts(ops=found.count_percent, ops_time=found.time_percent)
 
 
-_COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 _COPIES: Final = ("copy_in", "copy_out", "copy_within", "transfer_wait")
