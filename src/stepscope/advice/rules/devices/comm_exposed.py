@@ -14,8 +14,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.devices.exchanges import CommunicationSignals
-    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("comm.exposed")
@@ -39,7 +37,14 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if not any(exchanged.count.values()):
         return _ITEM.not_applicable("no_exchange")
     judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
-    kinds = _shares_of_kinds(shares, exchanged, judged.verdict.share_percent)
+    # The share is divided among the kinds as their exposed times are.
+    exposed_ps = exchanged.exposed_ps.get(shares.label, {})
+    share, total = judged.verdict.share_percent, sum(exposed_ps.values())
+    kinds = tuple(
+        Part(name=kind, share_percent=share * time / total)
+        for kind, time in exposed_ps.items()
+        if time
+    )
     rows = sum(one.share_percent for one in kinds if one.name.endswith(_ALL_TO_ALL))
     whole = sum(one.share_percent for one in kinds)
     # An all-to-all carries no gradients.
@@ -52,17 +57,4 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         evidence=tuple(by_length[:SHOWN]),
         inputs=("account", "collectives"),
         actions=_ITEM.actions_for(*(data for data, holds in carried.items() if holds)),
-    )
-
-
-def _shares_of_kinds(
-    shares: StepShares, exchanged: CommunicationSignals, share: float
-) -> tuple[Part, ...]:
-    """Divide the share among the kinds as their exposed times are."""
-    kinds = exchanged.exposed_ps.get(shares.label, {})
-    total = sum(kinds.values())
-    return tuple(
-        Part(name=kind, share_percent=share * time / total)
-        for kind, time in kinds.items()
-        if time
     )

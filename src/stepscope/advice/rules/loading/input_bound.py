@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Action, Finding
     from stepscope.advice.judging.worker_processes import WorkerProcesses
     from stepscope.advice.signals import Signals
-    from stepscope.advice.verdict import Verdict
     from stepscope.derive.facts.evidence import Fact, Part
     from stepscope.derive.facts.hosts.batch_fetches import InputSignals
     from stepscope.derive.facts.step_shares import StepShares
@@ -105,8 +104,13 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     # For whom the step's thread waits, where calls of the system show it.
     by_cause = signals.of(made_elsewhere).get(shares.label, {})
     waits = by_cause.get("fetch") or by_cause.get("unfed")
+    note = judged.verdict.note
+    if note != "short" and hidden:
+        note = "hidden"
+    elif note != "short" and not fetching.consumer_recorded:
+        note = "no_fetch" if judged.verdict.status == "pass" else note
     finding = judged.finding(
-        note=_note_on_input(fetching, judged.verdict, hidden=hidden),
+        note=note,
         facts=(
             *_facts_of_input(fetching, judged),
             *(
@@ -288,18 +292,6 @@ def _facts_of_makers(
         return ()
     sent = waits.sent_percent >= waits.threads_percent
     return ("made_elsewhere", "other_process" if sent else "other_thread")
-
-
-def _note_on_input(
-    fetching: InputSignals, verdict: Verdict, *, hidden: bool
-) -> str | None:
-    if verdict.note == "short":
-        return verdict.note
-    if hidden:
-        return "hidden"
-    if verdict.status == "pass" and not fetching.consumer_recorded:
-        return "no_fetch"
-    return verdict.note
 
 
 def _facts_of_input(fetching: InputSignals, judged: OwnedTime) -> tuple[Fact, ...]:

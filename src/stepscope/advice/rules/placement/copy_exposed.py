@@ -10,7 +10,7 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
 from stepscope.derive.facts.devices.device_copies import copy_signals
-from stepscope.derive.facts.evidence import Evidence, Fact, Part, Saving
+from stepscope.derive.facts.evidence import Evidence, Part, Saving
 from stepscope.derive.facts.replaying.edits import Beside
 from stepscope.units import PS_PER_MS
 
@@ -65,12 +65,19 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     copies = devices.get(shares.label)
     judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
     because = _reasons_for_long_copies(copies, thresholds) if judged.failed else ()
+    groups = () if copies is None else copies.groups
+    rate = groups[0].bytes_per_s if groups else None
     least = thresholds.copy_warn.value / 2
     large = (it.cause for it in judged.verdict.causes if it.share_percent >= least)
     found = judged.finding(
         because=because,
         parts=_parts_of_copies(shares, copies),
-        facts=_facts_of_copies(copies),
+        facts=_ITEM.facts(
+            copies_per_step=sum(one.per_step for one in groups),
+            small_copies_per_step=None if copies is None else copies.small_per_step,
+            largest_bytes_per_step=groups[0].bytes_per_step if groups else None,
+            largest_gigabytes_per_second=None if rate is None else rate / 1e9,
+        ),
         evidence=tuple(
             Evidence(
                 host=shares.host,
@@ -148,19 +155,6 @@ def _parts_of_copies(
             percent = share * one.alone_ps / total
             found.append(Part(name=name, detail=one.certainty, share_percent=percent))
     return tuple(sorted(found, key=lambda part: -part.share_percent)[:_SHOWN])
-
-
-def _facts_of_copies(copies: DeviceCopies | None) -> tuple[Fact, ...]:
-    groups = copies.groups if copies is not None else ()
-    first = groups[0] if groups else None
-    rate = None if first is None else first.bytes_per_s
-    moved = None if first is None else first.bytes_per_step
-    return _ITEM.facts(
-        copies_per_step=sum(one.per_step for one in groups),
-        small_copies_per_step=None if copies is None else copies.small_per_step,
-        largest_bytes_per_step=moved,
-        largest_gigabytes_per_second=None if rate is None else rate / 1e9,
-    )
 
 
 #: Copies that are named.

@@ -178,7 +178,11 @@ def _finding_of_flaws(
     owners = (first.owner,) if first is not None and first.owner else ()
     place: Place | None = "any" if owners else None
     stepped = bool(owners) and shares.step_source is not None
-    outside = _percent_outside_work(signals, shares)
+    # What has no cause before a device's first work and after its last, where that is
+    # the larger part of it.
+    share = signals.of(unexplained_outside).get(shares.label, 0.0)
+    whole = shares.percent("unexplained")
+    outside = share if whole and share >= _MOST * whole else None
     unexplained = {"outside"} if outside is not None else set()
     if "several_ops" in program_facts(signals) and not capture.functions:
         unexplained.add("eager")
@@ -206,7 +210,10 @@ def _finding_of_flaws(
             if one.owner is not None
         ),
         because=tuple(one.word for one in flaws if one.owner is None),
-        facts=(*_facts_of_record(capture, found), *_ITEM.facts(outside=outside)),
+        facts=(
+            *_facts_of_record(capture, found),
+            *_ITEM.facts(outside=outside),
+        ),
         parts=parts if told else (),
         evidence=shares.evidence(*owners) if owners else (),
         inputs=("quality", "account", "correlation"),
@@ -219,16 +226,6 @@ def _finding_of_flaws(
             )
         ),
     )
-
-
-def _percent_outside_work(signals: Signals, shares: StepShares) -> float | None:
-    """Return what has no cause before a device's first work and after its last.
-
-    None where that is the smaller part of it.
-    """
-    percent = signals.of(unexplained_outside).get(shares.label, 0.0)
-    whole = shares.percent("unexplained")
-    return percent if whole and percent >= _MOST * whole else None
 
 
 def _cause_to_remove(word: str, capture: CaptureSignals, shares: StepShares) -> str:
