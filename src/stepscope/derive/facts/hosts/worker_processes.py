@@ -42,7 +42,7 @@ _MACHINE: Final = "machine CPU (percent)"
 #: Workers that use less than this of a core each wait for something else most of the
 #: time.
 _COMPUTES: Final = 0.5
-#: So many more of these may wait at the same time.
+#: This many more of these may wait at the same time.
 _TIMES: Final = 2
 
 
@@ -134,7 +134,7 @@ class WorkerTime(Frozen, frozen=True, eq=True):
     Attributes:
         waits_percent: Share in which they wait for work.
         functions: The functions in which they work, most time first.
-        most: The function that takes most of their work, with all that it calls: the
+        most: The function that takes most of their work, total time: the
             program's own, else a library's; None where none does, or little of their
             time.
         idle_percent: Share of the time in which a step waited for its batch that no
