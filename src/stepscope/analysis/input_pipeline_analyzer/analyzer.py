@@ -194,10 +194,9 @@ def combine_sides(
 ) -> InputPipelineResult | Unavailable:
     """Put both sides together; unavailable where neither shows anything."""
     run, found = measured.run, measured.hosts
-    if not work.calls:
-        blind = _why_blind(found)
-        if blind is not None:
-            return blind
+    lacks = [host.account.missing for host in found]
+    if not work.calls and all({"input", "copy_in"} <= lack.keys() for lack in lacks):
+        return lacks[0]["input"]
     between = between_steps(run, found)
     workers = worker_side(run)
     has_steps = all(host.windows.has_steps for host in found)
@@ -285,17 +284,6 @@ def _missing_entries(
             if getattr(one, field) is None
         ]
     return tuple({(one.field, one.code): one for one in missing}.values())
-
-
-def _why_blind(hosts: Sequence[HostSteps]) -> Unavailable | None:
-    """Return why input could be looked at on no host; None where it could."""
-    reasons = []
-    for host in hosts:
-        missing = host.account.missing
-        if "input" not in missing or "copy_in" not in missing:
-            return None
-        reasons.append(missing["input"])
-    return next(iter(reasons), None)
 
 
 _TABLES_READ: Final = ("tracks", "events", "iterators", "device_activity", "launches")

@@ -73,15 +73,15 @@ def host_side(
     reasons: dict[str, list[Unavailable]] = {name: [] for name in INPUT_CATEGORIES}
     absent: list[Unavailable] = []
     for host in run.hosts:
-        rows = (
-            _own_input_ops(run, host, reasons)
-            if rows_of is None
-            else rows_of(run, host)
-        )
-        if isinstance(rows, Unavailable):
-            absent.append(rows)
+        own = run.derived(host, input_ops) if rows_of is None else rows_of(run, host)
+        if isinstance(own, Unavailable):
+            absent.append(own)
+        elif isinstance(own, pl.DataFrame):
+            found[host] = own
         else:
-            found[host] = rows
+            found[host] = own.rows
+            for category, why in own.doubts.items():
+                reasons[category].append(why)
     doubts = {name: [*absent, *some] for name, some in reasons.items()}
     spent = _breakdown_us(found, doubts)
     whole = sum(time for time in spent.values() if time is not None)
@@ -132,18 +132,6 @@ def _bottleneck_stage(
         return slowest.bottleneck
     lost = (path for path in paths.values() if isinstance(path, Unavailable))
     return next(lost, _WHY["no_bottleneck"])
-
-
-def _own_input_ops(
-    run: ProfileData, host: str, reasons: Mapping[str, list[Unavailable]]
-) -> pl.DataFrame | Unavailable:
-    found = run.derived(host, input_ops)
-    if isinstance(found, Unavailable):
-        return found
-    for category, why in found.doubts.items():
-        reasons[category].append(why)
-    rows: pl.DataFrame = found.rows
-    return rows
 
 
 class _Critical(msgspec.Struct, frozen=True, kw_only=True):
