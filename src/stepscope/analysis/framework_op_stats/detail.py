@@ -152,7 +152,13 @@ def op_detail(
     shapes = [call_shapes(profile, work) for work in works]
     with_device = [work for work in works if "device_activity" not in work.absent]
     with_launches = [work for work in works if "launches" not in work.absent]
-    fills = {work.host: _kernel_fills(profile, work.host) for work in with_device}
+    fills = {}
+    for work in with_device:
+        launched = require_available(profile.derived(work.host, kernels))
+        devices = profile.table(work.host, "devices")
+        if isinstance(devices, Unavailable):
+            devices = pl.DataFrame(schema=DEVICES.dtypes())
+        fills[work.host] = kernel_fill(launched.rows, devices)
     parts = [
         device_time_parts(profile, work, fills[work.host])
         for work in with_device
@@ -182,14 +188,6 @@ def op_detail(
 
 def _first_reason(works: Sequence[OpWork], part: str) -> Unavailable | None:
     return next((work.absent[part] for work in works if part in work.absent), None)
-
-
-def _kernel_fills(profile: ProfileData, host: str) -> pl.DataFrame:
-    launched = require_available(profile.derived(host, kernels))
-    devices = profile.table(host, "devices")
-    if isinstance(devices, Unavailable):
-        devices = pl.DataFrame(schema=DEVICES.dtypes())
-    return kernel_fill(launched.rows, devices)
 
 
 def _step_share(

@@ -42,7 +42,6 @@ class OpWork(Frozen, frozen=True):
     """The calls of the chosen ops on one host, in order of their starts.
 
     Attributes:
-        host: Name of the host.
         calls: Columns `CALLS`. First every execution that a host event shows; then
             the device work of the ops that no such event launched: there the k-th run
             of each kernel of an op in a program on a device belongs to its k-th call.

@@ -175,7 +175,6 @@ class Owned(Frozen, frozen=True):
     """Every instant of one device, or of a host without devices, by owner.
 
     Attributes:
-        host: Name of the host.
         device: The idle time by owner.
         busy: What the device worked on; None without a device.
         unknown: Owners whose time is not known: what they would own is unexplained.
@@ -204,10 +203,7 @@ class Stretch(Frozen, frozen=True):
     """A stretch of time, and what kind of it.
 
     Attributes:
-        owned: Whose instants these are.
         kind: As in `GapExplanation`.
-        begin_ps: Its begin.
-        end_ps: Its end.
     """
 
     owned: Owned

@@ -60,7 +60,6 @@ def next_steps(
         outside_markers: Whether the iterator is called between the steps' markers.
         leading: What steps wait for longest: `fetch`, `transfer` or `starved`; None
             where that is not known.
-        sends: Calls of `enqueue`.
         copy_us: Mean time of a copy to the device, on the device; 0 where unknown.
         slowest: Long name of the slowest stage on the critical path; None where none
             is known.
@@ -115,7 +114,6 @@ def verdict_text(
     """Write the verdict in one or two sentences.
 
     Args:
-        verdict: One of the four.
         input_percent: Share that is known to be input.
         at_most_percent: The most it may be; None where there is no common share.
         has_steps: Whether the shares are of steps, or of the whole recording.

@@ -260,8 +260,6 @@ class ShownNodes(Frozen, frozen=True):
     """The nodes to show, depth first.
 
     Attributes:
-        tree: All nodes, with totals as the settings ask.
-        order: The shown nodes.
         parent: By shown node: its row's parent, a place in `order`; None for a root.
         depth: By shown node: 1 is a root.
     """

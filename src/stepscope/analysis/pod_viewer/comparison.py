@@ -106,8 +106,6 @@ def compare_steps(
     """Compare the workers of every step of the run.
 
     Args:
-        rows: Rows that `worker_rows` returns.
-        clocks: Host → its clock.
         any_device: `host`, `window`, `united_ps`: the time in which any device of the
             host was busy.
 

@@ -52,8 +52,6 @@ class Arguments(NamedTuple):
         key: int32; a place in `keys`.
         kind: uint8; `INTEGER`, `UNSIGNED`, `REAL` or `TEXT`.
         value: int64; the number's 64 bits, or a place in `texts`.
-        keys: Names of the values.
-        texts: Texts among the values.
     """
 
     span: Int32s
@@ -68,7 +66,6 @@ class Told(NamedTuple):
     """Values of one name that are not recorded with the spans but follow from them.
 
     Attributes:
-        name: What they are called.
         span: Places of the spans that have one.
         values: As many: int64 or float64 numbers, or texts.
     """
@@ -82,7 +79,6 @@ class ArgumentSource(Frozen, frozen=True):
     """Where the values of one host's events are found.
 
     Attributes:
-        trace: Tables of the host.
         owner: int32 by row of `stats`: the event that holds the value.
         stats: The table of the events' values; None where there is none.
         type_stats: The table of the event types' values; None where there is none.

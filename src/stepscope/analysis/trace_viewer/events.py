@@ -88,7 +88,6 @@ class HostSpans(NamedTuple):
 
     Attributes:
         names: Shown name by code.
-        categories: Step-time categories.
         pieces: The spans; to be gone through once.
     """
 

@@ -52,8 +52,6 @@ class HostTrace(Frozen, frozen=True):
     """One host's timeline with the numbers that an exported trace gives it.
 
     Attributes:
-        host: Name of the host.
-        timeline: What is shown of it.
         process: int32 by row of sections.
         threads: By lane, in the order of `timeline.lanes`: `track`, `lane`,
             `first_row`, `process`, `thread`, `order` (place in its process), `name`.
