@@ -376,7 +376,6 @@ def _nothing_found(path: Path, found: Scan, files: Counter[str]) -> BadInput:
 
 
 def _formats_of_files(directory: Path) -> dict[Path, str]:
-    """Return the formats of the files that lie in a directory itself, where known."""
     try:
         files = sorted(entry for entry in directory.iterdir() if entry.is_file())
     except OSError:
@@ -446,7 +445,6 @@ def _duplicate_notes(hosts: Sequence[HostFiles]) -> list[QualityNote]:
 
 
 def _named_hosts(names: Sequence[str]) -> str:
-    """Return hosts for a sentence: the first ones by name, the others counted."""
     shown = names[:_MOST_HOSTS_NAMED]
     others = len(names) - len(shown)
     last = f"{others:,} more" if others else shown[-1]
@@ -463,7 +461,6 @@ def _same_bytes(one: HostFiles, other: HostFiles) -> bool:
 
 
 def _with_host_notes(traces: Sequence[TraceData]) -> list[TraceData]:
-    """Note where the names inside the files are not those of the files."""
     environments = [trace.table("environment") for trace in traces]
     names = [
         None if isinstance(environment, Unavailable) else environment["hostname"][0]

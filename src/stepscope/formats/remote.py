@@ -45,8 +45,6 @@ class RemoteFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file as its file system lists it.
 
     Attributes:
-        path: Whole path of the file in its file system.
-        size: Size in bytes.
         tag: Changes whenever the content does, as far as the file system reports.
         unix_s: When it was last changed, seconds since 1970; 0 where not reported.
     """

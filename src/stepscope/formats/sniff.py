@@ -82,7 +82,6 @@ def detect_format(path: Path) -> str:
 
 
 def _describe_start(head: bytes) -> str:
-    """Write how a file begins: as text where it is text."""
     start = head[:_SHOWN_BYTES]
     line = start.splitlines()[0] if start.split() else b""
     if line and line.isascii() and line.decode("ascii").isprintable():

@@ -24,8 +24,6 @@ class Block(NamedTuple):
     """A block of a segment at the end.
 
     Attributes:
-        address: Where it begins.
-        size: Its bytes.
         requested: The bytes that the program asked for.
         active: Whether it is in use, or waits for a stream that used it.
         freed: Whether the program has given it back.
@@ -64,8 +62,6 @@ class Change(NamedTuple):
     Attributes:
         kind: `held`, `allocate` or `deallocate`.
         number: Number of the event; -1 for a block that was there before.
-        time_us: When.
-        address: Where the block begins.
         size: Bytes of the block that the program asked for.
         stack: Number of the call stack that asked for it.
         active: Bytes in use or waiting for a stream after it.

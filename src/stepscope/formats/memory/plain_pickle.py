@@ -137,11 +137,7 @@ def _is_key(key: object) -> bool:
 
 
 class _Machine:
-    """The stack, the marks on it, and the memo of values that occur again.
-
-    Attributes:
-        at: Offset of the instruction that runs.
-    """
+    """The stack, the marks on it, and the memo of values that occur again."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -59,10 +59,8 @@ class SnapshotValues:
     Attributes:
         events: Device → its events in order.
         segments: Device → its segments at the end.
-        stacks: The call stacks that both refer to.
         timed: Whether every event has a time, and none is months away from the
             others; else its number takes the place.
-        failed: Number of allocations that failed.
         refused: What was left out → how often.
     """
 
@@ -288,7 +286,6 @@ def _rows_of_history(
 
 
 def _device_notes(name: str, history: History) -> Iterator[QualityNote]:
-    """Note what is not known of one device's memory."""
     if history.contradicted:
         yield quality_note(
             "memory.memory_snapshot_cut", history.contradicted, scope=name

@@ -122,7 +122,6 @@ def collect_activity(recording: Recording) -> Activity:
 
 
 def _activity_kinds(recording: Recording) -> tuple[UInt8s, int]:
-    """Return the kind of each activity, and the number of copies without direction."""
     columns = recording.columns
     place = columns.activity.place
     cls, name = columns.events.kind[place], columns.events.name[place]

@@ -118,7 +118,6 @@ def _rank_values(column: pl.Series) -> tuple[Int64s, int]:
 
 
 def _number_distinct_values(values: pl.Series) -> tuple[Int64s, int]:
-    """Number the distinct values, null among them."""
     distinct = values.drop_nulls().unique().sort().to_numpy()
     number = np.searchsorted(distinct, values.fill_null(0).to_numpy())
     if not values.null_count():
@@ -134,9 +133,7 @@ class DeviceWork(Frozen, frozen=True, kw_only=True, eq=True):
         frame: A row each: kernels, then graphs that were recorded as a whole, copies
             and memsets, as in the file. `launched` is the row of `shapes` of a kernel.
         shapes: Distinct launch shapes as recorded.
-        graphs: Number of those graphs.
         undirected: Number of copies whose direction is not recorded.
-        refused: Why rows were left out → how many.
     """
 
     frame: pl.DataFrame
@@ -179,7 +176,6 @@ _BACKWARD: Final = "without a time, or that end before they begin"
 
 
 def _work_columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
-    """Return the declared columns of rows that carry those of their table."""
     device = pl.col("deviceId")
     correlation = pl.col("correlationId")
     known = pl.col("bytes") >= 0 if "bytes" in part.columns else pl.lit(value=False)
@@ -255,7 +251,6 @@ def _kernel_kind(name: str) -> str:
 def _read_copies(
     export: Export, names: Names, refused: Counter[str]
 ) -> tuple[pl.DataFrame, int]:
-    """Return the copies with their names and kinds, and how many lack a direction."""
     frame = keep_timed_rows(
         export.frame("CUPTI_ACTIVITY_KIND_MEMCPY"), _BACKWARD, refused
     )

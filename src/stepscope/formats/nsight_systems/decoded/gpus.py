@@ -114,7 +114,6 @@ class Gpus(Frozen, frozen=True, kw_only=True, eq=True):
     """The devices of a file.
 
     Attributes:
-        listed: Device → the row of the file about it.
         by_id: Number in the file's list → device.
         ordinals: (process, its ordinal) → device, for ordinals that mean another one.
         ambiguous: Ordinals of several processes of which the file does not say whether

@@ -52,7 +52,6 @@ class HostEvents(Frozen, frozen=True, kw_only=True, eq=True):
         threads: Global ids of the program's threads: those that call CUDA or name
             ranges; of a file without such, all with calls of the system.
         doubled: Number of records of calls that repeat another.
-        refused: Why rows were left out → how many.
     """
 
     calls: pl.DataFrame
@@ -113,7 +112,6 @@ def _said_literal(said: Said) -> pl.Expr:
 def _read_calls(
     export: Export, names: Names, refused: Counter[str]
 ) -> tuple[pl.DataFrame, int]:
-    """Return the calls of CUDA, each once, and how many records repeated one."""
     rows = export.frame("CUPTI_ACTIVITY_KIND_RUNTIME")
     is_second = (pl.col("eventClass") == _CALL_CHAIN).fill_null(value=False)
     second = rows.filter(is_second)

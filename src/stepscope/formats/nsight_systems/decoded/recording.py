@@ -64,21 +64,11 @@ class Recording:
             as soon as it has become events.
 
     Attributes:
-        export: What was read, without what became events.
-        names: Numbers of names.
         work: What ran on devices, in times of the host where the device's clock could
             be told; `device` is that of the file.
         shapes: Distinct launch shapes as recorded; `launched` of `work` is a row.
-        clocks: Device → what is known of its clock.
-        graphs: Number of graphs that were recorded as a whole.
-        host: What threads did.
-        beside: What is no work of the program.
         syncs: What devices were waited for; `device` is that of the file.
-        memory: What the driver gave and took back; likewise.
-        counters: Values that change over time.
-        gpus: The devices.
         main_process: The process with most calls of CUDA; None where nothing says.
-        timeline: The events in their final rows.
     """
 
     def __init__(self, read: Callable[[], Export]) -> None:

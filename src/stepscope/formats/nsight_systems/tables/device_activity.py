@@ -107,7 +107,6 @@ def _launch_geometries(
     Also the field of a launch → rows in which it was impossible.
 
     Args:
-        recorded: Distinct shapes as recorded.
         launched: By row, the one of these that it has; null for none.
     """
     known = launched.drop_nulls()

@@ -38,7 +38,6 @@ class Values(Frozen, frozen=True, eq=True):
     """One stat, by row of what was asked for; kind 0 where a row has none.
 
     Attributes:
-        kind: As in the column `kind` of `stats`.
         value: The number's 64 bits, a handle, or a place in the file.
         length: Length of a place.
     """
@@ -89,11 +88,7 @@ def handle_series(name: str, handles: Int32s) -> pl.Series:
 
 
 class Texts:
-    """Texts and their numbers; grows as further ones are numbered.
-
-    Attributes:
-        strings: Number → text.
-    """
+    """Texts and their numbers; grows as further ones are numbered."""
 
     def __init__(
         self, data: UInt8s, strings: Sequence[str], known: Mapping[str, int]

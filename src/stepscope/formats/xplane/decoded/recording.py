@@ -81,14 +81,8 @@ class Recording:
     """A decoded file with its tracks and its timeline.
 
     Attributes:
-        host: Name of the host.
-        paths: The files that were read.
         space: The decoded message; its events' offsets have become starts.
         roles: What each plane is.
-        tracks: Every track, in file order.
-        base: Where time 0 lies.
-        timeline: The events in their final rows.
-        shortening: Cuts the texts that are too long.
         strings: Handle → text; all that tables refer to.
     """
 
