@@ -141,14 +141,15 @@ def assemble_trace(
         "geometries": geometries,
     }
     builders |= {
-        name: partial(_itself, table) if isinstance(table, Unavailable) else table
+        name: partial(given_table, table) if isinstance(table, Unavailable) else table
         for name, table in tables.items()
     }
     return TraceData(host, builders, strings=strings, data=data, recorder=recorder)
 
 
-def _itself(absent: Unavailable) -> Unavailable:
-    return absent
+def given_table(table: Table) -> Table:
+    """Return a table, or why there is none, for a builder that has nothing to do."""
+    return table
 
 
 def compute_once(compute: Callable[[], _Value]) -> Callable[[], _Value]:

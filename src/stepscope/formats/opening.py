@@ -253,16 +253,14 @@ def newest_run(given: str | os.PathLike[str]) -> Run:
     path = existing_path(given)
     found = find_runs(path)
     if found.runs:
-        return found.runs[0] if path.is_dir() else _name_hosts_by_content(found.runs[0])
+        run = found.runs[0]
+        files = run.hosts[0].paths
+        formats = {} if path.is_dir() else _detect_formats(files)
+        if not _readable_formats(formats):
+            return run
+        hosts = _name_hosts(files, formats[files[0]])
+        return msgspec.structs.replace(run, hosts=hosts)
     raise _nothing_found(path, found, Counter(_formats_of_files(path).values()))
-
-
-def _name_hosts_by_content(run: Run) -> Run:
-    files = run.hosts[0].paths
-    formats = _detect_formats(files)
-    if not _readable_formats(formats):
-        return run
-    return msgspec.structs.replace(run, hosts=_name_hosts(files, formats[files[0]]))
 
 
 def _readable_formats(formats: Mapping[Path, str]) -> set[str]:
@@ -393,20 +391,16 @@ def _detect_formats(files: Sequence[Path]) -> dict[Path, str]:
 
 def _read_hosts(hosts: Sequence[HostFiles]) -> list[TraceData | BadInput]:
     """Read each host in a thread of its own, where the files are worth threads."""
-    if _are_small(hosts):
-        return [_read_host_or_error(host) for host in hosts]
-    workers = min(len(hosts), os.cpu_count() or 1)
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        return list(pool.map(_read_host_or_error, hosts))
-
-
-def _are_small(hosts: Sequence[HostFiles]) -> bool:
     try:
         sizes = [file.stat().st_size for host in hosts for file in host.paths]
     except OSError:
         # Reading will say what is the matter.
-        return False
-    return sum(sizes) < _SMALL
+        sizes = [_SMALL]
+    if sum(sizes) < _SMALL:
+        return [_read_host_or_error(host) for host in hosts]
+    workers = min(len(hosts), os.cpu_count() or 1)
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        return list(pool.map(_read_host_or_error, hosts))
 
 
 def _read_host_or_error(host: HostFiles) -> TraceData | BadInput:

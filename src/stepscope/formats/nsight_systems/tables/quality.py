@@ -73,8 +73,14 @@ def quality_table(recording: Recording, activity: DeviceTables) -> pl.DataFrame:
         *_device_notes(recording, activity),
         *device_clock_notes(recording),
         *work_notes(activity.refused, activity.undirected),
-        *_private_notes(recording),
     )
+    held = [table for table in PRIVATE if table in recording.export.tables]
+    if held:
+        listed = "; ".join(f"{PRIVATE[table]} ({table})" for table in held)
+        notes = (
+            *notes,
+            quality_note("nsight.private_contents", len(held), listed=listed),
+        )
     return notes_frame(notes)
 
 
@@ -164,10 +170,3 @@ def _device_notes(
         )
     if recording.first("TARGET_INFO_SESSION_START_TIME", "utcEpochNs") is None:
         yield quality_note("nsight.no_clock")
-
-
-def _private_notes(recording: Recording) -> Iterator[QualityNote]:
-    held = [table for table in PRIVATE if table in recording.export.tables]
-    if held:
-        listed = "; ".join(f"{PRIVATE[table]} ({table})" for table in held)
-        yield quality_note("nsight.private_contents", len(held), listed=listed)

@@ -119,10 +119,11 @@ class Texts:
         if len(placed):
             places, lengths = values.value[placed], values.length[placed]
             interned = intern_places(self._data, places, lengths)
-            of_id = [
-                self.number(self._text_in_place(int(places[row]), int(lengths[row])))
-                for row in interned.firsts.tolist()
-            ]
+            of_id = []
+            for row in interned.firsts.tolist():
+                place, length = int(places[row]), int(lengths[row])
+                text = bytes(self._data[place : place + length])
+                of_id.append(self.number(shorten_text(text.decode("utf-8", "replace"))))
             numbers[placed] = np.array(of_id, dtype=np.int32)[interned.ids]
         return numbers
 
@@ -139,10 +140,6 @@ class Texts:
             for one in distinct.tolist()
         ]
         return pl.Series(name, texts, dtype=pl.String).gather(number[numbers])
-
-    def _text_in_place(self, place: int, length: int) -> str:
-        content = bytes(self._data[place : place + length])
-        return shorten_text(content.decode("utf-8", "replace"))
 
 
 def distinct_handles(handles: Int32s, table_size: int) -> Int64s:
