@@ -199,7 +199,18 @@ def loose_runs(remote: RemoteDirectory) -> tuple[Run, ...]:
 
 def _open_runs(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
     hosts = distinct_hosts(runs)
-    outcomes = _read_hosts(hosts)
+    try:
+        sizes = [file.stat().st_size for host in hosts for file in host.paths]
+    except OSError:
+        # Reading will say what is the matter.
+        sizes = [_SMALL]
+    if sum(sizes) < _SMALL:
+        outcomes = [_read_host_or_error(host) for host in hosts]
+    else:
+        # Each in a thread of its own: these files are worth threads.
+        workers = min(len(hosts), os.cpu_count() or 1)
+        with ThreadPoolExecutor(max_workers=workers) as pool:
+            outcomes = list(pool.map(_read_host_or_error, hosts))
     failures = [outcome for outcome in outcomes if isinstance(outcome, BadInput)]
     if len(failures) == len(outcomes):
         raise failures[0]
@@ -387,20 +398,6 @@ def _detect_formats(files: Sequence[Path]) -> dict[Path, str]:
         with suppress(BadInput):
             formats[file] = sniff.detect_format(file)
     return formats
-
-
-def _read_hosts(hosts: Sequence[HostFiles]) -> list[TraceData | BadInput]:
-    """Read each host in a thread of its own, where the files are worth threads."""
-    try:
-        sizes = [file.stat().st_size for host in hosts for file in host.paths]
-    except OSError:
-        # Reading will say what is the matter.
-        sizes = [_SMALL]
-    if sum(sizes) < _SMALL:
-        return [_read_host_or_error(host) for host in hosts]
-    workers = min(len(hosts), os.cpu_count() or 1)
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        return list(pool.map(_read_host_or_error, hosts))
 
 
 def _read_host_or_error(host: HostFiles) -> TraceData | BadInput:

@@ -13,7 +13,7 @@ import re
 import zlib
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stepscope.errors import BadInput, UnknownFormat
 from stepscope.frozen import Frozen
@@ -22,9 +22,6 @@ from stepscope.rundir import PROFILE_WANTED
 from stepscope.trace.schema import read_rows
 from stepscope.xspace.reading.input_file import open_input
 from stepscope.xspace.wire import MalformedMessage, read_varint
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 #: So much of the (unpacked) content is looked at. Traces in JSON may open with tens
 #: of kilobytes about the devices before their first event.
@@ -111,24 +108,20 @@ def read_head(path: Path) -> bytes:
             if not head.startswith(b"\x1f\x8b"):
                 return head
             file.seek(0)
-            return _unpack_head(file, head)
+            import gzip  # noqa: PLC0415 - for packed files alone
+
+            try:
+                with gzip.open(file) as packed:
+                    return packed.read(_HEAD_BYTES)
+            except (gzip.BadGzipFile, EOFError, zlib.error):
+                # Cut or damaged after the head: what can be unpacked shows the format.
+                with suppress(zlib.error):
+                    return zlib.decompressobj(wbits=31).decompress(head, _HEAD_BYTES)
+                return head
     except OSError as error:
         raise BadInput.at(
             path, f"cannot be opened ({error.strerror})", PROFILE_WANTED
         ) from error
-
-
-def _unpack_head(packed: BinaryIO, head: bytes) -> bytes:
-    import gzip  # noqa: PLC0415 - for packed files alone
-
-    try:
-        with gzip.open(packed) as file:
-            return file.read(_HEAD_BYTES)
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        # Cut or damaged after the head: what can be unpacked shows the format.
-        with suppress(zlib.error):
-            return zlib.decompressobj(wbits=31).decompress(head, _HEAD_BYTES)
-        return head
 
 
 #: What a snapshot holds; `torch.cuda.memory_snapshot()` is a list of segments alone.

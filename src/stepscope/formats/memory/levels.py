@@ -229,21 +229,7 @@ def _fragmentation_at_peak(
     if any(it.action in ("segment_map", "segment_unmap") for it in later):
         # Segments that grow in place have no piece of their own to add or to remove.
         return None
-    regions = _segments_before(later, segments)
-    if regions is None:
-        return None
-    gaps = list(_free_gaps(regions, alive))
-    free = sum(gaps)
-    return 1 - max(gaps) / free if free else None
-
-
-def _segments_before(
-    later: Sequence[Report], segments: Sequence[Segment]
-) -> dict[int, int] | None:
-    """Return the segments (address → size) before some events that lead to the end.
-
-    None where the events do not lead there.
-    """
+    # Address → size of the segments before these events, which lead to the end.
     regions = {it.address: it.size for it in segments}
     for event in reversed(later):
         if event.action == "segment_free":
@@ -252,7 +238,9 @@ def _segments_before(
             regions.pop(event.address, None) is None
         ):
             return None
-    return regions
+    gaps = list(_free_gaps(regions, alive))
+    free = sum(gaps)
+    return 1 - max(gaps) / free if free else None
 
 
 def _free_gaps(regions: dict[int, int], alive: dict[int, int]) -> Iterator[int]:

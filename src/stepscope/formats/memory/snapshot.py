@@ -255,7 +255,22 @@ def _rows_of_devices(
         )
         name = f"cuda:{device}"
         rows += _rows_of_history(name, history, values.stacks.lines, begin)
-        notes += _device_notes(name, history)
+        if history.contradicted:
+            notes.append(
+                quality_note(
+                    "memory.memory_snapshot_cut", history.contradicted, scope=name
+                )
+            )
+        if any(it.reserved is None for it in history.changes):
+            notes.append(quality_note("memory.memory_reserved_unknown", scope=name))
+        used = 0 if history.peak is None else history.changes[history.peak].active
+        if used and 2 * history.nameless > used:
+            percent = 100 * history.nameless / used
+            notes.append(
+                quality_note(
+                    "memory.memory_before_history", scope=name, percent=percent
+                )
+            )
     rows.sort(key=lambda row: row["start_ps"])
     return rows, notes, begin
 
@@ -283,19 +298,6 @@ def _rows_of_history(
             "source": None if stack is None else lines[stack],
             "stack": stack,
         }
-
-
-def _device_notes(name: str, history: History) -> Iterator[QualityNote]:
-    if history.contradicted:
-        yield quality_note(
-            "memory.memory_snapshot_cut", history.contradicted, scope=name
-        )
-    if any(it.reserved is None for it in history.changes):
-        yield quality_note("memory.memory_reserved_unknown", scope=name)
-    used = 0 if history.peak is None else history.changes[history.peak].active
-    if used and 2 * history.nameless > used:
-        percent = 100 * history.nameless / used
-        yield quality_note("memory.memory_before_history", scope=name, percent=percent)
 
 
 def _snapshot_notes(values: SnapshotValues) -> Iterator[QualityNote]:

@@ -74,8 +74,15 @@ class Recording:
     def __init__(self, read: Callable[[], Export]) -> None:
         export = self.export = read()
         self.names = Names(export.strings)
-        self._machines = _count_machines(export)
-        machines = self._machines
+        machines = self._machines = len(
+            {
+                machine
+                for frame in export.frames.values()
+                for column in ("globalTid", "globalPid")
+                if column in frame.columns
+                for machine in machines_of_ids(frame[column].drop_nulls().unique())
+            }
+        )
         self.host: HostEvents = host_events(export, self.names, machines=machines)
         found: DeviceWork = device_work(export, self.names, machines=machines)
         self.main_process = self._busiest_process(found.frame)
@@ -233,14 +240,3 @@ class Recording:
             process=process,
             id=key["id"],
         )
-
-
-def _count_machines(export: Export) -> int:
-    found: set[int] = set()
-    for frame in export.frames.values():
-        for column in ("globalTid", "globalPid"):
-            if column in frame.columns:
-                found.update(
-                    machines_of_ids(frame[column].drop_nulls().unique()).to_list()
-                )
-    return len(found)

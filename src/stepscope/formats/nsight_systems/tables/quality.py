@@ -67,8 +67,6 @@ def device_clock_notes(recording: Recording) -> Iterator[QualityNote]:
 def quality_table(recording: Recording, activity: DeviceTables) -> pl.DataFrame:
     """Return every doubt about a recording, gravest first."""
     notes = (
-        *_damage_notes(recording),
-        *recording.names.notes(),
         *_recorder_notes(recording),
         *_device_notes(recording, activity),
         *device_clock_notes(recording),
@@ -84,16 +82,14 @@ def quality_table(recording: Recording, activity: DeviceTables) -> pl.DataFrame:
     return notes_frame(notes)
 
 
-def _damage_notes(recording: Recording) -> Iterator[QualityNote]:
+def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
     for table, reason in sorted(recording.export.damaged.items()):
         yield quality_note("nsight.damaged_file", 1, scope=table, reason=reason)
     if unknown := len(recording.names.unknown()):
         yield quality_note("nsight.names_missing", unknown)
     for reason, count in sorted(recording.refused.items()):
         yield quality_note("nsight.refused_events", count, scope=reason)
-
-
-def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
+    yield from recording.names.notes()
     names = recording.export.frame("META_DATA_EXPORT")["name"].drop_nulls()
     if derived := int(names.str.starts_with(_DERIVED).sum()):
         yield quality_note("nsight.cut_by_a_script", derived)
