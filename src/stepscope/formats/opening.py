@@ -427,19 +427,14 @@ def _duplicate_notes(hosts: Sequence[HostFiles]) -> list[QualityNote]:
         else:
             mine.append(host)
     equal = (one for alike in of_size.values() for one in alike if len(one) > 1)
-    return [
-        quality_note(
-            "any.duplicate_hosts", len(one), hosts=_named_hosts([it.host for it in one])
-        )
-        for one in equal
-    ]
-
-
-def _named_hosts(names: Sequence[str]) -> str:
-    shown = names[:_MOST_HOSTS_NAMED]
-    others = len(names) - len(shown)
-    last = f"{others:,} more" if others else shown[-1]
-    return f"{', '.join(shown if others else shown[:-1])} and {last}"
+    notes = []
+    for one in equal:
+        shown = [it.host for it in one[:_MOST_HOSTS_NAMED]]
+        others = len(one) - len(shown)
+        last = f"{others:,} more" if others else shown.pop()
+        named = f"{', '.join(shown)} and {last}"
+        notes.append(quality_note("any.duplicate_hosts", len(one), hosts=named))
+    return notes
 
 
 def _same_bytes(one: HostFiles, other: HostFiles) -> bool:

@@ -151,7 +151,18 @@ def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
     memsets = keep_timed_rows(
         export.frame("CUPTI_ACTIVITY_KIND_MEMSET"), _BACKWARD, refused
     )
-    graphs = _read_graphs(export, names, refused)
+    rows = export.frame("CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
+    # CUPTI writes 0 for both times where it could not take them.
+    timeless = (pl.col("start") == 0) & (pl.col("end") == 0)
+    timed = rows.filter(~timeless.fill_null(value=False))
+    if lost := rows.height - timed.height:
+        refused[_BACKWARD] += lost
+    # Graphs that were recorded without their kernels, a row for each launch.
+    graphs = keep_timed_rows(timed, _BACKWARD, refused)
+    texts = graphs.select(
+        pl.format("CUDA graph {}", "graphId").fill_null("CUDA graph")
+    ).to_series()
+    graphs = graphs.with_columns(name=names.number_texts(texts), kind=pl.lit("kernel"))
     kernels, shapes = _read_kernels(export, names, refused)
     parts = [
         kernels,
@@ -224,21 +235,6 @@ def _read_kernels(
         name=name, launched=pl.Series(shape), **of_name[name].to_dict()
     )
     return kernels.with_columns(pl.when("computes").then("launched")), shapes
-
-
-def _read_graphs(export: Export, names: Names, refused: Counter[str]) -> pl.DataFrame:
-    """Return graphs that were recorded without their kernels, a row for each launch."""
-    rows = export.frame("CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
-    # CUPTI writes 0 for both times where it could not take them.
-    timeless = (pl.col("start") == 0) & (pl.col("end") == 0)
-    known = rows.filter(~timeless.fill_null(value=False))
-    if lost := rows.height - known.height:
-        refused[_BACKWARD] += lost
-    frame = keep_timed_rows(known, _BACKWARD, refused)
-    texts = frame.select(
-        pl.format("CUDA graph {}", "graphId").fill_null("CUDA graph")
-    ).to_series()
-    return frame.with_columns(name=names.number_texts(texts), kind=pl.lit("kernel"))
 
 
 def _kernel_kind(name: str) -> str:
