@@ -69,7 +69,6 @@ class PlacedEvents(Frozen, frozen=True, kw_only=True, eq=True):
     """The events of all tracks in their final rows.
 
     Attributes:
-        track, type, start_ps, dur_ps: Columns of `events`.
         event_begin, event_end: By track, its rows.
     """
 
@@ -87,12 +86,7 @@ class PlacedEvents(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class EventValues(Frozen, frozen=True, kw_only=True, eq=True):
-    """The values of a file's events.
-
-    Attributes:
-        frame: The table `stats`.
-        strings: Handle → text.
-    """
+    """The values of a file's events."""
 
     frame: pl.DataFrame
     strings: tuple[str, ...]
@@ -102,8 +96,6 @@ class DeviceTables(Frozen, frozen=True, kw_only=True, eq=True):
     """The tables `device_activity` and `geometries`, and what was doubtful in them.
 
     Attributes:
-        frame: Rows of `device_activity`.
-        geometries: Rows of `geometries`.
         refused: Field of a launch → activities in which it was impossible.
         undirected: Number of copies whose direction is not recorded; taken as local.
     """
@@ -149,14 +141,15 @@ def assemble_trace(
         "geometries": geometries,
     }
     builders |= {
-        name: partial(_itself, table) if isinstance(table, Unavailable) else table
+        name: partial(given_table, table) if isinstance(table, Unavailable) else table
         for name, table in tables.items()
     }
     return TraceData(host, builders, strings=strings, data=data, recorder=recorder)
 
 
-def _itself(absent: Unavailable) -> Unavailable:
-    return absent
+def given_table(table: Table) -> Table:
+    """Return a table, or why there is none, for a builder that has nothing to do."""
+    return table
 
 
 def compute_once(compute: Callable[[], _Value]) -> Callable[[], _Value]:

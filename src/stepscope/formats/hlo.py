@@ -124,8 +124,6 @@ def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
 
 
 class _Resolver:
-    """Looks up operands, called computations and source frames of one module."""
-
     def __init__(
         self,
         computations: dict[int, list[_Raw]],
@@ -226,7 +224,6 @@ def _read_schedule(view: memoryview) -> Iterator[tuple[int, list[int]]]:
 
 
 def _order_by_schedule(instructions: list[_Raw], order: Sequence[int]) -> list[_Raw]:
-    """Return the instructions in the order of the schedule, unscheduled ones last."""
     place = {number: at for at, number in enumerate(order)}
     return sorted(instructions, key=lambda raw: place.get(raw.id, len(place)))
 

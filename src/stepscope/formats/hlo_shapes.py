@@ -108,7 +108,6 @@ class _Config(msgspec.Struct):
 
 
 def _dims_of_backend_config(text: bytes) -> list[str]:
-    """Contracted dimensions in the JSON that configures a library's product."""
     try:
         config = msgspec.json.decode(text, type=_Config)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -199,7 +199,18 @@ def loose_runs(remote: RemoteDirectory) -> tuple[Run, ...]:
 
 def _open_runs(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
     hosts = distinct_hosts(runs)
-    outcomes = _read_hosts(hosts)
+    try:
+        sizes = [file.stat().st_size for host in hosts for file in host.paths]
+    except OSError:
+        # Reading will say what is the matter.
+        sizes = [_SMALL]
+    if sum(sizes) < _SMALL:
+        outcomes = [_read_host_or_error(host) for host in hosts]
+    else:
+        # Each in a thread of its own: these files are worth threads.
+        workers = min(len(hosts), os.cpu_count() or 1)
+        with ThreadPoolExecutor(max_workers=workers) as pool:
+            outcomes = list(pool.map(_read_host_or_error, hosts))
     failures = [outcome for outcome in outcomes if isinstance(outcome, BadInput)]
     if len(failures) == len(outcomes):
         raise failures[0]
@@ -253,16 +264,14 @@ def newest_run(given: str | os.PathLike[str]) -> Run:
     path = existing_path(given)
     found = find_runs(path)
     if found.runs:
-        return found.runs[0] if path.is_dir() else _name_hosts_by_content(found.runs[0])
+        run = found.runs[0]
+        files = run.hosts[0].paths
+        formats = {} if path.is_dir() else _detect_formats(files)
+        if not _readable_formats(formats):
+            return run
+        hosts = _name_hosts(files, formats[files[0]])
+        return msgspec.structs.replace(run, hosts=hosts)
     raise _nothing_found(path, found, Counter(_formats_of_files(path).values()))
-
-
-def _name_hosts_by_content(run: Run) -> Run:
-    files = run.hosts[0].paths
-    formats = _detect_formats(files)
-    if not _readable_formats(formats):
-        return run
-    return msgspec.structs.replace(run, hosts=_name_hosts(files, formats[files[0]]))
 
 
 def _readable_formats(formats: Mapping[Path, str]) -> set[str]:
@@ -376,7 +385,6 @@ def _nothing_found(path: Path, found: Scan, files: Counter[str]) -> BadInput:
 
 
 def _formats_of_files(directory: Path) -> dict[Path, str]:
-    """Return the formats of the files that lie in a directory itself, where known."""
     try:
         files = sorted(entry for entry in directory.iterdir() if entry.is_file())
     except OSError:
@@ -390,24 +398,6 @@ def _detect_formats(files: Sequence[Path]) -> dict[Path, str]:
         with suppress(BadInput):
             formats[file] = sniff.detect_format(file)
     return formats
-
-
-def _read_hosts(hosts: Sequence[HostFiles]) -> list[TraceData | BadInput]:
-    """Read each host in a thread of its own, where the files are worth threads."""
-    if _are_small(hosts):
-        return [_read_host_or_error(host) for host in hosts]
-    workers = min(len(hosts), os.cpu_count() or 1)
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        return list(pool.map(_read_host_or_error, hosts))
-
-
-def _are_small(hosts: Sequence[HostFiles]) -> bool:
-    try:
-        sizes = [file.stat().st_size for host in hosts for file in host.paths]
-    except OSError:
-        # Reading will say what is the matter.
-        return False
-    return sum(sizes) < _SMALL
 
 
 def _read_host_or_error(host: HostFiles) -> TraceData | BadInput:
@@ -437,20 +427,14 @@ def _duplicate_notes(hosts: Sequence[HostFiles]) -> list[QualityNote]:
         else:
             mine.append(host)
     equal = (one for alike in of_size.values() for one in alike if len(one) > 1)
-    return [
-        quality_note(
-            "any.duplicate_hosts", len(one), hosts=_named_hosts([it.host for it in one])
-        )
-        for one in equal
-    ]
-
-
-def _named_hosts(names: Sequence[str]) -> str:
-    """Return hosts for a sentence: the first ones by name, the others counted."""
-    shown = names[:_MOST_HOSTS_NAMED]
-    others = len(names) - len(shown)
-    last = f"{others:,} more" if others else shown[-1]
-    return f"{', '.join(shown if others else shown[:-1])} and {last}"
+    notes = []
+    for one in equal:
+        shown = [it.host for it in one[:_MOST_HOSTS_NAMED]]
+        others = len(one) - len(shown)
+        last = f"{others:,} more" if others else shown.pop()
+        named = f"{', '.join(shown)} and {last}"
+        notes.append(quality_note("any.duplicate_hosts", len(one), hosts=named))
+    return notes
 
 
 def _same_bytes(one: HostFiles, other: HostFiles) -> bool:
@@ -463,7 +447,6 @@ def _same_bytes(one: HostFiles, other: HostFiles) -> bool:
 
 
 def _with_host_notes(traces: Sequence[TraceData]) -> list[TraceData]:
-    """Note where the names inside the files are not those of the files."""
     environments = [trace.table("environment") for trace in traces]
     names = [
         None if isinstance(environment, Unavailable) else environment["hostname"][0]

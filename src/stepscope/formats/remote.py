@@ -45,8 +45,6 @@ class RemoteFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file as its file system lists it.
 
     Attributes:
-        path: Whole path of the file in its file system.
-        size: Size in bytes.
         tag: Changes whenever the content does, as far as the file system reports.
         unix_s: When it was last changed, seconds since 1970; 0 where not reported.
     """
@@ -214,7 +212,10 @@ class RemoteDirectory:
             RemoteFile(
                 path=path,
                 size=int(about.get("size") or 0),
-                tag=_version_tag(about),
+                tag=next(
+                    (f"{it}={about[it]}" for it in _TAGS if about.get(it) is not None),
+                    "",
+                ),
                 unix_s=_changed_unix_s(about),
             )
             for path, about in found.items()
@@ -262,13 +263,6 @@ class RemoteDirectory:
             f"{what} ({type(error).__name__}: {said})",
             "Check the URL and that this machine has the right to read it.",
         )
-
-
-def _version_tag(about: dict[str, Any]) -> str:
-    for name in _TAGS:
-        if about.get(name) is not None:
-            return f"{name}={about[name]}"
-    return ""
 
 
 def _changed_unix_s(about: dict[str, Any]) -> float:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stepscope.errors import BadInput, UnknownFormat
 from stepscope.frozen import Frozen
@@ -21,9 +22,6 @@ from stepscope.rundir import PROFILE_WANTED
 from stepscope.trace.schema import read_rows
 from stepscope.xspace.reading.input_file import open_input
 from stepscope.xspace.wire import MalformedMessage, read_varint
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 #: So much of the (unpacked) content is looked at. Traces in JSON may open with tens
 #: of kilobytes about the devices before their first event.
@@ -71,7 +69,14 @@ def detect_format(path: Path) -> str:
         UnknownFormat: The content is of no known kind.
     """
     head = read_head(path)
-    found = _format_by_name(path.name) or _format_by_content(head)
+    # The bytes of these could be taken for another format's.
+    if _RESULT_NAME.search(path.name):
+        return "capture_results"
+    if path.name.endswith(".riegeli"):
+        return "riegeli"
+    if not head:
+        return "empty"
+    found = _format_by_magic(head) or _format_of_message(head) or _format_by_text(head)
     if found is not None:
         return found
     raise UnknownFormat.at(
@@ -82,7 +87,6 @@ def detect_format(path: Path) -> str:
 
 
 def _describe_start(head: bytes) -> str:
-    """Write how a file begins: as text where it is text."""
     start = head[:_SHOWN_BYTES]
     line = start.splitlines()[0] if start.split() else b""
     if line and line.isascii() and line.decode("ascii").isprintable():
@@ -104,42 +108,20 @@ def read_head(path: Path) -> bytes:
             if not head.startswith(b"\x1f\x8b"):
                 return head
             file.seek(0)
-            return _unpack_head(file, head)
+            import gzip  # noqa: PLC0415 - for packed files alone
+
+            try:
+                with gzip.open(file) as packed:
+                    return packed.read(_HEAD_BYTES)
+            except (gzip.BadGzipFile, EOFError, zlib.error):
+                # Cut or damaged after the head: what can be unpacked shows the format.
+                with suppress(zlib.error):
+                    return zlib.decompressobj(wbits=31).decompress(head, _HEAD_BYTES)
+                return head
     except OSError as error:
         raise BadInput.at(
             path, f"cannot be opened ({error.strerror})", PROFILE_WANTED
         ) from error
-
-
-def _unpack_head(packed: BinaryIO, head: bytes) -> bytes:
-    import gzip  # noqa: PLC0415 - for packed files alone
-
-    try:
-        with gzip.open(packed) as file:
-            return file.read(_HEAD_BYTES)
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        # Cut or damaged after the head: what can be unpacked shows the format.
-        return _unpack_damaged_head(head)
-
-
-def _unpack_damaged_head(packed: bytes) -> bytes:
-    try:
-        return zlib.decompressobj(wbits=31).decompress(packed, _HEAD_BYTES)
-    except zlib.error:
-        return packed
-
-
-def _format_by_name(name: str) -> str | None:
-    """Formats whose bytes could be taken for another's."""
-    if _RESULT_NAME.search(name):
-        return "capture_results"
-    return "riegeli" if name.endswith(".riegeli") else None
-
-
-def _format_by_content(head: bytes) -> str | None:
-    if not head:
-        return "empty"
-    return _format_by_magic(head) or _format_of_message(head) or _format_by_text(head)
 
 
 #: What a snapshot holds; `torch.cuda.memory_snapshot()` is a list of segments alone.
@@ -171,7 +153,10 @@ def _format_by_text(head: bytes) -> str | None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text[:1] in (b"{", b"["):
         return _format_of_json(text)
-    if _is_nsight_compute(head):
+    # PowerShell writes UTF-16 where output goes into a file.
+    is_utf16 = head.startswith(b"\xff\xfe")
+    table = head.decode("utf-16", "replace").encode() if is_utf16 else head
+    if _NSIGHT_COMPUTE.search(table.removeprefix(b"\xef\xbb\xbf")):
         return "nsight_compute_csv"
     if re.search(rb"Time ?\(%\)", head[:4096]) and b"Total Time (ns)" in head[:4096]:
         return "nsys_stats_csv"
@@ -182,13 +167,6 @@ def _format_by_text(head: bytes) -> str | None:
 _NSIGHT_COMPUTE: Final = Pattern(
     rb'^(?:"ID"[,;]"Process ID"|ID[,;]Process ID|==(?:PROF|ERROR)==)', re.MULTILINE
 )
-
-
-def _is_nsight_compute(head: bytes) -> bool:
-    if head.startswith(b"\xff\xfe"):
-        # PowerShell writes UTF-16 where output goes into a file.
-        head = head.decode("utf-16", "replace").encode()
-    return bool(_NSIGHT_COMPUTE.search(head.removeprefix(b"\xef\xbb\xbf")))
 
 
 #: The name of a process that is named like a plane of a profile.
@@ -210,13 +188,6 @@ _CATEGORY: Final = Pattern(rb'"cat"\s*:\s*"')
 _AUTOGRAD: Final = Pattern(rb'"pid"\s*:\s*"(?:CPU|CUDA) functions"')
 
 
-def _is_kineto(text: bytes) -> bool:
-    if any(mark in text for mark in _KINETO) or _KINETO_CATEGORY.search(text):
-        return True
-    # Metadata may be so long that no event is in sight.
-    return b'"schemaVersion"' in text and not _CATEGORY.search(text)
-
-
 def _format_of_chrome_trace(text: bytes) -> str:
     """Tell timelines in Chrome's format apart by what their processes are called."""
     if _AUTOGRAD.search(text):
@@ -228,7 +199,10 @@ def _format_of_chrome_trace(text: bytes) -> str:
 def _format_of_json(text: bytes) -> str | None:
     if b"speedscope" in text[:4096] and b'"$schema"' in text:
         return "speedscope"
-    if _is_kineto(text):
+    # Metadata may be so long that no event is in sight.
+    unseen = b'"schemaVersion"' in text and not _CATEGORY.search(text)
+    marked = any(mark in text for mark in _KINETO)
+    if marked or unseen or _KINETO_CATEGORY.search(text):
         return "kineto"
     if b'"traceEvents"' in text or re.search(rb'"ph"\s*:', text):
         return _format_of_chrome_trace(text)

@@ -25,7 +25,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from stepscope.trace.model import TraceData
@@ -99,10 +99,13 @@ def with_worker_runs(
         for run in found
     ]
     names = {run.directory: run.name for run in named}
-    older_runs = [
-        msgspec.structs.replace(run, name=f"{names[run.directory]}@{_time_label(run)}")
-        for run in before
-    ]
+    older_runs = []
+    for run in before:
+        written = datetime.fromtimestamp(run.unix_s, tz=UTC)
+        # In milliseconds, as profilers write it.
+        label = f"{written:%Y_%m_%d_%H_%M_%S_%f}"[:-3]
+        name = f"{names[run.directory]}@{label}"
+        older_runs.append(msgspec.structs.replace(run, name=name))
     return newest_first([*runs, *named, *older_runs])
 
 
@@ -132,11 +135,6 @@ def _one_after_the_other(files: Iterable[Path]) -> list[list[Path]]:
         [one[back] for one in each if back < len(one)]
         for back in range(max(map(len, each)))
     ]
-
-
-def _time_label(run: Run) -> str:
-    at = datetime.fromtimestamp(run.unix_s, tz=UTC)
-    return at.strftime("%Y_%m_%d_%H_%M_%S_") + f"{at.microsecond // 1000:03}"
 
 
 def _written_unix_s(file: Path, changed: Callable[[Path], float]) -> float:
@@ -266,12 +264,7 @@ def against_one_run(traces: Sequence[TraceData]) -> list[QualityNote]:
     reasons = [
         reason
         for hosts in by_format.values()
-        for reason in (
-            _differing_times(hosts),
-            _repeated_rank(hosts),
-            _differing_process_counts(hosts),
-        )
-        if reason
+        for reason in _reasons_against_one_run(hosts)
     ]
     if not reasons:
         return []
@@ -280,34 +273,27 @@ def against_one_run(traces: Sequence[TraceData]) -> list[QualityNote]:
     ]
 
 
-def _differing_times(hosts: Mapping[str, Mapping[str, Any]]) -> str | None:
+def _reasons_against_one_run(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     spans = {
         host: (start, max(said["stop_unix_ns"] or 0, start + end // PS_PER_NS))
         for host, said in hosts.items()
         if None not in (start := said["start_unix_ns"], end := said["end_ps"])
     }
     groups = grouped_by_time(spans)
-    if len(groups) < 2:
-        return None
-    first, second = groups[0][0], groups[1][0]
-    return (
-        f"by their clocks they were recorded at {len(groups):,} times: {first} from "
-        f"{_utc_text(spans[first][0])} and {second} from "
-        f"{_utc_text(spans[second][0])} on"
-    )
-
-
-def _repeated_rank(hosts: Mapping[str, Mapping[str, Any]]) -> str | None:
+    if len(groups) > 1:
+        first, second = groups[0][0], groups[1][0]
+        yield (
+            f"by their clocks they were recorded at {len(groups):,} times: {first} "
+            f"from {_utc_text(spans[first][0])} and {second} from "
+            f"{_utc_text(spans[second][0])} on"
+        )
     ranks = Counter(it["rank"] for it in hosts.values() if it["rank"] is not None)
     rank, count = max(ranks.items(), key=itemgetter(1), default=(0, 0))
-    return f"{count:,} of them are rank {rank}" if count > 1 else None
-
-
-def _differing_process_counts(hosts: Mapping[str, Mapping[str, Any]]) -> str | None:
+    if count > 1:
+        yield f"{count:,} of them are rank {rank}"
     sizes = sorted({it["processes"] for it in hosts.values()} - {None})
-    if len(sizes) < 2:
-        return None
-    return f"they speak of runs of {sizes[0]:,} and of {sizes[-1]:,} processes"
+    if len(sizes) > 1:
+        yield f"they speak of runs of {sizes[0]:,} and of {sizes[-1]:,} processes"
 
 
 def _utc_text(unix_ns: int) -> str:

@@ -24,8 +24,6 @@ class Block(NamedTuple):
     """A block of a segment at the end.
 
     Attributes:
-        address: Where it begins.
-        size: Its bytes.
         requested: The bytes that the program asked for.
         active: Whether it is in use, or waits for a stream that used it.
         freed: Whether the program has given it back.
@@ -64,8 +62,6 @@ class Change(NamedTuple):
     Attributes:
         kind: `held`, `allocate` or `deallocate`.
         number: Number of the event; -1 for a block that was there before.
-        time_us: When.
-        address: Where the block begins.
         size: Bytes of the block that the program asked for.
         stack: Number of the call stack that asked for it.
         active: Bytes in use or waiting for a stream after it.
@@ -233,21 +229,7 @@ def _fragmentation_at_peak(
     if any(it.action in ("segment_map", "segment_unmap") for it in later):
         # Segments that grow in place have no piece of their own to add or to remove.
         return None
-    regions = _segments_before(later, segments)
-    if regions is None:
-        return None
-    gaps = list(_free_gaps(regions, alive))
-    free = sum(gaps)
-    return 1 - max(gaps) / free if free else None
-
-
-def _segments_before(
-    later: Sequence[Report], segments: Sequence[Segment]
-) -> dict[int, int] | None:
-    """Return the segments (address → size) before some events that lead to the end.
-
-    None where the events do not lead there.
-    """
+    # Address → size of the segments before these events, which lead to the end.
     regions = {it.address: it.size for it in segments}
     for event in reversed(later):
         if event.action == "segment_free":
@@ -256,7 +238,9 @@ def _segments_before(
             regions.pop(event.address, None) is None
         ):
             return None
-    return regions
+    gaps = list(_free_gaps(regions, alive))
+    free = sum(gaps)
+    return 1 - max(gaps) / free if free else None
 
 
 def _free_gaps(regions: dict[int, int], alive: dict[int, int]) -> Iterator[int]:

@@ -12,6 +12,7 @@ plain data. Definition: docs/formats/memory_snapshot.md#how-a-pickle-is-read.
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -79,10 +80,6 @@ def _decode_text(content: bytes) -> str:
     return content.decode("utf-8", "replace")
 
 
-def _decode_integer(content: bytes) -> int:
-    return int.from_bytes(content, "little", signed=True)
-
-
 #: Opcode → length before the value, and what the bytes become.
 _SIZED: Final = {
     0x8C: _Sized(struct.Struct("<B"), _decode_text),  # SHORT_BINUNICODE
@@ -90,7 +87,9 @@ _SIZED: Final = {
     0x8D: _Sized(struct.Struct("<Q"), _decode_text),  # BINUNICODE8
     0x43: _Sized(struct.Struct("<B"), bytes),  # SHORT_BINBYTES
     0x42: _Sized(struct.Struct("<I"), bytes),  # BINBYTES
-    0x8A: _Sized(struct.Struct("<B"), _decode_integer),  # LONG1
+    0x8A: _Sized(
+        struct.Struct("<B"), partial(int.from_bytes, byteorder="little", signed=True)
+    ),  # LONG1
 }
 _LONG1: Final = 0x8A
 #: Opcode → value without an argument.
@@ -131,17 +130,8 @@ def plain_pickle(data: bytes) -> object:
         raise RefusedPickle(message, machine.at) from None
 
 
-def _is_key(key: object) -> bool:
-    # Of wider integers very many can share one place of a dictionary.
-    return isinstance(key, str) or (isinstance(key, int) and abs(key) < _KEY_END)
-
-
 class _Machine:
-    """The stack, the marks on it, and the memo of values that occur again.
-
-    Attributes:
-        at: Offset of the instruction that runs.
-    """
+    """The stack, the marks on it, and the memo of values that occur again."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -221,7 +211,11 @@ class _Machine:
         elif code in _DICT_ITEMS:
             items = self._take_values(None if _DICT_ITEMS[code] else 2)
             keys = items[::2]
-            if len(items) % 2 or not all(map(_is_key, keys)):
+            if len(items) % 2 or not all(
+                # Of wider integers very many can share one place of a dictionary.
+                isinstance(key, str) or (isinstance(key, int) and abs(key) < _KEY_END)
+                for key in keys
+            ):
                 raise self._refuse_pickle(
                     "it has a key that is neither text nor a number"
                 )

@@ -148,7 +148,6 @@ def _string_at(strings: list[str], place: int) -> str:
 def _read_frame(
     location: memoryview, functions: dict[int, dict[int, int]], strings: list[str]
 ) -> tuple[int, Frame]:
-    """Return the id of a location and the frame of its innermost line."""
     number, line = 0, Frame("??", 0, "??")
     found = False
     for field, value in read_fields(location):

@@ -59,10 +59,8 @@ class SnapshotValues:
     Attributes:
         events: Device → its events in order.
         segments: Device → its segments at the end.
-        stacks: The call stacks that both refer to.
         timed: Whether every event has a time, and none is months away from the
             others; else its number takes the place.
-        failed: Number of allocations that failed.
         refused: What was left out → how often.
     """
 
@@ -257,7 +255,22 @@ def _rows_of_devices(
         )
         name = f"cuda:{device}"
         rows += _rows_of_history(name, history, values.stacks.lines, begin)
-        notes += _device_notes(name, history)
+        if history.contradicted:
+            notes.append(
+                quality_note(
+                    "memory.memory_snapshot_cut", history.contradicted, scope=name
+                )
+            )
+        if any(it.reserved is None for it in history.changes):
+            notes.append(quality_note("memory.memory_reserved_unknown", scope=name))
+        used = 0 if history.peak is None else history.changes[history.peak].active
+        if used and 2 * history.nameless > used:
+            percent = 100 * history.nameless / used
+            notes.append(
+                quality_note(
+                    "memory.memory_before_history", scope=name, percent=percent
+                )
+            )
     rows.sort(key=lambda row: row["start_ps"])
     return rows, notes, begin
 
@@ -285,20 +298,6 @@ def _rows_of_history(
             "source": None if stack is None else lines[stack],
             "stack": stack,
         }
-
-
-def _device_notes(name: str, history: History) -> Iterator[QualityNote]:
-    """Note what is not known of one device's memory."""
-    if history.contradicted:
-        yield quality_note(
-            "memory.memory_snapshot_cut", history.contradicted, scope=name
-        )
-    if any(it.reserved is None for it in history.changes):
-        yield quality_note("memory.memory_reserved_unknown", scope=name)
-    used = 0 if history.peak is None else history.changes[history.peak].active
-    if used and 2 * history.nameless > used:
-        percent = 100 * history.nameless / used
-        yield quality_note("memory.memory_before_history", scope=name, percent=percent)
 
 
 def _snapshot_notes(values: SnapshotValues) -> Iterator[QualityNote]:

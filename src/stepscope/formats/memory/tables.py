@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.errors import BadInput
-from stepscope.formats.assemble import environment_frame
+from stepscope.formats.assemble import environment_frame, given_table
 from stepscope.formats.declared_words import why_absent
 from stepscope.remedies import Remedy
 from stepscope.rundir import shown_name
@@ -150,12 +150,8 @@ def memory_trace(
     }
     return TraceData(
         host,
-        {name: partial(_itself, table) for name, table in tables.items()},
+        {name: partial(given_table, table) for name, table in tables.items()},
         strings=stacks,
         # No value of these formats is a place in the file.
         data=np.zeros(0, np.uint8),
     )
-
-
-def _itself(table: pl.DataFrame | Unavailable) -> pl.DataFrame | Unavailable:
-    return table

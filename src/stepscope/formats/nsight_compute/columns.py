@@ -222,7 +222,6 @@ def _metric_counter(
 def _device_memory_bytes(
     values: _Values, known: Mapping[str, float]
 ) -> dict[str, object]:
-    """Return the bytes of device memory, in all and each way, as far as is known."""
     counter = _metric_counter(values, known)
     found = {
         column: known[column]
@@ -248,7 +247,6 @@ _DRAM: Final = {
 
 
 def _longest_stall(values: _Values) -> dict[str, object]:
-    """Return the longest wait of warps, and its share in all their cycles."""
     for pattern in WARP_STALLS:
         waits = {}
         for name, value in values.items():

@@ -183,8 +183,6 @@ class Measured(Frozen, frozen=True):
     Attributes:
         launches: In the order of the file.
         metrics: Of all launches, those without a value left out.
-        rules: What NVIDIA's rules say.
-        refused: Why a row was left out → how many.
         forms: How the file writes numbers.
         impossible: Grids and blocks that no device can have.
     """
@@ -230,8 +228,6 @@ def _number_texts(tables: Iterable[Table]) -> Iterator[str]:
 
 
 class _Collected:
-    """What was read so far."""
-
     def __init__(self, forms: NumberForms, refused: Counter[str]) -> None:
         self.launches: list[Launch] = []
         self.metrics: list[Metric] = []

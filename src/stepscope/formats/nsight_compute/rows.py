@@ -50,12 +50,10 @@ class TableFile(Frozen, frozen=True):
     """Every table of a file.
 
     Attributes:
-        name: What errors call the file.
         tables: Those with a header, in order.
         other_lines: Lines of the tool and of the program.
         said: Errors and warnings of the tool, each once.
         refused: Why a row cannot be read → how many.
-        damaged: Whether the packing of the file is damaged.
     """
 
     name: str
@@ -125,7 +123,6 @@ class _Form(Frozen, frozen=True):
     """How the rows below a header are written.
 
     Attributes:
-        delimiter: Mark between cells.
         row: Matches the begin of a row: the number of its launch, an empty cell in a
             row of units, or whatever damage left.
         next_row: Matches it where a row is expected to go on.
@@ -188,7 +185,6 @@ def _is_row(text: str) -> bool:
 
 
 def _cells_of_table(form: _Form, rows: Sequence[str], refused: Counter[str]) -> Table:
-    """Return the cells, in each row as many as the header has."""
     reader = csv.reader(iter(rows), delimiter=form.delimiter)
     found: list[list[str]] = []
     while True:

@@ -35,7 +35,6 @@ from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY, CATEGORY, OP_CATEGO
 if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.trace.model import TraceData
-    from stepscope.xspace.reading.columns import XSpace
 
 
 def read(source: HostFiles) -> TraceData:
@@ -45,9 +44,24 @@ def read(source: HostFiles) -> TraceData:
         BadInput: Nothing can be read; the message names the file, what was wrong and
             the way out.
     """
-    return _trace_of_recording(
-        Recording(source.host, source.paths, _decode_files(source))
-    )
+    first, *others = source.paths
+    if not others and is_spool(first.name):
+        # Few recordings were cut off, and all that joins their parts is imported here.
+        from stepscope.formats.xplane.decoded.spool import read_spool  # noqa: PLC0415
+
+        space = read_spool(first, limit_bytes=source.limit_bytes)
+    elif not others:
+        space = decode_file(first, limit_bytes=source.limit_bytes, mapped=source.mapped)
+    else:
+        # Messages of one kind written one after the other are one message.
+        parts = [
+            open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)[0]
+            for path in source.paths
+        ]
+        name = " + ".join(str(path) for path in source.paths)
+        space = decode_bytes(np.concatenate(parts).tobytes(), name)
+        del parts
+    return _trace_of_recording(Recording(source.host, source.paths, space))
 
 
 def read_timeline(source: HostFiles) -> TraceData:
@@ -102,25 +116,6 @@ def _trace_of_recording(recording: Recording) -> TraceData:
         strings=recording.strings,
         data=recording.space.data,
     )
-
-
-def _decode_files(source: HostFiles) -> XSpace:
-    if len(source.paths) == 1 and is_spool(source.paths[0].name):
-        # Few recordings were cut off, and all that joins their parts is imported here.
-        from stepscope.formats.xplane.decoded.spool import read_spool  # noqa: PLC0415
-
-        return read_spool(source.paths[0], limit_bytes=source.limit_bytes)
-    if len(source.paths) == 1:
-        return decode_file(
-            source.paths[0], limit_bytes=source.limit_bytes, mapped=source.mapped
-        )
-    # Messages of one kind written one after the other are one message.
-    parts = [
-        open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)[0]
-        for path in source.paths
-    ]
-    whole = np.concatenate(parts).tobytes()
-    return decode_bytes(whole, " + ".join(str(path) for path in source.paths))
 
 
 def _event_types(recording: Recording) -> pl.DataFrame:

@@ -142,9 +142,7 @@ class EventColumns(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         ordinal: int64; which event of the file it is, the others counted too.
         kind: uint8; `EventClass`.
-        name: int32; number of its name.
         process, thread: int32; numbers of the values that name its process and thread.
-        start_ns, dur_ns: int64.
     """
 
     ordinal: Int64s
@@ -202,7 +200,6 @@ class LinkColumns(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         id: int64; equal at both ends.
-        process, thread: int32; as in `EventColumns`.
         start_ns: int64; when the op at this end begins.
     """
 
@@ -217,7 +214,6 @@ class PackedValues(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         place: int64; place in `EventColumns`, ascending.
-        json: By entry, an object of values by name.
     """
 
     place: Int64s
@@ -229,14 +225,7 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         events: What becomes rows of `events`, and possibly is refused later.
-        activity: Kernels, copies and memsets.
-        calls: Calls of runtimes and drivers.
         others: Synchronisations and counters of kernels.
-        ops: Operators.
-        memory: Allocations.
-        links: Arrows from ops to their gradients.
-        shortening: Cut the texts that are too long.
-        values: Values of annotations that were packed into their names.
         names: Number → name of an event.
         processes, threads: Number → what the file calls a process or thread.
         shapes: Number → (JSON of the shapes, JSON of the types).

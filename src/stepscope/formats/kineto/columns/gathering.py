@@ -101,8 +101,6 @@ def gather_columns(document: Document) -> FileColumns:
 
 
 class _Gathering:
-    """Columns so far; each batch adds an array to each of them."""
-
     def __init__(self) -> None:
         self._names: Interned[str | None] = Interned()
         self._phases: Interned[str | None] = Interned()
@@ -250,7 +248,6 @@ class _Gathering:
         )
 
     def _classify_events(self, events: Sequence[AnyEvent]) -> UInt8s:
-        """Return what each event is; decided once per distinct phase and category."""
         phase = self._phases.numbers([it.ph for it in events])
         category = self._categories.numbers([it.cat for it in events])
         width = len(self._categories)

@@ -170,17 +170,7 @@ def _ops_around_events(columns: FileColumns, timeline: Timeline) -> Int32s:
 
 
 class Recording:
-    """The columns of a file, its tracks and its timeline.
-
-    Attributes:
-        path: The file.
-        document: Its parts.
-        columns: Its events, in file order.
-        types: What they are called, and which are operators.
-        placement: Where they belong.
-        timeline: The events in their final rows.
-        texts: What operators are called, and their operands.
-    """
+    """The columns of a file, its tracks and its timeline."""
 
     def __init__(self, path: Path, document: Document) -> None:
         self.path = path

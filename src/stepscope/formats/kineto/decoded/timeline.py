@@ -77,8 +77,6 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     """The events of all tracks in their final rows.
 
     Attributes:
-        kind: uint8; `EventClass` of each row.
-        place: int64; row → place in `EventColumns`.
         row: int32; place → row, -1 where the event was refused.
         base_ns: Time 0, as the file counts.
         far: Places of events refused because they lie weeks away from the others.

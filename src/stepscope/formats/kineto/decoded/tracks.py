@@ -62,8 +62,6 @@ def place_events(columns: FileColumns) -> Placement:
 
 
 class _Placing:
-    """Tracks found so far, with what orders them."""
-
     def __init__(self, columns: FileColumns) -> None:
         self._event_columns = columns
         self._events = columns.events
@@ -251,7 +249,6 @@ class _Placing:
     def _pairs_of_process_and_thread(
         self, rows: Int64s
     ) -> Iterable[tuple[int, int, Int64s]]:
-        """Distinct (process, thread) numbers, and the places in `rows` of each."""
         width = max(len(self._event_columns.threads), 1)
         pair = self._events.process[rows].astype(np.int64) * width
         pair += self._events.thread[rows]

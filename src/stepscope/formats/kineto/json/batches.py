@@ -139,8 +139,6 @@ def read_batches(
 
 
 class _Patience:
-    """How much work the broken places of a file may still cost."""
-
     def __init__(self) -> None:
         self.far = _MOST_FAR
         self.broken = _MOST_BROKEN

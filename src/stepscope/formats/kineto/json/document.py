@@ -70,7 +70,6 @@ class Document(Frozen, frozen=True, kw_only=True, eq=True):
     """A trace file.
 
     Attributes:
-        name: What errors call it.
         data: The content, unpacked.
         fields: Field of the top level → its JSON, the events left out.
         begin, end: Where the events are in the data, brackets left out. The end may
@@ -203,7 +202,6 @@ def _decode_fields(part: memoryview | bytes, opening: bytes) -> dict[str, Raw]:
 def _parts_of_damaged(
     data: UInt8s, name: str, start: int, *, opening: bytes, why: str
 ) -> Document:
-    """Return the parts of a document that is no JSON as a whole."""
     view = _view_of_bytes(data)
     begin = start + 1
     if opening == b"{":
@@ -239,7 +237,6 @@ def _parts_of_damaged(
 
 
 def _search_known_fields(part: bytes) -> dict[str, bytes]:
-    """Return the known fields in the bytes before or after the events."""
     # One byte per character, so that a place in the text is one in the bytes.
     text = part.decode("latin-1")
     found = {}

@@ -93,7 +93,15 @@ class Microseconds(Frozen, frozen=True):
             return np.where(
                 far, IMPOSSIBLE, np.where(far, 0, self.numbers) * _NS_PER_US
             )
-        return _nanoseconds_of_doubles(self.numbers)
+        possible = np.abs(self.numbers) < float(_LAST_US)
+        sane = np.where(possible, self.numbers, 0.0)
+        # The fraction is exact; multiplying the whole number would round once more.
+        whole = np.floor(sane)
+        fraction = np.rint((sane - whole) * _NS_PER_US).astype(np.int64)
+        converted: Int64s = whole.astype(np.int64) * _NS_PER_US + fraction
+        if possible.all():
+            return converted
+        return np.where(possible, converted, IMPOSSIBLE)
 
 
 def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> Int64s:
@@ -122,16 +130,6 @@ def _have_three_decimals(joined: bytes, count: int) -> bool:
     points = np.flatnonzero(characters == _POINT)
     ends = np.append(np.flatnonzero(characters == _COMMA), len(characters))
     return len(ends) == count and bool((ends - points == _DECIMALS + 1).all())
-
-
-def _nanoseconds_of_doubles(numbers: NDArray[np.float64]) -> Int64s:
-    possible = np.abs(numbers) < float(_LAST_US)
-    sane = np.where(possible, numbers, 0.0)
-    # The fraction is exact; multiplying the whole number would round once more.
-    whole = np.floor(sane)
-    fraction = np.rint((sane - whole) * _NS_PER_US).astype(np.int64)
-    found = whole.astype(np.int64) * _NS_PER_US + fraction
-    return found if possible.all() else np.where(possible, found, IMPOSSIBLE)
 
 
 def _nanoseconds_of_value(value: float | str | None) -> int:

@@ -122,7 +122,6 @@ def collect_activity(recording: Recording) -> Activity:
 
 
 def _activity_kinds(recording: Recording) -> tuple[UInt8s, int]:
-    """Return the kind of each activity, and the number of copies without direction."""
     columns = recording.columns
     place = columns.activity.place
     cls, name = columns.events.kind[place], columns.events.name[place]
@@ -165,7 +164,15 @@ def _activity_frame(
     line, tracks = recording.timeline, recording.tracks
     track = line.track[event]
     arguments = recording.columns.activity.frame[entries]
-    op, shape = _handles_of_ops(recording, entries)
+    # Handles of the operator's name and its operands' shapes, -1 for none.
+    op = shape = recording.links.of_activity[entries]
+    columns = recording.columns
+    if len(columns.ops.place):
+        has_op = op >= 0
+        named = recording.texts.name[columns.events.name[columns.ops.place][op]]
+        shaped = recording.texts.shape[columns.ops.shape[op]]
+        op = np.where(has_op, named, np.int32(-1))
+        shape = np.where(has_op, shaped, np.int32(-1))
     processes = pl.Series([it.process for it in tracks], dtype=pl.Int64)
     call = recording.links.call_of_activity[entries]
     place = np.append(recording.columns.calls.place, 0)[call]
@@ -195,15 +202,3 @@ def _activity_frame(
         "shape": nullable_series("shape", shape, shape >= 0),
     }
     return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(entries))
-
-
-def _handles_of_ops(recording: Recording, entries: Int64s) -> tuple[Int32s, Int32s]:
-    """Return handles of the operator's name and its operands' shapes, -1 for none."""
-    columns = recording.columns
-    op = recording.links.of_activity[entries]
-    if not len(columns.ops.place):
-        return op, op
-    known = op >= 0
-    name = recording.texts.name[columns.events.name[columns.ops.place][op]]
-    shape = recording.texts.shape[columns.ops.shape[op]]
-    return np.where(known, name, np.int32(-1)), np.where(known, shape, np.int32(-1))

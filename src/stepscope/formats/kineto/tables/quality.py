@@ -56,7 +56,6 @@ def quality_table(recording: Recording, activity: Activity) -> pl.DataFrame:
 
 
 def _damage_notes(recording: Recording) -> Iterator[QualityNote]:
-    """Note where the file is damaged, and what was left out."""
     columns = recording.columns
     if columns.cut_at is not None:
         yield quality_note("kineto.truncated_file", 1, cut_at=columns.cut_at)

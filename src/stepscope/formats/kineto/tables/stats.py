@@ -194,8 +194,6 @@ def read_arguments(recording: Recording) -> EventValues:
 
 
 class _Collecting:
-    """Values so far, name by name."""
-
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         known = recording.texts.strings

@@ -49,12 +49,7 @@ _LONGEST_BYTES: Final = 2**27
 
 
 class Database(NamedTuple):
-    """A database that is open for reading.
-
-    Attributes:
-        connection: What SQLite reads it by.
-        data: Its bytes, unpacked.
-    """
+    """A database that is open for reading."""
 
     connection: sqlite3.Connection
     data: UInt8s

@@ -107,10 +107,6 @@ class _Columns:
     """Columns that are filled part by part, each in memory of its own.
 
     Which values are numbers is kept of columns alone where some are not.
-
-    Args:
-        columns: Number of columns.
-        rows: Number of rows.
     """
 
     def __init__(self, columns: int, rows: int) -> None:
@@ -139,7 +135,6 @@ class _Columns:
 def _read_in_threads(
     read: Callable[[list[int]], bool], pages: int, *, rows: int
 ) -> Iterable[bool]:
-    """Read some pages at a time, in as many threads as are worth it."""
     threads = max(1, min(core_count(), rows // _ROWS_OF_A_THREAD))
     times = max(threads, rows // _ROWS_AT_A_TIME)
     edges = [pages * at // times for at in range(times + 1)]

@@ -179,11 +179,9 @@ class Export(Frozen, frozen=True, kw_only=True, eq=True):
     """What is read of a database.
 
     Attributes:
-        path: The file.
         frames: Table → its rows, each with all declared columns; absent tables are
             not there.
         strings: Id → text, of those ids that the frames name.
-        tables: Names of all tables of the database.
         damaged: Table → why only a part of it, or nothing, could be read.
     """
 

@@ -156,8 +156,6 @@ class Beside(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         syncs: What each device was waited for; `device` is the process's ordinal. Also
             `on_stream` and `recorded`, null where no record of an event is known.
-        overheads: The profiler's own work.
-        refused: Why rows were left out → how many.
     """
 
     syncs: pl.DataFrame

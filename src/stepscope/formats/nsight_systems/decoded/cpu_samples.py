@@ -52,8 +52,6 @@ _SHARED: Final = re.compile(r"\.(?:so|dll|dylib)\b|^\[", re.IGNORECASE)
 
 
 class _Place(IntEnum):
-    """What a function on a stack is."""
-
     LIBRARY = 0  # of a library, or what begins a thread, or has no name
     OWN = 1
     CALL = 2  # of a device's runtime

@@ -118,7 +118,6 @@ def _rank_values(column: pl.Series) -> tuple[Int64s, int]:
 
 
 def _number_distinct_values(values: pl.Series) -> tuple[Int64s, int]:
-    """Number the distinct values, null among them."""
     distinct = values.drop_nulls().unique().sort().to_numpy()
     number = np.searchsorted(distinct, values.fill_null(0).to_numpy())
     if not values.null_count():
@@ -134,9 +133,7 @@ class DeviceWork(Frozen, frozen=True, kw_only=True, eq=True):
         frame: A row each: kernels, then graphs that were recorded as a whole, copies
             and memsets, as in the file. `launched` is the row of `shapes` of a kernel.
         shapes: Distinct launch shapes as recorded.
-        graphs: Number of those graphs.
         undirected: Number of copies whose direction is not recorded.
-        refused: Why rows were left out → how many.
     """
 
     frame: pl.DataFrame
@@ -154,7 +151,18 @@ def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
     memsets = keep_timed_rows(
         export.frame("CUPTI_ACTIVITY_KIND_MEMSET"), _BACKWARD, refused
     )
-    graphs = _read_graphs(export, names, refused)
+    rows = export.frame("CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
+    # CUPTI writes 0 for both times where it could not take them.
+    timeless = (pl.col("start") == 0) & (pl.col("end") == 0)
+    timed = rows.filter(~timeless.fill_null(value=False))
+    if lost := rows.height - timed.height:
+        refused[_BACKWARD] += lost
+    # Graphs that were recorded without their kernels, a row for each launch.
+    graphs = keep_timed_rows(timed, _BACKWARD, refused)
+    texts = graphs.select(
+        pl.format("CUDA graph {}", "graphId").fill_null("CUDA graph")
+    ).to_series()
+    graphs = graphs.with_columns(name=names.number_texts(texts), kind=pl.lit("kernel"))
     kernels, shapes = _read_kernels(export, names, refused)
     parts = [
         kernels,
@@ -179,7 +187,6 @@ _BACKWARD: Final = "without a time, or that end before they begin"
 
 
 def _work_columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
-    """Return the declared columns of rows that carry those of their table."""
     device = pl.col("deviceId")
     correlation = pl.col("correlationId")
     known = pl.col("bytes") >= 0 if "bytes" in part.columns else pl.lit(value=False)
@@ -230,21 +237,6 @@ def _read_kernels(
     return kernels.with_columns(pl.when("computes").then("launched")), shapes
 
 
-def _read_graphs(export: Export, names: Names, refused: Counter[str]) -> pl.DataFrame:
-    """Return graphs that were recorded without their kernels, a row for each launch."""
-    rows = export.frame("CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
-    # CUPTI writes 0 for both times where it could not take them.
-    timeless = (pl.col("start") == 0) & (pl.col("end") == 0)
-    known = rows.filter(~timeless.fill_null(value=False))
-    if lost := rows.height - known.height:
-        refused[_BACKWARD] += lost
-    frame = keep_timed_rows(known, _BACKWARD, refused)
-    texts = frame.select(
-        pl.format("CUDA graph {}", "graphId").fill_null("CUDA graph")
-    ).to_series()
-    return frame.with_columns(name=names.number_texts(texts), kind=pl.lit("kernel"))
-
-
 def _kernel_kind(name: str) -> str:
     found = kind_of_name(name, launched=True)
     if found == SOME_COPY:
@@ -255,7 +247,6 @@ def _kernel_kind(name: str) -> str:
 def _read_copies(
     export: Export, names: Names, refused: Counter[str]
 ) -> tuple[pl.DataFrame, int]:
-    """Return the copies with their names and kinds, and how many lack a direction."""
     frame = keep_timed_rows(
         export.frame("CUPTI_ACTIVITY_KIND_MEMCPY"), _BACKWARD, refused
     )

@@ -29,11 +29,7 @@ def call_name(recorded: str) -> str:
 
 
 class Names:
-    """The distinct names of a file; a name's number is its place among them.
-
-    Args:
-        strings: Id → text, as the file has them.
-    """
+    """The distinct names of a file; a name's number is its place among them."""
 
     def __init__(self, strings: Mapping[int, str]) -> None:
         self._strings = strings

@@ -79,17 +79,9 @@ def gpu_metrics(
     )
     if lost := rows.height - named.height:
         refused[_LOST] += lost
-    return _means_by_period(named).with_columns(
-        process=pl.lit(None, pl.Int64), id=pl.lit(1, pl.Int64)
-    )
-
-
-def _means_by_period(named: pl.DataFrame) -> pl.DataFrame:
-    if named.is_empty():
-        schema = {"start": pl.Int64, "name": pl.Int32, "value": pl.Float64}
-        return pl.DataFrame(schema=schema)
     first, last = named.select(
-        pl.col("timestamp").min(), pl.col("timestamp").max().alias("last")
+        pl.col("timestamp").min().fill_null(0),
+        pl.col("timestamp").max().fill_null(0).alias("last"),
     ).row(0)
     period = max(1, -(-(last - first + 1) // _MOST_VALUES))
     return (
@@ -97,7 +89,13 @@ def _means_by_period(named: pl.DataFrame) -> pl.DataFrame:
         .agg(start=pl.col("timestamp").max(), value=pl.col("value").mean())
         # A reading is what held since the one before it.
         .sort("start", "name")
-        .select("start", "name", "value")
+        .select(
+            "start",
+            "name",
+            "value",
+            process=pl.lit(None, pl.Int64),
+            id=pl.lit(1, pl.Int64),
+        )
     )
 
 
@@ -114,7 +112,6 @@ class Gpus(Frozen, frozen=True, kw_only=True, eq=True):
     """The devices of a file.
 
     Attributes:
-        listed: Device → the row of the file about it.
         by_id: Number in the file's list → device.
         ordinals: (process, its ordinal) → device, for ordinals that mean another one.
         ambiguous: Ordinals of several processes of which the file does not say whether

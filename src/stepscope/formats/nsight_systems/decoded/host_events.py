@@ -52,7 +52,6 @@ class HostEvents(Frozen, frozen=True, kw_only=True, eq=True):
         threads: Global ids of the program's threads: those that call CUDA or name
             ranges; of a file without such, all with calls of the system.
         doubled: Number of records of calls that repeat another.
-        refused: Why rows were left out → how many.
     """
 
     calls: pl.DataFrame
@@ -113,7 +112,6 @@ def _said_literal(said: Said) -> pl.Expr:
 def _read_calls(
     export: Export, names: Names, refused: Counter[str]
 ) -> tuple[pl.DataFrame, int]:
-    """Return the calls of CUDA, each once, and how many records repeated one."""
     rows = export.frame("CUPTI_ACTIVITY_KIND_RUNTIME")
     is_second = (pl.col("eventClass") == _CALL_CHAIN).fill_null(value=False)
     second = rows.filter(is_second)
@@ -164,30 +162,24 @@ def _read_ranges(
         plain=pl.col("whole").str.extract(_SUFFIX, 1),
         suffix=pl.col("whole").str.extract(_SUFFIX, 2),
     )
-    suffix = pl.col("suffix")
-    return named.with_columns(
-        name=names.number_texts(named.select(pl.coalesce("plain", "whole"))[:, 0]),
-        said=_said_of_ranges(),
-        op_id=suffix.str.extract(r"\bop_id = ([0-9]{1,18})").cast(pl.Int64),
-        seq=suffix.str.extract(r"\bseq = ([0-9]{1,18})").cast(pl.Int64),
-        sizes=suffix.str.extract(r"\bsizes = (\[.*?\])(?:, [a-z_]+ = |$)"),
-    ).drop("whole", "plain", "suffix", "of_id")
-
-
-def _said_of_ranges() -> pl.Expr:
-    """Return what is known of each range: an op, a range of the program, or nothing.
-
-    PyTorch writes ids after the names of ops and of the program's ranges; an op's name
-    has a namespace. A library has a domain of its own, and a namespace in its names.
-    """
+    # PyTorch writes ids after the names of ops and of the program's ranges; an op's
+    # name has a namespace. A library has its own domain, and a namespace in its names.
     plain = pl.coalesce("plain", "whole")
     namespace = plain.str.contains("::", literal=True)
     library = (pl.col("domainId") != 0).fill_null(value=False)
     op = pl.col("plain").is_not_null() & (namespace | plain.str.contains(_GRADIENT))
-    return (
+    said = (
         pl.when(op & ~library)
         .then(_said_literal(Said.OP))
         .when(library | namespace | plain.is_null())
         .then(_said_literal(Said.NOTHING))
         .otherwise(_said_literal(Said.ANNOTATION))
     )
+    suffix = pl.col("suffix")
+    return named.with_columns(
+        name=names.number_texts(named.select(plain)[:, 0]),
+        said=said,
+        op_id=suffix.str.extract(r"\bop_id = ([0-9]{1,18})").cast(pl.Int64),
+        seq=suffix.str.extract(r"\bseq = ([0-9]{1,18})").cast(pl.Int64),
+        sizes=suffix.str.extract(r"\bsizes = (\[.*?\])(?:, [a-z_]+ = |$)"),
+    ).drop("whole", "plain", "suffix", "of_id")

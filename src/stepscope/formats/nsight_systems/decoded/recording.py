@@ -64,28 +64,25 @@ class Recording:
             as soon as it has become events.
 
     Attributes:
-        export: What was read, without what became events.
-        names: Numbers of names.
         work: What ran on devices, in times of the host where the device's clock could
             be told; `device` is that of the file.
         shapes: Distinct launch shapes as recorded; `launched` of `work` is a row.
-        clocks: Device → what is known of its clock.
-        graphs: Number of graphs that were recorded as a whole.
-        host: What threads did.
-        beside: What is no work of the program.
         syncs: What devices were waited for; `device` is that of the file.
-        memory: What the driver gave and took back; likewise.
-        counters: Values that change over time.
-        gpus: The devices.
         main_process: The process with most calls of CUDA; None where nothing says.
-        timeline: The events in their final rows.
     """
 
     def __init__(self, read: Callable[[], Export]) -> None:
         export = self.export = read()
         self.names = Names(export.strings)
-        self._machines = _count_machines(export)
-        machines = self._machines
+        machines = self._machines = len(
+            {
+                machine
+                for frame in export.frames.values()
+                for column in ("globalTid", "globalPid")
+                if column in frame.columns
+                for machine in machines_of_ids(frame[column].drop_nulls().unique())
+            }
+        )
         self.host: HostEvents = host_events(export, self.names, machines=machines)
         found: DeviceWork = device_work(export, self.names, machines=machines)
         self.main_process = self._busiest_process(found.frame)
@@ -243,14 +240,3 @@ class Recording:
             process=process,
             id=key["id"],
         )
-
-
-def _count_machines(export: Export) -> int:
-    found: set[int] = set()
-    for frame in export.frames.values():
-        for column in ("globalTid", "globalPid"):
-            if column in frame.columns:
-                found.update(
-                    machines_of_ids(frame[column].drop_nulls().unique()).to_list()
-                )
-    return len(found)

@@ -110,7 +110,6 @@ def off_core(
 def _names_of_stretches(
     told: pl.DataFrame, names: Names, shown: Callable[[int], str | None]
 ) -> pl.Series:
-    """Return what each stretch is called; few of them are distinct."""
     distinct = told.unique(maintain_order=True)
     texts = names.texts()
     words = []

@@ -57,8 +57,6 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
     """The events of all tracks in their final rows.
 
     Attributes:
-        events: The table `events`.
-        event_types: The table `event_types`.
         tracks: A row per track: `TRACK_KEY`, `event_begin` and `event_end`.
         rows: Sort of event → its places in the order of the table, and their rows.
         base_ns: Time 0, as the file counts.
@@ -146,7 +144,6 @@ def build_timeline(
 def _order_tracks(
     events: pl.DataFrame, main: int | None
 ) -> tuple[pl.DataFrame, Int32s]:
-    """Return the distinct tracks in their final order, and the track of each event."""
     # Where no process is the program's own, all are foreign.
     own = pl.lit(main, pl.Int64)
     foreign = (pl.col("process") != own).fill_null(value=True)
@@ -191,7 +188,6 @@ def _order_tracks(
 
 
 def _number_types(events: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, pl.Series]:
-    """Return the distinct pairs of a name and what is said of it; the type of each."""
     codes = events.select(code=pl.col("name") * len(Said) + pl.col("said")).to_series()
     first = codes.unique(maintain_order=True).to_numpy()
     type_of_code = np.zeros(len(names) * len(Said), np.int32)

@@ -22,7 +22,6 @@ from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY
 
 if TYPE_CHECKING:
-    from stepscope.array_types import Int32s
     from stepscope.formats.nsight_systems.decoded.recording import Recording
     from stepscope.unavailable import Unavailable
 
@@ -83,9 +82,24 @@ def collect_activity(recording: Recording) -> DeviceTables:
     whole = work.select(pl.exclude("start", "dur", "name", "said")).hstack(events)
     # A copy within the host is no work of a device.
     whole = select_rows(whole, pl.col("kind") != NOT_ACTIVITY)
-    geometries, geometry, refused = _launch_geometries(
-        recording.shapes, whole["launched"]
+    # By row, the recorded shape that it has; null for none.
+    launched = whole["launched"]
+    known = launched.drop_nulls()
+    # The first that a row has comes first.
+    used = known.unique(maintain_order=True).to_numpy()
+    recorded = recording.shapes
+    counts = np.bincount(known.to_numpy(), minlength=recorded.height)[used]
+    shapes = recorded[used].select(
+        *(f"{of}_{axis}" for of in ("block", "grid") for axis in "xyz"),
+        registers="registers",
+        static_shared_memory_bytes="static",
+        dynamic_shared_memory_bytes="dynamic",
+        shared_memory_bytes=pl.col("static") + pl.col("dynamic"),
     )
+    geometries, number, refused = number_shapes(shapes, counts)
+    of_shape = np.full(recorded.height + 1, -1, np.int32)
+    of_shape[used] = number
+    geometry = of_shape[launched.fill_null(recorded.height).to_numpy()]
     given = whole.with_columns(
         pl.col("kind").cast(ACTIVITY_KINDS),
         geometry=nullable_series("geometry", geometry, geometry >= 0),
@@ -97,31 +111,3 @@ def collect_activity(recording: Recording) -> DeviceTables:
         refused=refused,
         undirected=recording.undirected,
     )
-
-
-def _launch_geometries(
-    recorded: pl.DataFrame, launched: pl.Series
-) -> tuple[pl.DataFrame, Int32s, dict[str, int]]:
-    """Return distinct shapes without impossible values, and which of them each row has.
-
-    Also the field of a launch → rows in which it was impossible.
-
-    Args:
-        recorded: Distinct shapes as recorded.
-        launched: By row, the one of these that it has; null for none.
-    """
-    known = launched.drop_nulls()
-    # The first that a row has comes first.
-    used = known.unique(maintain_order=True).to_numpy()
-    counts = np.bincount(known.to_numpy(), minlength=recorded.height)[used]
-    shapes = recorded[used].select(
-        *(f"{of}_{axis}" for of in ("block", "grid") for axis in "xyz"),
-        registers="registers",
-        static_shared_memory_bytes="static",
-        dynamic_shared_memory_bytes="dynamic",
-        shared_memory_bytes=pl.col("static") + pl.col("dynamic"),
-    )
-    geometries, geometry, refused = number_shapes(shapes, counts)
-    of_shape = np.full(recorded.height + 1, -1, np.int32)
-    of_shape[used] = geometry
-    return geometries, of_shape[launched.fill_null(recorded.height).to_numpy()], refused

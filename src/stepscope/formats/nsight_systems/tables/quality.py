@@ -67,27 +67,29 @@ def device_clock_notes(recording: Recording) -> Iterator[QualityNote]:
 def quality_table(recording: Recording, activity: DeviceTables) -> pl.DataFrame:
     """Return every doubt about a recording, gravest first."""
     notes = (
-        *_damage_notes(recording),
-        *recording.names.notes(),
         *_recorder_notes(recording),
         *_device_notes(recording, activity),
         *device_clock_notes(recording),
         *work_notes(activity.refused, activity.undirected),
-        *_private_notes(recording),
     )
+    held = [table for table in PRIVATE if table in recording.export.tables]
+    if held:
+        listed = "; ".join(f"{PRIVATE[table]} ({table})" for table in held)
+        notes = (
+            *notes,
+            quality_note("nsight.private_contents", len(held), listed=listed),
+        )
     return notes_frame(notes)
 
 
-def _damage_notes(recording: Recording) -> Iterator[QualityNote]:
+def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
     for table, reason in sorted(recording.export.damaged.items()):
         yield quality_note("nsight.damaged_file", 1, scope=table, reason=reason)
     if unknown := len(recording.names.unknown()):
         yield quality_note("nsight.names_missing", unknown)
     for reason, count in sorted(recording.refused.items()):
         yield quality_note("nsight.refused_events", count, scope=reason)
-
-
-def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
+    yield from recording.names.notes()
     names = recording.export.frame("META_DATA_EXPORT")["name"].drop_nulls()
     if derived := int(names.str.starts_with(_DERIVED).sum()):
         yield quality_note("nsight.cut_by_a_script", derived)
@@ -164,10 +166,3 @@ def _device_notes(
         )
     if recording.first("TARGET_INFO_SESSION_START_TIME", "utcEpochNs") is None:
         yield quality_note("nsight.no_clock")
-
-
-def _private_notes(recording: Recording) -> Iterator[QualityNote]:
-    held = [table for table in PRIVATE if table in recording.export.tables]
-    if held:
-        listed = "; ".join(f"{PRIVATE[table]} ({table})" for table in held)
-        yield quality_note("nsight.private_contents", len(held), listed=listed)

@@ -38,7 +38,6 @@ class Values(Frozen, frozen=True, eq=True):
     """One stat, by row of what was asked for; kind 0 where a row has none.
 
     Attributes:
-        kind: As in the column `kind` of `stats`.
         value: The number's 64 bits, a handle, or a place in the file.
         length: Length of a place.
     """
@@ -89,11 +88,7 @@ def handle_series(name: str, handles: Int32s) -> pl.Series:
 
 
 class Texts:
-    """Texts and their numbers; grows as further ones are numbered.
-
-    Attributes:
-        strings: Number → text.
-    """
+    """Texts and their numbers; grows as further ones are numbered."""
 
     def __init__(
         self, data: UInt8s, strings: Sequence[str], known: Mapping[str, int]
@@ -124,10 +119,11 @@ class Texts:
         if len(placed):
             places, lengths = values.value[placed], values.length[placed]
             interned = intern_places(self._data, places, lengths)
-            of_id = [
-                self.number(self._text_in_place(int(places[row]), int(lengths[row])))
-                for row in interned.firsts.tolist()
-            ]
+            of_id = []
+            for row in interned.firsts.tolist():
+                place, length = int(places[row]), int(lengths[row])
+                text = bytes(self._data[place : place + length])
+                of_id.append(self.number(shorten_text(text.decode("utf-8", "replace"))))
             numbers[placed] = np.array(of_id, dtype=np.int32)[interned.ids]
         return numbers
 
@@ -144,10 +140,6 @@ class Texts:
             for one in distinct.tolist()
         ]
         return pl.Series(name, texts, dtype=pl.String).gather(number[numbers])
-
-    def _text_in_place(self, place: int, length: int) -> str:
-        content = bytes(self._data[place : place + length])
-        return shorten_text(content.decode("utf-8", "replace"))
 
 
 def distinct_handles(handles: Int32s, table_size: int) -> Int64s:

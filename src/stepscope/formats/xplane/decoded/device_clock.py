@@ -112,10 +112,7 @@ def _move_between(
     """Move the events of one device that have no times of their own, in place.
 
     Args:
-        times: Starts and durations by event of the file.
-        rows: The events of the device.
         has: Which of `rows` have times of their own.
-        own: Their own starts and durations.
     """
     start, dur = times
     known, others = rows[has], rows[~has]
@@ -131,7 +128,6 @@ def _move_between(
 
 
 def _translate_times(times: Int64s, recorded: Int64s, own: Int64s) -> Int64s:
-    """Translate times; before the first and after the last known one by its shift."""
     inside = np.clip(times, recorded[0], recorded[-1])
     # Differences are small enough for floats to be exact.
     moved = np.interp(inside - recorded[0], recorded - recorded[0], own - own[0])

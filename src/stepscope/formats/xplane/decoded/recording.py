@@ -81,14 +81,8 @@ class Recording:
     """A decoded file with its tracks and its timeline.
 
     Attributes:
-        host: Name of the host.
-        paths: The files that were read.
         space: The decoded message; its events' offsets have become starts.
         roles: What each plane is.
-        tracks: Every track, in file order.
-        base: Where time 0 lies.
-        timeline: The events in their final rows.
-        shortening: Cuts the texts that are too long.
         strings: Handle → text; all that tables refer to.
     """
 
@@ -276,12 +270,17 @@ class Recording:
         if missing:
             for key, values in self.type_values(missing).items():
                 shared[key] = values if values.kind.any() else None
-        return {
-            key: values
-            if (of_types := shared[key]) is None
-            else _with_shared_values(values, of_types, types)
-            for key, values in _values_by_key(keys, found).items()
-        }
+        merged = _values_by_key(keys, found)
+        for key, values in merged.items():
+            of_types = shared[key]
+            if of_types is not None:
+                own = values.kind != 0
+                merged[key] = Values(
+                    np.where(own, values.kind, of_types.kind[types]),
+                    np.where(own, values.value, of_types.value[types]),
+                    np.where(own, values.length, of_types.length[types]),
+                )
+        return merged
 
 
 def _shorten_texts(space: XSpace, cut: Shortening) -> XSpace:
@@ -311,12 +310,3 @@ def _values_by_key(keys: Sequence[str], found: Pivot) -> dict[str, Values]:
         key: Values(found.kind[slot], found.value[slot], found.length[slot])
         for slot, key in enumerate(keys)
     }
-
-
-def _with_shared_values(values: Values, shared: Values, types: Int32s) -> Values:
-    own = values.kind != 0
-    return Values(
-        np.where(own, values.kind, shared.kind[types]),
-        np.where(own, values.value, shared.value[types]),
-        np.where(own, values.length, shared.length[types]),
-    )

@@ -63,8 +63,6 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         rows: Final row → row in the file; None where they are equal.
-        aggregate_track, aggregate_type, aggregate_count, aggregate_ps: Columns of
-            `aggregates`.
         negative: Events refused for a negative duration.
         impossible: Events refused for a time that no recording has.
         unordered: Tracks that had to be sorted.

@@ -215,7 +215,6 @@ def plane_role(plane: Plane) -> PlaneRole:
 
 
 def _kind_of_line(role: PlaneRole, line: int, name: str) -> tuple[str, str | None]:
-    """Return the kind of a line's track, and which view it is where it is derived."""
     if line == _COUNTERS_ID or name == "_counters_":
         return "counters", None
     if line == _OVERHEAD_ID or name == "CUPTI overhead":

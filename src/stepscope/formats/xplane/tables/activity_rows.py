@@ -53,8 +53,6 @@ class ActivityRows(Frozen, frozen=True, kw_only=True, eq=True):
     """Every event of the activity tracks, with its stats in columns.
 
     Attributes:
-        event: Row of events.
-        position: Which of the activity tracks.
         texts: Numbers of texts, those in place included.
         handles: Stat, or `COPY`, → number of the text; -1 where there is none.
         numbers: Stat → number and where there is one.

@@ -250,7 +250,6 @@ class CopyTable:
     Args:
         handles: Number of each event's details, -1 where it has none; None where no
             event has any.
-        strings: Number → text.
     """
 
     def __init__(self, handles: Int32s | None, strings: Sequence[str]) -> None:

@@ -53,11 +53,7 @@ _NONE: Final = _CODES[NOT_ACTIVITY]
 
 
 class Activity(DeviceTables, frozen=True, kw_only=True, eq=True):
-    """What ran on devices.
-
-    Attributes:
-        by_track: Track → rows of `frame`.
-    """
+    """What ran on devices."""
 
     by_track: dict[int, tuple[int, int]]
 
@@ -125,7 +121,6 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
 
 
 def _kind_codes(recording: Recording, rows: ActivityRows) -> UInt8s:
-    """Return the kind of each event, as far as its name and its own stats say."""
     types = values_by_row(recording.timeline.type, rows.event)
     used = np.zeros(len(recording.type_names), dtype=np.bool_)
     used[types] = True
@@ -244,7 +239,6 @@ def _activity_frame(
     columns: dict[str, pl.Series],
     runs: ProgramRuns,
 ) -> pl.DataFrame:
-    """Return the declared frame; `columns` are those that were worked out."""
     event, position = rows.event[chosen], rows.position[chosen]
     here: slice | Int32s = event
     if int(event[-1]) - int(event[0]) + 1 == len(event):

@@ -50,8 +50,6 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
     """What the producer wrote about the capture; None where it did not.
 
     Attributes:
-        start_unix_ns: When recording began, nanoseconds since 1970.
-        stop_unix_ns: When recording ended, nanoseconds since 1970.
         levels: Tracer levels in force: of the host, the device and Python; None
             where the options were not recorded at all.
         asked_levels: Tracer levels that were asked for; None but in recordings of

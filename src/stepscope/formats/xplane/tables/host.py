@@ -184,7 +184,6 @@ def _order_by_time(recording: Recording, rows: Int64s) -> Int64s:
 
 
 def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
-    """Return what PyTorch's allocators reported, under the names that it gave."""
     rows = _order_by_time(
         recording, recording.host_rows(lambda name: name == _TORCH_NAME)
     )

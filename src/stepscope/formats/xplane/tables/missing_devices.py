@@ -83,19 +83,15 @@ def unused_devices(recording: Recording) -> Unavailable | None:
         return None
     if len(called):
         return idle_devices(NO_CALL_GIVES_WORK)
-    return None if _has_device_allocations(recording) else IN_DOUBT
-
-
-def _has_device_allocations(recording: Recording) -> bool:
-    """Return whether memory of a device was allocated: it is work to come."""
+    # Memory of a device that was allocated is work to come.
     _, names = recording.host_values("allocator_name")
     texts = recording.texts()
     allocators = texts.series("allocator", texts.numbers(names)).unique().drop_nulls()
     if any(_ON_DEVICE.search(name) for name in allocators):
-        return True
+        return None
     _, devices = recording.host_values("Device Type")
     number, present = devices.integer_values()
-    return bool((number[present] != _HOST).any())
+    return None if (number[present] != _HOST).any() else IN_DOUBT
 
 
 def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:

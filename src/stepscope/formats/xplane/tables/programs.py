@@ -42,9 +42,6 @@ class ProgramRuns(Frozen, frozen=True):
 
     Attributes:
         call: Row of events of the call that queued the run.
-        device: Ordinal of the device.
-        start_ps: When the run began on the device.
-        end_ps: When it ended.
     """
 
     call: Int64s
@@ -154,7 +151,6 @@ class Programs(Frozen, frozen=True, eq=True):
 
     Attributes:
         ops: Table `hlo_ops`, the instructions by program; or why there are none.
-        malformed: How many modules cannot be read.
     """
 
     ops: pl.DataFrame | Unavailable
