@@ -299,8 +299,8 @@ def compose_page(
         collectives=note.value_or_note("collectives", collectives),
         tf_function=note.value_or_note("tf_function", graph_functions(run)),
         # Op names show it, and phases where the names are instructions.
-        is_training=placed.is_training
-        or any(one.seen & _TRAINING for one in phased.values()),
+        is_training=any(one.seen & _TRAINING for one in phased.values())
+        or placed.is_training,
         hosts_matched_by=matching.by,
         by_host=by_host,
         quality=matching.notes,
