@@ -105,7 +105,7 @@ def test_what_nothing_else_is_beside_is_not_hidden(
     signals_of: Any, shares: Any, percent: float, owner: str | None
 ) -> None:
     replays = SimpleNamespace(
-        host_of=lambda _: "vm", next_bottleneck=lambda *_: ("input", percent)
+        host_of_label=lambda _: "vm", next_bottleneck=lambda *_: ("input", percent)
     )
     saving = Saving(low=1.0, high=2.0, basis="replay")
     found = failing(

@@ -27,7 +27,7 @@ from stepscope.report.outline.findings import unseen_parts
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.report.text import pod
-from stepscope.report.text.pod import render
+from stepscope.report.text.pod import pod_outline
 from stepscope.report.words.names import CATEGORY_NAMES, time_heading
 from stepscope.unavailable import Unavailable
 
@@ -253,7 +253,8 @@ def test_the_text_of_the_pod_viewer_is_the_accounts(
     found = profile.tool("pod_viewer")
     if isinstance(found, Unavailable):
         return  # there is no pod to look at
-    text = render(found, title="pod", doubts=(), others=(), width=2000)
+    outline = pod_outline(found, title="pod", doubts=(), others=())
+    text = as_text.render_page(outline, width=2000)
     lines = text.splitlines()
     (begin,) = (at for at, one in enumerate(lines) if one.startswith("  % of the step"))
     headers = re.split(r" {2,}", lines[begin].strip())[1:]

@@ -39,7 +39,9 @@ def test_each_row_gets_the_label_of_its_nearest_labelled_ancestor(
     expected = [nearest_label(parents, labels, row) for row in range(len(parents))]
     for form in kernel_forms("nesting").values():
         label = np.array(labels, np.int32)
-        answer = form.inherit(np.array(parents, np.int32), label, 0, len(parents))
+        answer = form.inherit_from_parents(
+            np.array(parents, np.int32), label, 0, len(parents)
+        )
         assert expected == label.tolist()
         assert sum(value >= 0 for value in expected) == answer
 
@@ -63,7 +65,7 @@ def test_a_row_gets_the_code_that_holds_around_it(
     sticky[2:4] = 1
     for form in kernel_forms("rows").values():
         code = np.array(codes, np.uint8)
-        changed = form.paint(np.array(parents, np.int32), sticky, code)
+        changed = form.paint_codes(np.array(parents, np.int32), sticky, code)
         assert code.tolist() == expected
         assert changed >= sum(
             it != was for it, was in zip(expected, codes, strict=True)
@@ -75,10 +77,10 @@ def test_codes_of_other_rows_or_kinds_are_refused(
 ) -> None:
     sticky, parent = np.zeros(256, np.uint8), np.array([-1, 0], np.int32)
     for form in kernel_forms("rows").values():
-        assert form.paint(parent, sticky, np.zeros(1, np.uint8)) == form.BAD_RANGE
+        assert form.paint_codes(parent, sticky, np.zeros(1, np.uint8)) == form.BAD_RANGE
         two = np.zeros(2, np.uint8)
-        assert form.paint(parent, sticky[:9], two) == form.BAD_RANGE
-        assert form.paint(parent[::-1].copy(), sticky, two) == form.BAD_RANGE
+        assert form.paint_codes(parent, sticky[:9], two) == form.BAD_RANGE
+        assert form.paint_codes(parent[::-1].copy(), sticky, two) == form.BAD_RANGE
 
 
 def test_rows_outside_the_range_keep_what_they_have(
@@ -87,7 +89,7 @@ def test_rows_outside_the_range_keep_what_they_have(
     for form in kernel_forms("nesting").values():
         parent = np.array([-1, 0, 0, 0], np.int32)
         label = np.array([5, -1, -1, -1], np.int32)
-        assert form.inherit(parent, label, 1, 3) == 2
+        assert form.inherit_from_parents(parent, label, 1, 3) == 2
         assert label.tolist() == [5, 5, 5, -1]
 
 
@@ -125,7 +127,7 @@ def test_at_each_moment_the_innermost_row_that_runs_is_found(
     parent = np.array([-1, *(k + 1 if k >= 0 else -1 for k in parents), -1], np.int32)
     for form in kernel_forms("nesting").values():
         found = np.full(len(moments), 77, np.int32)
-        answer = form.running(
+        answer = form.running_rows(
             start, dur, parent, 1, len(rows) + 1, np.array(moments, np.int64), found
         )
         assert [k + 1 if k >= 0 else -1 for k in expected] == found.tolist()
@@ -140,19 +142,19 @@ def test_moments_without_order_and_rows_beyond_the_arrays_are_refused(
     for form in kernel_forms("nesting").values():
         rows = (times, times, none)
         late = np.array([9, 9], np.int64)
-        assert form.running(*rows, 0, 2, late[::-1].copy(), none.copy()) == 0
-        assert form.running(*rows, 0, 2, np.array([2, 1]), none.copy()) == (
+        assert form.running_rows(*rows, 0, 2, late[::-1].copy(), none.copy()) == 0
+        assert form.running_rows(*rows, 0, 2, np.array([2, 1]), none.copy()) == (
             form.OUT_OF_ORDER
         )
         bad = form.BAD_RANGE
-        assert form.running(*rows, 0, 3, late, none.copy()) == bad
-        assert form.running(*rows, -1, 2, late, none.copy()) == bad
-        assert form.running(*rows, 2, 1, late, none.copy()) == bad
-        assert form.running(*rows, 0, 2, late, none[:1].copy()) == bad
-        assert form.running(times, times[:1], none, 0, 2, late, none.copy()) == bad
-        assert form.running(times, times, none[:1], 0, 2, late, none.copy()) == bad
+        assert form.running_rows(*rows, 0, 3, late, none.copy()) == bad
+        assert form.running_rows(*rows, -1, 2, late, none.copy()) == bad
+        assert form.running_rows(*rows, 2, 1, late, none.copy()) == bad
+        assert form.running_rows(*rows, 0, 2, late, none[:1].copy()) == bad
+        assert form.running_rows(times, times[:1], none, 0, 2, late, none.copy()) == bad
+        assert form.running_rows(times, times, none[:1], 0, 2, late, none.copy()) == bad
         # A row around itself is no nesting.
-        assert form.running(times, times, itself, 0, 2, late, none.copy()) == bad
+        assert form.running_rows(times, times, itself, 0, 2, late, none.copy()) == bad
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_what_cannot_be_a_forest_is_refused(
 ) -> None:
     for form in kernel_forms("nesting").values():
         label = np.full(len(parent), -1, np.int32)
-        found = form.inherit(np.array(parent, np.int32), label, begin, end)
+        found = form.inherit_from_parents(np.array(parent, np.int32), label, begin, end)
         assert found == form.BAD_RANGE
 
 
@@ -176,7 +178,7 @@ def test_children_of_chosen_rows_are_counted(
     expected = [parents.count(row) if chosen[row] else 0 for row in range(len(parents))]
     for form in kernel_forms("rows").values():
         count = np.zeros(len(parents), np.int32)
-        answer = form.children(
+        answer = form.count_children(
             np.array(parents, np.int32), np.array(chosen, np.uint8), count
         )
         assert expected == count.tolist()
@@ -188,9 +190,15 @@ def test_children_of_no_forest_are_refused(
 ) -> None:
     for form in kernel_forms("rows").values():
         one, two = np.zeros(1, np.int32), np.full(2, -1, np.int32)
-        assert form.children(one, np.ones(1, np.uint8), one.copy()) == form.BAD_RANGE
-        assert form.children(two, np.ones(1, np.uint8), two.copy()) == form.BAD_RANGE
-        assert form.children(two, np.ones(2, np.uint8), one.copy()) == form.BAD_RANGE
+        assert (
+            form.count_children(one, np.ones(1, np.uint8), one.copy()) == form.BAD_RANGE
+        )
+        assert (
+            form.count_children(two, np.ones(1, np.uint8), two.copy()) == form.BAD_RANGE
+        )
+        assert (
+            form.count_children(two, np.ones(2, np.uint8), one.copy()) == form.BAD_RANGE
+        )
 
 
 @given(data=st.data(), size=st.integers(0, 12))
@@ -218,7 +226,7 @@ def test_calls_and_what_encloses_them_are_marked(
     plain[[0, 8]] = 1
     for form in kernel_forms("rows").values():
         code, enclosing = np.array(codes, np.uint8), np.zeros(size, np.uint8)
-        answer = form.mark(
+        answer = form.mark_calls(
             np.array(rows, np.int32),
             np.array(parents, np.int32),
             np.array(types, np.int32),
@@ -245,11 +253,11 @@ def test_marks_of_no_forest_are_refused(
         none = np.full(3, -1, np.int32)
         mark = [rows, none, rows, plain, plain]
         tail = (1, 2, flags.copy(), flags.copy())
-        assert form.mark(*mark, *tail) == 0
-        assert form.mark(beyond, *mark[1:], *tail) == bad
-        assert form.mark(*mark[:2], few, *mark[3:], *tail) == bad
-        assert form.mark(*mark[:4], flags, *tail) == bad
-        assert form.mark(*mark, 1, 2, flags[:2].copy(), flags.copy()) == bad
-        assert form.mark(*mark, 1, 2, flags.copy(), flags[:2].copy()) == bad
+        assert form.mark_calls(*mark, *tail) == 0
+        assert form.mark_calls(beyond, *mark[1:], *tail) == bad
+        assert form.mark_calls(*mark[:2], few, *mark[3:], *tail) == bad
+        assert form.mark_calls(*mark[:4], flags, *tail) == bad
+        assert form.mark_calls(*mark, 1, 2, flags[:2].copy(), flags.copy()) == bad
+        assert form.mark_calls(*mark, 1, 2, flags.copy(), flags[:2].copy()) == bad
         # A parent that does not come before its child is no parent.
-        assert form.mark(rows, rows, *mark[2:], *tail) == bad
+        assert form.mark_calls(rows, rows, *mark[2:], *tail) == bad

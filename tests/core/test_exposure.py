@@ -34,7 +34,7 @@ def swept(
     form: ModuleType, rows: Rows, *, room: int | None = None
 ) -> tuple[int, list[int], list[int]]:
     alone, by_key = np.zeros(len(rows), np.int64), np.zeros(KEYS, np.int64)
-    answer = form.sweep(
+    answer = form.sweep_intervals(
         *columns(rows),
         np.empty((2, len(rows) if room is None else room), np.int64),
         np.zeros(KEYS, np.int64),

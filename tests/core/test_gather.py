@@ -31,7 +31,7 @@ def test_each_row_gets_its_value(
     for form in kernel_forms("numbering").values():
         out = np.empty(len(rows), type_)
         at = np.array(rows, np.int32)
-        assert form.gather(values, at, values[:0], out) == len(rows)
+        assert form.gather_values(values, at, values[:0], out) == len(rows)
         assert out.tolist() == expected.tolist()
 
 
@@ -45,8 +45,8 @@ def test_a_row_without_a_value_is_refused(
     for form in kernel_forms("numbering").values():
         at, out = np.array(rows, np.int32), np.empty(len(rows), np.int64)
         nothing = np.array(none, np.int64)
-        assert form.gather(values, at, nothing, out) == form.BAD_RANGE
-        assert form.gather(values, at, values[:0], out[:0]) == form.BAD_RANGE
+        assert form.gather_values(values, at, nothing, out) == form.BAD_RANGE
+        assert form.gather_values(values, at, values[:0], out[:0]) == form.BAD_RANGE
 
 
 @pytest.mark.parametrize("type_", TYPES)

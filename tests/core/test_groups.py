@@ -52,7 +52,7 @@ def test_totals_are_the_sums_of_the_lists(
         )
     for form in kernel_forms("numbering").values():
         out = [np.zeros(GROUPS, np.int64) for _ in range(4)]
-        assert form.totals(*columns(rows), ALL, *out) == len(rows)
+        assert form.sum_groups(*columns(rows), ALL, *out) == len(rows)
         assert expected == list(zip(*(column.tolist() for column in out), strict=True))
 
 

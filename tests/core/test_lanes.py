@@ -37,7 +37,7 @@ def fitted(
 ) -> tuple[int, list[int]]:
     start, end = arrays(rows)
     depth = np.full(len(rows), 99, np.int32)
-    answer = form.fit(
+    answer = form.nest_fitting_rows(
         start,
         end - start,
         np.array(chosen, np.uint8),
@@ -51,7 +51,7 @@ def spread(form: ModuleType, rows: list[Span]) -> tuple[int, list[int]]:
     start, end = arrays(rows)
     lane = np.full(len(rows), 99, np.int32)
     by_end = np.argsort(end, kind="stable")
-    answer = form.spread(start, end, by_end, lane, np.empty(len(rows), np.int32))
+    answer = form.spread_lanes(start, end, by_end, lane, np.empty(len(rows), np.int32))
     return answer, lane.tolist()
 
 
@@ -99,7 +99,9 @@ def test_a_duration_below_zero_is_an_instant(
     start, dur = np.array([0, 3, 3], np.int64), np.array([5, -4, 1], np.int64)
     for form in kernel_forms("rows").values():
         depth, stack = np.empty(3, np.int32), np.empty(3, np.int64)
-        assert form.fit(start, dur, np.empty(0, np.uint8), depth, stack) == 2
+        assert (
+            form.nest_fitting_rows(start, dur, np.empty(0, np.uint8), depth, stack) == 2
+        )
         assert depth.tolist() == [0, 1, 1]
 
 
@@ -132,9 +134,11 @@ def test_what_names_no_rows_is_refused(
     for form in kernel_forms("rows").values():
         lane, free = np.zeros(2, np.int32), np.empty(2, np.int32)
         order = np.array(by_end, np.int64)
-        assert form.spread(start, end, order, lane, free) == form.BAD_RANGE
+        assert form.spread_lanes(start, end, order, lane, free) == form.BAD_RANGE
         every, stack = np.empty(0, np.uint8), np.empty(4, np.int64)
-        assert form.fit(start, end[:1], every, lane, stack) == form.BAD_RANGE
-        assert form.fit(start, end, every, lane, stack) >= 0
+        assert (
+            form.nest_fitting_rows(start, end[:1], every, lane, stack) == form.BAD_RANGE
+        )
+        assert form.nest_fitting_rows(start, end, every, lane, stack) >= 0
         one = np.ones(1, np.uint8)
-        assert form.fit(start, end, one, lane, stack) == form.BAD_RANGE
+        assert form.nest_fitting_rows(start, end, one, lane, stack) == form.BAD_RANGE

@@ -27,7 +27,7 @@ def test_the_last_call_with_an_id_is_found(
     for form in kernel_forms("launches").values():
         out = np.zeros(len(wanted), np.int32)
         count = np.zeros(len(called), np.int32)
-        found = form.match(
+        found = form.match_launches(
             np.array(called, np.int64),
             np.array(wanted, np.int64),
             LEAST,
@@ -48,7 +48,7 @@ def test_ids_at_the_ends_of_64_bits_are_not_found(
         out, count = np.zeros(3, np.int32), np.zeros(1, np.int32)
         table = np.full(WIDTH, -1, np.int32)
         called = np.array([0], np.int64)
-        assert form.match(called, wanted, LEAST, table, out, count) == 1
+        assert form.match_launches(called, wanted, LEAST, table, out, count) == 1
         assert out.tolist() == [-1, -1, 0]
 
 
@@ -60,7 +60,7 @@ def test_a_called_id_outside_of_the_table_is_refused(
             called = np.array([identity], np.int64)
             table, out = np.full(WIDTH, -1, np.int32), np.zeros(0, np.int32)
             count = np.zeros(1, np.int32)
-            answer = form.match(called, called[:0], LEAST, table, out, count)
+            answer = form.match_launches(called, called[:0], LEAST, table, out, count)
             assert answer == form.BAD_RANGE
 
 
@@ -86,7 +86,7 @@ def test_waits_are_those_of_an_empty_queue(
         out, delay = np.full(rows, 9, np.uint8), np.full(rows, 9, np.int64)
         skew = np.zeros(2, np.int64)
         columns = np.array(activities, np.int64).reshape(-1, 3)
-        answer = form.waits(
+        answer = form.find_idle_waits(
             columns[:, 0].astype(np.int32),
             columns[:, 1].copy(),
             columns[:, 2].copy(),
@@ -118,7 +118,7 @@ def test_executions_count_once_for_the_place_that_saw_them_first(
     for form in kernel_forms("launches").values():
         owners, count = np.full(5, -1, np.int32), np.zeros(4, np.int64)
         spills = np.full(len(rows), -1, np.int64)
-        answer = form.executions(
+        answer = form.count_executions(
             np.array([place for place, _ in rows], np.int32),
             np.array([execution for _, execution in rows], np.int32),
             owners,
@@ -137,7 +137,7 @@ def test_numbers_outside_of_their_tables_are_refused(
     for form in kernel_forms("launches").values():
         spills = np.zeros(0, np.int64)
         for place, execution in ((4, 0), (-1, 0), (0, 5)):
-            answer = form.executions(
+            answer = form.count_executions(
                 np.array([place], np.int32),
                 np.array([execution], np.int32),
                 np.full(5, -1, np.int32),
@@ -173,7 +173,7 @@ def test_a_stretch_is_ended_by_the_first_activity_that_begins_at_its_end(
     begin, dur, launch = np.array(activities, np.int64).reshape(-1, 3).T.copy()
     for form in kernel_forms("launches").values():
         place, behind = np.zeros(len(ends), np.int64), np.zeros(len(ends), np.int64)
-        answer = form.endings(
+        answer = form.find_idle_endings(
             np.array(sorted(ends), np.int64),
             begin,
             dur,
@@ -212,7 +212,7 @@ def test_gaps_are_those_before_work_that_waited(
     track, begin, dur, launch = np.array(activities, np.int64).reshape(-1, 4).T.copy()
     for form in kernel_forms("launches").values():
         out = np.zeros(len(activities), np.int64)
-        answer = form.gaps(
+        answer = form.find_unlaunched_gaps(
             track.astype(np.int32),
             begin,
             dur,
@@ -232,7 +232,7 @@ def test_arrays_that_do_not_fit_together_are_refused(
     rows, few = np.zeros(3, np.int32), np.zeros(2, np.int32)
     for form in kernel_forms("launches").values():
         bad = form.BAD_RANGE
-        endings = form.endings
+        endings = form.find_idle_endings
         lasting = np.ones(3, np.int64)
         fits = [long, long, lasting, long, rows, long, long, long.copy(), long.copy()]
         for at in (2, 3, 5, 7, 8):
@@ -243,10 +243,17 @@ def test_arrays_that_do_not_fit_together_are_refused(
         outside[3:5] = long, np.full(3, 3, np.int32)
         assert endings(*outside) == bad
         gaps = [rows, long, long, rows, long, long]
-        assert form.gaps(few, *gaps[1:], 0, long.copy()) == bad
-        assert form.gaps(*gaps[:2], two, *gaps[3:], 0, long.copy()) == bad
-        assert form.gaps(*gaps[:3], few, *gaps[4:], 0, long.copy()) == bad
-        assert form.gaps(*gaps[:5], two, 0, long.copy()) == bad
-        assert form.gaps(*gaps, 0, two.copy()) == bad
+        assert form.find_unlaunched_gaps(few, *gaps[1:], 0, long.copy()) == bad
+        assert (
+            form.find_unlaunched_gaps(*gaps[:2], two, *gaps[3:], 0, long.copy()) == bad
+        )
+        assert (
+            form.find_unlaunched_gaps(*gaps[:3], few, *gaps[4:], 0, long.copy()) == bad
+        )
+        assert form.find_unlaunched_gaps(*gaps[:5], two, 0, long.copy()) == bad
+        assert form.find_unlaunched_gaps(*gaps, 0, two.copy()) == bad
         beyond = np.full(3, 3, np.int32)
-        assert form.gaps(*gaps[:3], beyond, *gaps[4:], 0, long.copy()) == bad
+        assert (
+            form.find_unlaunched_gaps(*gaps[:3], beyond, *gaps[4:], 0, long.copy())
+            == bad
+        )

@@ -45,7 +45,7 @@ def begins(edges: list[Edge], nodes: int = NODES) -> np.ndarray:
 def ordered(form: ModuleType, edges: list[Edge], nodes: int = NODES) -> list[int]:
     source = np.array([edge[0] for edge in edges], np.int32)
     order = np.full(nodes, -9, np.int32)
-    placed = form.ordered(
+    placed = form.order_nodes(
         begins(edges, nodes),
         source,
         np.empty(nodes + 1, np.int64),
@@ -64,7 +64,7 @@ def forward(
 ) -> tuple[int, list[int], list[int]]:
     not_before, delay, dur = (np.array(column, np.int64) for column in numbers)
     start, via = np.empty(len(dur), np.int64), np.empty(len(dur), np.int32)
-    answer = form.forward(
+    answer = form.schedule_nodes(
         np.array(order, np.int32),
         begins(edges, len(dur)),
         np.array([edge[0] for edge in edges], np.int32),
@@ -146,7 +146,7 @@ def test_what_does_not_fit_is_refused(forms: Forms) -> None:
         room = np.empty(3, np.int32)
         begin = np.array([0, 1, 5, 1], np.int64)
         source = np.array([0], np.int32)
-        answer = form.ordered(
+        answer = form.order_nodes(
             begin, source, np.empty(4, np.int64), source.copy(), room, room.copy()
         )
         assert answer == bad
@@ -168,6 +168,6 @@ def test_other_threads_run_meanwhile(
     )
 
     def work() -> None:
-        assert forms["compiled"].ordered(begin, source, *rooms) == nodes
+        assert forms["compiled"].order_nodes(begin, source, *rooms) == nodes
 
     assert any(runs_beside(work) for _ in range(20))

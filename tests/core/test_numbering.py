@@ -24,7 +24,7 @@ def numbered(
 ) -> tuple[int, list[int], list[int]]:
     out = np.full(len(pairs), -9, np.int32)
     first = np.full(len(pairs) if room is None else room, -9, np.int64)
-    answer = form.number(
+    answer = form.number_pairs(
         np.array([outer for outer, _ in pairs], np.int32),
         np.array([inner for _, inner in pairs], np.int32),
         LEAST,
@@ -56,7 +56,7 @@ def test_values_without_others_are_numbered_alone(
 ) -> None:
     for form in kernel_forms("numbering").values():
         out, first = np.empty(len(values), np.int32), np.empty(len(values), np.int64)
-        answer = form.number(
+        answer = form.number_pairs(
             np.empty(0, np.int32),
             np.array(values, np.int32),
             LEAST,
@@ -99,7 +99,7 @@ def test_picked_rows_are_those_with_a_wanted_key(
     for form in kernel_forms("numbering").values():
         out = np.full(room, -1, np.int64)
         key = np.array(keys, np.int32)
-        answer = form.pick(key, table, begin, len(keys), out)
+        answer = form.pick_rows(key, table, begin, len(keys), out)
         assert len(expected) == answer
         assert expected[:room] == out.tolist()[: min(answer, room)]
 
@@ -109,14 +109,14 @@ def test_a_key_without_a_place_is_refused(kernel_forms: Callable[[str], Forms]) 
         out, table = np.empty(1, np.int64), np.zeros(2, np.uint8)
         for key in (2, -1):
             keys = np.array([key], np.int32)
-            assert form.pick(keys, table, 0, 1, out) == form.BAD_RANGE
+            assert form.pick_rows(keys, table, 0, 1, out) == form.BAD_RANGE
             # Rows are looked at in eights: wherever in them, and after the last ones.
             for at in range(19):
                 keys = np.zeros(19, np.int32)
-                assert form.pick(keys, table, 0, 19, out) == 0
+                assert form.pick_rows(keys, table, 0, 19, out) == 0
                 keys[at] = key
-                assert form.pick(keys, table, 0, 19, out) == form.BAD_RANGE
-        assert form.pick(keys, table, 0, 20, out) == form.BAD_RANGE
+                assert form.pick_rows(keys, table, 0, 19, out) == form.BAD_RANGE
+        assert form.pick_rows(keys, table, 0, 20, out) == form.BAD_RANGE
 
 
 @given(
@@ -137,11 +137,11 @@ def test_a_hull_reaches_from_the_first_begin_to_the_last_end(
     code, begin, dur = np.array(rows, np.int64).reshape(-1, 3).T.copy()
     for form in kernel_forms("numbering").values():
         found = [np.zeros(3, np.int64) for _ in range(3)]
-        assert form.hulls(code.astype(np.int32), begin, dur, *found) == len(rows)
+        assert form.group_hulls(code.astype(np.int32), begin, dur, *found) == len(rows)
         assert expected == list(zip(*(one.tolist() for one in found), strict=True))
         small = [np.zeros(1, np.int64) for _ in range(3)]
         if any(group > 0 for group, _, _ in rows):
-            answer = form.hulls(code.astype(np.int32), begin, dur, *small)
+            answer = form.group_hulls(code.astype(np.int32), begin, dur, *small)
             assert answer == form.BAD_RANGE
 
 
@@ -161,7 +161,7 @@ def test_a_tally_counts_rows_by_group_and_name(
     group, name = np.array(rows, np.int32).reshape(-1, 2).T.copy()
     for form in kernel_forms("numbering").values():
         out = np.zeros((3, 3), np.int64)
-        answer = form.tally(group, name, np.array(place, np.int32), out)
+        answer = form.tally_names(group, name, np.array(place, np.int32), out)
         assert expected == out.tolist()
         assert answer == out.sum()
 
@@ -174,11 +174,11 @@ def test_groups_and_names_without_a_place_are_refused(
         place, two = np.zeros(1, np.int32), np.zeros(2, np.int32)
         for group, name in ((1, 0), (0, 1), (0, -1)):
             given_rows = (np.array([value], np.int32) for value in (group, name))
-            assert form.tally(*given_rows, place, out) == bad
-        assert form.tally(place, place, place + np.int32(1), out) == bad
-        assert form.tally(two, place, place, out) == bad
+            assert form.tally_names(*given_rows, place, out) == bad
+        assert form.tally_names(place, place, place + np.int32(1), out) == bad
+        assert form.tally_names(two, place, place, out) == bad
         long, longer = np.zeros(1, np.int64), np.zeros(2, np.int64)
-        assert form.hulls(two, long, longer, long, long, long) == bad
-        assert form.hulls(place, long, longer, long, long, long) == bad
-        assert form.hulls(place, long, long, longer, long, long) == bad
-        assert form.hulls(place, long, long, long, long, longer) == bad
+        assert form.group_hulls(two, long, longer, long, long, long) == bad
+        assert form.group_hulls(place, long, longer, long, long, long) == bad
+        assert form.group_hulls(place, long, long, longer, long, long) == bad
+        assert form.group_hulls(place, long, long, long, long, longer) == bad

@@ -77,7 +77,7 @@ class Memory:
         self, form: ModuleType, *, state: int = STATE, offsets: dict[str, int] = OFFSETS
     ) -> int | list[tuple[int, int]]:
         out, counts = np.zeros((1, 2, MOST), np.int64), np.full(1, 99, np.int64)
-        answer = form.look(
+        answer = form.sample_stack(
             *(np.array([it], np.int64) for it in (self.file, state, THREAD)),
             np.array([offsets[name] for name in form.LAYOUT], np.int64),
             np.zeros(form.MEMORY_BYTES, np.uint8),
@@ -184,7 +184,7 @@ def test_arrays_of_wrong_sizes_are_refused(forms: list[ModuleType]) -> None:
         for place in range(1, 7):
             given = arrays(form)
             given[place] = given[place][:-1].copy()
-            assert form.look(*given) == form.BAD_RANGE, place
+            assert form.sample_stack(*given) == form.BAD_RANGE, place
 
 
 def test_bytes_without_a_meaning_do_no_harm(
@@ -230,5 +230,5 @@ def test_a_look_lets_other_threads_run(
             np.zeros((count, 2, MOST), np.int64),
             np.zeros(count, np.int64),
         )
-        looks = partial(form.look, *arrays)
+        looks = partial(form.sample_stack, *arrays)
         assert any(runs_beside(looks) for _ in range(20))

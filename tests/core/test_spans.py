@@ -21,9 +21,9 @@ Pairs = list[tuple[int, int]]
 LIMIT = 2**62 - 1
 INT64 = st.integers(-(2**63), 2**63 - 1)
 OPERATIONS = {
-    "union": set.union,
-    "intersection": set.intersection,
-    "difference": set.difference,
+    "union_sets": set.union,
+    "intersect_sets": set.intersection,
+    "subtract_sets": set.difference,
 }
 
 
@@ -80,7 +80,7 @@ def test_union_takes_lists_whose_intervals_overlap(
 ) -> None:
     expected = intervals(instants(a + b))
     for kernels in kernel_forms("spans").values():
-        assert expected == of_two(kernels, "union", a, b)
+        assert expected == of_two(kernels, "union_sets", a, b)
 
 
 @given(pairs=LISTS)
@@ -193,7 +193,7 @@ def test_a_union_begins_with_the_first_start_and_not_at_zero(
         (-5, -2),
         (4, 5),
     ]
-    assert of_two(kernels, "union", [(-9, -7)], [(-5, -2)]) == [(-9, -7), (-5, -2)]
+    assert of_two(kernels, "union_sets", [(-9, -7)], [(-5, -2)]) == [(-9, -7), (-5, -2)]
 
 
 def test_the_first_row_of_a_range_counts(kernels: ModuleType) -> None:
@@ -205,12 +205,12 @@ def test_the_first_row_of_a_range_counts(kernels: ModuleType) -> None:
 
 def test_touching_intervals_become_one(kernels: ModuleType) -> None:
     assert of_events(kernels, [(0, 5), (5, 5), (11, 1)]) == [(0, 10), (11, 12)]
-    assert of_two(kernels, "union", [(0, 5)], [(5, 9)]) == [(0, 9)]
+    assert of_two(kernels, "union_sets", [(0, 5)], [(5, 9)]) == [(0, 9)]
 
 
 def test_a_hole_may_reach_over_several_intervals(kernels: ModuleType) -> None:
     several = [(0, 4), (6, 8), (9, 12), (20, 30)]
-    assert of_two(kernels, "difference", several, [(2, 10), (22, 23)]) == [
+    assert of_two(kernels, "subtract_sets", several, [(2, 10), (22, 23)]) == [
         (0, 2),
         (10, 12),
         (20, 22),
@@ -299,7 +299,7 @@ def test_a_survey_counts_odd_times_and_disorder_and_finds_the_last_end(
     end = len(rows) + 1
     for form in kernel_forms("spans").values():
         found = np.zeros(3, np.int64)
-        assert form.survey(starts, durs, 1, end, shift, LIMIT, found) == len(rows)
+        assert form.survey_track(starts, durs, 1, end, shift, LIMIT, found) == len(rows)
         assert found[:2].tolist() == [len(rows) - len(usual), disorder]
         if usual:
             assert int(found[2]) == max(start + dur for start, dur in usual) + shift
@@ -310,8 +310,12 @@ def test_a_survey_refuses_rows_that_are_not_there(kernel_forms: Forms) -> None:
     found = np.zeros(3, np.int64)
     for form in kernel_forms("spans").values():
         for begin, end in ((-1, 1), (0, 3), (2, 1)):
-            answer = form.survey(starts, durs, begin, end, 0, LIMIT, found)
+            answer = form.survey_track(starts, durs, begin, end, 0, LIMIT, found)
             assert answer == form.BAD_RANGE
-        assert form.survey(starts, durs[:1], 0, 2, 0, LIMIT, found) == form.BAD_RANGE
-        assert form.survey(starts, durs, 0, 2, LIMIT + 1, LIMIT, found) < 0
-        assert form.survey(starts, durs, 0, 2, 0, LIMIT, found[:2]) == form.BAD_RANGE
+        assert (
+            form.survey_track(starts, durs[:1], 0, 2, 0, LIMIT, found) == form.BAD_RANGE
+        )
+        assert form.survey_track(starts, durs, 0, 2, LIMIT + 1, LIMIT, found) < 0
+        assert (
+            form.survey_track(starts, durs, 0, 2, 0, LIMIT, found[:2]) == form.BAD_RANGE
+        )

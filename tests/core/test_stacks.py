@@ -38,7 +38,7 @@ def test_the_outermost_comes_first(forms: list[ModuleType]) -> None:
     thread = threading.Thread(target=outer)
     thread.start()
     began.wait()
-    looked = [form.stacks_of([thread.ident]) for form in forms]
+    looked = [form.thread_stacks([thread.ident]) for form in forms]
     may_end.set()
     thread.join()
     for ((codes, offsets),) in looked:
@@ -56,7 +56,7 @@ def test_the_outermost_comes_first(forms: list[ModuleType]) -> None:
 def test_threads_are_in_the_order_asked_for(forms: list[ModuleType]) -> None:
     """Nobody has the first id: it runs nothing."""
     for form in forms:
-        gone, own = form.stacks_of([2**62, threading.get_ident()])
+        gone, own = form.thread_stacks([2**62, threading.get_ident()])
         assert gone == ([], [])
         assert sys._getframe().f_code in own[0]
 
@@ -64,11 +64,11 @@ def test_threads_are_in_the_order_asked_for(forms: list[ModuleType]) -> None:
 def test_collections_are_left_on_or_off(forms: list[ModuleType]) -> None:
     here = threading.get_ident()
     for form in forms:
-        form.stacks_of([here])
+        form.thread_stacks([here])
         assert gc.isenabled()
         gc.disable()
         try:
-            form.stacks_of([here])
+            form.thread_stacks([here])
             assert not gc.isenabled()
         finally:
             gc.enable()
@@ -91,7 +91,7 @@ def test_no_collection_begins_while_frames_are_looked_at(
             gc.collect()
             begun.clear()
             gc.set_threshold(1)
-            form.stacks_of([here])
+            form.thread_stacks([here])
             gc.set_threshold(*usual)
 
     gc.callbacks.append(note)

@@ -21,7 +21,7 @@ not the 0 that the array must hold; `counted` for the rows of events with a numb
 occurrences, and that number.
 
 An id is looked up in `types` (or `keys`) where it is a valid place in it, and else in
-the ascending `type_ids` beside `type_rows`. -1 stands for an unknown id; as far as
+the ascending `type_ids` next to `type_rows`. -1 stands for an unknown id; as far as
 there is room, row and id are written to `lost_type` (`lost_key`). The value of a
 reference is what `keys` holds for it.
 

@@ -330,22 +330,22 @@ def find_idle_endings(
     place: cython.longlong[::1],
     behind: cython.longlong[::1],
 ) -> cython.longlong:
-    """Find the activity that ends each idle stretch, and what was launched behind it.
+    """Find the activity that ends each idle interval, and what was launched behind it.
 
-    Stretches ascend, and so do activities; those that last no time end nothing.
+    Intervals ascend, and so do activities; those that last no time end nothing.
     `rows` are places in `launch`. `place` receives the first activity that begins at
-    the end of the stretch, -1 where none does, and `behind` the earliest return of the
+    the end of the interval, -1 where none does, and `behind` the earliest return of the
     calls of all others from there on; the largest number where there is none.
 
     Returns:
-        How many stretches were ended by an activity, or `BAD_RANGE`.
+        How many intervals were ended by an activity, or `BAD_RANGE`.
     """
     i: cython.longlong
     call: cython.longlong
     found: cython.longlong = 0
     never: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
     j: cython.longlong = begin.shape[0] - 1
-    # The first activity that begins at the end of the stretch or later, and when its
+    # The first activity that begins at the end of the interval or later, and when its
     # call returned; and the earliest return of all calls behind it.
     newest: cython.longlong = -1
     returned: cython.longlong = never

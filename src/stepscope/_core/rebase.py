@@ -2,7 +2,7 @@
 """Events of one message made into events of another: ids replaced, order chosen.
 
 Ids of names are valid within one plane only. Where lines of several planes become one
-plane, `rewrite` writes their events anew with ids from tables, and leaves all their
+plane, `rewrite` writes their events again with ids from tables, and leaves all their
 other fields as they are, unknown fields included. `times` reads what events are
 sorted by. Malformed events are refused.
 """

@@ -164,7 +164,7 @@ def _drop_oldest() -> cython.void:
 @cython.no_gc
 @cython.cclass
 class Trace:
-    """An annotation: a named stretch of the program, with values.
+    """An annotation: a named interval of the program, with values.
 
         with ss.Trace("train", step_num=i, _r=1):
             ...
@@ -311,7 +311,7 @@ class Collections:
     lost_rows: cython.longlong
 
     def __init__(self, capacity: int) -> None:
-        """Keep at most so many collections until they are taken."""
+        """Keep at most this many collections until they are taken."""
         self.rows = deque()
         self.capacity = capacity
         self.began = 0
@@ -357,7 +357,7 @@ def is_recording() -> bool:
 
 
 def start_recording(capacity: int) -> None:
-    """Keep annotations from now on, at most so many until they are drained."""
+    """Keep annotations from now on, at most this many until they are drained."""
     _ring.events.clear()
     _ring.capacity = max(1, capacity)
     _ring.lost = 0
@@ -416,7 +416,7 @@ def set_forward(
 
 
 def forget_parent() -> None:
-    """Begin anew in a child that was forked: nothing of the parent is kept there."""
+    """Begin again in a child that was forked: nothing of the parent is kept there."""
     _ring.enabled = False
     _ring.lock = threading.Lock()
     _ring.events = deque()

@@ -3,9 +3,10 @@
 
 The memory is a file (`/proc/PID/mem`), which is only ever read. The process goes on
 meanwhile, so nothing that was read has to be true: every address is a number that may
-be wrong, a read that fails ends the look, a stack is followed for so many frames only,
-and nothing is looked up by what was read. What comes of it are two numbers a frame, the
-address of the function's code and that of its instruction, the innermost frame first.
+be wrong, a read that fails ends the look, a stack is followed for this many frames
+only, and nothing is looked up by what was read. What comes of it are two numbers a
+frame, the address of the function's code and that of its instruction, the innermost
+frame first.
 
 A look takes two or three reads for a stack of usual depth: the state of the thread, in
 Python 3.11 and 3.12 what that points to, and the piece of memory that holds the frames.

@@ -11,7 +11,7 @@ equal length, start and end, whose intervals are not empty, ascend and neither o
 nor touch. What rows say of times beyond ±(2**62 - 1) is cut off.
 
 `children`, `mark` and `paint` follow the parents that `nesting` found, each before its
-children. They stand apart from it: beside them the compiler places the loop of `nest`
+children. They stand apart from it: next to them the compiler places the loop of `nest`
 so that it takes a tenth longer.
 """
 

@@ -177,7 +177,7 @@ def fill_lanes(
         dur: By row; below 1 it is an instant.
         lane: By row; -1 for a row that is not drawn.
         edges: Sums of what `count_lanes` counted, from 0 on: one more than lanes.
-        blocks: Sums of the blocks that so many rows need, from 0 on.
+        blocks: Sums of the blocks that this many rows need, from 0 on.
         state: Scratch memory of the kernel, two by lanes.
         rows: Receives the row of each position.
         timing: Receives for each block how long its rows last together, how long the

@@ -205,16 +205,12 @@ def _stage_to_settle_first(finding: Finding, others: Sequence[Finding]) -> int |
             and _fails_gravely(one)
             and not one.explained_by
             and (
-                _is_grave_flaw(one)
+                (one.stage == 0 and one.severity == "critical")
                 or ABOUT * _highest_gain_ms(one) >= _highest_gain_ms(finding) > 0
             )
         ),
         None,
     )
-
-
-def _is_grave_flaw(finding: Finding) -> bool:
-    return finding.stage == 0 and finding.severity == "critical"
 
 
 def _fails_gravely(finding: Finding) -> bool:

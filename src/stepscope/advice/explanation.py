@@ -186,6 +186,11 @@ def explanation(
         raise BadUsage.unknown_name("rule", rule, known)
     (finding,) = (one for one in findings if one.id == rule)
     path = step_path(profile, _host_of_finding(profile, finding))
+    missing = {
+        "critical_path": path if isinstance(path, Unavailable) else None,
+        # The gain is what the account limits, and not that of a replay.
+        GAIN_FIELD: why_not_replayed(finding, signals),
+    }
     return Explanation(
         run=profile.run,
         stage=STAGES[finding.stage],
@@ -194,21 +199,12 @@ def explanation(
         signals=tuple(_signal_numbers(one, signals) for one in known[rule].reads),
         left_out=_count_left_out(profile, finding),
         critical_path=None if isinstance(path, Unavailable) else path,
-        missing=(
-            *(
-                (path.missing_field("critical_path"),)
-                if isinstance(path, Unavailable)
-                else ()
-            ),
-            *_not_replayed(finding, signals),
+        missing=tuple(
+            why.missing_field(field)
+            for field, why in missing.items()
+            if why is not None
         ),
     )
-
-
-def _not_replayed(finding: Finding, signals: Signals) -> tuple[Missing, ...]:
-    """Return why the gain is what the account limits, and not that of a replay."""
-    why = why_not_replayed(finding, signals)
-    return () if why is None else (why.missing_field(GAIN_FIELD),)
 
 
 def _host_of_finding(profile: ProfileData, finding: Finding) -> str:

@@ -135,15 +135,17 @@ def findings_by_cost(findings: Iterable[Finding]) -> list[Finding]:
     said first, also where it is not sure that other steps would lose as much; so does
     what a few steps lose that hold most of the time.
     """
-    failing = (
-        one
-        for one in findings
-        if one.status == "fail" and not one.explained_by and not _is_nothing(one)
-    )
     grave = [
         one
-        for one in failing
-        if one.severity != "info" or _is_large_burst(one) or are_slow_steps(one)
+        for one in findings
+        if one.status == "fail"
+        and not one.explained_by
+        and (
+            one.share_percent is None
+            or one.share_percent >= _LEAST
+            or one.saving_ms is not None
+        )
+        and (one.severity != "info" or _is_large_burst(one) or are_slow_steps(one))
     ]
     # Time that nobody explains is a grave flaw of a recording that explains less.
     known = max(
@@ -158,12 +160,6 @@ def _explains_idle_time(finding: Finding) -> bool:
     owners = set(finding.owners)
     explains = finding.stage != 0 or owners == {"profiler"}
     return explains and bool(owners) and owners <= _NOT_COMPUTING
-
-
-def _is_nothing(finding: Finding) -> bool:
-    """Return whether a finding costs too little to begin with: no time to speak of."""
-    share = finding.share_percent
-    return share is not None and share < _LEAST and finding.saving_ms is None
 
 
 def _is_large_burst(finding: Finding) -> bool:
@@ -235,26 +231,28 @@ def _choose_lead(
     """Choose what is said first of an account."""
     shares = found.judged()
     idle = _unexplained_idle_lead(findings, shares, thresholds)
-    hidden = first is not None and _is_grave(first) and _hides_idle_time(first, idle)
-    if idle is not None and not hidden and not _costs_more(first, idle[1]):
-        return idle[0]
+    if idle is not None:
+        lead, idle_ms = idle
+        outweighed = first is not None and (
+            # The loss of slow steps is part of the idle time, and says when it comes.
+            are_slow_steps(first)
+            or (first.saving_ms is not None and first.saving_ms.high >= idle_ms)
+            # A flaw of the recording may undo idle time, where it hides as much.
+            or (
+                _is_grave(first)
+                and (
+                    first.share_percent is None
+                    or first.share_percent >= (lead.percent or 0.0)
+                )
+            )
+        )
+        if not outweighed:
+            return lead
     if first is not None and not _is_minor(first, shares, thresholds, plain=plain):
         return _lead_of_finding(first, found)
     step = _lead_of_step(shares, thresholds)
     noted = _largest_idle_note(findings, step.percent or 0.0, thresholds)
     return step if noted is None else _lead_of_finding(noted, found)
-
-
-def _hides_idle_time(flaw: Finding, idle: tuple[Lead, float] | None) -> bool:
-    """Return whether a flaw of the recording may undo an idle time that none explains.
-
-    One that hides less time than that does not.
-    """
-    return (
-        idle is None
-        or flaw.share_percent is None
-        or flaw.share_percent >= (idle[0].percent or 0.0)
-    )
 
 
 def _largest_idle_note(
@@ -278,46 +276,32 @@ def _largest_idle_note(
     return max(notes, key=lambda one: one.share_percent or 0.0, default=None)
 
 
-def _costs_more(finding: Finding | None, idle_ms: float) -> bool:
-    """Return whether a finding promises more than an idle time that none explains."""
-    if finding is None:
-        return False
-    if are_slow_steps(finding):
-        # Their loss is part of the idle time, and says when it comes.
-        return True
-    return finding.saving_ms is not None and finding.saving_ms.high >= idle_ms
-
-
 def _lead_of_finding(finding: Finding, found: AccountSignals | None = None) -> Lead:
     host, _, device = (
         finding.devices[0].rpartition(":") if finding.devices else ("",) * 3
     )
     on_device = bool(host) and device.isdigit()
+    accounted = [
+        one
+        for one in (() if found is None else found.shares)
+        if finding.owners and one.label == finding.devices[0]
+    ]
+    place = finding.place or "any"
     return Lead(
         kind="finding",
-        owner=_largest_owner(finding, found),
+        owner=max(
+            finding.owners,
+            key=lambda owner: (
+                accounted[0].percent(owner, place=place) if accounted else 0
+            ),
+            default=None,
+        ),
         place=finding.place,
         percent=finding.share_percent,
         finding=finding.id,
         host=(host if on_device else finding.devices[0]) if finding.devices else None,
         device=int(device) if on_device else None,
         parts=finding.parts,
-    )
-
-
-def _largest_owner(finding: Finding, found: AccountSignals | None) -> str | None:
-    """Return the owner of most of a finding's time."""
-    if not finding.owners:
-        return None
-    mine = [
-        one
-        for one in (() if found is None else found.shares)
-        if one.label == finding.devices[0]
-    ]
-    place = finding.place or "any"
-    return max(
-        finding.owners,
-        key=lambda owner: mine[0].percent(owner, place=place) if mine else 0,
     )
 
 

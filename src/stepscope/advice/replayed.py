@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.replaying.edits import Change
-    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 #: Findings that are looked at together.
@@ -56,24 +55,21 @@ def saving_limits(finding: Finding, signals: Signals) -> Limits:
     What a device does stays, except for the owners that the finding is about. A finding
     that names no owner may be about any of its work.
     """
-    shares = _account_of_finding(finding, signals)
+    account, label = signals.known(account_signals), finding.devices[:1]
+    shares = next(
+        (
+            one
+            for one in (() if account is None else account.shares)
+            if (one.label,) == label and one.window_ps
+        ),
+        None,
+    )
     if shares is None:
         return Limits(finding.ms_per_step, None)
     step_ms = shares.total_ps / len(shares.window_ps) / PS_PER_MS
     staying = set(BUSY_OWNERS).difference(finding.owners)
     percent = shares.percent(*staying) if finding.owners or finding.topics else 0.0
     return Limits(finding.ms_per_step, step_ms, step_ms * percent / 100)
-
-
-def _account_of_finding(finding: Finding, signals: Signals) -> StepShares | None:
-    """Return the account of the device or host that a finding is about."""
-    account = signals.of(account_signals)
-    if isinstance(account, Unavailable) or not finding.devices:
-        return None
-    label = finding.devices[0]
-    return next(
-        (one for one in account.shares if one.label == label and one.window_ps), None
-    )
 
 
 class Together(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,10 +135,15 @@ def promise_by_replay(
         return finding
     changes = _changes_of_finding(finding, signals, thresholds)
     limits = saving_limits(finding, signals)
-    if not changes or (
-        isinstance(changes[0], Gone) and not _is_whole_effect(finding, limits)
-    ):
+    if not changes:
         return finding
+    if isinstance(changes[0], Gone):
+        # The limit has to be all of the time that the finding is about.
+        pattern, effect_ms = finding.pattern, finding.ms_per_step
+        if pattern is None or effect_ms is None:
+            return finding
+        if bound != pattern.promise(effect_ms).within(limits):
+            return finding
     saving = signals.of(replay_signals).saving_of_changes(
         changes, finding.devices[0], limits=limits, bound=bound
     )
@@ -152,14 +153,6 @@ def promise_by_replay(
         # How fast other kernels are no replay knows either.
         saving = msgspec.structs.replace(saving, open_above=bound.open_above)
     return msgspec.structs.replace(finding, saving_ms=saving)
-
-
-def _is_whole_effect(finding: Finding, limits: Limits) -> bool:
-    """Return whether the limit is all of the time that the finding is about."""
-    if finding.pattern is None or finding.ms_per_step is None:
-        return False
-    whole = finding.pattern.promise(finding.ms_per_step).within(limits)
-    return finding.saving_ms == whole
 
 
 def why_not_replayed(finding: Finding, signals: Signals) -> Unavailable | None:

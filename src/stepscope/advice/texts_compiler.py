@@ -37,9 +37,13 @@ def compile_texts(folder: Path) -> bytes:
         path.stem: _fill_lines(tomllib.loads(path.read_text(encoding="utf-8")))
         for path in sorted(folder.glob("*.toml"))
     }
-    tables = {
-        "input_actions": {"actions": _read_input_actions(folder / _INPUT_ACTIONS)}
+    table = folder / _INPUT_ACTIONS
+    rows = json.loads(table.read_bytes()) if table.exists() else {}
+    input_actions = {
+        key: {name: row[name] for name in _OF_ACTIONS if name in row}
+        for key, row in rows.items()
     }
+    tables = {"input_actions": {"actions": input_actions}}
     compiled: dict[str, Any] = {
         "owners": files.pop("owners"),
         "rules": {},
@@ -59,17 +63,6 @@ def compile_texts(folder: Path) -> bytes:
     if len(set(places)) < len(places):
         raise ValueError("two rules have one place in the order of a stage")
     return json.dumps(compiled, ensure_ascii=False).encode()
-
-
-def _read_input_actions(table: Path) -> dict[str, Any]:
-    """Return the actions of the table that tools share; none without the table."""
-    if not table.exists():
-        return {}
-    rows = json.loads(table.read_bytes())
-    return {
-        key: {name: row[name] for name in _OF_ACTIONS if name in row}
-        for key, row in rows.items()
-    }
 
 
 def _fill_lines(value: Any, key: str = "") -> Any:
@@ -109,8 +102,12 @@ def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) 
             codes[key] = (action["code"], workers)
             action["code"] = action["code"].replace(_WORKERS, str(workers))
         actions[key] = {"cause": "any", "framework": "any"} | action
+    # Facts are declared with their unit, or by unit.
+    units = file.get("facts", {})
+    by_fact = {key: unit for key, unit in units.items() if isinstance(unit, str)}
+    named = {unit: keys for unit, keys in units.items() if isinstance(keys, list)}
     return texts | {
-        "facts": _unit_by_fact(file.get("facts", {})),
+        "facts": by_fact | {key: unit for unit, keys in named.items() for key in keys},
         "reasons": {
             key: {"remedy": _NOTHING_TO_DO} | reason
             for key, reason in file.get("reasons", {}).items()
@@ -119,13 +116,6 @@ def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) 
         "conditions": conditions,
         "worker_codes": codes,
     }
-
-
-def _unit_by_fact(units: Mapping[str, Any]) -> dict[str, str]:
-    """Return the unit of each fact, where they are declared by unit."""
-    by_fact = {key: unit for key, unit in units.items() if isinstance(unit, str)}
-    named = {unit: keys for unit, keys in units.items() if isinstance(keys, list)}
-    return by_fact | {key: unit for unit, keys in named.items() for key in keys}
 
 
 def _each_action(key: str, action: Any) -> Iterator[tuple[str, dict[str, Any]]]:

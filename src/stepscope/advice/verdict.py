@@ -125,39 +125,30 @@ def judge(
     doubtful = status == "cannot_tell"
     if status == "fail":
         pattern = _add_mean_interval(pattern, effects, windows)
+    causes = (
+        CauseShare(cause=name, share_percent=percent_of(sum(times), window))
+        for name, times in series.parts_ps.items()
+        if sum(times)
+    )
+    confidence = 1 - series.unknown_ps / window if window else 0.0
+    if series.step_source is not None:
+        confidence = min(confidence, series.step_confidence)
+    if len(windows) < thresholds.few_steps.value or not series.closed:
+        confidence = min(confidence, 0.5)
     return Verdict(
         status=status,
         severity=severity,
         note=note,
         share_percent=share,
         effect_ms=effect / max(len(effects), 1) / PS_PER_MS,
-        causes=_causes_by_share(series, window),
+        causes=tuple(sorted(causes, key=lambda cause: -cause.share_percent)),
         pattern=pattern,
         resolution_percent=percent_of(series.unknown_ps + series.doubt_ps, window),
-        confidence=_confidence_in_series(series, thresholds),
+        confidence=confidence,
         unavailable=_reason_for_doubt(series, share, window, warn)
         if doubtful
         else None,
     )
-
-
-def _causes_by_share(series: StepSeries, window: int) -> tuple[CauseShare, ...]:
-    shares = [
-        CauseShare(cause=name, share_percent=percent_of(sum(times), window))
-        for name, times in series.parts_ps.items()
-        if sum(times)
-    ]
-    return tuple(sorted(shares, key=lambda cause: -cause.share_percent))
-
-
-def _confidence_in_series(series: StepSeries, thresholds: Thresholds) -> float:
-    window = sum(series.window_ps)
-    confidence = 1 - series.unknown_ps / window if window else 0.0
-    if series.step_source is not None:
-        confidence = min(confidence, series.step_confidence)
-    if len(series.window_ps) < thresholds.few_steps.value or not series.closed:
-        return min(confidence, 0.5)
-    return confidence
 
 
 def _reason_for_doubt(

@@ -100,7 +100,6 @@ def tool_answers(
     """Run several tools as they are without options, side by side if it is worth it.
 
     Args:
-        names: Names of the tools; the answers come in this order.
         beside: What else will be read of the run: it is computed meanwhile.
         readers: What else reads the run.
         begun: Called with the name of each tool when its turn comes, from any thread.

@@ -113,7 +113,7 @@ class ProfilerCallback:
         self._trained_model = model
 
     def on_train_begin(self, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
-        """Count from the first batch anew."""
+        """Count from the first batch again."""
         self._end_fit()
         self._forget_counts()
         self.run = None

@@ -1,4 +1,4 @@
-"""Recording a stretch of a program: `start` and `stop`, a block, or steps of a loop.
+"""Recording an interval of a program: `start` and `stop`, a block, or steps of a loop.
 
 Steps of a loop are recorded by a schedule in PyTorch's words, for any framework.
 """

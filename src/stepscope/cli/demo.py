@@ -84,7 +84,7 @@ def _record_loop(logdir: Path) -> None:
     program = next(installed, PROGRAMS["numpy"])
     plan = running.plan_run(str(logdir))
     logdir.mkdir()
-    # The copy beside the recording can be read like any other program.
+    # The copy next to the recording can be read like any other program.
     script = logdir / program
     shutil.copyfile(_HERE / "demo_programs" / program, script)
     say_line("recording a small training loop on this machine")

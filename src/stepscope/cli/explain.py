@@ -43,7 +43,7 @@ _EXAMPLES: Final = "1.2345s, 12ms or 850us"
 
 
 def answer_request(asked: ExplainRequest) -> int:
-    """Explain the stretch, and return the exit status."""
+    """Explain the interval, and return the exit status."""
     wanted: Asked
     if asked.at is not None and asked.begin is None and asked.end is None:
         wanted = time_ps("--at", asked.at)

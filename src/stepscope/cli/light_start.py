@@ -62,14 +62,14 @@ MORE_THREADS: Final = (
 )
 #: A limit of threads from which on it is not tried whether there is room.
 _MANY_THREADS: Final = 1024
-#: Threads of polars beside those that compute: its allocator has one for each core, up
-#: to so many, and others clean up.
+#: Threads of polars next to those that compute: its allocator has one for each core, up
+#: to this many, and others clean up.
 _ALLOCATOR_THREADS: Final = 4
 _OTHER_THREADS: Final = 3
 #: The limit of the container, where it has one.
 _CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/pids.max")
 _THREADS: Final = Path("/proc/self/task")
-#: Threads that have ended are gone within so many seconds.
+#: Threads that have ended are gone within this many seconds.
 _GONE_S: Final = 0.5
 
 #: Whether this process was started lightly.
@@ -78,7 +78,7 @@ _started: Final = threading.Event()
 
 @contextmanager
 def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
-    """Import the modules of a command inside of this, in a process of its own.
+    """Import the modules of a command inside of this, in a separate process.
 
     In a process that has numpy already there is nothing left to save.
 
@@ -148,7 +148,7 @@ def check_threads(computing: int | None = None) -> None:
 
 
 def _can_start(count: int) -> bool:
-    """Return whether so many threads more can be started; none of them is left."""
+    """Return whether this many threads more can be started; none of them is left."""
     over = threading.Event()
     started: list[threading.Thread] = []
     try:

@@ -64,7 +64,7 @@ class _WithProgram(click.Command):
 
 
 class Command(NamedTuple):
-    """One command: its request, and the function beside this module that answers it.
+    """One command: its request, and the function next to this module that answers it.
 
     The docstring of the request is the help; the module is imported when it is called.
     """

@@ -253,6 +253,6 @@ class NcuRequest(Frozen, frozen=True, kw_only=True):
 class DemoRequest(Frozen, frozen=True, kw_only=True):
     """Record a small training loop here, and explain it.
 
-    The loop uses PyTorch, JAX or TensorFlow, whichever is installed beside stepscope,
+    The loop uses PyTorch, JAX or TensorFlow, whichever is installed next to stepscope,
     else NumPy alone. What is printed is what `stepscope run` prints for your own.
     """

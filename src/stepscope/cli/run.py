@@ -209,7 +209,7 @@ def _holds_traces(directory: Path) -> bool:
 
 
 def _report_apart(directory: Path) -> None:
-    """Report in a process of its own, which may want more memory than there is."""
+    """Report in a separate process, which may want more memory than there is."""
     if not hasattr(os, "fork"):
         _print_report(directory)
         return

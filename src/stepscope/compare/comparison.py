@@ -175,7 +175,7 @@ def compare_runs(
         if isinstance(result, Unavailable)
     )
     compared |= dict.fromkeys(note.field for note in missing)
-    # So many steps a column that both runs fit on one ruler.
+    # This many steps a column that both runs fit on one ruler.
     steps = max(_steps_of_a_host(base), _steps_of_a_host(new))
     group = max(math.ceil(steps / _MOST_COLUMNS), 1)
     return Comparison(

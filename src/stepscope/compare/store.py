@@ -1,4 +1,4 @@
-"""Promises kept from run to run: one JSON file beside the log directory.
+"""Promises kept from run to run: one JSON file next to the log directory.
 
 Definition: docs/compare.md#the-file-of-promises.
 """
@@ -88,7 +88,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def promise_file(path: str | os.PathLike[str]) -> Path:
-    """Return the file of promises beside the log directory that a path lies in.
+    """Return the file of promises next to the log directory that a path lies in.
 
     `logs`, `logs/plugins/profile/<run>` and a file in it have `logs.promises.json`; a
     file outside such a directory belongs to the directory that holds it.
@@ -99,7 +99,7 @@ def promise_file(path: str | os.PathLike[str]) -> Path:
     if "://" in os.fspath(path):
         raise BadInput.at(
             path,
-            "promises can be kept beside a local log directory only",
+            "promises can be kept next to a local log directory only",
             "Leave out --store, or copy the run first.",
         )
     target = Path(path).resolve()

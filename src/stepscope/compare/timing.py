@@ -51,7 +51,7 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
         return statistics.median(self.window_ps) / PS_PER_MS if self.window_ps else None
 
     def times_per_batch(self, batches: float) -> RunTimes:
-        """Return the times of one batch, where each step has so many."""
+        """Return the times of one batch, where each step has this many."""
         if batches == 1:
             return self
         return msgspec.structs.replace(

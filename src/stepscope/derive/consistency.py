@@ -53,7 +53,7 @@ def consistency(
     device_peaks: DevicePeaks | Unavailable,
     unrecorded_devices: UnrecordedDevices | Unavailable,
 ) -> tuple[QualityNote, ...]:
-    """Return notes with the columns of `quality`, to be shown beside them."""
+    """Return notes with the columns of `quality`, to be shown next to them."""
     notes: list[QualityNote] = []
     if not isinstance(unrecorded_devices, Unavailable):
         notes += unrecorded_devices.quality_notes()

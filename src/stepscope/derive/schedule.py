@@ -105,7 +105,7 @@ class _Queue(Generic[_Name]):
 
 
 def worth_threads(events: int) -> int:
-    """Return how many threads to use for so many events; 1 if kernels keep the lock."""
+    """Return how many threads this many events deserve; 1 if kernels keep the lock."""
     if not wire.COMPILED or events < _ALONE_EVENTS:
         return 1
     return core_count()
@@ -126,7 +126,7 @@ def compute_side_by_side(
         inputs: Name → the names that are computed before it.
         threads: How many may compute side by side.
         one_by_one: Names whose computation holds the interpreter's lock: side by side
-            they would only wait for each other. Each runs as early as it can, beside
+            they would only wait for each other. Each runs as early as it can, next to
             names that do not hold the lock.
     """
     queue = _Queue(inputs, one_by_one)

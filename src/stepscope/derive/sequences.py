@@ -211,7 +211,7 @@ def op_sequences(
         event = event[busy[of_track[event]] > 0]
     found = {}
     for track in threads.tolist():
-        # Events are ordered by track: those of one track are a stretch.
+        # Events are ordered by track: those of one track are an interval.
         begin, end = (int(tracks[f"event_{edge}"][track]) for edge in ("begin", "end"))
         first, last = np.searchsorted(event, [begin, end])
         alone = event[first:last]

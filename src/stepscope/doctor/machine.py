@@ -1,4 +1,4 @@
-"""The machine as the checks see it, so that tests can break one and mend it."""
+"""The machine as the checks see it, so that tests can break one and fix it."""
 
 from __future__ import annotations
 

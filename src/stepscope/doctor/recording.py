@@ -24,7 +24,7 @@ def recording_checks(
 
     Args:
         profile: The recording.
-        fitting: Gives what to do about what is missing, beside what recorded it and
+        fitting: Gives what to do about what is missing, next to what recorded it and
             what the program uses; None where the program cannot have it.
     """
     found = []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Fewer steps on a side say nothing of how steps differ anyway.
 _LEAST_STEPS: Final = 4
-#: A recording of so many steps is given as an example.
+#: A recording of this many steps is given as an example.
 _EXAMPLE_STEPS: Final = 100
 #: Where `stepscope run` records less by default (`--max-slowdown`).
 _MAX_SLOWDOWN: Final = 4.0

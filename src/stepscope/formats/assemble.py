@@ -176,7 +176,7 @@ def only_file(source: HostFiles, what: str = "file") -> Path:
         raise BadInput.at(
             source.paths[0],
             f"is one of {len(source.paths)} {what}s given as parts of one",
-            f"Give each {what} as a worker of its own.",
+            f"Give each {what} as a separate worker.",
         )
     return source.paths[0]
 

@@ -31,7 +31,7 @@ class ProfileOptionBuilder:
 
         Args:
             min_micros: Only nodes with at least this time, in µs.
-            min_bytes: Only nodes that asked for at least so many bytes.
+            min_bytes: Only nodes that asked for at least this many bytes.
             min_accelerator_micros: Only nodes with at least this time on devices, µs.
             min_cpu_micros: Only nodes with at least this time on hosts, in µs.
             min_peak_bytes: Has no meaning here; the view says so.

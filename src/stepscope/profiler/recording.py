@@ -156,7 +156,7 @@ class Profiler:
         Args:
             scope: Only steps that are marked with this name ("train" of those that were
                 added), else only the name scope that is called so.
-            steps: Only the last so many steps.
+            steps: Only the last this many steps.
             options: A dictionary of options; it may come first, too.
             named: Options by name.
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["CaptureFailed", "Outcome", "record", "trace"]
 
 _NS_PER_MS: Final = 1_000_000
-#: Several hosts begin together: the slowest answer to a greeting, so many times.
+#: Several hosts begin together: the slowest answer to a greeting, this many times.
 _ROUND_TRIPS: Final = 4
 _MOST_STEPS: Final = 1_000_000
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
@@ -85,7 +85,7 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
             user here are sent their own.
         root_certificate: Whose certificates to trust (PEM); calls are encrypted then.
         on_progress: Is called with each host's outcome as it comes.
-        steps: End after so many whole steps, on each host, and after `duration_ms` at
+        steps: End after this many whole steps, on each host, and after `duration_ms` at
             the latest. Servers of TensorFlow and JAX count no steps: they record for
             `duration_ms`.
         max_bytes: The largest recording that is taken from a host. It is written as it

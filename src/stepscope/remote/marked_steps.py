@@ -89,7 +89,7 @@ class MarkedSteps:
             self._mark.hold()
 
     def forked(self) -> None:
-        """Begin anew in a child: another thread may have held the lock."""
+        """Begin again in a child: another thread may have held the lock."""
         self._lock = threading.RLock()
         self._mark.forget()
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stepscope.report.envelope import Doubt, Profile
     from stepscope.report.plain import Plain
 
-#: Fields of a result that the envelope has beside `data`, not in it.
+#: Fields of a result that the envelope has next to `data`, not in it.
 _AROUND: Final = frozenset({"missing", "inputs", "quality"})
 
 
@@ -111,7 +111,7 @@ def render_explanation(found: Explanation) -> bytes:
 
 
 def render_gap(found: GapExplanation | Unavailable) -> bytes:
-    """Write who owns a stretch of time, with the sentences and labels of the page."""
+    """Write who owns an interval of time, with the sentences and labels of the page."""
     if isinstance(found, Unavailable):
         return _indented_json({"schema": 1, "unavailable": plain(found)})
     owners: list[Plain] = [

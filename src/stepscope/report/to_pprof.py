@@ -38,7 +38,7 @@ class _Texts:
 
 
 def render(rows: pl.DataFrame, *, view: str, comments: Sequence[str] = ()) -> bytes:
-    """Write one sample per node with time of its own, and the nodes above it.
+    """Write one sample per node with self time, and the nodes above it.
 
     Sample types are `time/microseconds` and, where any node has operations,
     `flops/count`. pprof has no unknown values: a node whose operations are not known
@@ -101,7 +101,7 @@ def render(rows: pl.DataFrame, *, view: str, comments: Sequence[str] = ()) -> by
     body += b"".join(_number_field(13, texts.number(note)) for note in notes)
     body += _number_field(14, texts.number("time"))
     body += b"".join(_sized_field(6, text.encode()) for text in texts)
-    # Without a time of its own, equal profiles are equal files.
+    # Without a self time, equal profiles are equal files.
     return gzip.compress(body, mtime=0)
 
 

@@ -48,7 +48,7 @@ NOT_MEASURED: Final = Unavailable(
     code="NOT_RECORDED",
     reason="no metrics of Nsight Compute were given.",
     remedy="Measure the kernels with `ncu --set full --csv --page raw`, and give the "
-    "table beside the recording: `--kernels FILE`.",
+    "table with the recording: `--kernels FILE`.",
 )
 #: Tables that no recording holds, and why they are absent until a file of their own is
 #: given beside it: readers of recordings leave them out. Nsight Compute runs kernels

@@ -1,4 +1,4 @@
-"""The lines that hold what looks at a thread found: beside the thread's own line.
+"""The lines that hold what looks at a thread found: next to the thread's own line.
 
 Samples end where the next look at the thread found something else, so their ends do
 not fit into the exact events of the thread, and they have a line of their own.
@@ -37,7 +37,7 @@ SamplesKind = Literal[
     "source_lines_of_worker",
 ]
 #: Those that begin with another one's beginning come first. Who knows no workers takes
-#: theirs for threads beside the steps, which are no step's time either.
+#: theirs for threads next to the steps, which are no step's time either.
 _BEGINNINGS: Final[dict[SamplesKind, str]] = {
     "functions_of_worker": "samples beside the steps of worker process",
     "source_lines_of_worker": "source lines of worker process",

@@ -16,7 +16,7 @@ _VARINT: Final = 0
 _FIXED64: Final = 1
 _LENGTH: Final = 2
 _FIXED32: Final = 5
-#: A number has at most so many bytes.
+#: A number has at most this many bytes.
 _MOST_BYTES: Final = 10
 #: No field has this number or a larger one.
 _FIELDS: Final = 2**29

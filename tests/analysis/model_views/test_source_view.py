@@ -12,7 +12,8 @@ import stepscope
 from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
 from stepscope.analysis.model_views.source_rows import SOURCE_ROWS
-from stepscope.report.text.model import render_view
+from stepscope.report.outline import as_text
+from stepscope.report.text.model import view_outline
 from stepscope.trace.schema import check_frame
 from stepscope.unavailable import Unavailable
 
@@ -97,13 +98,13 @@ def test_what_no_line_is_known_of_comes_last_and_is_explained() -> None:
 
 
 def test_a_page_says_what_the_line_of_a_function_means() -> None:
-    text = render_view(
+    outline = view_outline(
         analysed(blueprint.trace(STEPS)),
         view="source",
         title="Model views",
         others=("op",),
-        width=100,
     )
+    text = as_text.render_page(outline, width=100)
     assert "train.py:20 step" in text
     assert "host total" in text
     assert "which of them ran is not recorded" in " ".join(text.split())
@@ -123,7 +124,8 @@ SEEN: list[blueprint.Line] = [
 
 
 def shown(result: ModelViewsResult) -> str:
-    text = render_view(result, view="source", title="Views", others=("op",), width=100)
+    outline = view_outline(result, view="source", title="Views", others=("op",))
+    text = as_text.render_page(outline, width=100)
     return " ".join(text.split())
 
 

@@ -90,7 +90,8 @@ def test_what_worker_processes_do_is_told_in_a_short_table() -> None:
     lines = section(page(for_workers(), width=100), "Input")
     assert lines is not None
     at = lines.index(
-        "  What the worker processes (1 sampled) do while steps run, of their own time:"
+        "  What the worker processes (1 sampled) do while steps run, as shares of their"
+        " time:"
     )
     assert lines[at + 1 : at + 3] == [
         "     90.0 %  augment (data.py:41)",

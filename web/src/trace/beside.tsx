@@ -25,7 +25,7 @@ const SLACK = 4;
 /** In the place of a host: the run to compare with. */
 export const OTHER_RUN = "@base";
 const STEP_BY_STEP = "Aligned step by step: the step in the middle of the window begins at the same place in both runs.";
-const TOO_LARGE = "Runs of more than 200,000 events are not drawn below each other: open each in a window of its own.";
+const TOO_LARGE = "Runs of more than 200,000 events are not drawn below each other: open each in a separate window.";
 
 /** What to draw below, as far as it is there. */
 export function besides(catalogue: Catalogue): string[] {

@@ -9,7 +9,7 @@ export const KEYS: [string, string][] = [
   ["W S", "Zoom in and out at the pointer; Ctrl and the wheel do so, too"],
   ["A D", "Move to earlier and later times; so does the wheel with Shift"],
   ["1 2 3 4", "Tools: Select, Pan, Zoom, Timing"],
-  ["← →", "Previous and next event on the lane. Pan: earlier, later. Zoom: out, in. Timing: stretch the measured time"],
+  ["← →", "Previous and next event on the lane. Pan: earlier, later. Zoom: out, in. Timing: extend the measured time"],
   ["↑ ↓", "The lane above and below; Zoom: in, out"],
   [", .", "Previous and next event of the same name"],
   ["G", "Next gap on the lane; with Shift the previous one"],

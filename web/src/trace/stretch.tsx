@@ -291,7 +291,7 @@ function Told({ of, control }: { of: Explanation; control: Control }) {
           }))}
         />
         <dl class="facts">
-          <Time name="Stretch" ps={of.dur_ps} />
+          <Time name="Interval" ps={of.dur_ps} />
           {of.before && <Fact name="Before"><Way to={of.before} control={control} /></Fact>}
           {of.after && <Fact name="After"><Way to={of.after} control={control} /></Fact>}
           <Fact name="Not explained">{percent(of.not_explained_percent)}</Fact>

@@ -6,6 +6,7 @@ rules about several workers ask before they judge.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
     from stepscope.analysis.pod_viewer.result import (
         PodStep,
-        PodViewerResult,
         Worker,
         WorkerSummary,
     )
@@ -136,9 +136,10 @@ def worker_signals(
     whole = [step for step in found.steps if step.counted and step.complete]
     basis = [step_basis(one) for one in steps.values()]
     on_host = device_signals.recorded == "host_only"
+    with_device = (one.host for one in found.workers if one.device is not None)
     return WorkerSignals(
         workers=tuple(_worker_label(one) for one in found.workers),
-        devices=max(_devices_by_host(found).values()),
+        devices=max(Counter(with_device).values(), default=0),
         steps=tuple(_compare_step_workers(step, on_host=on_host) for step in whole),
         step_source=basis[0].source,
         step_confidence=min(one.confidence for one in basis),
@@ -148,13 +149,6 @@ def worker_signals(
         },
         absent=max((found.processes or 0) - len(profile.hosts), 0),
     )
-
-
-def _devices_by_host(found: PodViewerResult) -> dict[str, int]:
-    counts = dict.fromkeys((one.host for one in found.workers), 0)
-    for one in found.workers:
-        counts[one.host] += one.device is not None
-    return counts
 
 
 def _compare_step_workers(step: PodStep, *, on_host: bool) -> StepWorkers:
@@ -170,26 +164,21 @@ def _compare_step_workers(step: PodStep, *, on_host: bool) -> StepWorkers:
         if one is not last or not last.waited_for_ms
     ]
     waited = [one for one in waits if one is not None]
+    excess_ms = None
+    if all_known:
+        # Of two workers the difference.
+        *others, most = sorted(known)
+        excess_ms = most - float(np.median(others))
     return StepWorkers(
         window_ps=_ms_to_ps(max(one.total_ms for one in step.workers)),
         waiting_ps=_ms_to_ps(float(np.median(waited))) if waited else None,
-        excess_ps=_ms_to_ps(_excess_work_ms(known)) if all_known else None,
+        excess_ps=None if excess_ms is None else _ms_to_ps(excess_ms),
         busiest=_worker_label(busiest) if all_known else None,
         last=_worker_label(last) if last.waited_for_ms else None,
         skew_ps=None if step.start_skew_ms is None else _ms_to_ps(step.start_skew_ms),
         skew_doubt_ps=_ms_to_ps(step.start_skew_doubt_ms or 0.0),
         concurrency=min(step.concurrency.values(), default=None),
     )
-
-
-def _excess_work_ms(work_ms: Sequence[float]) -> float:
-    """Return the most work beyond the median of the others; of two, their difference.
-
-    Args:
-        work_ms: Work of two workers or more.
-    """
-    *others, most = sorted(work_ms)
-    return most - float(np.median(others))
 
 
 def _work_ms(worker: Worker | WorkerSummary, *, on_host: bool) -> float | None:

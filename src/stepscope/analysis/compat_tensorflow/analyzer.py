@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.compat_tensorflow.steps import CompatStep
     from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
-    from stepscope.analysis.input_pipeline_analyzer.host_side import HostSide
     from stepscope.analysis.options import InputPipelineOptions, OverviewPageOptions
     from stepscope.analysis.overview_page import OverviewPageResult
     from stepscope.derive.profile_data import ProfileData
@@ -263,10 +262,6 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
     """Measure the stored steps, swept as TensorFlow swept them.
 
     Definition: docs/definitions/compatibility.md#its-input-analysis.
-
-    Args:
-        times: The steps by TensorFlow's rules.
-        percent: Share of the steps that is input.
     """
     written, summary, missing = times
     steps = []
@@ -345,8 +340,22 @@ def input_pipeline_analyzer(
         return _WHY["no_step_time"]
     steps = compat_device_side(times, percent)
     work = host_side(measured.run, rows_of=compat_input_ops)
-    by_host = tuple(_host_input(name, steps, work) for name in measured.names)
-    result = combine_sides(measured, steps, work, by_host)
+    by_host = []
+    for host in measured.names:
+        mine = [step for step in steps.steps if step.host == host]
+        spent = sum(step.input_ms or 0.0 for step in mine)
+        whole = sum(step.duration_ms for step in mine)
+        share = 100.0 * spent / whole if whole else None
+        by_host.append(
+            HostInput(
+                host=host,
+                verdict=verdict_on_share(share),
+                input_percent=share,
+                largest_category=work.largest_by_host.get(host),
+                step_count=len(mine),
+            )
+        )
+    result = combine_sides(measured, steps, work, tuple(by_host))
     if isinstance(result, Unavailable):
         return result
     if percent >= THRESHOLDS.input_critical.value:
@@ -365,18 +374,4 @@ def input_pipeline_analyzer(
         )
     return msgspec.structs.replace(
         result, compat=PRODUCER, compat_verdict=word, text=result.text + remark
-    )
-
-
-def _host_input(host: str, steps: DeviceSide, work: HostSide) -> HostInput:
-    mine = [step for step in steps.steps if step.host == host]
-    spent = sum(step.input_ms or 0.0 for step in mine)
-    whole = sum(step.duration_ms for step in mine)
-    percent = 100.0 * spent / whole if whole else None
-    return HostInput(
-        host=host,
-        verdict=verdict_on_share(percent),
-        input_percent=percent,
-        largest_category=work.largest_by_host.get(host),
-        step_count=len(mine),
     )

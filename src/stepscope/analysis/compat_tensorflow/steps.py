@@ -83,8 +83,6 @@ class Events(Frozen, frozen=True):
     Attributes:
         number: Class; `SKIPPED` where the sweep leaves the event out.
         group: Stored step group; negative for none.
-        start_ps: Begin.
-        dur_ps: Length.
         is_marker: Whether the event marks a step.
     """
 
@@ -201,9 +199,6 @@ class CompatStep(Frozen, frozen=True, eq=True):
     """One step as TensorFlow would have written it.
 
     Attributes:
-        host: Name of the host.
-        group: Stored step group.
-        name: Name of the stored step.
         start_ps: Begin of the device's step, or of the marker around it.
         duration_ps: Length of the step; the categories add up to it.
         category_ps: The ten categories of the results.
@@ -228,38 +223,33 @@ def compat_steps(
     """
     found: list[CompatStep] = []
     for host in hosts:
-        steps = _sweep_host(profile, host)
-        if isinstance(steps, Unavailable):
-            return steps
-        found += steps
+        trace = profile.trace(host)
+        tables = {}
+        for name in ("tracks", "events", "event_types", "stats"):
+            table = trace.table(name)
+            if isinstance(table, Unavailable):
+                return table
+            tables[name] = table
+        environment = trace.table("environment")
+        if isinstance(environment, Unavailable) or not environment["grouped"].any():
+            return _WHY["not_grouped"]
+        activity = trace.table("device_activity")
+        on_cpu = isinstance(trace.table("devices"), Unavailable)
+        if isinstance(activity, Unavailable):
+            if not on_cpu:
+                return activity
+            activity = pl.DataFrame(schema=DEVICE_ACTIVITY.dtypes())
+        tables["device_activity"] = activity
+        swept = device_events(activity, tables["event_types"], trace)
+        on_host = host_events(trace, tables)
+        sweep = _Sweep(host, on_host.without_device() if on_cpu else on_host, swept)
+        spans = on_host.spans_of_markers() if on_cpu else _stored_spans(trace, tables)
+        found += [
+            sweep.sweep_step(group, *span) for group, span in sorted(spans.items())
+        ]
     if not found:
         return _WHY["not_grouped"]
     return tuple(found)
-
-
-def _sweep_host(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable:
-    trace = profile.trace(host)
-    tables = {}
-    for name in ("tracks", "events", "event_types", "stats"):
-        table = trace.table(name)
-        if isinstance(table, Unavailable):
-            return table
-        tables[name] = table
-    environment = trace.table("environment")
-    if isinstance(environment, Unavailable) or not environment["grouped"].any():
-        return _WHY["not_grouped"]
-    activity = trace.table("device_activity")
-    on_cpu = isinstance(trace.table("devices"), Unavailable)
-    if isinstance(activity, Unavailable):
-        if not on_cpu:
-            return activity
-        activity = pl.DataFrame(schema=DEVICE_ACTIVITY.dtypes())
-    tables["device_activity"] = activity
-    swept = device_events(activity, tables["event_types"], trace)
-    on_host = host_events(trace, tables)
-    sweep = _Sweep(host, on_host.without_device() if on_cpu else on_host, swept)
-    spans = on_host.spans_of_markers() if on_cpu else _stored_spans(trace, tables)
-    return [sweep.sweep_step(group, *span) for group, span in sorted(spans.items())]
 
 
 class _Sweep(Frozen, frozen=True):
@@ -272,8 +262,18 @@ class _Sweep(Frozen, frozen=True):
     def sweep_step(
         self, group: int, name: str, start_ps: int, end_ps: int
     ) -> CompatStep:
-        """Charge each instant to the largest class that is active."""
-        start_ps, end_ps = self._span_of_marker(group, start_ps, end_ps)
+        """Charge each instant to the largest class that is active.
+
+        The step is the marker's span if that includes the given one.
+        """
+        on_host = self.on_host
+        is_marker = on_host.is_marker & (on_host.group == group)
+        for row in np.flatnonzero(is_marker).tolist():
+            begin = int(on_host.start_ps[row])
+            end = begin + int(on_host.dur_ps[row])
+            if begin <= start_ps and end_ps <= end:
+                start_ps, end_ps = begin, end
+                break
         left = Spans.of([(start_ps, end_ps)])
         charged = dict.fromkeys(sorted({*CLASS_CATEGORIES.values(), "other"}), 0)
         numbers = np.union1d(self.on_host.number, self.on_device.number)
@@ -288,18 +288,6 @@ class _Sweep(Frozen, frozen=True):
             left = left - active
         charged["other"] += left.length_ps
         return CompatStep(self.host, group, name, start_ps, end_ps - start_ps, charged)
-
-    def _span_of_marker(
-        self, group: int, start_ps: int, end_ps: int
-    ) -> tuple[int, int]:
-        """Return the marker's span if it includes the given one, else the given one."""
-        events = self.on_host
-        for row in np.flatnonzero(events.is_marker & (events.group == group)).tolist():
-            begin = int(events.start_ps[row])
-            end = begin + int(events.dur_ps[row])
-            if begin <= start_ps and end_ps <= end:
-                return begin, end
-        return start_ps, end_ps
 
 
 def _stored_spans(

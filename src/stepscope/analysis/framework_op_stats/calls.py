@@ -219,7 +219,6 @@ def kernel_rows(
     """Return one row per kernel, op and launch shape, by total time.
 
     Args:
-        works: Hosts whose device activity is known.
         fills: Host → as `kernel_fill` returns.
     """
     frames = []
@@ -331,11 +330,7 @@ def _rank_by_time(
 
 
 def launch_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
-    """Return one row per API call that put work on a device, by total time.
-
-    Args:
-        works: Hosts whose launches are known.
-    """
+    """Return one row per API call that put work on a device, by total time."""
     calls, started = [], []
     for work in works:
         launches = require_available(profile.table(work.host, "launches"))

@@ -152,7 +152,13 @@ def op_detail(
     shapes = [call_shapes(profile, work) for work in works]
     with_device = [work for work in works if "device_activity" not in work.absent]
     with_launches = [work for work in works if "launches" not in work.absent]
-    fills = {work.host: _kernel_fills(profile, work.host) for work in with_device}
+    fills = {}
+    for work in with_device:
+        launched = require_available(profile.derived(work.host, kernels))
+        devices = profile.table(work.host, "devices")
+        if isinstance(devices, Unavailable):
+            devices = pl.DataFrame(schema=DEVICES.dtypes())
+        fills[work.host] = kernel_fill(launched.rows, devices)
     parts = [
         device_time_parts(profile, work, fills[work.host])
         for work in with_device
@@ -184,14 +190,6 @@ def _first_reason(works: Sequence[OpWork], part: str) -> Unavailable | None:
     return next((work.absent[part] for work in works if part in work.absent), None)
 
 
-def _kernel_fills(profile: ProfileData, host: str) -> pl.DataFrame:
-    launched = require_available(profile.derived(host, kernels))
-    devices = profile.table(host, "devices")
-    if isinstance(devices, Unavailable):
-        devices = pl.DataFrame(schema=DEVICES.dtypes())
-    return kernel_fill(launched.rows, devices)
-
-
 def _step_share(
     profile: ProfileData, works: Sequence[OpWork], with_device: Sequence[OpWork]
 ) -> tuple[StepShare, list[Missing]]:
@@ -219,9 +217,16 @@ def _step_share(
         why = _first_reason(works, "device_activity") or without_steps(profile)
         names = ("device_percent", "exposed_percent")
         missing += [why.missing_field(f"share.{name}") for name in names]
-    found["host_percent"] = _host_percent(
-        [work for work in works if work.executions], stepped
-    )
+    whole, inside = 0, 0
+    for work in works:
+        if not work.executions or work.host not in stepped:
+            continue
+        steps = _measured_spans(stepped[work.host])
+        calls = work.calls.head(work.executions)
+        spans = Spans.from_events(ints(calls, "start_ps"), ints(calls, "host_ps"))
+        inside += (spans & steps).length_ps
+        whole += steps.length_ps
+    found["host_percent"] = 100.0 * inside / whole if whole else None
     if found["host_percent"] is None:
         why = _first_reason(works, "host_op_events") or _WHY["no_host_event"]
         missing.append(why.missing_field("share.host_percent"))
@@ -250,20 +255,6 @@ def _device_share(
             inside - Spans.from_events(start_ps[others], dur_ps[others])
         ).length_ps
     return steps.length_ps * len(timeline.devices), busy, alone
-
-
-def _host_percent(works: Sequence[OpWork], stepped: dict[str, Windows]) -> float | None:
-    """Return the share of the steps in which some thread is inside a host call."""
-    whole, inside = 0, 0
-    for work in works:
-        if work.host not in stepped:
-            continue
-        steps = _measured_spans(stepped[work.host])
-        calls = work.calls.head(work.executions)
-        spans = Spans.from_events(ints(calls, "start_ps"), ints(calls, "host_ps"))
-        inside += (spans & steps).length_ps
-        whole += steps.length_ps
-    return 100.0 * inside / whole if whole else None
 
 
 def _measured_spans(windows: Windows) -> Spans:

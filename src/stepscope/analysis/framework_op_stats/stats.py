@@ -90,6 +90,14 @@ def analyse(
     rows = rows.select(OP_ROWS.cast_columns())
     meant = select_ops(options.op, options.scope, rows["name"])
     missing = _missing_entries(profile, rows, host, device)
+    inputs: dict[str, dict[str, int]] = {name: {} for name in profile.hosts}
+    for name, read in inputs.items():
+        on_host = profile.derived(name, host_ops)
+        on_device = profile.derived(name, device_ops)
+        if not isinstance(on_host, Unavailable):
+            read["host_op_executions"] = int(on_host.rows["occurrences"].sum())
+        if not isinstance(on_device, Unavailable):
+            read["device_activities"] = int(on_device.rows["activities"].sum())
     whole = FrameworkOpStatsResult(
         rows=rows if meant is None else rows.filter(meant.matches_names("name")),
         pies=Pies(
@@ -103,7 +111,7 @@ def analyse(
         launch_latency_us=latency_ps / PS_PER_US,
         launch_latency_samples=samples,
         missing=tuple(missing),
-        inputs=_executions_read(profile),
+        inputs=inputs,
     )
     if meant is None:
         return whole
@@ -241,18 +249,4 @@ def _missing_entries(
         if not isinstance(ops, Unavailable) and ops.without_values is not None:
             field = f"rows[host, {name}, compiled programs]"
             found.append(ops.without_values.missing_field(field))
-    return found
-
-
-def _executions_read(profile: ProfileData) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for name in profile.hosts:
-        host = profile.derived(name, host_ops)
-        device = profile.derived(name, device_ops)
-        read = {}
-        if not isinstance(host, Unavailable):
-            read["host_op_executions"] = int(host.rows["occurrences"].sum())
-        if not isinstance(device, Unavailable):
-            read["device_activities"] = int(device.rows["activities"].sum())
-        found[name] = read
     return found

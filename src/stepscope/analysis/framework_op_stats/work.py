@@ -42,7 +42,6 @@ class OpWork(Frozen, frozen=True):
     """The calls of the chosen ops on one host, in order of their starts.
 
     Attributes:
-        host: Name of the host.
         calls: Columns `CALLS`. First every execution that a host event shows; then
             the device work of the ops that no such event launched: there the k-th run
             of each kernel of an op in a program on a device belongs to its k-th call.
@@ -164,9 +163,12 @@ def _add_device_work(
     described = further.with_columns(
         [pl.Series("start_ps", begins, pl.Int64), pl.Series("launched", some)]
     )
-    launch, owner = _launches_by_call(
-        side.launch_call, launch_of[rest], number + executions
-    )
+    owner = side.launch_call.astype(np.int64)
+    # A launch that started work of several calls belongs to the first of them.
+    others = np.flatnonzero(launched)[::-1]
+    outside = others[owner[launch_of[rest[others]]] < 0]
+    owner[launch_of[rest[outside]]] = call[rest[outside]]
+    launch = np.flatnonzero(owner >= 0)
     return OpWork(
         side.host,
         pl.concat([side.executed, described.select(*CALLS)]),
@@ -174,7 +176,7 @@ def _add_device_work(
         rows,
         call[rows],
         launch,
-        owner,
+        owner[launch],
         side.absent,
     )
 
@@ -237,19 +239,3 @@ def _calls_by_kernel(
         pl.lit(None, CALLS[name]).alias(name)
         for name in ("event", "host_ps", "host_self_ps")
     )
-
-
-def _launches_by_call(
-    launch_call: Int32s, launch_of: Int32s, call: Int64s
-) -> tuple[Int64s, Int64s]:
-    """Find launches inside calls, and those that started activities of other calls.
-
-    A launch that started work of several calls belongs to the first of them.
-    """
-    owner = launch_call.astype(np.int64)
-    known = launch_of >= 0
-    others = np.flatnonzero(known)[::-1]
-    outside = others[owner[launch_of[others]] < 0]
-    owner[launch_of[outside]] = call[outside]
-    rows = np.flatnonzero(owner >= 0)
-    return rows, owner[rows]

@@ -92,7 +92,15 @@ def explain_gap(
     )
     dur = stretch.end_ps - stretch.begin_ps
     outside = dur - sum(one.ps for one in owners)
-    dark = 100 * (sum(map(_unexplained_ps, owners)) + outside) / dur
+    nameless_ps = sum(
+        part.ps
+        for one in owners
+        if one.owner == _IF_NAMED
+        for part in one.parts
+        if part.name is None
+    )
+    dark_ps = sum(one.ps for one in owners if one.owner in _DARK) + nameless_ps
+    dark = 100 * (dark_ps + outside) / dur
     tracks = profile.table(host, "tracks")
     before, after = gap_neighbours(profile, stretch, where)
     # What to record to see more, whatever ran already.
@@ -220,14 +228,6 @@ def _device_activities(
         )
     ]
     return largest_times(time, made, most=_MOST_INTERVALS), parts
-
-
-def _unexplained_ps(one: OwnedTime) -> int:
-    if one.owner in _DARK:
-        return one.ps
-    if one.owner != _IF_NAMED:
-        return 0
-    return sum(part.ps for part in one.parts if part.name is None)
 
 
 def _confidence_level(

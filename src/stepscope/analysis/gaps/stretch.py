@@ -155,33 +155,26 @@ def gap_neighbours(
         before = mine[int(np.argmax(np.where(over, end, -1)))]
     if later.any():
         after = mine[int(np.argmin(np.where(later, start, np.iinfo(np.int64).max)))]
-    found = [
-        None if row is None else _neighbour_activity(activity, types, int(row), where)
-        for row in (before, after)
-    ]
+    found: list[Neighbour | None] = [None, None]
+    columns = activity.select("event", "type", "start_ps", "dur_ps")
+    for place, row in enumerate((before, after)):
+        if row is None:
+            continue
+        event, kind, start_ps, dur_ps = columns.row(int(row))
+        found[place] = Neighbour(
+            name=types["name"][kind] or "",
+            track=None if event is None else where.track_of_event(event),
+            item=event,
+            start_ps=start_ps,
+            dur_ps=dur_ps,
+        )
     return found[0], found[1]
-
-
-def _neighbour_activity(
-    activity: pl.DataFrame, types: pl.DataFrame, row: int, where: Shown
-) -> Neighbour:
-    event, kind, start, dur = activity.select(
-        "event", "type", "start_ps", "dur_ps"
-    ).row(row)
-    return Neighbour(
-        name=types["name"][kind] or "",
-        track=None if event is None else where.track_of_event(event),
-        item=event,
-        start_ps=start,
-        dur_ps=dur,
-    )
 
 
 class Owned(Frozen, frozen=True):
     """Every instant of one device, or of a host without devices, by owner.
 
     Attributes:
-        host: Name of the host.
         device: The idle time by owner.
         busy: What the device worked on; None without a device.
         unknown: Owners whose time is not known: what they would own is unexplained.
@@ -210,10 +203,7 @@ class Stretch(Frozen, frozen=True):
     """A stretch of time, and what kind of it.
 
     Attributes:
-        owned: Whose instants these are.
         kind: As in `GapExplanation`.
-        begin_ps: Its begin.
-        end_ps: Its end.
     """
 
     owned: Owned

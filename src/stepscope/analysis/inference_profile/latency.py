@@ -141,7 +141,6 @@ def slow_requests(
 
     Args:
         rows: `dur_ps` and `batch_size` of at least two requests.
-        buckets: Their columns, as of `bucket_columns`.
         threshold_ps: Requests from this latency on are slow.
     """
     names = buckets.columns

@@ -165,10 +165,15 @@ def analyse(
     sizes, few = _by_batch_size(rows)
     hosts = tuple(_host_requests(host, mine) for host, mine in found.items())
     rates, no_rate = _request_rates(rows, hosts)
-    slow, not_slow = _slow_requests(rows, buckets)
     if len(times) == 1:
         missing.append(SINGLE_SAMPLE.missing_field("latency_ms.std"))
-    missing += [*few, *no_rate, *not_slow]
+    missing += [*few, *no_rate]
+    slow = None
+    if len(times) > 1 and buckets is not None:
+        threshold = nearest_rank(np.sort(times), _SLOW_PER_MILLE)
+        slow = slow_requests(rows, buckets, threshold_ps=threshold)
+    elif buckets is not None:
+        missing.append(SINGLE_SAMPLE.missing_field("slow"))
     listed = rows.with_columns(
         (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
         (pl.col("dur_ps") / PS_PER_MS).alias("latency_ms"),
@@ -310,15 +315,3 @@ def _request_rates(
         "items_per_s": items,
         "concurrency": float(np.mean(busy)),
     }, missing
-
-
-def _slow_requests(
-    rows: pl.DataFrame, buckets: pl.DataFrame | None
-) -> tuple[SlowRequests | None, list[Missing]]:
-    if buckets is None:
-        return None, []
-    if len(rows) < 2:
-        return None, [SINGLE_SAMPLE.missing_field("slow")]
-    times = np.sort(ints(rows, "dur_ps"))
-    threshold = nearest_rank(times, _SLOW_PER_MILLE)
-    return slow_requests(rows, buckets, threshold_ps=threshold), []

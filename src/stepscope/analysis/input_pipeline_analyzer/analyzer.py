@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.options import InputPipelineOptions
-    from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
 
 #: What is asked of each host for the options as they are.
@@ -182,8 +181,23 @@ def analyse(
         return measured
     steps = device_side(measured, excluded_flags=options.exclude_flags)
     work = host_side(measured.run)
-    by_host = tuple(_host_input(host, steps, work, options) for host in measured.hosts)
-    return combine_sides(measured, steps, work, by_host)
+    by_host = []
+    for host in measured.hosts:
+        share = steps.shares[host.host]
+        counted = measured_rows(host, options.exclude_flags)["window"].n_unique()
+        by_host.append(
+            HostInput(
+                host=host.host,
+                verdict=steps.decided_by_host[host.host].word,
+                input_percent=share.percent_of_windows(share.input_ps),
+                input_at_most_percent=share.percent_of_windows(share.at_most_ps),
+                input_wait_percent=share.percent_of_windows(share.wait_ps),
+                input_transfer_percent=share.percent_of_windows(share.transfer_ps),
+                largest_category=work.largest_by_host.get(host.host),
+                step_count=counted if host.windows.has_steps else 0,
+            )
+        )
+    return combine_sides(measured, steps, work, tuple(by_host))
 
 
 def combine_sides(
@@ -194,10 +208,9 @@ def combine_sides(
 ) -> InputPipelineResult | Unavailable:
     """Put both sides together; unavailable where neither shows anything."""
     run, found = measured.run, measured.hosts
-    if not work.calls:
-        blind = _why_blind(found)
-        if blind is not None:
-            return blind
+    lacks = [host.account.missing for host in found]
+    if not work.calls and all({"input", "copy_in"} <= lack.keys() for lack in lacks):
+        return lacks[0]["input"]
     between = between_steps(run, found)
     workers = worker_side(run)
     has_steps = all(host.windows.has_steps for host in found)
@@ -287,17 +300,6 @@ def _missing_entries(
     return tuple({(one.field, one.code): one for one in missing}.values())
 
 
-def _why_blind(hosts: Sequence[HostSteps]) -> Unavailable | None:
-    """Return why input could be looked at on no host; None where it could."""
-    reasons = []
-    for host in hosts:
-        missing = host.account.missing
-        if "input" not in missing or "copy_in" not in missing:
-            return None
-        reasons.append(missing["input"])
-    return next(iter(reasons), None)
-
-
 _TABLES_READ: Final = ("tracks", "events", "iterators", "device_activity", "launches")
 #: Fields of the result that are those of its device side and of its host side.
 _OF_STEPS, _OF_WORK = (
@@ -308,20 +310,3 @@ _OF_STEPS, _OF_WORK = (
     ]
     for side in (DeviceSide, HostSide)
 )
-
-
-def _host_input(
-    host: HostSteps, steps: DeviceSide, work: HostSide, options: InputPipelineOptions
-) -> HostInput:
-    share = steps.shares[host.host]
-    counted = measured_rows(host, options.exclude_flags)["window"].n_unique()
-    return HostInput(
-        host=host.host,
-        verdict=steps.decided_by_host[host.host].word,
-        input_percent=share.percent_of_windows(share.input_ps),
-        input_at_most_percent=share.percent_of_windows(share.at_most_ps),
-        input_wait_percent=share.percent_of_windows(share.wait_ps),
-        input_transfer_percent=share.percent_of_windows(share.transfer_ps),
-        largest_category=work.largest_by_host.get(host.host),
-        step_count=counted if host.windows.has_steps else 0,
-    )

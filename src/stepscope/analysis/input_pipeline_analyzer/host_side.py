@@ -24,9 +24,8 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from stepscope.derive.input_pipeline.worker_functions import WorkerFunctions
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = room_reasons("input_pipeline_analyzer")
@@ -73,15 +72,15 @@ def host_side(
     reasons: dict[str, list[Unavailable]] = {name: [] for name in INPUT_CATEGORIES}
     absent: list[Unavailable] = []
     for host in run.hosts:
-        rows = (
-            _own_input_ops(run, host, reasons)
-            if rows_of is None
-            else rows_of(run, host)
-        )
-        if isinstance(rows, Unavailable):
-            absent.append(rows)
+        own = run.derived(host, input_ops) if rows_of is None else rows_of(run, host)
+        if isinstance(own, Unavailable):
+            absent.append(own)
+        elif isinstance(own, pl.DataFrame):
+            found[host] = own
         else:
-            found[host] = rows
+            found[host] = own.rows
+            for category, why in own.doubts.items():
+                reasons[category].append(why)
     doubts = {name: [*absent, *some] for name, some in reasons.items()}
     spent = _breakdown_us(found, doubts)
     whole = sum(time for time in spent.values() if time is not None)
@@ -132,18 +131,6 @@ def _bottleneck_stage(
         return slowest.bottleneck
     lost = (path for path in paths.values() if isinstance(path, Unavailable))
     return next(lost, _WHY["no_bottleneck"])
-
-
-def _own_input_ops(
-    run: ProfileData, host: str, reasons: Mapping[str, list[Unavailable]]
-) -> pl.DataFrame | Unavailable:
-    found = run.derived(host, input_ops)
-    if isinstance(found, Unavailable):
-        return found
-    for category, why in found.doubts.items():
-        reasons[category].append(why)
-    rows: pl.DataFrame = found.rows
-    return rows
 
 
 class _Critical(msgspec.Struct, frozen=True, kw_only=True):
@@ -313,7 +300,6 @@ class WorkerSide(msgspec.Struct, frozen=True, kw_only=True):
             batch; None where that is not known.
         most: The function that takes most of their work, with file and line; None where
             none does.
-        missing: Why fields are empty.
     """
 
     functions: pl.DataFrame
@@ -328,7 +314,25 @@ def worker_side(run: ProfileData) -> WorkerSide:
     Definition: docs/tools/input_pipeline_analyzer.md#worker-processes.
     """
     found, absent = derived_by_host(run, worker_functions)
-    rows = [row for host, seen in found.items() for row in _worker_rows(host, seen)]
+    rows: list[tuple[object, ...]] = []
+    nowhere = (None,) * 5
+    for host, seen in found.items():
+        works = [
+            (
+                ("works", one.function, one.inside, one.file, one.line, one.hot_line),
+                one.time_ps,
+            )
+            for one in seen.functions
+        ]
+        untold_ps = seen.works_ps - sum(one.time_ps for one in seen.functions)
+        others = (
+            (("works", *nowhere), untold_ps),
+            (("hands_over", *nowhere), seen.gives_ps),
+            (("waits_for_work", *nowhere), seen.waits_ps),
+        )
+        for words, time_ps in (*works, *(row for row in others if row[1] > 0)):
+            percent = 100 * time_ps / seen.looked_ps
+            rows.append((*words, time_ps / PS_PER_MS, percent, seen.workers, host))
     awaited = sum(one.awaited_ps for one in found.values())
     idle = sum(one.idle_ps for one in found.values())
     named = [one.worth_naming for one in found.values() if one.worth_naming is not None]
@@ -345,22 +349,3 @@ def worker_side(run: ProfileData) -> WorkerSide:
             why.missing_field("worker_functions") for why in islice(absent.values(), 1)
         ),
     )
-
-
-def _worker_rows(host: str, seen: WorkerFunctions) -> Iterator[tuple[object, ...]]:
-    nothing = (None,) * 5
-    whole = seen.looked_ps
-
-    def shares(time_ps: int) -> tuple[object, ...]:
-        return (time_ps / PS_PER_MS, 100 * time_ps / whole, seen.workers, host)
-
-    for one in seen.functions:
-        place = (one.function, one.inside, one.file, one.line, one.hot_line)
-        yield ("works", *place, *shares(one.time_ps))
-    untold = seen.works_ps - sum(one.time_ps for one in seen.functions)
-    if untold > 0:
-        yield ("works", *nothing, *shares(untold))
-    if seen.gives_ps:
-        yield ("hands_over", *nothing, *shares(seen.gives_ps))
-    if seen.waits_ps:
-        yield ("waits_for_work", *nothing, *shares(seen.waits_ps))

@@ -60,7 +60,6 @@ def next_steps(
         outside_markers: Whether the iterator is called between the steps' markers.
         leading: What steps wait for longest: `fetch`, `transfer` or `starved`; None
             where that is not known.
-        sends: Calls of `enqueue`.
         copy_us: Mean time of a copy to the device, on the device; 0 where unknown.
         slowest: Long name of the slowest stage on the critical path; None where none
             is known.
@@ -80,12 +79,16 @@ def next_steps(
     holding = [name for name, holds in facts.items() if holds]
     known_us = {name: time for name, time in spent_us.items() if time}
     total_us = sum(known_us.values())
+    # Steps wait longer for what another category does.
+    late = {
+        name
+        for name in known_us
+        if leading is not None and (name == "enqueue") is not (leading == "transfer")
+    }
     noted = {"outside_markers": outside_markers, "not_recorded": leading == "starved"}
     ordered = (
         *((name, None) for name, is_noted in noted.items() if is_noted),
-        *sorted(
-            known_us.items(), key=lambda item: (_comes_late(item[0], leading), -item[1])
-        ),
+        *sorted(known_us.items(), key=lambda item: (item[0] in late, -item[1])),
     )
     return tuple(
         NextStep(
@@ -100,12 +103,6 @@ def next_steps(
     )
 
 
-def _comes_late(category: str, leading: str | None) -> bool:
-    """Return whether steps wait longer for what another category does."""
-    sends = category == "enqueue"
-    return leading is not None and sends is not (leading == "transfer")
-
-
 def verdict_text(
     verdict: str,
     input_percent: float | None,
@@ -117,7 +114,6 @@ def verdict_text(
     """Write the verdict in one or two sentences.
 
     Args:
-        verdict: One of the four.
         input_percent: Share that is known to be input.
         at_most_percent: The most it may be; None where there is no common share.
         has_steps: Whether the shares are of steps, or of the whole recording.
@@ -139,7 +135,13 @@ def verdict_text(
     if verdict != UNKNOWN:
         rest = " Work on the rest of the step." if has_steps else " Work on the rest."
         then = {HIGHLY: " Work on the input first.", NOT: rest}.get(verdict, "")
-        of_it = "" if decided is None else _starved_words(decided)
+        starved = 0.0 if decided is None else decided.part_percent("starved")
+        of_it = (
+            f"; for {starved:.1f} % nothing recorded says for what, and then the batch "
+            "is copied"
+            if starved >= _VISIBLE
+            else ""
+        )
         more = "" if decided is None else _verdict_reasons(decided, input_percent)
         return f"The program is {_WORDS[verdict]}: {spent}{of_it}.{more}{then}"
     if decided is not None and decided.why is not None:
@@ -151,17 +153,6 @@ def verdict_text(
     return (
         f"Whether the program is input-bound is not known: {known} of the {whole} is "
         f"known to be input, but up to {at_most_percent:.1f} % may be."
-    )
-
-
-def _starved_words(decided: InputVerdict) -> str:
-    """Write how much of the wait is silence before a batch is copied."""
-    share = decided.part_percent("starved")
-    if share < _VISIBLE:
-        return ""
-    return (
-        f"; for {share:.1f} % nothing recorded says for what, and then the batch is "
-        "copied"
     )
 
 

@@ -131,9 +131,17 @@ def _measured_launches(profile: ProfileData) -> pl.DataFrame | None:
     if isinstance(metrics, Unavailable):
         return None
     table = metrics.with_row_index("row").cast({"row": pl.Int32})
-    of_hosts = [
-        ops for host in profile.hosts if (ops := _ops_by_row(profile, host)) is not None
-    ]
+    of_hosts = []
+    for host in profile.hosts:
+        measured = profile.derived(host, measured_kernels)
+        launched = profile.derived(host, kernels)
+        if isinstance(measured, Unavailable) or isinstance(launched, Unavailable):
+            continue
+        classes = measured.rows.select("class", "group").join(
+            launched.rows.select("class", "op_name"), on="class"
+        )
+        named = measured.members.join(classes, on="group")
+        of_hosts.append(named.select(pl.col("row").cast(pl.Int32), "op_name").unique())
     if not of_hosts:
         return table.with_columns(
             ops=pl.lit([], pl.List(pl.String)), found=pl.lit(value=False)
@@ -153,19 +161,4 @@ def _measured_launches(profile: ProfileData) -> pl.DataFrame | None:
     return table.join(ops, on="row", how="left", maintain_order="left").with_columns(
         pl.col("ops").fill_null(pl.lit([], pl.List(pl.String))),
         pl.col("found").fill_null(value=False),
-    )
-
-
-def _ops_by_row(profile: ProfileData, host: str) -> pl.DataFrame | None:
-    found = profile.derived(host, measured_kernels)
-    of_host = profile.derived(host, kernels)
-    if isinstance(found, Unavailable) or isinstance(of_host, Unavailable):
-        return None
-    classes = found.rows.select("class", "group").join(
-        of_host.rows.select("class", "op_name"), on="class"
-    )
-    return (
-        found.members.join(classes, on="group")
-        .select(pl.col("row").cast(pl.Int32), "op_name")
-        .unique()
     )

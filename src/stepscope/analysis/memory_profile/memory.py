@@ -378,7 +378,7 @@ def memory_doubts(
                 severity="info",
                 scope=name,
                 message=f"The events of {name} count blocks from the begin of the "
-                "recording on: older blocks are in use beside them and are not shown.",
+                "recording on: older blocks are in use too and are not shown.",
                 remedy="Begin to record before the program builds its model.",
             )
         )

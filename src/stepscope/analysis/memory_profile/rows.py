@@ -54,15 +54,7 @@ _EVENTS: Final = {
 
 
 class MemoryView(Frozen, frozen=True, dict=True):
-    """One memory of one host with everything its tables are made of.
-
-    Attributes:
-        allocations: All allocator events of the host.
-        replay: What they amount to.
-        memory: The one to look at.
-        steps: The steps beside the events.
-        strings: Texts that the events refer to.
-    """
+    """One memory of one host with everything its tables are made of."""
 
     allocations: pl.DataFrame
     replay: MemoryReplay

@@ -76,9 +76,7 @@ def annotation_detail(
     """Look closely at one annotation; and say what is not known of it.
 
     Args:
-        profile: The run.
         hosts: Hosts with annotations; one of them has it.
-        name: Name of the annotation.
         most_calls: How many calls to list at most; all where it is None.
     """
     inside = [_label_inside(host, name) for host in hosts]

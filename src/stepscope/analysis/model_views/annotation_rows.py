@@ -65,8 +65,6 @@ class AnnotatedHost(Frozen, frozen=True):
     """The annotated calls of one host.
 
     Attributes:
-        host: Name of the host.
-        calls: All calls.
         chosen: By call: whether it counts.
         work: By row of device_activity: the `call` that launched it (-1 for none),
             `device`, `start_ps` and `dur_ps`; or why nothing is known of it.
@@ -91,8 +89,6 @@ def annotated_host(
     """Look at the annotated calls of a host.
 
     Args:
-        profile: The run.
-        host: Name of the host.
         chosen_steps: Rows of the steps in which calls have to begin to count; None for
             every call.
     """
@@ -142,8 +138,6 @@ def annotation_rows(
     named ranges.
 
     Args:
-        hosts: The hosts.
-        settings: Which nodes and columns to show.
         busy: Whether to work out `device_busy_us`, for which all work is sorted; the
             column is null otherwise.
     """
@@ -210,7 +204,6 @@ def annotation_missing(
 
     Args:
         hosts: The hosts with annotations, at least one.
-        frame: Their rows.
         no_steps: Why the hosts have no steps, where they have none.
     """
     unknown = {

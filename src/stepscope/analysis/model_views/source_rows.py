@@ -39,7 +39,6 @@ class SourceView(NamedTuple):
     """The rows, and what was recorded of them.
 
     Attributes:
-        rows: Columns `SOURCE_ROWS`.
         host: Whether host time is known.
         device: Whether device time is known, of functions too.
         some: Whether a line is known of anything.
@@ -67,9 +66,7 @@ def source_view(
     """List the lines of some hosts, in all of the recording or in some steps.
 
     Args:
-        profile: The run.
         chosen: Host → rows of its steps; None for all of the recording.
-        settings: Thresholds of time, names and the order count.
     """
     parts = [pl.DataFrame(schema=LINE_TIMES)]
     host = device = False

@@ -260,8 +260,6 @@ class ShownNodes(Frozen, frozen=True):
     """The nodes to show, depth first.
 
     Attributes:
-        tree: All nodes, with totals as the settings ask.
-        order: The shown nodes.
         parent: By shown node: its row's parent, a place in `order`; None for a root.
         depth: By shown node: 1 is a root.
     """
@@ -308,7 +306,20 @@ class ShownNodes(Frozen, frozen=True):
 
 def show_nodes(tree: Tree, settings: Settings) -> ShownNodes:
     """Choose the nodes to show, and order them."""
-    depth = _depths_below_roots(tree, settings)
+    # A node to start from has the depth 1; 0 is left out.
+    depth = np.zeros(len(tree.parent), np.int64)
+    starts = match_names(tree.name, settings.start_name_regexes)
+    trimmed = match_whole_names(
+        pl.Series(tree.name, dtype=pl.String), settings.trim_name_regexes
+    )
+    for node, parent_node in enumerate(tree.parent):
+        trimmed[node] |= parent_node >= 0 and trimmed[parent_node]
+        if trimmed[node]:
+            continue
+        if parent_node >= 0 and depth[parent_node]:
+            depth[node] = depth[parent_node] + 1
+        elif starts[node]:
+            depth[node] = 1
     wanted = (depth > 0) & match_names(
         tree.name, settings.show_name_regexes, settings.hide_name_regexes
     )
@@ -346,24 +357,6 @@ def match_names(
     if wanted != _ALL_NAMES:
         matched = match_whole_names(texts, wanted)
     return matched & ~match_whole_names(texts, unwanted) if unwanted else matched
-
-
-def _depths_below_roots(tree: Tree, settings: Settings) -> Int64s:
-    """Return by node its depth below a node to start from, which has 1; 0: left out."""
-    depth = np.zeros(len(tree.parent), np.int64)
-    starts = match_names(tree.name, settings.start_name_regexes)
-    trimmed = match_whole_names(
-        pl.Series(tree.name, dtype=pl.String), settings.trim_name_regexes
-    )
-    for node, parent in enumerate(tree.parent):
-        trimmed[node] |= parent >= 0 and trimmed[parent]
-        if trimmed[node]:
-            continue
-        if parent >= 0 and depth[parent]:
-            depth[node] = depth[parent] + 1
-        elif starts[node]:
-            depth[node] = 1
-    return depth
 
 
 def _ordered_nodes(

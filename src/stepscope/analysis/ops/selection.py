@@ -93,7 +93,16 @@ def select_ops(
         path = path.removesuffix(separator)
     selection = OpSelection(None, path)
     if not known.to_frame().filter(selection.matches_names("name")).height:
-        nearest = _nearest_names(path, _scope_paths(known))
+        scopes: set[str] = set()
+        for separator in _SEPARATORS:
+            # One round per level of the deepest names, over distinct names only.
+            paths = known
+            for _ in range(_DEEPEST):
+                paths = paths.filter(paths.str.contains(separator, literal=True))
+                paths = paths.str.replace(f"(?s)^(.*){separator}.*$", "${1}").unique()
+                scopes.update(paths.to_list())
+        there = pl.Series("name", sorted(scopes - {""}), pl.String)
+        nearest = _nearest_names(path, there)
         raise BadUsage(f"no {what} has the scope {path!r}{_nearest_words(nearest)}")
     return selection
 
@@ -137,15 +146,3 @@ def _nearest_names(wanted: str, known: pl.Series) -> list[str]:
     alike = get_close_matches(wanted.lower(), by_lowered, n=_NAMED)
     found = dict.fromkeys([*holding, *(by_lowered[name] for name in alike)])
     return list(found)[:_NAMED]
-
-
-def _scope_paths(known: pl.Series) -> pl.Series:
-    found: set[str] = set()
-    for separator in _SEPARATORS:
-        # One round per level of the deepest names, over distinct names only.
-        paths = known
-        for _ in range(_DEEPEST):
-            paths = paths.filter(paths.str.contains(separator, literal=True))
-            paths = paths.str.replace(f"(?s)^(.*){separator}.*$", "${1}").unique()
-            found.update(paths.to_list())
-    return pl.Series("name", sorted(found - {""}), pl.String)

@@ -147,8 +147,6 @@ class Placed(Frozen, frozen=True, eq=True):
     """What is known of where the ops of a run ran.
 
     Attributes:
-        placement: On which side ops ran.
-        eager: How much ran eagerly.
         is_training: Whether gradients or updates of parameters were seen.
         missing: Why fields of placement and eager are null.
     """

@@ -256,8 +256,8 @@ def compose_page(
     top_ops, no_ops = top_ops_of(run)
     missing = [
         *(
-            why.missing_field(f"by_host[{host}]")
-            for host, why in measured.absent.items()
+            why.missing_field(f"by_host[{name}]")
+            for name, why in measured.absent.items()
         ),
         *times.missing,
         # The numbers of hosts without steps are about the whole recording.
@@ -270,16 +270,16 @@ def compose_page(
         *no_ops,
         *placed.missing,
     ]
-    missing += [_WHY["not_named"].missing_field("account.parts")] if account else []
-    missing += (
-        [_WHY["not_divided"].missing_field("account.between_ms")] if account else []
-    )
+    if account:
+        missing.append(_WHY["not_named"].missing_field("account.parts"))
+        missing.append(_WHY["not_divided"].missing_field("account.between_ms"))
     missing += [
         _WHY["announced"].missing_field(f"step_detection.candidates.{field}")
         for field in ("coverage", "cv", "period_ms")
         if any(getattr(one, field) is None for one in detection.candidates)
     ]
     note = _Notes(missing)
+    collectives = _run_collectives(run, found, options)
     names = [host.host for host in found]
     phased, _ = derived_by_host(run, phases, names)
     classes, _ = derived_by_host(run, host_classes, names)
@@ -296,13 +296,11 @@ def compose_page(
         environment=environment,
         op_placement=placed.placement,
         eager=placed.eager,
-        collectives=note.value_or_note(
-            "collectives", _run_collectives(run, found, options)
-        ),
+        collectives=note.value_or_note("collectives", collectives),
         tf_function=note.value_or_note("tf_function", graph_functions(run)),
         # Op names show it, and phases where the names are instructions.
-        is_training=any(one.seen & _TRAINING for one in phased.values())
-        or placed.is_training,
+        is_training=placed.is_training
+        or any(one.seen & _TRAINING for one in phased.values()),
         hosts_matched_by=matching.by,
         by_host=by_host,
         quality=matching.notes,

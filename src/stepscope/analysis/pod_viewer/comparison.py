@@ -106,8 +106,6 @@ def compare_steps(
     """Compare the workers of every step of the run.
 
     Args:
-        rows: Rows that `worker_rows` returns.
-        clocks: Host → its clock.
         any_device: `host`, `window`, `united_ps`: the time in which any device of the
             host was busy.
 
@@ -127,9 +125,19 @@ def compare_steps(
     ).with_row_index("row")
     work = pl.col("work_ps")
     measured = (pl.len() > 1) & (work.null_count() == 0) & (work.median() > 0)
+    begun = pl.col("begin_ps").is_not_null()
+    begin = pl.col("begin_ps").filter(begun)
+    # Starts on clocks of unknown offset cannot be compared.
+    one_host = pl.col("host").n_unique() == 1
+    doubt = pl.col("doubt_ps").filter(begun)
+    both = doubt.get(begin.arg_min()) + doubt.get(begin.arg_max())
+    comparable = (begun.sum() > 1) & (one_host | pl.col("tied").all())
     compared = numbered.group_by("slot", maintain_order=True).agg(
         pl.len().alias("count"),
-        *_start_skew(),
+        pl.when(comparable).then(begin.max() - begin.min()).alias("skew_ps"),
+        pl.when(comparable)
+        .then(pl.when(one_host).then(0).otherwise(both))
+        .alias("skew_doubt_ps"),
         pl.when(measured).then(work.max() / work.median() - 1.0).alias("imbalance"),
         *_scale_ends(),
     )
@@ -152,22 +160,6 @@ def compare_steps(
         row["slot"]: _step_comparison(row, names, concurrency.get(row["slot"], {}))
         for row in compared.iter_rows(named=True)
     }
-
-
-def _start_skew() -> list[pl.Expr]:
-    """Return the time from first to last begin; null for clocks of unknown offset."""
-    begun = pl.col("begin_ps").is_not_null()
-    begin = pl.col("begin_ps").filter(begun)
-    one_host = pl.col("host").n_unique() == 1
-    doubt = pl.col("doubt_ps").filter(begun)
-    both = doubt.get(begin.arg_min()) + doubt.get(begin.arg_max())
-    comparable = (begun.sum() > 1) & (one_host | pl.col("tied").all())
-    return [
-        pl.when(comparable).then(begin.max() - begin.min()).alias("skew_ps"),
-        pl.when(comparable)
-        .then(pl.when(one_host).then(0).otherwise(both))
-        .alias("skew_doubt_ps"),
-    ]
 
 
 def _scale_ends() -> list[pl.Expr]:
@@ -249,31 +241,6 @@ def slowest_worker(
     )
     host, device, total = totals.row(0)
     name = WorkerName(host=host, device=device)
-    excess = _excess_ms(rows, name, categories, on_one_clock=on_one_clock)
-    worst = max(excess, key=excess.__getitem__, default=None)
-    return SlowestWorker(
-        host=host,
-        device=device,
-        by=by,
-        steps=sum(one == name for one, _ in found),
-        of_steps=len(named),
-        waited_for_ms=total / PS_PER_MS if by == BASES[0] else None,
-        cause=worst if worst is not None and excess[worst] > 0 else None,
-        excess_ms=excess,
-    )
-
-
-ALIKE: Final = _WHY["alike"]
-
-
-def _excess_ms(
-    rows: pl.DataFrame,
-    name: WorkerName,
-    categories: Sequence[str],
-    *,
-    on_one_clock: bool,
-) -> dict[str, float]:
-    """Return how much more a worker spends than the others' median, in ms per step."""
     waiting = pl.col("wait_ps").fill_null(0)
     spent = {
         category: pl.col(f"{category}_ps")
@@ -289,8 +256,22 @@ def _excess_ms(
     )
     is_it = (pl.col("host") == name.host) & pl.col("device").eq_missing(name.device)
     mine, others = means.filter(is_it), means.filter(~is_it)
-    return {
+    excess = {
         each: (mine[each][0] - others[each].median()) / PS_PER_MS
         for each in spent
         if mine[each][0] is not None and others[each].median() is not None
     }
+    worst = max(excess, key=excess.__getitem__, default=None)
+    return SlowestWorker(
+        host=host,
+        device=device,
+        by=by,
+        steps=sum(one == name for one, _ in found),
+        of_steps=len(named),
+        waited_for_ms=total / PS_PER_MS if by == BASES[0] else None,
+        cause=worst if worst is not None and excess[worst] > 0 else None,
+        excess_ms=excess,
+    )
+
+
+ALIKE: Final = _WHY["alike"]

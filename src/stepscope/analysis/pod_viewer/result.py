@@ -134,7 +134,6 @@ def step_workers(
     """Return the workers of each slot.
 
     Args:
-        rows: Rows that `worker_rows` returns.
         hosts: Host → its steps, in the order of the run.
     """
     node = {name: number for number, name in enumerate(hosts)}
@@ -186,7 +185,6 @@ def worker_summaries(
     """Summarise each worker over its counted steps.
 
     Args:
-        rows: Rows that `worker_rows` returns.
         compared: Slot → its workers side by side.
     """
     found = []

@@ -91,7 +91,6 @@ class WorkerCollectives(Frozen, frozen=True):
         calls: One row per call with `host`, `window`, `device`, `kind`, `start_ps`,
             `dur_ps`, `instance`, `members`, `wait_ps` and `waited_for_ps`; no rows
             where there are none.
-        clocks: Host → its clock.
         absent: Host → why it has no collectives.
     """
 
@@ -103,11 +102,7 @@ class WorkerCollectives(Frozen, frozen=True):
 def worker_collectives(
     run: ProfileData, hosts: Sequence[HostSteps], slots: pl.DataFrame
 ) -> WorkerCollectives:
-    """Match the collectives of all devices of all hosts.
-
-    Args:
-        slots: Rows that `joined_steps` returns.
-    """
+    """Match the collectives of all devices of all hosts."""
     frames = [pl.DataFrame(schema=_COMPARED)]
     absent: dict[str, Unavailable] = {}
     for host in hosts:
@@ -192,7 +187,28 @@ def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataF
     Returns:
         Columns `SLOTS`, by slot and in the order of the hosts.
     """
-    frames = [_step_keys(host, matching, order) for order, host in enumerate(hosts)]
+    joined = matching.in_lock_step and matching.by in ("step_num", "time")
+    frames = []
+    for order, host in enumerate(hosts):
+        rows = host.by_window[["window", "step"]]
+        key = matching.key.get(host.host) if joined else None
+        if key is None:
+            key = np.full(len(rows), -1, np.int64)
+        elif matching.by == "step_num":
+            key = rows["step"].to_numpy()
+        together = key >= 0
+        number = np.where(together, key, np.arange(len(rows), dtype=np.int64))
+        # The owner of what the run shares is -1.
+        owner = np.where(together, -1, order).astype(np.int64)
+        frames.append(
+            rows.select(
+                pl.lit(host.host).alias("host"),
+                "window",
+                pl.lit(order).alias("order"),
+                pl.Series("owner", owner),
+                pl.Series("number", number),
+            )
+        )
     keyed = pl.concat(frames).with_columns(
         turn=pl.int_range(pl.len()).over("host", "owner", "number")
     )
@@ -202,26 +218,6 @@ def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataF
         keyed.with_columns(slot=slot, shared=pl.col("owner") < 0)
         .sort("slot", "order", "window")
         .select(*SLOTS)
-    )
-
-
-def _step_keys(host: HostSteps, matching: StepMatching, order: int) -> pl.DataFrame:
-    """Give each window whose step it is (-1: the run's) and its number there."""
-    windows = host.by_window[["window", "step"]]
-    alone = np.arange(len(windows), dtype=np.int64)
-    joined = matching.in_lock_step and matching.by in ("step_num", "time")
-    key = matching.key.get(host.host) if joined else None
-    if key is None:
-        key = np.full(len(windows), -1, np.int64)
-    elif matching.by == "step_num":
-        key = windows["step"].to_numpy()
-    together = key >= 0
-    return windows.select(
-        pl.lit(host.host).alias("host"),
-        "window",
-        pl.lit(order).alias("order"),
-        pl.Series("owner", np.where(together, -1, order).astype(np.int64)),
-        pl.Series("number", np.where(together, key, alone)),
     )
 
 

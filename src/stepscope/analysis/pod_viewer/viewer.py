@@ -112,7 +112,13 @@ def analyse(
         rows, hosts, compared, collectives, matching
     )
     matched = collectives.calls["instance"] >= 0
-    processes = _process_count(profile)
+    tables = [profile.table(host, "environment") for host in profile.hosts]
+    said = [
+        table["processes"][0]
+        for table in tables
+        if not isinstance(table, Unavailable) and table["processes"][0] is not None
+    ]
+    processes = max(said, default=None)
     display_names = {owner.category: owner.display for owner in OWNERS}
     result = PodViewerResult(
         workers=worker_summaries(rows, shown, compared),
@@ -229,17 +235,6 @@ def _median_of_steps(steps: Sequence[PodStep], field: str) -> float | None:
     )
     middle = values.median()
     return middle if isinstance(middle, float) else None
-
-
-def _process_count(run: ProfileData) -> int | None:
-    """Return how many processes the run has; None where no file says it."""
-    tables = [run.table(host, "environment") for host in run.hosts]
-    said = [
-        table["processes"][0]
-        for table in tables
-        if not isinstance(table, Unavailable) and table["processes"][0] is not None
-    ]
-    return max(said, default=None)
 
 
 def _absent_processes(run: ProfileData, processes: int | None) -> list[QualityNote]:

@@ -102,7 +102,6 @@ def with_every_null(
 
     Args:
         parts: Fields of a result with their values.
-        missing: The entries there are.
         repeats: Prefixes of fields that repeat the fields of the result, whose
             entries explain them too (`by_host.summary` for `by_host.summary.x`).
     """
@@ -113,25 +112,16 @@ def with_every_null(
     )
     for path in paths:
         if _explaining_entry(path, known) is None:
-            entry = _repeated_entry(path, known, repeats) or NOT_RECORDED.missing_field(
-                path
-            )
+            entry = NOT_RECORDED.missing_field(path)
+            for prefix in repeats:
+                why = _explaining_entry(path.removeprefix(f"{prefix}."), known)
+                if path.startswith(f"{prefix}.") and why is not None:
+                    field = f"{prefix}.{why.field}"
+                    entry = msgspec.structs.replace(why, field=field)
+                    break
             known[entry.field] = entry
             found.append(entry)
     return tuple(found)
-
-
-def _repeated_entry(
-    path: str, known: dict[str, Missing], repeats: Sequence[str]
-) -> Missing | None:
-    """Return the entry of the field that this one repeats, under this one's name."""
-    for prefix in repeats:
-        if not path.startswith(f"{prefix}."):
-            continue
-        why = _explaining_entry(path.removeprefix(f"{prefix}."), known)
-        if why is not None:
-            return msgspec.structs.replace(why, field=f"{prefix}.{why.field}")
-    return None
 
 
 def _explaining_entry(path: str, known: dict[str, Missing]) -> Missing | None:

@@ -131,30 +131,11 @@ def analyse(
     roofs = roof_rows(profile, options)
     ops_on = ("device" if on_device else "host") if len(ops) else None
     no_peaks = _WHY["no_host_peaks"] if ops_on == "host" else _WHY["no_peaks"]
-    return RooflineModelResult(
-        ops=ops,
-        kernels=found,
-        roofs=roofs,
-        ops_on=ops_on,
-        unknown_ops_percent=unknown_percent(ops),
-        unknown_kernels_percent=unknown_percent(found),
-        measured_kernels=int((found["evidence"] == MEASURED).sum()),
-        missing=tuple(_missing_entries(roofs, ops, found, side.absent, no_peaks)),
-    )
-
-
-def _missing_entries(
-    roofs: pl.DataFrame,
-    ops: pl.DataFrame,
-    found: pl.DataFrame,
-    absent: dict[str, Unavailable],
-    no_peaks: Unavailable,
-) -> list[Missing]:
-    missing = []
+    missing: list[Missing] = []
     if roofs.is_empty():
         missing.append(no_peaks.missing_field("roofs"))
     if ops.is_empty():
-        why = next(iter(absent.values()), NO_OPS)
+        why = next(iter(side.absent.values()), NO_OPS)
         missing += [
             why.missing_field(field)
             for field in ("ops", "ops_on", "unknown_ops_percent")
@@ -165,8 +146,8 @@ def _missing_entries(
             for field in ("kernels", "unknown_kernels_percent")
         ]
     for name, rows in (("ops", ops), ("kernels", found)):
-        counted = (rows["evidence"] == MEASURED).any()
-        no_work = _WHY["not_counted"] if counted else NO_COSTS
+        has_counters = (rows["evidence"] == MEASURED).any()
+        no_work = _WHY["not_counted"] if has_counters else NO_COSTS
         no_place = rows["operational_intensity"].null_count() == len(rows)
         reasons = dict.fromkeys(_OF_WORK, no_work)
         reasons |= dict.fromkeys(
@@ -174,7 +155,16 @@ def _missing_entries(
         )
         reasons |= {key: why for key, why in _REASONS.items() if key in rows.columns}
         missing += missing_columns(rows, reasons, prefix=f"{name}.")
-    return missing
+    return RooflineModelResult(
+        ops=ops,
+        kernels=found,
+        roofs=roofs,
+        ops_on=ops_on,
+        unknown_ops_percent=unknown_percent(ops),
+        unknown_kernels_percent=unknown_percent(found),
+        measured_kernels=int((found["evidence"] == MEASURED).sum()),
+        missing=tuple(missing),
+    )
 
 
 def roof_rows(profile: ProfileData, options: RooflineModelOptions) -> pl.DataFrame:

@@ -65,9 +65,6 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     It is what was counted of a kernel's launches, times the number of its runs; else
     that of the executions that launch it alone, else that of its op, if the op runs no
     other kernel.
-
-    Args:
-        ops: As `op_work` returns of devices.
     """
     frames = [_kernels_of_host(profile, host) for host in profile.hosts]
     rows = pl.concat([pl.DataFrame(schema=_SCHEMA), *frames])
@@ -113,12 +110,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def ops_with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
-    """Return ops, with the work of their kernels where all of it was measured.
-
-    Args:
-        ops: As `op_work` returns of devices.
-        counted: As `kernel_work` returns.
-    """
+    """Return ops, with the work of their kernels where all of it was measured."""
     known = (pl.col("evidence") == MEASURED) & pl.col("flops").is_not_null()
     known &= pl.col("accessed_bytes").is_not_null()
     of_op = (

@@ -58,7 +58,6 @@ def match_steps(
     """Match by step number, else by absolute time, else not.
 
     Args:
-        hosts: The hosts that have windows.
         starts_unix_ns: Absolute time of each host's 0; None where not recorded.
     """
     if len(hosts) < 2:
@@ -195,10 +194,8 @@ class MeasuredRun(Frozen, frozen=True):
     """A run and the hosts of it whose steps count.
 
     Attributes:
-        run: The hosts that were chosen.
         hosts: The hosts whose windows count; at least one.
         absent: Host → why its windows do not count.
-        matching: How the steps of these hosts belong together.
     """
 
     run: ProfileData

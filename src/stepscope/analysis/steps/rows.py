@@ -53,11 +53,8 @@ class HostSteps(Frozen, frozen=True, dict=True):
     """The windows of one host with their account.
 
     Attributes:
-        host: Name of the host.
         steps: The steps, or why there are none; the only window is then the whole
             profile.
-        windows: Windows of the host.
-        account: The account of the windows.
         rows: One row per (window, device): `host`, `window`, `step`, `name`, `marker`,
             `batches`, `start_ps`, `window_ps`, `open_end`, `flags`, `host_period_ps`,
             `device`, `gap_ps`, `device_step_time_ps`, the owners and the measures

@@ -165,13 +165,7 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepTimes(NamedTuple):
-    """The steps of a run with their summary.
-
-    Attributes:
-        steps: Every step of every host.
-        summary: Means over all steps.
-        missing: Why fields of steps or summary are null.
-    """
+    """The steps of a run with their summary."""
 
     steps: tuple[Step, ...]
     summary: StepSummary

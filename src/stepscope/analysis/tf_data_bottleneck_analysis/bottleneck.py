@@ -60,7 +60,7 @@ _SLOW_PS: Final = THRESHOLDS.slow_fetch.value
 _TEXTS: Final = {
     "slow": "Calls of the input pipeline are slow, and the steps wait for it.",
     "slow_but_hidden": "Some calls of the input pipeline are slow, but the steps "
-    "hardly wait for it: it is not what holds up this run.",
+    "hardly wait for it: it is not what slows this run.",
     "slow_unweighed": "Calls of the input pipeline are slow; how long the steps wait "
     "for it is not known.",
     "not_slow": "No call of the input pipeline is slow, and the steps do not wait for "

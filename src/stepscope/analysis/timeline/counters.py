@@ -67,8 +67,6 @@ def counter_tile(
 
     Args:
         tracks: 1 to `MOST_TRACKS` tracks of counters, as the catalogue numbers them.
-        level: As for `track_tile`.
-        index: As for `track_tile`.
 
     Raises:
         BadUsage: There is no such counter, level or tile; or too many are asked for.
@@ -80,43 +78,34 @@ def counter_tile(
         raise BadUsage(f"one answer has 1 to {MOST_TRACKS} tracks, not {len(tracks)}")
     begin, end = tile_window(level, index)
     curves, first = counter_curves_of(profile, host), shown.timeline.tracks.height
-    chosen = []
+    chosen, samples = [], []
     for track in tracks:
         if not first <= track < first + len(curves):
             raise BadUsage(f"track {track} is no counter")
-        chosen.append((track, curves[track - first]))
+        curve = curves[track - first]
+        chosen.append((track, curve.name, curve.unit))
+        from_row, to_row = np.searchsorted(curve.time_ps, (begin, end))
+        # The value that holds when the tile begins is a bucket of its own.
+        from_row = max(int(from_row) - 1, 0)
+        time, value = curve.time_ps[from_row:to_row], curve.value[from_row:to_row]
+        bucket = (time - begin) // (1 << level)
+        bucket[time < begin] = -1
+        starts = np.flatnonzero(np.diff(bucket, prepend=np.int64(-2)))
+        ends = np.append(starts[1:], len(time))
+        columns = {
+            "track": np.full(len(starts), track),
+            "start_ps": time[starts],
+            "min": np.minimum.reduceat(value, starts) if len(starts) else value,
+            "max": np.maximum.reduceat(value, starts) if len(starts) else value,
+            "last": value[ends - 1] if len(starts) else value,
+            "count": ends - starts if len(starts) else starts,
+        }
+        samples.append(typed_frame(columns, COUNTER_COLUMNS))
     return CounterTile(
         host=host,
         begin_ps=begin,
         end_ps=end,
         bucket_ps=1 << level,
-        curves=tuple((track, curve.name, curve.unit) for track, curve in chosen),
-        samples=pl.concat(
-            _counter_samples(
-                track, curve, begin_ps=begin, end_ps=end, bucket_ps=1 << level
-            )
-            for track, curve in chosen
-        ),
+        curves=tuple(chosen),
+        samples=pl.concat(samples),
     )
-
-
-def _counter_samples(
-    track: int, curve: CounterCurve, *, begin_ps: int, end_ps: int, bucket_ps: int
-) -> pl.DataFrame:
-    first, last = np.searchsorted(curve.time_ps, (begin_ps, end_ps))
-    # The value that holds when the tile begins is a bucket of its own.
-    first = max(int(first) - 1, 0)
-    time, value = curve.time_ps[first:last], curve.value[first:last]
-    bucket = (time - begin_ps) // bucket_ps
-    bucket[time < begin_ps] = -1
-    starts = np.flatnonzero(np.diff(bucket, prepend=np.int64(-2)))
-    ends = np.append(starts[1:], len(time))
-    columns = {
-        "track": np.full(len(starts), track),
-        "start_ps": time[starts],
-        "min": np.minimum.reduceat(value, starts) if len(starts) else value,
-        "max": np.maximum.reduceat(value, starts) if len(starts) else value,
-        "last": value[ends - 1] if len(starts) else value,
-        "count": ends - starts if len(starts) else starts,
-    }
-    return typed_frame(columns, COUNTER_COLUMNS)

@@ -205,12 +205,18 @@ def _looked_up(
     if line is not None:
         values, of = _arguments_of_derived(profile, host, shown, track=track, item=item)
         row = int(line.spans.step[item - shown.lanes[track].first_item])
+        numbered = profile.derived(host, steps)
+        step: int | Unavailable | None = None
+        if isinstance(numbered, Unavailable):
+            step = numbered
+        elif row >= 0:
+            step = int(numbered.rows["step"][row])
         return {
             "self_ps": _WHY["derived_span"],
             "parent": None,
             "children": (),
             "children_count": 0,
-            "step": _step_of_row(profile, host, row),
+            "step": step,
             "arguments": values,
             "arguments_of": of,
             "activity": None,
@@ -312,13 +318,6 @@ def _flow_partner(shown: HostTimeline, end: Int32s, flow: int) -> Partner:
         dur_ps=shown.events["dur_ps"][int(item[0])],
         correlation=int(shown.timeline.flows.correlation[flow]),
     )
-
-
-def _step_of_row(profile: ProfileData, host: str, row: int) -> int | Unavailable | None:
-    found = profile.derived(host, steps)
-    if isinstance(found, Unavailable):
-        return found
-    return int(found.rows["step"][row]) if row >= 0 else None
 
 
 def _step_of_event(

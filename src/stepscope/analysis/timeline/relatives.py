@@ -147,6 +147,12 @@ def shown_activity(profile: ProfileData, host: str, event: int) -> Activity | No
             block=None if None in block else block,
             **{name: shape[name] for name in _SHAPED},
         )
+    ops = profile.derived(host, activity_ops)
+    of_row, evidence = {}, OpEvidence.NONE
+    if not isinstance(ops, Unavailable):
+        of_row = ops.ops.row(int(ops.op[row]), named=True)
+        evidence = OpEvidence(of_row["evidence"])
+    known = evidence is not OpEvidence.NONE
     return Activity(
         kind=given["kind"],
         device=given["device"],
@@ -154,25 +160,13 @@ def shown_activity(profile: ProfileData, host: str, event: int) -> Activity | No
         bytes=size,
         bytes_per_s=None if size is None or not dur_ps else size * PS_PER_S / dur_ps,
         launch=launch,
-        **_activity_op(profile, host, row),
+        op=of_row["name"] if known else None,
+        op_type=of_row["type"] if known else None,
+        op_evidence=evidence.name.lower(),
     )
 
 
 # Fields of `Activity` by name: their types differ.
-def _activity_op(profile: ProfileData, host: str, row: int) -> dict[str, Any]:
-    ops = profile.derived(host, activity_ops)
-    if isinstance(ops, Unavailable):
-        return {"op": None, "op_type": None, "op_evidence": "none"}
-    of_row = ops.ops.row(int(ops.op[row]), named=True)
-    evidence = OpEvidence(of_row["evidence"])
-    known = evidence is not OpEvidence.NONE
-    return {
-        "op": of_row["name"] if known else None,
-        "op_type": of_row["type"] if known else None,
-        "op_evidence": evidence.name.lower(),
-    }
-
-
 class Links(msgspec.Struct, frozen=True, kw_only=True):
     """Where other pages show what a span belongs to; null where they show nothing.
 
@@ -262,9 +256,7 @@ class Family(NamedTuple):
 
     Attributes:
         self_ps: Duration less the time of enclosed spans.
-        parent: The span that encloses it; None for none.
         children: The spans directly inside it, the first `MOST_CHILDREN`.
-        children_count: Number of spans directly inside it.
     """
 
     self_ps: int

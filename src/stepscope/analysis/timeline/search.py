@@ -136,9 +136,19 @@ def find_span(
         from_ps = -FARTHEST_PS if forward else FARTHEST_PS
     best: tuple[int, int, int] | None = None
     for spans in _track_spans(shown):
-        at = _nearest_span(spans, wanted, from_ps=from_ps, after=after, forward=forward)
-        if at is None:
+        low = int(np.searchsorted(spans.start_ps, from_ps, side="left"))
+        high = int(np.searchsorted(spans.start_ps, from_ps, side="right"))
+        edge = low if forward else high
+        if after is not None and spans.track == after[0]:
+            edge = after[1] - spans.first + (1 if forward else 0)
+        elif after is not None and (spans.track > after[0]) != forward:
+            # What starts at the same time on this track came before.
+            edge = high if forward else low
+        part = slice(max(edge, 0), None) if forward else slice(0, max(edge, 0))
+        places = np.flatnonzero(wanted[spans.name[part]])
+        if not len(places):
             continue
+        at = int(places[0]) + (part.start or 0) if forward else int(places[-1])
         key = (int(spans.start_ps[at]), spans.track, spans.first + at)
         if best is None or (key < best if forward else key > best):
             best = key
@@ -187,30 +197,6 @@ def _wanted_names(shown: HostTimeline, text: str) -> Bools:
     return wanted
 
 
-def _nearest_span(
-    spans: _Spans,
-    wanted: Bools,
-    *,
-    from_ps: int,
-    after: tuple[int, int] | None,
-    forward: bool,
-) -> int | None:
-    """Return the place of a track's nearest span, as `find` orders spans."""
-    low = int(np.searchsorted(spans.start_ps, from_ps, side="left"))
-    high = int(np.searchsorted(spans.start_ps, from_ps, side="right"))
-    edge = low if forward else high
-    if after is not None and spans.track == after[0]:
-        edge = after[1] - spans.first + (1 if forward else 0)
-    elif after is not None and (spans.track > after[0]) != forward:
-        # What starts at the same time on this track came before.
-        edge = high if forward else low
-    part = slice(max(edge, 0), None) if forward else slice(0, max(edge, 0))
-    found = np.flatnonzero(wanted[spans.name[part]])
-    if not len(found):
-        return None
-    return int(found[0]) + (part.start or 0) if forward else int(found[-1])
-
-
 _NONE: Final = np.zeros(0, np.int32)
 
 
@@ -230,7 +216,6 @@ class SoughtKernel(NamedTuple):
     """Which kernels are meant; None leaves a property open.
 
     Attributes:
-        name: Name of the kernel.
         op: Op that launched it; "" for those that no op is known of.
         grid: Dimensions of the grid, as the table of kernels writes them.
         block: Dimensions of a block.

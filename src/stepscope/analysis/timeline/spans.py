@@ -71,8 +71,6 @@ class HostTimeline(Frozen, frozen=True):
     """A host's timeline, its lanes, and the categories of its events.
 
     Attributes:
-        events: The table.
-        timeline: Sections, tracks and derived lines.
         lanes: By track, the row of each span.
         category: uint8 by row of events.
     """

@@ -170,9 +170,6 @@ def track_tiles(
 
     Args:
         tracks: 1 to `MOST_TRACKS` rows of the timeline's tracks.
-        level: As for `track_tile`.
-        index: As for `track_tile`.
-        rows: As for `track_tile`.
 
     Raises:
         BadUsage: As for `track_tile`; or there is no track, or too many.

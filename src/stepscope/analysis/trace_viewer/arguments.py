@@ -52,8 +52,6 @@ class Arguments(NamedTuple):
         key: int32; a place in `keys`.
         kind: uint8; `INTEGER`, `UNSIGNED`, `REAL` or `TEXT`.
         value: int64; the number's 64 bits, or a place in `texts`.
-        keys: Names of the values.
-        texts: Texts among the values.
     """
 
     span: Int32s
@@ -68,7 +66,6 @@ class Told(NamedTuple):
     """Values of one name that are not recorded with the spans but follow from them.
 
     Attributes:
-        name: What they are called.
         span: Places of the spans that have one.
         values: As many: int64 or float64 numbers, or texts.
     """
@@ -82,7 +79,6 @@ class ArgumentSource(Frozen, frozen=True):
     """Where the values of one host's events are found.
 
     Attributes:
-        trace: Tables of the host.
         owner: int32 by row of `stats`: the event that holds the value.
         stats: The table of the events' values; None where there is none.
         type_stats: The table of the event types' values; None where there is none.
@@ -113,7 +109,21 @@ class ArgumentSource(Frozen, frozen=True):
         end = begin + len(types)
         parts = []
         if self.type_stats is not None:
-            parts.append(_rows_of_types(self.type_stats, types))
+            distinct = number_values(types)
+            of_type = types[distinct.first]
+            shared = self.type_stats
+            low, high = (
+                np.searchsorted(shared.owner, of_type, side=side)
+                for side in ("left", "right")
+            )
+            counts = (high - low)[distinct.code]
+            ends = np.cumsum(counts)
+            total = int(ends[-1]) if len(ends) else 0
+            within = np.arange(total) - np.repeat(ends - counts, counts)
+            at = np.repeat(low[distinct.code], counts) + within
+            owner = np.repeat(np.arange(len(types), dtype=np.int32), counts)
+            values = (shared.key, shared.kind, shared.value, shared.length)
+            parts.append(StatRows(owner, *(value[at] for value in values)))
         if self.stats is not None:
             first, last = np.searchsorted(
                 self.owner, np.array((begin, end), self.owner.dtype)
@@ -299,23 +309,4 @@ def _rows_of_events(frame: pl.DataFrame, first: int, last: int, begin: int) -> S
         kind,
         ints(part, "value"),
         handles(part, "length"),
-    )
-
-
-def _rows_of_types(shared: StatRows, types: Int32s) -> StatRows:
-    distinct = number_values(types)
-    of_type = types[distinct.first]
-    begin = np.searchsorted(shared.owner, of_type, side="left")
-    count = np.searchsorted(shared.owner, of_type, side="right") - begin
-    each = count[distinct.code]
-    ends = np.cumsum(each)
-    total = int(ends[-1]) if len(ends) else 0
-    within = np.arange(total) - np.repeat(ends - each, each)
-    at = np.repeat(begin[distinct.code], each) + within
-    return StatRows(
-        np.repeat(np.arange(len(types), dtype=np.int32), each),
-        shared.key[at],
-        shared.kind[at],
-        shared.value[at],
-        shared.length[at],
     )

@@ -88,7 +88,6 @@ class HostSpans(NamedTuple):
 
     Attributes:
         names: Shown name by code.
-        categories: Step-time categories.
         pieces: The spans; to be gone through once.
     """
 
@@ -167,9 +166,16 @@ class _Host:
         self._launch_event = flows.launch_event[self._by_launch]
 
     def span_pieces(self, piece_spans: int) -> Iterator[SpanPiece]:
-        for begin, end in self._event_ranges(piece_spans):
+        owner, begin = self._source.owner, 0
+        while begin < len(self._start_ps):
+            end = min(begin + piece_spans, len(self._start_ps))
+            # The values of a piece are not too many either.
+            first = int(np.searchsorted(owner, np.array(begin, owner.dtype)))
+            if first + _PIECE_STATS < len(owner):
+                end = min(end, max(int(owner[first + _PIECE_STATS]), begin + 1))
             for part in _wanted_part(self._wanted, begin, end):
                 yield self._recorded_piece(*part)
+            begin = end
         slices = self._trace.timeline.slices
         wanted = _touch_window(slices.start_ps, slices.dur_ps, self._window)
         count = len(slices.track)
@@ -179,17 +185,6 @@ class _Host:
                 piece = self._derived_piece(*part)
                 kept = None if wanted is None else wanted[slice(*part)]
                 yield piece._replace(kept=kept)
-
-    def _event_ranges(self, piece_spans: int) -> Iterator[tuple[int, int]]:
-        """Yield ranges of events whose values are not too many."""
-        count, owner, begin = len(self._start_ps), self._source.owner, 0
-        while begin < count:
-            end = min(begin + piece_spans, count)
-            first = int(np.searchsorted(owner, np.array(begin, owner.dtype)))
-            if first + _PIECE_STATS < len(owner):
-                end = min(end, max(int(owner[first + _PIECE_STATS]), begin + 1))
-            yield begin, end
-            begin = end
 
     def _recorded_piece(self, begin: int, end: int) -> SpanPiece:
         part = slice(begin, end)
@@ -235,8 +230,23 @@ class _Host:
             told += _step_labels(
                 self._steps, np.flatnonzero(step >= 0), step[step >= 0]
             )
-            told += self._step_values(self._steps, begin, end)
-        told += self._launch_values(begin, end)
+            view = self._trace.timeline.tracks["view"]
+            of_steps = view.is_in(_STEP_VIEWS).fill_null(value=False).to_numpy()
+            span = np.flatnonzero(of_steps[slices.track[part]] & (step >= 0))
+            for name, column in (("step_num", "step"), ("group_id", "group")):
+                values = self._steps.rows[column].gather(step[span])
+                known = values.is_not_null().to_numpy()
+                numbers = values.drop_nulls().to_numpy()
+                if len(numbers):
+                    told.append(Told(name, span[known], numbers))
+        stats = self._trace.timeline.launch_stats.filter(
+            pl.col("slice").is_between(begin, end, closed="left")
+        )
+        if len(stats):
+            span = ints(stats, "slice") - begin
+            told += [
+                Told(each.name, span, each.to_numpy()) for each in launch_values(stats)
+            ]
         count = end - begin
         none = np.empty(0, np.int64)
         return SpanPiece(
@@ -283,31 +293,6 @@ class _Host:
         rate = size[copies] / dur_ps[copies] * 1000
         told.append(Told("gigabytes_per_s", span[copies], rate))
         return [each for each in told if len(each.span)]
-
-    def _step_values(self, steps: Steps, begin: int, end: int) -> list[Told]:
-        timeline, part = self._trace.timeline, slice(begin, end)
-        view = timeline.tracks["view"].is_in(_STEP_VIEWS).fill_null(value=False)
-        is_step = view.to_numpy()[timeline.slices.track[part]]
-        span = np.flatnonzero(is_step & (timeline.slices.step[part] >= 0))
-        step = timeline.slices.step[part][span]
-        told = []
-        for name, column in (("step_num", "step"), ("group_id", "group")):
-            values = steps.rows[column].gather(step)
-            known = values.is_not_null().to_numpy()
-            numbers = values.drop_nulls().to_numpy()
-            if len(numbers):
-                told.append(Told(name, span[known], numbers))
-        return told
-
-    def _launch_values(self, begin: int, end: int) -> list[Told]:
-        stats = self._trace.timeline.launch_stats.filter(
-            pl.col("slice").is_between(begin, end, closed="left")
-        )
-        if not len(stats):
-            return []
-        span = ints(stats, "slice") - begin
-        values = launch_values(stats)
-        return [Told(each.name, span, each.to_numpy()) for each in values]
 
 
 def _touch_window(

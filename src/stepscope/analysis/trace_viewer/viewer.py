@@ -52,8 +52,6 @@ class HostTrace(Frozen, frozen=True):
     """One host's timeline with the numbers that an exported trace gives it.
 
     Attributes:
-        host: Name of the host.
-        timeline: What is shown of it.
         process: int32 by row of sections.
         threads: By lane, in the order of `timeline.lanes`: `track`, `lane`,
             `first_row`, `process`, `thread`, `order` (place in its process), `name`.
@@ -86,7 +84,15 @@ def host_traces(profile: ProfileData) -> tuple[list[HostTrace], dict[str, Unavai
     per_host = _PER_HOST if len(profile.hosts) > 1 else 0
     for host, timeline in timelines.items():
         first = per_host * (1 + profile.hosts.index(host))
-        process = _process_numbers(timeline.sections, first)
+        taken: dict[int, None] = {}
+        for kind, device in timeline.sections.select("kind", "device").iter_rows():
+            number = _FIRST[kind]
+            if kind == "device" and device is not None and device < _ORDINALS:
+                number = 1 + device
+            while number in taken:
+                number += 1
+            taken[number] = None
+        process = np.array([*taken], np.int32) + np.int32(first)
         offset = 0 if isinstance(offsets, Unavailable) else offsets[host]
         tracks, lanes = timeline.tracks, timeline.lanes
         of_lane = lanes["track"]
@@ -143,20 +149,6 @@ def clock_offsets(profile: ProfileData) -> dict[str, int] | Unavailable:
         )
     first = min(known.values())
     return {host: (start - first) * PS_PER_NS for host, start in known.items()}
-
-
-def _process_numbers(sections: pl.DataFrame, base: int) -> Int32s:
-    taken: set[int] = set()
-    found = []
-    for kind, device in sections.select("kind", "device").iter_rows():
-        number = _FIRST[kind]
-        if kind == "device" and device is not None and device < _ORDINALS:
-            number = 1 + device
-        while number in taken:
-            number += 1
-        taken.add(number)
-        found.append(base + number)
-    return np.array(found, np.int32)
 
 
 class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):

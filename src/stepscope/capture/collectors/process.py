@@ -47,7 +47,7 @@ Readings = dict[str, float]
 
 
 class ProcessCollector:
-    """Reads counters in a thread of its own."""
+    """Reads counters in a separate thread."""
 
     name = "process"
 

@@ -41,7 +41,7 @@ _NO_STATS: Final[dict[str, object]] = {}
 _Note = tuple[int, int, "CodeType", bool]
 #: Name, begin, end, thread and values of a call.
 _Row = tuple[str, int, int, int, "dict[str, object]"]
-#: So many notes are stored before it is looked what that takes.
+#: This many notes are stored before it is looked what that takes.
 _AT_ONCE: Final = 20_000
 
 

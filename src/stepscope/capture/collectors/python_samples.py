@@ -1,4 +1,4 @@
-"""Which functions the program's threads are in, by looking so many times a second.
+"""Which functions the program's threads are in, by looking this many times a second.
 
 A thread of ours looks at the stacks of the main thread, of those that annotate, and of
 some others: the step may wait for them. Nothing is changed in the program, and
@@ -65,7 +65,7 @@ _CRASHES: Final = 0x030C_0000
 _HELD_NS: Final = 300_000
 #: Of a deeper stack the innermost functions count as part of the one above them.
 _MOST_FRAMES: Final = 128
-#: So many threads are looked at that neither annotate nor are the main one.
+#: This many threads are looked at that neither annotate nor are the main one.
 _MOST_BESIDE: Final = 8
 #: Who starts, stores and stops a recording within the program's threads.
 _RECORDING: Final = str(Path(__file__).resolve().parents[1] / "recording")
@@ -88,7 +88,7 @@ class _Raw(NamedTuple):
 
 
 class PythonSamplesCollector:
-    """Looks at stacks in a thread of its own."""
+    """Looks at stacks in a separate thread."""
 
     name = "python_samples"
 

@@ -1,7 +1,7 @@
 """Every collector there is: one module each, in the order in which they are started.
 
 Frameworks come first, so that threads of ours, which begin later, are out of sight of
-their tracers, and what is recorded beside them lies within their recording. Who notes
+their tracers, and what is recorded next to them lies within their recording. Who notes
 Python calls comes last.
 """
 

@@ -55,7 +55,7 @@ class Budget:
     """The profiles that one flight recorder has on the disk, and what else may come."""
 
     def __init__(self, *, slow_steps: int, disk_bytes: int) -> None:
-        """Allow so many slow steps an hour, and so many bytes of all profiles."""
+        """Allow this many slow steps an hour, and this many bytes of all profiles."""
         self._slow_steps = slow_steps
         self._disk_bytes = disk_bytes
         self._kept: list[KeptProfile] = []

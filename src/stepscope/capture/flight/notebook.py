@@ -30,7 +30,7 @@ _SAMPLED: Final = 16
 
 
 class Span(NamedTuple):
-    """A stretch of a thread under a name."""
+    """An interval of a thread under a name."""
 
     begin_ns: int
     end_ns: int
@@ -123,7 +123,7 @@ class Notebook:
         }
 
     def function_times(self, thread: int, begin_ns: int, end_ns: int) -> dict[str, int]:
-        """Return the time of a stretch by the innermost function that ran, in ns."""
+        """Return the time of an interval by the innermost function that ran, in ns."""
         spans = [
             Span(
                 frame.begin_ns, frame.end_ns, self._functions.function_name(frame.code)
@@ -158,9 +158,9 @@ class Notebook:
 
 
 def own_times(spans: Iterable[Span], begin_ns: int, end_ns: int) -> dict[str, int]:
-    """Divide a stretch among the innermost spans; "" is what none of them covers.
+    """Divide an interval among the innermost spans; "" is what none of them covers.
 
-    Spans nest, as calls do; the parts of a stretch add up to it.
+    Spans nest, as calls do; the parts of an interval add up to it.
     """
     found: dict[str, int] = {}
     open_spans: list[Span] = []

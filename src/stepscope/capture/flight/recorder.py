@@ -59,9 +59,9 @@ _log: Final = logging.getLogger("stepscope")
 _RATES: Final = ProfilerOptions(python_sampling_hz=20, counters_hz=2)
 #: A kill loses what was recorded since the last flush.
 _FLUSH_S: Final = 1.0
-#: Functions that do not return are stored in pieces of so many flushes.
+#: Functions that do not return are stored in pieces of this many flushes.
 _PIECE: Final = 10
-#: Times are 64 bits of picoseconds, 106 days: the ring begins anew before.
+#: Times are 64 bits of picoseconds, 106 days: the ring begins again before.
 _LONGEST_NS: Final = 30 * 24 * 3600 * 1_000_000_000
 _LEAST_BYTES: Final = 2**20
 _NS_PER_MS: Final = 1_000_000
@@ -148,7 +148,7 @@ def flight_recorder(
 
     Args:
         logdir: Runs lie below `plugins/profile` in it.
-        slower_than: A step is slow from so many times the running median on.
+        slower_than: A step is slow from this many times the running median on.
         hang_s: No step that ends for so long is a hang.
         most: Slow steps of one hour that are kept, the worst; a worse one replaces the
             least bad. Hangs, exceptions and signals do not count.

@@ -7,15 +7,15 @@ from collections import deque
 from typing import Final, NamedTuple
 
 _NS_PER_S: Final = 1_000_000_000
-#: A median of so many steps.
+#: A median of this many steps.
 _WINDOW: Final = 64
 #: The first steps compile and warm up.
 _EXEMPT: Final = 20
-#: Steps after a slow one that are not judged: what made it slow is seldom over.
+#: Steps after a slow one that are not judged: what made it slow is rarely over.
 _COOLDOWN: Final = 50
-#: Unless they take so many times as long as that one.
+#: Unless they take this many times as long as that one.
 _FAR_WORSE: Final = 2
-#: A step has to lie so many standard deviations above the median: a loop whose steps
+#: A step has to lie this many standard deviations above the median: a loop whose steps
 #: differ anyway has no slow one. 1.4826 median deviations are one of a normal
 #: distribution.
 _DEVIATIONS: Final = 6 * 1.4826

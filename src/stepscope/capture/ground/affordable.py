@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: Medians of so many steps before the recording.
+#: Medians of this many steps before the recording.
 _BEFORE: Final = 64
 _LEAST_BEFORE: Final = 3
 #: The first recorded step has what a profiler sets up then.
@@ -103,7 +103,7 @@ class StepCost:
         return _median_value(self._within)
 
     def is_beyond(self, recorded_s: float, other_s: float) -> bool:
-        """Return whether a recorded step takes too long beside another one."""
+        """Return whether a recorded step takes too long next to another one."""
         longer_s = recorded_s - other_s
         return longer_s > self._max_slowdown * other_s and longer_s >= _LEAST_S
 
@@ -197,7 +197,7 @@ class CallsCost:
         self._storing_s = 0.0
 
     def add_notes(self, notes: int, *, storing_s: float) -> None:
-        """Take note of so many more, and of how long storing them has taken."""
+        """Take note of this many more, and of how long storing them has taken."""
         self._notes += notes
         self._storing_s += storing_s
 

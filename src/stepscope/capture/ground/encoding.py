@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Names of the threads that record begin so.
 OWN_THREADS: Final = "stepscope-"
 _PS_PER_NS: Final = 1000
-#: So many threads are known by name; of those that ended before, only the number.
+#: This many threads are known by name; of those that ended before, only the number.
 _MOST_NAMES: Final = 4_096
 
 

@@ -222,7 +222,7 @@ class Leaving:
         finally:
             self._stored.set()
             if callable(self._before):
-                # The program may go on, and be recorded anew.
+                # The program may go on, and be recorded again.
                 self._stored.clear()
                 self._storing = None
                 self._claim.release()

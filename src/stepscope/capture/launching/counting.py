@@ -15,7 +15,7 @@ from stepscope.capture.launching.window import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-#: A step has so many parts at least, where each is a call.
+#: A step has this many parts at least, where each is a call.
 _LEAST_PARTS: Final = 2
 
 
@@ -28,9 +28,10 @@ class RepeatedCalls:
     the first one where they are even: a call that initialises happens once, and
     whatever goes along with each step comes after it.
 
-    A leader that begins anew, with other arguments than it returned, whenever something
-    else has advanced a state of its own is a part of that other's step: a cell that a
-    loop in Python calls for each element, or gradients that are accumulated.
+    A leader that begins again, with other arguments than it returned, whenever
+    something else has advanced a state of its own is a part of that other's step: a
+    cell that a loop in Python calls for each element, or gradients that are
+    accumulated.
     """
 
     def __init__(self) -> None:
@@ -40,7 +41,7 @@ class RepeatedCalls:
         self._settled = False
         #: What led until it turned out to be a part.
         self._parts: set[Hashable] = set()
-        #: What was called since the leader's last call, and what before it began anew.
+        #: What was called since the leader's last call, and what before it began again.
         self._since: set[Hashable] = set()
         self._before_anew: set[Hashable] = set()
 
@@ -96,7 +97,7 @@ FIT: Final = "batches of Keras fit"
 CALLS: Final = "calls"
 #: A source takes over from those after it, until a window of steps is open.
 _SUREST_FIRST: Final = (MARKED, FIT, CALLS)
-#: A step may be so many parts, such as backward passes whose gradients are added up,
+#: A step may be this many parts, such as backward passes whose gradients are added up,
 #: before the first call that ends one.
 _PARTS: Final = 32
 
@@ -135,7 +136,7 @@ class HearsSteps(Protocol):
         """End the step; it is not known when the next one begins."""
 
     def step_was_none(self, batches: int) -> None:
-        """Take back what had begun as a step of so many batches: it did not run."""
+        """Take back what had begun as a step of this many batches: it did not run."""
 
 
 _Hearer_co = TypeVar("_Hearer_co", bound=HearsSteps, covariant=True)
@@ -243,7 +244,7 @@ class StepCounter(Generic[_Hearer_co]):
         self._muted = max(0, self._muted - 1)
 
     def forked(self) -> None:
-        """Count anew in a child."""
+        """Count again in a child."""
         self._lock = threading.RLock()
         self._calls = RepeatedCalls()
         self._passes = RepeatedCalls()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _MOST_STEPS: Final = 1000
 #: What was recorded for less time holds few events: one takes a microsecond or more.
 COUNTED_AFTER_S: Final = 0.1
-#: So many steps are recorded where they hold at most this multiple of what a window
+#: This many steps are recorded where they hold at most this multiple of what a window
 #: may: fewer show no pattern.
 _MIN_STEPS: Final = 3
 _MAX_EXCESS: Final = 2

@@ -32,7 +32,7 @@ def resolve_command(command: Sequence[str]) -> list[str]:
     """Return the command with the program that runs it in front.
 
     A script, `-m MODULE` and `-c CODE` are run by the interpreter that runs stepscope;
-    any other command is looked for on PATH, then beside that interpreter.
+    any other command is looked for on PATH, then next to that interpreter.
 
     Raises:
         BadUsage: There is no such script or command.

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 #: What a shell adds to the number of the signal that ended a program.
 BY_SIGNAL: Final = 128
 
-#: So many steps are a repetition.
+#: This many steps are a repetition.
 _REPEATED: Final = 2
 #: A process that lasts so much of its launcher is what was launched.
 _MUCH: Final = 0.25
-#: The window begins so many steps after those that are skipped: a step that is known
+#: The window begins this many steps after those that are skipped: a step that is known
 #: only by its end is not recorded where it is the first of all.
 _FIRST_KNOWN: Final = 2
 #: Longest list of programs in a sentence.
@@ -146,7 +146,7 @@ def _recorded_text(note: Note, plan: RunPlan) -> str:
     if note.how == "waited":
         return (
             "it mostly waited for processes that it started, and none of those lasted: "
-            "annotations, counters and samples of its own functions were recorded"
+            "annotations, counters and samples of its functions were recorded"
             if note.path is not None
             else "it only started other processes and waited for them, so it was not "
             "recorded, and of those none was: they may have ended at once"

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 #: While nothing but steps is watched, counters are read as rarely as this.
 _WATCH_HZ: Final = 1.0
-#: So many steps are a repetition.
+#: This many steps are a repetition.
 _REPEATED: Final = 2
 
 
@@ -223,7 +223,7 @@ class Window:
                 self.close_window()
 
     def step_was_none(self, batches: int) -> None:
-        """Take back what had begun as a step of so many batches: it did not run."""
+        """Take back what had begun as a step of this many batches: it did not run."""
         with self._lock:
             self.mark.hold()
             self._begun -= batches
@@ -279,7 +279,7 @@ class Window:
             self.phase = Phase.TIME
 
     def lower_by_time(self) -> None:
-        """Begin anew with less where noting calls costs too much."""
+        """Begin again with less where noting calls costs too much."""
         with self._exclusive_access():
             session = self._session if self.phase is Phase.TIME else None
             less = session and without_calls(
@@ -335,7 +335,7 @@ class Window:
             self._end_recording()
 
     def begin_child(self) -> None:
-        """Begin anew in a child: nothing of the parent's recording is its own."""
+        """Begin again in a child: nothing of the parent's recording is its own."""
         self._lock = threading.RLock()
         self._beginning = False
         self._session = None

@@ -39,7 +39,7 @@ _MESSAGE_LIMIT_BYTES: Final = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """What is known of a recording beside its events.
+    """What is known of a recording next to its events.
 
     Attributes:
         begin: Both clocks when it began: times of our own lines count from there.

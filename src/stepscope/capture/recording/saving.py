@@ -128,7 +128,7 @@ def hosts_in_run(directory: Path) -> tuple[str, ...]:
         return ()
 
 
-#: A kill loses what was recorded since the last flush: at most so many seconds.
+#: A kill loses what was recorded since the last flush: at most this many seconds.
 FLUSH_S: Final = 0.2
 
 

@@ -72,7 +72,7 @@ def current_session() -> Session | None:
 
 
 def set_stand_by(who: StandBy | None) -> None:
-    """Have someone record beside recordings; None ends it."""
+    """Have someone record next to recordings; None ends it."""
     _slot.stand_by = who
 
 

@@ -41,10 +41,11 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.spool import Spool
     from stepscope.capture.recording.saving import Place
 
-#: So many collections of the middle generation are as good as due: a recording's own
+#: This many collections of the middle generation are as good as due: a recording's own
 #: threads make one in some seconds.
 _NEAR: Final = 2
-#: So many collections of the youngest are between them, and this many more are enough.
+#: This many collections of the youngest are between them, and this many more are
+#: enough.
 _MOST: Final = 64
 
 
@@ -54,7 +55,7 @@ def collect_what_is_due() -> None:
     Python collects where it allocates, whoever does. What starts a recording imports
     modules, thousands of objects, and the threads that record allocate as well: the
     next collection of all objects of the program would come soon, on a thread of ours,
-    and hold up the first steps for hundreds of milliseconds in a large program.
+    and delay the first steps for hundreds of milliseconds in a large program.
 
     Objects are made until it decides by its own rules, so that nothing is collected
     that it would leave. Nothing happens where the program collects by itself

@@ -1,12 +1,13 @@
-"""Which functions a stretch of one thread's time goes to.
+"""Which functions an interval of one thread's time goes to.
 
 Time in a library is that of the program's own function that called it, with the
-library's function told beside. Time is divided along the tree of calls. A function that
+library's function told next to. Time is divided along the tree of calls. A function
+that
 runs around steps is the loop itself: its time is that of the functions it calls. Within
 a step a function that calls several in turn is divided among them, and what one of the
-program's own functions takes, where that is most of its caller's time, is told apart;
-any other keeps its time, with the function to which most of it goes told beside. Where
-no function is the program's own, libraries are told by the same rules.
+program's own functions takes, where that is most of its caller's time, is
+distinguished; any other keeps its time, with the function to which most of it goes told
+next to. Where no function is the program's own, libraries are told by the same rules.
 
 Definition: docs/where-a-steps-time-goes.md#functions-by-name.
 """
@@ -40,7 +41,7 @@ _ALL: Final = 0.9
 #: divided among them.
 _TOGETHER: Final = 0.8
 _PIECE: Final = 0.1
-#: A function that covers this share of a part is told beside its name.
+#: A function that covers this share of a part is told next to its name.
 _MOST: Final = 0.5
 #: Functions below this share of the whole are told as their caller's.
 _TOLD: Final = 0.02
@@ -151,7 +152,7 @@ def calling_function(
     does is called from it. Nor is the program's module: all of the program is.
 
     Args:
-        beside: Whether the threads run beside the one that takes the steps. What a
+        beside: Whether the threads run next to the one that takes the steps. What a
             framework's own thread calls there is no loop, however long samples make
             it: no look may have come between two calls.
 
@@ -293,7 +294,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         """Return those of some calls among which a function's time is divided.
 
         Args:
-            most: The share of its time from which one of them is told apart alone.
+            most: The share of its time from which one of them is distinguished alone.
         """
         whole = self.nodes[at].time_ps
         shares = {call: self.nodes[call].time_ps / whole for call in calls}
@@ -320,7 +321,7 @@ class _Tree(Frozen, frozen=True, eq=True):
             at = inner
 
     def _kept_time(self, at: int, apart: set[int]) -> int:
-        """Return the time of a path without what is told apart."""
+        """Return the time of a path without what is distinguished."""
         time, waiting = self.nodes[at].time_ps, [at]
         while apart and waiting:
             for call in self.nodes[waiting.pop()].calls:

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 #: twice.
 Claims = tuple[tuple[str, Spans], ...]
 
-#: A stretch without the begin of an op or a launch that is longer than this, and than
-#: so many launch latencies, is work of the program itself.
+#: An interval without the begin of an op or a launch that is longer than this, and than
+#: this many launch latencies, is work of the program itself.
 _LONG_STRETCH_PS: Final = 1 * PS_PER_MS
 _LONG_LATENCIES: Final = 20
 
@@ -250,7 +250,7 @@ class HostStates(Frozen, frozen=True):
         told = self._states_within(within)
         state = self._state_of_threads(within)
         work = self.classes.host_compute
-        # The library communicates on a thread of its own; what computes meanwhile does
+        # The library communicates on a separate thread; what computes meanwhile does
         # not wait for it, and of several workers in one process one waits for that.
         peers = _code_on_any_thread(self.classes, HostCode.PEER, within)
         peers = peers - state(HostCode.HOST_COMPUTE)
@@ -288,7 +288,7 @@ class HostStates(Frozen, frozen=True):
         away: Spans,
     ) -> Claims:
         # Long silence is work of the program where something says whose; the rest of
-        # a long op that launches at its end is the op's own. Few stretches are that
+        # a long op that launches at its end is the op's own. Few intervals are that
         # long, so that they are found first.
         dense = within & self.dense
         long = told.named - dense - self.awaiting
@@ -447,7 +447,7 @@ def host_states(
 def _recorder_spans(
     tracks: pl.DataFrame, rows_of: TrackRows, host_class: UInt8s, types: Int32s
 ) -> Spans:
-    """Return when the recorder worked, on threads or on a line beside them."""
+    """Return when the recorder worked, on threads or on a line next to them."""
     own = host_class == HostClass.PROFILER
     if not own.any():
         return Spans.empty()
@@ -488,7 +488,7 @@ def _note_lines(
 ) -> list[int]:
     """Return the lines that only say something of the program's first thread.
 
-    Profilers that number threads in their own way leave what a recorder notes beside
+    Profilers that number threads in their own way leave what a recorder notes next to
     them (functions from samples, compilations, collections) on a line apart. Python
     calls that thread `MainThread`, and Linux gives it the number of its process.
     """

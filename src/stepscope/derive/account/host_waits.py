@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 #: Readings must cover this share of the functions' time.
 _ENOUGH: Final = 0.5
 #: Threads outside of Python that compute for more than this share of a wait may do so
-#: for whoever waits. On a busy machine they get a core seldom.
+#: for whoever waits. On a busy machine they get a core rarely.
 _OTHERS: Final = 0.1
 #: What runs for this share of a wait is what is waited for.
 _MOST: Final = 0.5

@@ -76,7 +76,7 @@ class Name(NamedTuple):
 
     Attributes:
         name: The name; None where nobody named it.
-        detail: What most of it is, beside the name; None for nothing.
+        detail: What most of it is, next to the name; None for nothing.
         function: The function that the name is of; None where it is no function's.
         file: The file that holds the function; None where unknown.
         line: Its first line; None where unknown.
@@ -270,7 +270,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def _add_awaited(
         self, track: int, spans: Spans, parts: list[tuple[Name, int]]
     ) -> list[tuple[Name, int]]:
-        """Say beside waits for other threads what one of them did meanwhile."""
+        """Say next to waits for other threads what one of them did meanwhile."""
         waits = self.classes.code_spans(track, spans)(HostCode.SYSTEM_WAIT)
         if not len(waits):
             return parts
@@ -511,7 +511,7 @@ def naming(
         (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH, HostClass.API),
     )
     # TensorFlow numbers threads its own way: samples of the program's thread are on a
-    # track beside that of its events.
+    # track next to that of its events.
     started = () if frames is None else frames.threads_in_modules()
     measured = windows.measured
 

@@ -63,7 +63,7 @@ class Launched(Frozen, frozen=True):
 
 
 class _Endings(Frozen, frozen=True):
-    """What ended each of some stretches, and what was launched behind it.
+    """What ended each of some intervals, and what was launched behind it.
 
     Attributes:
         row: Row of device_activity of the first activity that begins at the end; -1
@@ -89,11 +89,11 @@ class Gaps(Frozen, frozen=True):
     """Idle time of one device, divided by the queue.
 
     Attributes:
-        switch: Stretches too short to have a cause.
+        switch: Intervals too short to have a cause.
         queued: Where launched work waited, with no reason in the record.
         latency: Where the launch of the next activity was on its way.
         copy_call: Where the host was in the blocking call of the copy that ended the
-            stretch.
+            interval.
         copy_call_rows: Row of device_activity of that copy, by entry of `copy_call`.
         walk_start_ps: Begins of the rest, in which the host had not launched yet.
         walk_track: Row of tracks of the thread that ended the rest by its launch; -1
@@ -122,13 +122,13 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     Definition: docs/where-a-steps-time-goes.md#idle-time.
 
     Args:
-        idle: The stretches, each ended by the first activity that begins at its end.
+        idle: The intervals, each ended by the first activity that begins at its end.
     """
     start, end = idle.start_ps, idle.end_ps
     short = end - start <= facts.switch_ps
     switch = Spans(start[short], end[short])
     start, end = start[~short], end[~short]
-    # No activity begins within a stretch, so what waits in it begins at its end or
+    # No activity begins within an interval, so what waits in it begins at its end or
     # later: the earliest return of all such calls is when the queue began to fill.
     by = _gap_endings(end, launched, facts.latency_ps)
     ended, called, returned = by.row >= 0, by.called_ps, by.returned_ps
@@ -277,7 +277,7 @@ class DeviceAccount(Frozen, frozen=True):
         idle: Each of `IDLE_OWNERS` → its instants. The sets are disjoint and, with the
             busy time of the device, cover the hull of the windows.
         walked_by: Row of tracks → where the launch of that thread ended an idle
-            stretch; -1 for no or an unknown thread.
+            interval; -1 for no or an unknown thread.
         latency: The part of `launch` in which a launch was on its way.
     """
 

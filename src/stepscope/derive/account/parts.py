@@ -150,7 +150,7 @@ class Ran(NamedTuple):
     """What ran during some time of an owner.
 
     Attributes:
-        start_ps: Begin of what ran, or of the stretch that has no event.
+        start_ps: Begin of what ran, or of the interval that has no event.
         event: Row of events; -1 where no event is it.
     """
 

@@ -61,7 +61,7 @@ def common_spans(sets: Sequence[Spans]) -> Spans:
 
 
 def long_intervals(spans: Spans) -> Spans:
-    """Return the stretches of a set that are not short beside what threads do."""
+    """Return the intervals of a set that are not short next to what threads do."""
     chosen = spans.end_ps - spans.start_ps >= SHORT_OP_PS
     return Spans(spans.start_ps[chosen], spans.end_ps[chosen])
 
@@ -69,7 +69,7 @@ def long_intervals(spans: Spans) -> Spans:
 def lines_without_core(
     tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
 ) -> dict[int, int]:
-    """Return the line of stretches without a core by thread, both rows of tracks."""
+    """Return the line of intervals without a core by thread, both rows of tracks."""
     named: Bools
     named = event_types["name"].str.starts_with(OFF_CORE).to_numpy()
     if not named.any():

@@ -46,7 +46,7 @@ FINITE_CHECK: Final = (
 )
 #: The answer is no larger than this.
 _ANSWER_BYTES: Final = 16
-#: So many activities at most lie between the look and the copy of its answer: the
+#: This many activities at most lie between the look and the copy of its answer: the
 #: answers about several tensors are put together first.
 _NEAR: Final = 8
 
@@ -107,7 +107,7 @@ class BatchCopies(Frozen, frozen=True):
             return Spans.empty()
         silent = Spans.union_of((blocked, *(one.idle[owner] for owner in UNFED_OWNERS)))
         # Small work may be launched between the silence and the copy.
-        # The stretches that end less than some time before a call, or with it.
+        # The intervals that end less than some time before a call, or with it.
         silences = Spans.union_of(one.walked_by.values())
         at = np.searchsorted(called, silences.end_ps)
         next_call = np.append(called, np.iinfo(np.int64).max)[at]

@@ -210,7 +210,7 @@ def exchange_kind(text: str) -> str | None:
 def is_sure_kind(kind: str) -> bool:
     """Return whether ops that do not communicate have no such name.
 
-    Beside them are ops that gather, scatter or reduce within one device.
+    Next to them are ops that gather, scatter or reduce within one device.
     """
     return kind in _SURE
 

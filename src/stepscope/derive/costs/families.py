@@ -115,7 +115,7 @@ def _chosen_bytes(given: Operands) -> int | None:
     ]
     if sizes is None or not choices:
         return None
-    # A single number takes the type of the tensor beside it.
+    # A single number takes the type of the tensor next to it.
     widest = max(choices, key=lambda one: (len(one.sizes), one.elements))
     return total_bytes(
         (*given.each_tensor(), msgspec.structs.replace(widest, sizes=sizes))
@@ -138,7 +138,7 @@ def _per_input(count: int, place: int = 0) -> Rule:
 
 
 def _over_dimensions(count: int) -> Rule:
-    """Make a rule of so many operations per element, over the dimensions at place 1.
+    """Make a rule of this many operations per element, over the dimensions at place 1.
 
     The short form, without dimensions, gives one number.
     """

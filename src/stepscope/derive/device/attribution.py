@@ -188,7 +188,7 @@ def _unknown_ranges(found: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _assign_instructions(
     kernels: Sequence[str | None], between: Sequence[int]
 ) -> list[int]:
-    """Return the instructions of a stretch of kernels, given those that lie there.
+    """Return the instructions of an interval of kernels, given those that lie there.
 
     All kernels belong to a single instruction. Of several instructions each must have
     one kernel, with the memsets before it; else it is unknown where one ends.

@@ -142,7 +142,7 @@ _BESIDE: Final = Pattern(
     r"|convertqgrad|dotokernel|convert_dq|dot_do_o|reduce_wgrad|causal_conv1d"
     r"|^void (?:dot|reduce_1)"
 )
-#: One template of kernels that is instantiated by a name of its own.
+#: One template of kernels that is instantiated by a separate name.
 _WRAPPED: Final = Pattern(r"^(?:void )?[\w:]+::Kernel2?<(\w+)>")
 #: Kernels that go through elements one by one, reduce, sort or move them.
 _PLAIN: Final = Pattern(

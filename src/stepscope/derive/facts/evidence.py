@@ -106,7 +106,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: What ran, or between which two events the time lies.
-        detail: What most of it is, beside the name; null for nothing.
+        detail: What most of it is, next to the name; null for nothing.
         function: The function, where the name is one.
         file: Its file; null where it was not recorded.
         line: Its line; null where it was not recorded.
@@ -172,7 +172,7 @@ def longest_intervals(spans: Spans) -> list[tuple[int, int]]:
 def places_of_largest(values: Int64s) -> Int64s:
     """Return the places of the largest values, largest first, of equal ones the first.
 
-    So many are returned as are shown.
+    This many are returned as are shown.
     """
     chosen = np.arange(len(values))
     if len(values) > SHOWN:

@@ -50,7 +50,7 @@ def record_grade(*, trace: OfHosts[TraceData]) -> float:
 _COPY: Final = r"(?i)^(copy|memcpy)"
 #: Calls that replay a graph of launches, of CUDA, ROCm and XLA.
 _REPLAY: Final = r"(?i)graph_?(?:exec_?)?launch|command_?buffer"
-#: So many of these calls may have no work of the device: it may lie after the end.
+#: This many of these calls may have no work of the device: it may lie after the end.
 _WITHOUT_WORK: Final = 0.1
 #: Doubts about a recording by which its producer says that records are missing.
 _COUNTERS: Final = frozenset({"dropped_events", "truncated_file"})
@@ -283,7 +283,7 @@ def recorder_signals(
 ) -> RecorderTime:
     """Sum the recording's own events of each host; hosts without events are left out.
 
-    Events that run beside each other count once.
+    Events that run next to each other count once.
     """
     own = event_kinds.host_class == HostClass.PROFILER
     on_buffers = event_types["name"].str.contains(_BUFFERS).to_numpy()

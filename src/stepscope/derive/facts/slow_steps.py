@@ -22,7 +22,7 @@ HELD_BY_SLOW: Final = "held_by_slow_steps"
 _DEVIATIONS: Final = 5
 #: Longest period that is looked for, in steps.
 _LONGEST: Final = 200
-#: A period is seen from so many slow steps on.
+#: A period is seen from this many slow steps on.
 _OFTEN: Final = 3
 #: The slow steps of a period hold at least this part of what all slow steps take more:
 #: of a few by chance three may stand in a row, so that there nearly all must.
@@ -58,7 +58,7 @@ def slow_steps(shares: StepShares, thresholds: Thresholds) -> Bools:
 
 
 def longest_period(steps: int) -> int:
-    """Return the longest rhythm that so many steps can show."""
+    """Return the longest rhythm that this many steps can show."""
     return min(_LONGEST, steps // _OFTEN)
 
 

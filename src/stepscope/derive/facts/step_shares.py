@@ -54,7 +54,7 @@ class NamedTime(Frozen, frozen=True):
     Attributes:
         place: "inside" or "between".
         name: What ran or was waited for; None where nobody named it.
-        detail: What most of it is, beside the name; None for nothing.
+        detail: What most of it is, next to the name; None for nothing.
         function: The function, where the name is one.
         loop: Whether the function runs around steps: it is none of their work.
     """
@@ -82,7 +82,7 @@ class StepShares(Frozen, frozen=True):
         closed: Whether each judged window ends where the next step starts.
         window_ps: Length of each judged window.
         inside_ps: Owner → its time in each window, while a step's own work goes on.
-            Topics stand beside the owners whose time they are parts of.
+            Topics stand next to the owners whose time they are parts of.
         between_ps: Owner of idle time, or topic → its time in each window between the
             steps.
         missing: Owner or topic → why its time is unknown.
@@ -417,14 +417,7 @@ def _shares_of_device(
         if owner == "unexplained" or owner in account.missing
     )
     done = {topic: spans & judged for topic, spans in topic_spans.items()}
-    placed = {
-        (name, place): part
-        for name, spans in (idle | done).items()
-        for place, part in (
-            ("inside", spans - instants.between),
-            ("between", spans & instants.between),
-        )
-    }
+    placed = _spans_by_place(idle | done, instants.between)
     inside, out_of_steps = (
         {
             topic: tuple(placed[topic, place].within(starts, ends).tolist())
@@ -469,6 +462,17 @@ def _shares_of_device(
             if (part := placed[topic, place] & placed[owner, place])
         },
     )
+
+
+def _spans_by_place(
+    spans_by_name: Mapping[str, Spans], between: Spans
+) -> dict[tuple[str, str], Spans]:
+    """Divide spans into what lies inside steps and what lies between them."""
+    return {
+        (name, place): part
+        for name, spans in spans_by_name.items()
+        for place, part in (("inside", spans - between), ("between", spans & between))
+    }
 
 
 def _times_by_owner(

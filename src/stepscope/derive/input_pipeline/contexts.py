@@ -116,7 +116,7 @@ def match_handovers(made: Elements, taken: Elements) -> tuple[Int64s, Int64s]:
     """Join the making of elements with their taking.
 
     An element goes to the first taking that ends after its making began: numbers are
-    used again when an iterator is made anew, and an element is handed over once.
+    used again when an iterator is made again, and an element is handed over once.
 
     Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 

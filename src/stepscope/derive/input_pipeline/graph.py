@@ -254,7 +254,7 @@ def _crowd_notes(host: str, crowds: set[Context]) -> tuple[QualityNote, ...]:
             severity="info",
             count=len(crowds),
             scope=host,
-            message=f"{len(crowds):,} contexts have so many producers and consumers "
-            "that they do not show which stage of an input pipeline called which.",
+            message=f"{len(crowds):,} contexts have too many producers and consumers "
+            "to show which stage of an input pipeline called which.",
         ),
     )

@@ -50,7 +50,7 @@ _BETWEEN: Final = "::"
 _TRANSPARENT: Final = frozenset(
     {"Root", "Model", "MaxIntraOpParallelism", "PrivateThreadPool", "Options"}
 )
-#: Stages that fetch their elements on threads of their own. Definition:
+#: Stages that fetch their elements on separate threads. Definition:
 #: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 _ASYNCHRONOUS: Final = frozenset(
     {
@@ -127,7 +127,7 @@ def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
         listed: Rows of `iterators` whose long names name stages; at least one.
 
     Returns:
-        The columns `STAGES` with those of `read_name` beside them, and the row of
+        The columns `STAGES` with those of `read_name` next to them, and the row of
         that frame for each row of `listed`.
     """
     names = listed["long_name"].unique(maintain_order=True)

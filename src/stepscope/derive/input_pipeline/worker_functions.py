@@ -64,7 +64,7 @@ class WorkerFunction(Frozen, frozen=True, eq=True):
         inside: The function that it calls to which most of the time goes; None where
             that is itself.
         time_ps: Its time in all workers together, what it calls included, as far as
-            that has no time of its own.
+            that has no self time.
     """
 
     function: str
@@ -82,7 +82,7 @@ class WorkerFunctions(Frozen, frozen=True):
         looked_ps: For how long, in all of them together: the rest adds up to it.
         functions: The time in which they work, by function, most time first.
         most: The program's own deepest function that takes most of the time in which
-            they work, with all that it calls; None where no function does, or none is
+            they work, total time; None where no function does, or none is
             known to be the program's.
         looks: About how many looks say so.
         awaited_ps: For how long a step waited for its batch while workers were looked
@@ -108,7 +108,7 @@ class WorkerFunctions(Frozen, frozen=True):
 
     @property
     def worth_naming(self) -> WorkerFunction | None:
-        """The function that takes most of their work, with all that it calls.
+        """The function that takes most of their work, total time.
 
         The program's own, else a library's; None where none does, little of their time,
         or too few looks say so.

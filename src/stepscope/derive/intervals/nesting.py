@@ -137,7 +137,7 @@ def flatten_tracks(
         code: A class per row of events; 0 leaves an instant to the next outer event.
         sticky: Codes that keep everything nested in them; the outermost one wins.
         alike: Code → the code that stands for it in the result: several that take
-            turns all the time are few stretches as one.
+            turns all the time are few intervals as one.
 
     Returns:
         Row of tracks → code → where the track has it. Tracks and codes that cover

@@ -102,7 +102,7 @@ class TrackRows(Frozen, frozen=True):
 #: Times lie within ±LIMIT_PS (53 days), so that no length can overflow an int64.
 LIMIT_PS: Final = 2**62 - 1
 
-#: Sorted stretches that are shorter on average than this are sorted as a whole.
+#: Sorted intervals that are shorter on average than this are sorted as a whole.
 _WORTHWHILE_RUN: Final = 64
 
 
@@ -142,7 +142,7 @@ class Spans(Frozen, frozen=True, dict=True):
     def from_events(cls, start_ps: ArrayLike, dur_ps: ArrayLike) -> Spans:
         """Return the union of events in any order, without those shorter than 1 ps.
 
-        Sorted stretches (the tracks of a table, say) are united one by one and then
+        Sorted intervals (the tracks of a table, say) are united one by one and then
         with each other, so that only real disorder is sorted. What lies beyond
         ±LIMIT_PS is cut off.
         """

@@ -37,7 +37,7 @@ STEP_INTERVALS: Final[dict[str, pl.DataType]] = {
 
 
 class AllocationSteps(Frozen, frozen=True):
-    """Allocator events beside the steps.
+    """Allocator events next to the steps.
 
     Attributes:
         step: Int64 by row of allocations: number of the step of the event; null where
@@ -127,7 +127,7 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
     for _, rows in of_memory:
         _link_neighbours(rows, allocations["address"], before=before, after=after)
     row = np.arange(len(allocations), dtype=np.int32)
-    # Index -1 reads the last entry, which the condition beside it rules out.
+    # Index -1 reads the last entry, which the condition next to it rules out.
     follows = (before >= 0) & allocate[before] if len(row) else allocate
     source = np.where(allocate, row, np.where(follows, before, np.int32(-1)))
     named = is_present(allocations, "address")
@@ -262,7 +262,7 @@ def allocation_steps(
         place = np.searchsorted(ints(intervals, "start_ps"), time_ps, side="right") - 1
         outside = time_ps >= ints(intervals, "end_ps")[place]
         at = np.where((place >= 0) & outside, -1, place)
-    # Index -1 reads the last number, which the condition beside it rules out.
+    # Index -1 reads the last number, which the condition next to it rules out.
     found = nullable_series("step", number[at], at >= 0)
     # The number of the step that carries each stored group, null for none.
     of_group = (

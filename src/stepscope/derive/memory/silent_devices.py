@@ -88,7 +88,7 @@ def unrecorded_devices(
         named_by_texts = {
             int(found[1]) for found in map(_ORDINAL_TEXT.match, trace.strings) if found
         }
-    # Some files keep the texts beside the events, where only the table finds them.
+    # Some files keep the texts next to the events, where only the table finds them.
     if working and named_by_texts and named_by_texts <= working:
         return UnrecordedDevices(used=tuple(sorted(working)), silent=())
     allocations = trace.table("allocations")

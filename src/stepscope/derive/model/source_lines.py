@@ -370,7 +370,7 @@ def _innermost_functions(
     ends, parents = np.append(functions.end_ps, 0), np.append(functions.parent, _NONE)
     when = np.zeros(len(calls), np.int64)
     when[known] = time
-    # What ended before lies beside the call: what is around both is looked for.
+    # What ended before lies next to the call: what is around both is looked for.
     while len(over := np.flatnonzero((innermost >= 0) & (ends[innermost] <= when))):
         innermost[over] = parents[innermost[over]]
     return innermost

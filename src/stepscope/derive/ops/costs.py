@@ -59,7 +59,7 @@ HOST_OP_COSTS: Final[dict[str, pl.DataType]] = {
 _KEY: Final = ["device", "group"]
 #: Opcodes of asynchronous work: `copy-start`, `all-reduce-done`.
 DIVIDED: Final = r"-(?:start|update|done)$"
-#: What the link to a host or to another device holds up, not the device's memory.
+#: What the link to a host or to another device delays, not the device's memory.
 _THROUGH_A_LINK: Final = tuple(
     ACTIVITY_CODES[kind]
     for kind in ("collective", "h2d", "d2h", "p2p_copy", "transfer_wait")

@@ -125,7 +125,7 @@ def exchanges_at_rate(graph: Graph, chosen: Bools, *, needed_ps: Int64s) -> Edit
 def copies_moved(graph: Graph, chosen: Bools) -> Edit:
     """Let the device no longer wait for some of its copies.
 
-    The rest of their stream goes on beside them, and other streams do not wait for
+    The rest of their stream goes on next to them, and other streams do not wait for
     them, as where they had been asked for a step earlier. Whoever synchronises still
     waits for them.
     """

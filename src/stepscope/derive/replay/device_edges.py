@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.activities import Activities, Pace
 
 _NONE: Final = -1
-#: So many ends before a start are looked at for one that explains it.
+#: This many ends before a start are looked at for one that explains it.
 _LOOKED_BACK: Final = 8
 
 

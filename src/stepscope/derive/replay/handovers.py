@@ -96,7 +96,7 @@ def find_handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Hando
 
 
 class _Work(Frozen, frozen=True, eq=True):
-    """The stretches of work of all threads but the program's, two orders of them."""
+    """The intervals of work of all threads but the program's, two orders of them."""
 
     thread: Int64s
     start_ps: Int64s
@@ -151,7 +151,7 @@ class _Work(Frozen, frozen=True, eq=True):
         return source
 
 
-#: So many stretches are looked at for one of another thread.
+#: This many intervals are looked at for one of another thread.
 _LOOKED_BACK: Final = 8
 
 

@@ -26,7 +26,7 @@ _LAST_PART: Final = 20
 
 
 class Waits(NamedTuple):
-    """Stretches in which a thread waits.
+    """Intervals in which a thread waits.
 
     Attributes:
         began_ps: When it had nothing left to do itself.

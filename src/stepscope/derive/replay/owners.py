@@ -92,7 +92,7 @@ def without_owners(
                 (own_sets if owner in owners else other_sets).append(
                     worked.clip(*within)
                 )
-        # Beside work that goes, only what a thread does for the same owners goes.
+        # Next to work that goes, only what a thread does for the same owners goes.
         stays, goes = Spans.union_of(other_sets), Spans.union_of(own_sets)
         spans = (gone - stays) | (busy & goes)
         less[mine] = spans.within(nodes.start_ps[mine], graph.end_ps[mine])

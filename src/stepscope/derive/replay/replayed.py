@@ -322,9 +322,7 @@ def kept_share(graph: Graph, run: Replayed) -> float:
 def replayed_gain(graph: Graph, edit: Edit) -> Gain:
     """Replay a claim with the slack of every start, and without it.
 
-    With slack, every start is as much later than its edges ask for as it was recorded,
-    and what came from outside comes when it came. Without, nodes begin as soon as
-    their edges allow. Nothing gains more than the period less the largest floor.
+    Nothing gains more than the period less the largest floor.
     """
     chosen = graph.sampled
     period = (chosen.last_ps - chosen.first_ps) / chosen.count
@@ -366,7 +364,7 @@ def largest_floor_ps(graph: Graph, edit: Edit) -> float:
     """Return the work per step of the track that has most of it after a claim.
 
     A stream cannot do its activities, nor a thread its pieces, in less than their sum;
-    what no longer holds up its stream counts by itself.
+    what no longer delays its stream counts by itself.
     """
     nodes, edges = graph.nodes, graph.edges
     apart = np.zeros(graph.count, np.bool_)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SILENT_PS: Final = 50 * PS_PER_US
 #: Shorter calls that wait for other threads are taken for work.
 SHORT_WAIT_PS: Final = 20 * PS_PER_US
-#: A wait that holds so many events, covering this much of it, is work in disguise: a
+#: A wait that holds this many events, covering this much of it, is work in disguise: a
 #: loader that makes the batch on the thread that asks for it.
 _INSIDE: Final = 4
 _COVERED: Final = 0.5

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-#: Beside a device, an op that launches nothing and never works longer than this by
+#: Next to a device, an op that launches nothing and never works longer than this by
 #: itself is part of the way to the next launch (the making of an empty tensor, say).
 SHORT_OP_PS: Final = 100 * PS_PER_US
 
@@ -210,7 +210,7 @@ class HostEvents(Frozen, frozen=True):
         of_class[HostClass.OP] = (
             HostCode.HOST_COMPUTE if known else HostCode.LAUNCH_OR_COMPUTE
         )
-        # Beside a device, executor and executables only hand out its work.
+        # Next to a device, executor and executables only hand out its work.
         handing_out = HostCode.HOST_COMPUTE if launching.no_device else HostCode.LAUNCH
         of_class[[HostClass.EXECUTOR, HostClass.EXECUTABLE]] = handing_out
         # What a device is set up and asked by is on the way to its next launch.
@@ -286,7 +286,8 @@ class HostEvents(Frozen, frozen=True):
         """Take what runs a graph, and mostly has nothing inside, for waiting.
 
         Threads of a pool then run the graph's ops, as far as these were recorded.
-        Beside a device they launch them, and the call is on the way to the next launch.
+        Next to a device they launch them, and the call is on the way to the next
+        launch.
         """
         if not launching.no_device:
             return

@@ -1,1 +1,1 @@
-"""The stretch of time of each step, on the host and on each device."""
+"""The interval of time of each step, on the host and on each device."""

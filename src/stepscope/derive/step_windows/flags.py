@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-#: So many steps must remain, …
+#: This many steps must remain, …
 _REMAIN: Final = 8
 #: … and a step must typically wait for this share of its time, …
 _TYPICAL: Final = 0.05
 #: … while the first ones wait for less than this share of a typical wait.
 _READY: Final = 0.5
-#: So many ready steps in a row must be less likely than this, by how often a later step
-#: finds its batch ready.
+#: This many ready steps in a row must be less likely than this, by how often a later
+#: step finds its batch ready.
 _BY_CHANCE: Final = 0.05
-#: A first step is cold if it is longer than so many times the median of the others, …
+#: A first step is cold if it is longer than this many times the median of the others, …
 _USUAL: Final = 3
-#: … and than so many times the longest of them, …
+#: … and than this many times the longest of them, …
 _LONGEST: Final = 2
 #: … and nothing that ran only in it is this share of what it takes too long.
 _EXPLAINED: Final = 0.5
@@ -137,7 +137,7 @@ def window_flags(
     other = other_kinds(work, count, np.arange(count) < count - 1)[step]
     other &= ~unrecorded
     early = warm_up(steps, facts.events, facts.event_kinds)[step]
-    # When the host compiled or traced a function anew.
+    # When the host compiled or traced a function again.
     of_compiling = facts.event_kinds.host_class == HostClass.COMPILE
     chosen = _events_of_types(facts.events, of_compiling)
     traced = _traced_calls(facts)

@@ -111,7 +111,7 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
         first = instructions.at_ps[places]
         if (first < host[:runs]).any():
             return None
-        # When the last instruction of each stretch of the sequence ended.
+        # When the last instruction of each interval of the sequence ended.
         # An entry's end is its successor's begin less the pause between them.
         begin_ps, gap = instructions.at_ps, instructions.gap_ps
         free_from = np.append(begin_ps[1:] - gap[1:], instructions.end_ps)

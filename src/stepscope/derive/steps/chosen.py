@@ -52,15 +52,12 @@ class Steps(Frozen, frozen=True):
 
     Attributes:
         rows: One row per step in time order, columns `STEP_ROWS`.
-        source: `marker`, `device_line`, `stored_call`, `launch` or `period`.
-        confidence: How sure the steps are, from 0 to 1; the rules of the advice call
-            0.80 high and 0.60 medium.
-        on_device: True where the boundaries are times of device work, not of the
-            host.
-        last_end_ps: End of the last event on the track that shows the boundaries; None
-            of markers and stored lines, whose steps carry their own ends.
+        source: As in `Candidate`.
+        confidence: Likewise; the rules of the advice call 0.80 high and 0.60 medium.
+        on_device: As in `FoundSteps`.
+        last_end_ps: Likewise; None of stored lines, too.
         candidates: The candidates that were tried, the accepted one first.
-        stored: Spans of the stored step lines, columns `STORED_STEPS`.
+        stored: As in `StepCandidates`.
     """
 
     rows: pl.DataFrame
@@ -181,7 +178,7 @@ def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
 
 #: Work of a call that lasts less than this many steps is that of one step.
 _ONE_STEP: Final = 1.5
-#: Shorter ascending stretches than this are not worth a search of their own.
+#: Shorter ascending intervals than this are not worth a search of their own.
 _WORTHWHILE: Final = 4096
 
 
@@ -272,8 +269,8 @@ def _unite_call_activities(
 def _last_step_begun(starts: Int64s, times: Int64s) -> Int32s:
     """Return the last step that began by each time, -1 before the first.
 
-    Times come in few ascending stretches (one per track). The few starts are searched
-    for among the many times of a stretch, not the other way round.
+    Times come in few ascending intervals (one per track). The few starts are searched
+    for among the many times of an interval, not the other way round.
     """
     turns = np.flatnonzero(times[1:] < times[:-1]) + 1
     if len(turns) * _WORTHWHILE > len(times):

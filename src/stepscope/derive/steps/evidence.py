@@ -38,13 +38,13 @@ _IN_NEARLY_ALL: Final = 0.9
 _PER_CALL: Final = 1.5
 #: A program with so few instructions is hardly more than one op.
 _OPS_PER_PROGRAM: Final = 2
-#: So many different ops may as well be a layer: a product, a sum, an activation.
+#: This many different ops may as well be a layer: a product, a sum, an activation.
 _OPS_OF_A_LAYER: Final = 4
 #: Fewer numbered instances are no series.
 _LEAST_SERIES: Final = 3
 #: Names that are numbered by instance.
 _INSTANCE: Final = r"^(.*?)[_.# ]*\d+$"
-#: A copy of so many bytes brings numbers to the device, not a batch.
+#: A copy of this many bytes brings numbers to the device, not a batch.
 _SCALAR_BYTES: Final = 64
 #: Nodes of a graph of gradients, as they are worked off.
 _NODE: Final = r"^autograd::engine::evaluate_function: "
@@ -237,7 +237,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         op = self._program_rows(self.event_kinds.is_op())
         op = op[running.within(start[op], start[op] + 1) == 0]
         thread = handles(self.events, "track")[op]
-        # Threads beside the program's own may run ops at any time.
+        # Threads next to the program's own may run ops at any time.
         busiest = np.bincount(thread).argmax() if len(op) else -1
         op = op[thread == busiest]
         at = np.concatenate([start[op], start[node]])

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _NOISE: Final = EventFlag.THREADPOOL | EventFlag.ALLOCATOR | EventFlag.END_THUNK
 #: Nothing that lasts this share of the recording is part of one cycle of several.
 _TOO_LONG: Final = 0.5
-#: An event begins a cycle if so many of the cycles hold it exactly once.
+#: An event begins a cycle if this many of the cycles hold it exactly once.
 _NEARLY_ALL: Final = 0.98
 #: Cycles that are read to learn what occurs once in each.
 _CYCLES_READ: Final = 300

@@ -157,7 +157,7 @@ def profile_message(source: HostFiles) -> bytes:
     """
     path = only_file(source)
     data = open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)[0]
-    again = "Copy the whole file again, or give the .xplane.pb beside it."
+    again = "Copy the whole file again, or give the .xplane.pb next to it."
     content = data.tobytes()
     try:
         if content.startswith(_MESSAGE):
@@ -245,12 +245,12 @@ def _say_what_is_missing(
 ) -> None:
     space.warning(
         "The file was made for a viewer: it lacks the links between threads, all peak "
-        "rates and the programs of XLA, which the .xplane.pb beside it holds."
+        "rates and the programs of XLA, which the .xplane.pb next to it holds."
     )
     if len(shown) >= _MOST_EVENTS:
         space.warning(
             f"The timeline was cut after {_MOST_EVENTS:,} events, as its writer does; "
-            "the .xplane.pb beside it holds all."
+            "the .xplane.pb next to it holds all."
         )
     other = sum(1 for it in events if it.ph not in {"X", "M", ""})
     broken = sum(1 for it in events if it.ph == "X") - len(shown)

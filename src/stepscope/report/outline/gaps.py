@@ -1,4 +1,4 @@
-"""Who owns a stretch of time, in sentences and as an outline."""
+"""Who owns an interval of time, in sentences and as an outline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Owners that a sentence names, and the share from which on it does.
 _MOST_OWNERS: Final = 4
 _LEAST: Final = 1.0
-#: A name is said beside its owner from this share of the owner's time on.
+#: A name is said next to its owner from this share of the owner's time on.
 _NAMED: Final = 0.3
 #: Beyond this share that is not explained, this comes first.
 _NO_ANSWER: Final = 40.0
@@ -36,7 +36,7 @@ _LONGEST: Final = 60
 
 
 def gap_words(found: GapExplanation) -> str:
-    """Write whose time a stretch is."""
+    """Write whose time an interval is."""
     told = [_lead_sentence(found)]
     owners = [
         one
@@ -118,7 +118,7 @@ def named_words(part: NamedPart) -> str:
 
 
 def where_words(found: GapExplanation) -> str:
-    """Write where a stretch lies."""
+    """Write where an interval lies."""
     device = "" if found.device is None else f", device {found.device}"
     step = "" if found.step is None else f", step {found.step}"
     # Exactly enough to find them again.
@@ -128,7 +128,7 @@ def where_words(found: GapExplanation) -> str:
     return f"{found.host}{device}{step}, from {begin} to {end}"
 
 
-#: Names that a page gives of one owner, and the share of the stretch from which on.
+#: Names that a page gives of one owner, and the share of the interval from which on.
 _MOST_NAMES: Final = 4
 _LEAST_LISTED: Final = 0.5
 _MOST_WORK: Final = 10

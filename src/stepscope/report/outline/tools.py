@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 #: Category of a call that waits for worker processes.
 _WAITED_FOR: Final = "waiting_for_workers"
-#: So many functions of worker processes are told here.
+#: This many functions of worker processes are told here.
 _MOST_FUNCTIONS: Final = 8
 #: Verdicts that this section reports; the findings report the others.
 _BOUND: Final = frozenset({"moderately_input_bound", "highly_input_bound"})
@@ -134,8 +134,8 @@ def _worker_paragraphs(result: InputPipelineResult) -> Iterator[Paragraph]:
     several = rows["host"].n_unique() > 1
     workers = int(rows.unique("host")["workers"].sum())
     yield Paragraph(
-        f"What the worker processes ({workers} sampled) do while steps run, of "
-        "their own time:",
+        f"What the worker processes ({workers} sampled) do while steps run, as "
+        "shares of their time:",
         role="dim",
     )
     for row in rows.head(_MOST_FUNCTIONS).iter_rows(named=True):

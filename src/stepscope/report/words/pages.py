@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
     from stepscope.unavailable import Missing
 
-#: So many fields are named that are null for one reason; `--table missing` has all.
+#: This many fields are named that are null for one reason; `--table missing` has all.
 _MOST_FIELDS: Final = 8
 _BY: Final = {
     "device_work": "Its device works longest",

@@ -303,7 +303,7 @@ def _measured_profile(opened: Opened) -> Measured:
 def write_explanation(
     opened: Opened, host: str | None, asked: Asked, *, device: int | None
 ) -> bytes:
-    """Write whose time a stretch is, as `stepscope explain` does."""
+    """Write whose time an interval is, as `stepscope explain` does."""
     profile = opened.view_of_hosts(() if host is None else (host,)).profile
     found = explain_gap(profile, profile.hosts[0], asked, device=device)
     return to_json.render_gap(found)

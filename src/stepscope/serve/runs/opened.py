@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.report.envelope import Doubt, Profile
     from stepscope.serve.runs.cache import Working
 
-#: Events of a profile that may stay open beside another one.
+#: Events of a profile that may stay open next to another one.
 LIGHT_EVENTS: Final = 200_000
 
 #: Bytes of results kept with the profile, so that sorting a table computes nothing
@@ -126,7 +126,7 @@ class Opened:
         return self._all.event_count <= LIGHT_EVENTS
 
     def prepare_tool(self, tool: str) -> None:
-        """Compute what a tool and the findings, which are shown beside it, need.
+        """Compute what a tool and the findings, which are shown next to it, need.
 
         This may run while something else is being computed: a computation that needs
         one of these derivations waits for that derivation only.

@@ -3,7 +3,7 @@
 One profile is open at a time, and one computation runs at a time. Answers are kept as
 bytes, by the version of the run's files, up to a limit; a kept answer is given at once.
 
-What the timeline asks for is looked up beside the computation, in lanes of its own: a
+What the timeline asks for is looked up next to the computation, in lanes of its own: a
 tile waits until the run is open, and for no tool.
 """
 
@@ -76,7 +76,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lane(Enum):
-    """Who waits for whom among the answers that are looked up beside a computation.
+    """Who waits for whom among the answers that are looked up next to a computation.
 
     Attributes:
         DRAWING: Answers that take milliseconds and are asked for many at a time.
@@ -112,7 +112,7 @@ class Store:
         quiet_s: float = _QUIET_S,
     ) -> None:
         self.source = source
-        #: What Nsight Compute measured, beside every run; None for nothing.
+        #: What Nsight Compute measured, next to every run; None for nothing.
         self._kernels = kernels
         self._answers: Bounded[bytes] = Bounded(answers_bytes)
         self._patience_s = patience_s
@@ -235,7 +235,7 @@ class Store:
     def look_up(
         self, entry: Entry, compute: Callable[[Opened], bytes], *, lane: Lane
     ) -> bytes:
-        """Return an answer that is made beside the computation, and not kept.
+        """Return an answer that is made next to the computation, and not kept.
 
         It waits for the lookups of its lane and until the run is open. Derivations that
         a computation is about to finish are waited for, and nothing else of it.

@@ -3,7 +3,7 @@
 Messages written one after the other are one message to protobuf, but then several
 planes share a name, and viewers show the first of them. `merge` brings the lines of
 such planes together in the first one: entries of the two metadata maps that say the
-same become one, the others get ids that are free, and events are written anew with
+same become one, the others get ids that are free, and events are written again with
 these ids (`_core.rebase`), undecoded otherwise. Lines of equal id are one thread or
 stream: they take the name of the first.
 """
@@ -103,7 +103,7 @@ def merge_messages(
         join_lines: Lines of equal id and time become one line with sorted events, also
             those of the first part.
         keep_first: The first plane of a name keeps its ids, and the bytes of its lines
-            that are not joined; otherwise its names are numbered anew too.
+            that are not joined; otherwise its names are numbered again too.
 
     Raises:
         ValueError: A part breaks the wire format.

@@ -1,6 +1,6 @@
 """Names of the ids in events and stats, also where the file lost the names.
 
-The metadata maps of the planes are small beside the events, but not always: a program
+The metadata maps of the planes are small next to the events, but not always: a program
 traced with its Python functions has a hundred thousand names. So nothing here loops
 over their entries; Python makes the distinct strings and nothing else.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from stepscope.xspace.reading.fill import Filled
     from stepscope.xspace.reading.messages import IdTable, Outline, Places
 
-#: So many unknown ids have a name of their own; the rest of a file share one.
+#: This many unknown ids have a name of their own; the rest of a file share one.
 _MOST_UNKNOWN: Final = 2**18
 
 
@@ -92,7 +92,7 @@ class Entries(Frozen, frozen=True, eq=True):
     broken: Int64s
 
     def tables(self, planes: int, values: Int32s) -> list[IdTable]:
-        """For each plane the table from ids to the `values` beside these entries."""
+        """For each plane the table from ids to the `values` next to these entries."""
         bounds = np.searchsorted(self.plane, np.arange(planes + 1)).tolist()
         empty = id_table(self.id[:0], values[:0])
         return [

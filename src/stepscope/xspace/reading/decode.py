@@ -7,7 +7,7 @@ Damage never stops the reading. A file that was cut gives every whole event befo
 cut; a line that breaks gives what comes before the break, and reading goes on after
 the line. What was lost is listed in `XSpace.damage`.
 
-Memory beside the mapped file, whatever its N bytes are: events and stats take two
+Memory next to the mapped file, whatever its N bytes are: events and stats take two
 bytes at least and 20 or 21 in columns; with what is needed meanwhile 32 N bound them.
 Everything else is limited in number (`outline`), which bounds it by 1.5 GB. A real file
 takes about 3 N.

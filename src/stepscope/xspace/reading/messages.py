@@ -1,4 +1,4 @@
-"""Messages that are few beside the events: indexed by a kernel, sorted out in numpy.
+"""Messages that are few next to the events: indexed by a kernel, sorted out in numpy.
 
 `read_outline` reads the upper two levels of a profile message: its planes, and where
 their lines are.
@@ -29,7 +29,7 @@ _MOST_LINES: Final = 2**18
 _MOST_PLANE_STATS: Final = 2**20
 _MOST_TEXTS: Final = 2**16
 _MOST_NAMES: Final = 2**22
-#: So many damaged places are named one by one.
+#: This many damaged places are named one by one.
 _MOST_DAMAGE: Final = 32
 
 

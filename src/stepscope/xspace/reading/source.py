@@ -28,7 +28,7 @@ _SMALL: Final = 2**26
 #: What a conversion to text puts in the place of a byte above 7F.
 _REPLACEMENT: Final = b"\xef\xbf\xbd"
 #: Lengths and numbers above 127 are so frequent that a converted file has more
-#: replaced bytes than one in so many.
+#: replaced bytes than one in this many.
 _REPLACED_PER_BYTES: Final = 1000
 
 

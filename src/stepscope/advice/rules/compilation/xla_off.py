@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
-    from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
@@ -76,42 +75,40 @@ def _finding_of_compilation(
         return _ITEM.cannot_tell(runs.unavailable)
     fusable = runs is not None and runs.status == "fail" and runs.severity != "info"
     missing = (late or fusable) and few
-    again = _late_percent(shares) >= thresholds.recompile_warn.value
+    compiling_ps = sum(shares.times("compile")[FIRST_STEPS:])
+    late_percent = 100 * compiling_ps / max(sum(shares.window_ps[FIRST_STEPS:]), 1)
+    again = late_percent >= thresholds.recompile_warn.value
     failed = missing and not again
     joint = _joint_percent(signals, thresholds, shares, verdict, runs) if failed else 0
+    if missing:
+        note = "shapes" if again else None if late else "fusable"
+    else:
+        note = "outside" if outside else None
+    used = [
+        one.used
+        for one in signals.of(memory_signals).memories
+        if one.of_device and one.counted and one.used is not None
+    ]
     # Those findings promise the time.
     owner = launch_delay.evaluate if late else judge_fusable_runs
     return _ITEM.finding(
         "fail" if failed else "pass",
         severity="warn" if joint >= thresholds.compiling_gain.value else "info",
-        note=_note_on_compiler(
-            missing=missing, again=again, late=late, outside=outside
-        ),
+        note=note,
         confidence=min(verdict.confidence, signals.of(record_grade)),
         value=verdict.share_percent,
         threshold=thresholds.launch_warn,
         devices=(shares.label,),
-        facts=(
-            *_ITEM.facts(
-                compiled=compiled,
-                fusable=None if runs is None else runs.value,
-                joint=joint if failed else None,
-            ),
-            _memory_fact(signals),
+        facts=_ITEM.facts(
+            compiled=compiled,
+            fusable=None if runs is None else runs.value,
+            joint=joint if failed else None,
+            # Compiled programs may take more of the fullest memory.
+            memory_used=100 * max(used) if used else None,
         ),
         inputs=("account", "device_activity", "kernels"),
         explained_by=(owner.item.id,) if failed else (),
     )
-
-
-def _note_on_compiler(
-    *, missing: bool, again: bool, late: bool, outside: bool
-) -> str | None:
-    if not missing:
-        return "outside" if outside else None
-    if again:
-        return "shapes"
-    return None if late else "fusable"
 
 
 def _joint_percent(
@@ -145,18 +142,3 @@ def _highest_saving_ms(finding: Finding | None) -> float:
     """Return what a finding may save, in milliseconds a step."""
     saving = None if finding is None else finding.saving_ms
     return 0.0 if saving is None else saving.high
-
-
-def _memory_fact(signals: Signals) -> Fact:
-    """Return how full the fullest memory is: compiled programs may take more."""
-    known = [
-        one.used
-        for one in signals.of(memory_signals).memories
-        if one.of_device and one.counted and one.used is not None
-    ]
-    return _ITEM.fact("memory_used", 100 * max(known) if known else None)
-
-
-def _late_percent(shares: StepShares) -> float:
-    late = sum(shares.times("compile")[FIRST_STEPS:])
-    return 100 * late / max(sum(shares.window_ps[FIRST_STEPS:]), 1)

@@ -45,7 +45,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             return _ITEM.cannot_tell(key, percent=share, steps=steps)
         judged = judged.with_verdict(status="pass", severity="info", note="warm_up")
     repeated = max((one.steps for one in functions), default=0)
-    because = _reasons_to_compile(functions, repeated, thresholds) if late else ()
+    tests = {
+        "shapes": any(one.reason and _SHAPES.search(one.reason) for one in functions),
+        "repeats": repeated >= thresholds.variable_shapes.value,
+    }
+    because = tuple(name for name, holds in tests.items() if late and holds)
     verdict = judged.verdict
     if verdict.status == "pass" and verdict.note is None and "repeats" in because:
         judged = judged.with_verdict(note="repeats")
@@ -61,32 +65,13 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return found
     again = (*[0] * FIRST_STEPS, *times[FIRST_STEPS:])
     saving = saving_of_effect(again, shares.window_ps)
-    by = ("host.work",) if _is_predicting(signals, shares, thresholds) else ()
+    # What Keras's `predict` compiles for each call goes with the call, which is a
+    # finding of its own, and is no batch's shape.
+    host_work = host_functions(signals, shares, thresholds)
+    calls = None if host_work.blocking is None else host_work.blocking.time
+    predicts = calls is not None and host_work.has_model and calls.mostly_predicts
+    by = ("host.work",) if predicts else ()
     return msgspec.structs.replace(found, saving_ms=saving, explained_by=by)
-
-
-def _is_predicting(
-    signals: Signals, shares: StepShares, thresholds: Thresholds
-) -> bool:
-    """Return whether a function that calls Keras's `predict` is a finding of its own.
-
-    What `predict` compiles for each call goes with it, and is no batch's shape.
-    """
-    functions = host_functions(signals, shares, thresholds)
-    if functions.blocking is None or functions.blocking.time is None:
-        return False
-    return functions.has_model and functions.blocking.time.mostly_predicts
-
-
-def _reasons_to_compile(
-    functions: tuple[CompiledFunction, ...], repeated: int, thresholds: Thresholds
-) -> tuple[str, ...]:
-    told = any(one.reason and _SHAPES.search(one.reason) for one in functions)
-    tests = (
-        ("shapes", told),
-        ("repeats", repeated >= thresholds.variable_shapes.value),
-    )
-    return tuple(name for name, holds in tests if holds)
 
 
 def _compiled_parts(

@@ -257,7 +257,9 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
     if found.expected_ps is None:
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("no_rate")
     reached = 100 * found.expected_ps / found.least_ps
-    lost_ps = _lost_ps(found)
+    # What nothing hides of the time beyond what the link needs, per step.
+    exposed_ps = sum(found.exposed_ps) / max(len(found.window_ps), 1)
+    lost_ps = min(found.least_ps - found.expected_ps, exposed_ps)
     slow = reached < thresholds.link_warn.value and (
         lost_ps >= thresholds.smallest_effect.value
     )
@@ -265,9 +267,14 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
     if slow and found.workers < _TOGETHER:
         # Waiting for workers that were not recorded may be in the time.
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("one_member")
+    # A rate that the recording itself shows is no proof.
+    grave = (
+        reached < thresholds.link_critical.value and found.rate_source == "data sheet"
+    )
+    severity: Severity = "critical" if grave else "warn"
     return _ALL_REDUCE_TIME_ITEM.finding(
         "fail" if slow else "pass",
-        severity=_severity_of_rate(found, reached, thresholds) if slow else "info",
+        severity=severity if slow else "info",
         confidence=min(signals.of(record_grade), found.step_confidence),
         value=reached,
         threshold=thresholds.link_warn,
@@ -286,20 +293,6 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
         inputs=("collective_calls", "windows"),
         saving_ms=Saving(low=lost_ms / 2, high=lost_ms) if slow else None,
     )
-
-
-def _lost_ps(found: ExchangeSignals) -> float:
-    """Return the time beyond what the link needs that nothing hides, per step."""
-    exposed = sum(found.exposed_ps) / max(len(found.window_ps), 1)
-    return min(found.least_ps - (found.expected_ps or 0.0), exposed)
-
-
-def _severity_of_rate(
-    found: ExchangeSignals, reached: float, thresholds: Thresholds
-) -> Severity:
-    """Return how grave it is; a rate that the recording itself shows is no proof."""
-    grave = reached < thresholds.link_critical.value
-    return "critical" if grave and found.rate_source == "data sheet" else "warn"
 
 
 #: Members whose shortest time holds no waiting.

@@ -8,14 +8,12 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
 from stepscope.derive.facts.devices.exchanges import communication_signals
-from stepscope.derive.facts.evidence import SHOWN, Evidence, Part
+from stepscope.derive.facts.evidence import SHOWN, Part
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.devices.exchanges import CommunicationSignals
-    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("comm.exposed")
@@ -39,41 +37,24 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if not any(exchanged.count.values()):
         return _ITEM.not_applicable("no_exchange")
     judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
-    kinds = _shares_of_kinds(shares, exchanged, judged.verdict.share_percent)
+    # The share is divided among the kinds as their exposed times are.
+    exposed_ps = exchanged.exposed_ps.get(shares.label, {})
+    share, total = judged.verdict.share_percent, sum(exposed_ps.values())
+    kinds = tuple(
+        Part(name=kind, share_percent=share * time / total)
+        for kind, time in exposed_ps.items()
+        if time
+    )
+    rows = sum(one.share_percent for one in kinds if one.name.endswith(_ALL_TO_ALL))
+    whole = sum(one.share_percent for one in kinds)
+    # An all-to-all carries no gradients.
+    carried = {"rows": bool(rows), "gradients": rows < _MOST * whole or not whole}
+    waits = (*exchanged.longest.get(shares.label, ()), *shares.evidence("peer"))
+    by_length = sorted(waits, key=lambda one: one.start_ps - one.end_ps)
     return judged.finding(
         parts=kinds,
         facts=_ITEM.facts(collectives=exchanged.count.get(shares.label, 0)),
-        evidence=_longest_waits(shares, exchanged),
+        evidence=tuple(by_length[:SHOWN]),
         inputs=("account", "collectives"),
-        actions=_ITEM.actions_for(*_exchanged_data(kinds)),
-    )
-
-
-def _exchanged_data(kinds: tuple[Part, ...]) -> tuple[str, ...]:
-    """Return what the collectives carry: an all-to-all carries no gradients."""
-    rows = sum(one.share_percent for one in kinds if one.name.endswith(_ALL_TO_ALL))
-    whole = sum(one.share_percent for one in kinds)
-    gradients = rows < _MOST * whole or not whole
-    return (("rows",) if rows else ()) + (("gradients",) if gradients else ())
-
-
-def _longest_waits(
-    shares: StepShares, exchanged: CommunicationSignals
-) -> tuple[Evidence, ...]:
-    """Return the longest of both: exchanges, and waits for others to arrive."""
-    both = (*exchanged.longest.get(shares.label, ()), *shares.evidence("peer"))
-    by_length = sorted(both, key=lambda one: one.start_ps - one.end_ps)
-    return tuple(by_length[:SHOWN])
-
-
-def _shares_of_kinds(
-    shares: StepShares, exchanged: CommunicationSignals, share: float
-) -> tuple[Part, ...]:
-    """Divide the share among the kinds as their exposed times are."""
-    kinds = exchanged.exposed_ps.get(shares.label, {})
-    total = sum(kinds.values())
-    return tuple(
-        Part(name=kind, share_percent=share * time / total)
-        for kind, time in kinds.items()
-        if time
+        actions=_ITEM.actions_for(*(data for data, holds in carried.items() if holds)),
     )

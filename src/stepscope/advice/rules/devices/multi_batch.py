@@ -8,7 +8,7 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.devices.device_fill import fill_signals
-from stepscope.derive.facts.evidence import CauseShare, Fact
+from stepscope.derive.facts.evidence import CauseShare
 from stepscope.derive.facts.memory_use import memory_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen
@@ -17,7 +17,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.memory_use import MemorySignals, MemoryUse
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
@@ -54,12 +53,20 @@ class _Costs(Frozen, frozen=True, eq=True):
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
     memories = signals.of(memory_signals)
-    memory = _fullest_memory(memories)
+    known = (
+        one
+        for one in memories.memories
+        if one.of_device and one.counted and one.used is not None and one.least_bytes
+    )
+    memory = max(known, key=lambda one: one.used or 0.0, default=None)
     if memory is None:
         return _ITEM.cannot_tell(memories.absent or _ITEM.reason("unknown"))
-    room = _batches_that_fit(memory, thresholds)
-    if room is None:
+    peak, capacity = memory.peak_bytes or 0, memory.capacity_bytes or 0
+    steady = min(memory.least_bytes)
+    full = thresholds.batch_fill.value * capacity
+    if peak <= steady or full <= steady:
         return _ITEM.cannot_tell("still")
+    room = (full - steady) / (peak - steady)
     costs = _fixed_costs(signals, shares, thresholds)
     fits = room >= thresholds.batch_room.value
     if fits and not costs.causes and costs.unknown is not None:
@@ -67,9 +74,13 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     failed = fits and bool(costs.causes)
     # What kernels leave idle grows less than the batch; how much less is not known.
     fixed = sum(costs.shares[one] for one in _FIXED)
+    note = None if fits else "full"
+    if failed and room > _MUCH:
+        note = "much"
+    sizes = {"peak_gib": peak, "least_gib": steady, "capacity_gib": capacity}
     return _ITEM.finding(
         "fail" if failed else "pass",
-        note=_note_on_room(room, failed=failed, fits=fits),
+        note=note,
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
         value=room,
         unit="ratio",
@@ -88,35 +99,14 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 tried=round(min(room, _TRIED), 1),
                 per_sample=fixed * (1 - 1 / min(room, _TRIED)),
             ),
-            *_memory_size_facts(memory),
+            *(
+                _ITEM.fact(name, float(f"{size / _GIB:.3g}"))
+                for name, size in sizes.items()
+            ),
         ),
         inputs=("allocations", "memory_replay", "account", "kernels"),
         actions=_ITEM.actions_for(*costs.causes),
     )
-
-
-def _note_on_room(room: float, *, failed: bool, fits: bool) -> str | None:
-    if failed:
-        return "much" if room > _MUCH else None
-    return None if fits else "full"
-
-
-def _fullest_memory(memories: MemorySignals) -> MemoryUse | None:
-    """Return the memory of a device with the least room, of those that are known."""
-    known = [
-        one
-        for one in memories.memories
-        if one.of_device and one.counted and one.used is not None and one.least_bytes
-    ]
-    return max(known, key=lambda one: one.used or 0.0, default=None)
-
-
-def _batches_that_fit(memory: MemoryUse, thresholds: Thresholds) -> float | None:
-    """Return how many times the batch would fit; None where batches take no memory."""
-    steady = min(memory.least_bytes)
-    taken = (memory.peak_bytes or 0) - steady
-    full = thresholds.batch_fill.value * (memory.capacity_bytes or 0)
-    return (full - steady) / taken if taken > 0 and full > steady else None
 
 
 def _fixed_costs(
@@ -144,15 +134,6 @@ def _fixed_costs(
         tuple(name for name, share in found.items() if share >= limits[name].value),
         unknown,
     )
-
-
-def _memory_size_facts(memory: MemoryUse) -> tuple[Fact, ...]:
-    sizes = (
-        ("peak_gib", memory.peak_bytes or 0),
-        ("least_gib", min(memory.least_bytes)),
-        ("capacity_gib", memory.capacity_bytes or 0),
-    )
-    return tuple(_ITEM.fact(name, float(f"{size / _GIB:.3g}")) for name, size in sizes)
 
 
 _FIXED: Final = ("launching", "between", "exchanging")

@@ -17,7 +17,7 @@ from stepscope.advice.judging.judged_series import judge_series
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.devices.exchanges import communication_signals
 from stepscope.derive.facts.devices.moved_data import moved_data
-from stepscope.derive.facts.evidence import CauseShare, Fact, Part, Saving
+from stepscope.derive.facts.evidence import Part, Saving
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.unavailable import Unavailable
@@ -26,7 +26,6 @@ from stepscope.units import MIB
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.devices.moved_data import MovedData
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("multi.copies")
@@ -65,10 +64,23 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         # Devices that are fed in turn are so in each step.
         return _ITEM.cannot_tell("unknown_steps")
     causes = judged.verdict.causes
+    words = {
+        "devices": len(found.devices),
+        "last": worker_words(found.devices[0], found.devices),
+        "gathering": worker_words(found.gathering or "", found.devices),
+    }
+    largest = sorted(found.bytes.items(), key=lambda it: (-it[1], it[0]))
     made = judged.finding(
         devices=found.devices,
-        parts=_places_of_causes(found, causes),
-        facts=_facts_of_bytes(found),
+        # The causes as the places where they are seen.
+        parts=tuple(
+            Part(name=_ITEM.note(one.cause, **words), share_percent=one.share_percent)
+            for one in causes
+        ),
+        facts=tuple(
+            _ITEM.fact("mebibytes", moved / MIB, source=source, target=target)
+            for (source, target), moved in largest[:_SHOWN]
+        ),
         inputs=("account", "exposure", "windows"),
         actions=_ITEM.actions_for(*(cause.cause for cause in causes)),
     )
@@ -76,31 +88,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return made
     high = made.saving_ms.high
     return msgspec.structs.replace(made, saving_ms=Saving(low=_SURE * high, high=high))
-
-
-def _places_of_causes(
-    found: MovedData, causes: tuple[CauseShare, ...]
-) -> tuple[Part, ...]:
-    """Return the causes as the places where they are seen."""
-    gathering = worker_words(found.gathering or "", found.devices)
-    last = worker_words(found.devices[0], found.devices)
-    return tuple(
-        Part(
-            name=_ITEM.note(
-                one.cause, devices=len(found.devices), last=last, gathering=gathering
-            ),
-            share_percent=one.share_percent,
-        )
-        for one in causes
-    )
-
-
-def _facts_of_bytes(found: MovedData) -> tuple[Fact, ...]:
-    largest = sorted(found.bytes.items(), key=lambda it: (-it[1], it[0]))
-    return tuple(
-        _ITEM.fact("mebibytes", moved / MIB, source=source, target=target)
-        for (source, target), moved in largest[:_SHOWN]
-    )
 
 
 _SHOWN: Final = 8

@@ -16,8 +16,6 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.evidence import Fact
-    from stepscope.derive.facts.hosts.pipeline_stages import Service
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("multi.input")
@@ -40,49 +38,42 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     failed = full and waiting and several > 1
     critical = first.busy_percent >= thresholds.service_critical.value
     severity: Severity = "critical" if critical else "warn"
+    note = "full" if full else None
+    if several == 1 and waiting:
+        note = "alone"
+    # How many times the devices it would feed before it is full.
+    feeds = (
+        float(thresholds.service_warn.value // first.busy_percent)
+        if first.busy_percent
+        else None
+    )
     return _ITEM.finding(
         "fail" if failed else "pass",
         severity=severity if failed else "info",
-        note=_note_on_pipeline(full=full, alone=several == 1 and waiting),
+        note=note,
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
         value=first.busy_percent,
         threshold=thresholds.service_warn,
         devices=(shares.label,),
         facts=(
             *_ITEM.facts(
-                busy=first.busy_percent,
-                waits=waits,
-                workers=several,
-                feeds=_devices_it_feeds(first, thresholds),
+                busy=first.busy_percent, waits=waits, workers=several, feeds=feeds
             ),
-            *(fact for one in services for fact in _facts_of_service(one)),
+            *(
+                fact
+                for one in services
+                for fact in (
+                    _ITEM.fact(
+                        "batch",
+                        one.batch_ps / PS_PER_US,
+                        stage=one.stage,
+                        host=one.host,
+                    ),
+                    *_ITEM.facts(at_once=one.at_once, period=one.period_ps / PS_PER_US),
+                )
+            ),
         ),
         inputs=("pipeline_graph", "pipeline_calls", "account", "pod_viewer"),
         # The time that the devices wait is promised there.
         explained_by=("input.bound",) if failed else (),
-    )
-
-
-def _note_on_pipeline(*, full: bool, alone: bool) -> str | None:
-    if alone:
-        return "alone"
-    return "full" if full else None
-
-
-def _devices_it_feeds(service: Service, thresholds: Thresholds) -> float | None:
-    """Return how many times the devices it would feed before it is full."""
-    if not service.busy_percent:
-        return None
-    return float(thresholds.service_warn.value // service.busy_percent)
-
-
-def _facts_of_service(service: Service) -> tuple[Fact, ...]:
-    return (
-        _ITEM.fact(
-            "batch",
-            service.batch_ps / PS_PER_US,
-            stage=service.stage,
-            host=service.host,
-        ),
-        *_ITEM.facts(at_once=service.at_once, period=service.period_ps / PS_PER_US),
     )

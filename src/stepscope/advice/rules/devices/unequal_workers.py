@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.judging.compared import StepWorkers, WorkerSignals
+    from stepscope.advice.judging.compared import WorkerSignals
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.replaying.edits import Change
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
@@ -297,7 +297,13 @@ def judge_stagger(signals: Signals, thresholds: Thresholds) -> Finding:
         return _STAGGER_ITEM.not_applicable("unlike")
     skews = [step.skew_ps for step in found.steps]
     known = [one for one in skews if one is not None]
-    if len(known) < len(skews) or _is_clock_error(found.steps, thresholds):
+    doubt = sum(step.skew_doubt_ps for step in found.steps)
+    window = sum(step.window_ps for step in found.steps)
+    least = thresholds.stagger_warn.value * window
+    matters = 100 * max(sum(known), doubt) >= least
+    # The skew may be an error of the clocks.
+    doubtful = matters and sum(known) < thresholds.clock_margin.value * doubt
+    if len(known) < len(skews) or doubtful:
         return _STAGGER_ITEM.cannot_tell("clocks")
     return judge_steps(
         _STAGGER_ITEM,
@@ -306,14 +312,5 @@ def judge_stagger(signals: Signals, thresholds: Thresholds) -> Finding:
         found,
         cause="skew",
         effect_ps=known,
-        doubt_ps=sum(step.skew_doubt_ps for step in found.steps),
+        doubt_ps=doubt,
     )
-
-
-def _is_clock_error(steps: tuple[StepWorkers, ...], thresholds: Thresholds) -> bool:
-    """Return whether the skew may be an error of the clocks."""
-    skew = sum(step.skew_ps or 0 for step in steps)
-    doubt = sum(step.skew_doubt_ps for step in steps)
-    window = sum(step.window_ps for step in steps)
-    matters = 100 * max(skew, doubt) >= thresholds.stagger_warn.value * window
-    return matters and skew < thresholds.clock_margin.value * doubt

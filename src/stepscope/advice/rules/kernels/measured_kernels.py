@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
@@ -92,7 +91,10 @@ def judge_measured(
             "unmeasured", share=work.share(chosen), unknown=share
         ),
         facts=(
-            *_facts_of_largest(item, chosen, fault),
+            *(
+                item.fact(key, chosen[column][0] if chosen.height else None)
+                for key, column in fault.shown.items()
+            ),
             _TEXTS.fact("unmeasured", share),
         ),
         inputs=("kernels", "measured_kernels"),
@@ -104,16 +106,6 @@ def judge_measured(
         return finding
     confidence = min(finding.confidence, *chosen["confidence"])
     return msgspec.structs.replace(finding, confidence=confidence)
-
-
-def _facts_of_largest(
-    item: Item, chosen: pl.DataFrame, fault: Fault
-) -> tuple[Fact, ...]:
-    """Return the numbers of the kernel with most time among those with the fault."""
-    return tuple(
-        item.fact(key, chosen[column][0] if chosen.height else None)
-        for key, column in fault.shown.items()
-    )
 
 
 _MEMORY_BOUND_ITEM: Final = rule_item("kernel.bound")

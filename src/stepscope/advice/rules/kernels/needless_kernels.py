@@ -72,7 +72,13 @@ _TRANSPOSES_GAIN: Final = (0.5, 1.0)
 
 def _reordering_kernels(work: KernelWork, _: Thresholds) -> Worked:
     """Return the kernels that re-order tensors next to convolutions."""
-    beside = _neighbouring_classes(work.shown, _convolution_classes(work))
+    ordered = work.shown.sort("stream", "start_ps", maintain_order=True)
+    is_one = ordered["class"].is_in(sorted(_convolution_classes(work)))
+    # Right before or after one of these, on one stream.
+    same = ordered["stream"] == ordered["stream"].shift(1)
+    after = is_one.shift(1, fill_value=False) & same.fill_null(value=False)
+    before = is_one.shift(-1, fill_value=False) & same.shift(-1).fill_null(value=False)
+    beside = set(ordered.filter(after | before)["class"])
     return Worked(
         work.rows.filter(pl.col("reorders") & pl.col("class").is_in(sorted(beside))),
         _TRANSPOSES_GAIN,
@@ -105,13 +111,3 @@ def _convolution_classes(work: KernelWork) -> set[int]:
         & ~pl.col("reorders")
     )
     return set(found["class"])
-
-
-def _neighbouring_classes(shown: pl.DataFrame, classes: set[int]) -> set[int]:
-    """Return the classes right before or after one of some classes, on one stream."""
-    ordered = shown.sort("stream", "start_ps", maintain_order=True)
-    is_one = ordered["class"].is_in(sorted(classes))
-    same = ordered["stream"] == ordered["stream"].shift(1)
-    after = is_one.shift(1, fill_value=False) & same.fill_null(value=False)
-    before = is_one.shift(-1, fill_value=False) & same.shift(-1).fill_null(value=False)
-    return set(ordered.filter(after | before)["class"])

@@ -141,9 +141,11 @@ _OWNED: Final = Owned(
 def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
     launching = signals.needed(launch_signals)
-    computing = shares.percent(*_COMPUTE)
+    computing = shares.percent(*COMPUTE)
     # Calls that set the device up are no giving of work: they come once.
-    giving = max(shares.percent(*_GIVING) - _set_up_percent(signals, shares), 0.0)
+    waits = (signals.known(set_up_signals) or {}).get(shares.label)
+    once = waits.percent if waits is not None and waits.kind == "set_up" else 0.0
+    giving = max(shares.percent(*_GIVING) - once, 0.0)
     latency = (
         launching.latency_ps
         if launching.latency_samples
@@ -154,7 +156,7 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     tiny = launching.median_kernel_ps < latency
     # Work that several devices share, or that is much, is no small model.
     steps = max(len(shares.window_ps), 1)
-    little = sum(shares.times(*_COMPUTE)) / steps <= thresholds.worth_most.value
+    little = sum(shares.times(*COMPUTE)) / steps <= thresholds.worth_most.value
     alone = not any(shares.times("collective"))
     small = tiny and little and alone
     return _SMALL_MODEL_ITEM.finding(
@@ -172,13 +174,5 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _set_up_percent(signals: Signals, shares: StepShares) -> float:
-    """Return the share of calls that set the device up for its first use."""
-    found = signals.of(set_up_signals)
-    waits = None if isinstance(found, Unavailable) else found.get(shares.label)
-    return waits.percent if waits is not None and waits.kind == "set_up" else 0.0
-
-
-_COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 #: Time in which work is given to the device, or its results are fetched.
 _GIVING: Final = ("launch", "copy_in", "copy_out")

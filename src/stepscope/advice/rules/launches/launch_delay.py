@@ -63,19 +63,30 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     judged = judge_owned(_ITEM, owned, signals, thresholds)
     first_use = _work_outside_steps(signals, shares)
     one_op = None
+    call = launching.median_call_ps
+    tests = (
+        ("slow_host", call is not None and call > thresholds.slow_launch_call.value),
+        ("small_work", launching.median_kernel_ps < 2 * launching.latency_ps),
+        ("one_program", launching.one_program is True),
+    )
     if first_use is None:
         one_op = _share_of_one_op(shares, owned, signals.known(annotation_names))
         because = (
             *(() if one_op is None else ("host_op",)),
-            *_reasons_for_delay(launching, thresholds),
+            *(name for name, holds in tests if holds),
         )
     else:
         because = (first_use.kind,)
+    alone = [reason for reason in because if reason in (*_OUTSIDE_STEPS, "host_op")]
+    ops = shares.percent("host_compute")
+    ops_matter = owned is _OPS_TOO and ops >= _WORTH_TELLING
     return judged.finding(
         because=because,
         note=first_use.kind if first_use and judged.failed else None,
         facts=(
-            *_facts_of_shares(owned, shares),
+            *_ITEM.facts(
+                launching=shares.percent("launch"), host_ops=ops if ops_matter else None
+            ),
             *_facts_of_launches(launching),
             *(_facts_of_queue(signals, shares) if judged.failed else ()),
             *_ITEM.facts(one_op=one_op),
@@ -90,7 +101,17 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         # To record another part of the program makes no step shorter.
         **({} if first_use is None else {"parts": first_use.calls, "saving_ms": None}),
         inputs=("account", "launches"),
-        actions=_ITEM.actions_for(*_facts_for_actions(because, signals)),
+        actions=_ITEM.actions_for(
+            *(
+                alone[:1]
+                or (
+                    *(*because, "late_launches"),
+                    *(() if "one_program" in because else ("several_calls",)),
+                    # What is compiled is not compiled again.
+                    *program_facts(signals),
+                )
+            )
+        ),
     )
 
 
@@ -130,34 +151,6 @@ def _share_of_one_op(
     largest = max(ops, default=0.0)
     least = max(_MOST * shares.percent(*owned.owners), _WORTH_TELLING)
     return largest if largest >= least else None
-
-
-def _facts_of_shares(owned: Owned, shares: StepShares) -> tuple[Fact, ...]:
-    ops = shares.percent("host_compute")
-    matters = owned is _OPS_TOO and ops >= _WORTH_TELLING
-    return _ITEM.facts(
-        launching=shares.percent("launch"), host_ops=ops if matters else None
-    )
-
-
-def _reasons_for_delay(found: LaunchSignals, thresholds: Thresholds) -> tuple[str, ...]:
-    """Return why launches come late, as far as the numbers show it."""
-    call = found.median_call_ps
-    tests = (
-        ("slow_host", call is not None and call > thresholds.slow_launch_call.value),
-        ("small_work", found.median_kernel_ps < 2 * found.latency_ps),
-        ("one_program", found.one_program is True),
-    )
-    return tuple(name for name, holds in tests if holds)
-
-
-def _facts_for_actions(because: tuple[str, ...], signals: Signals) -> tuple[str, ...]:
-    """Return what actions are chosen by; what is compiled is not compiled again."""
-    alone = [reason for reason in because if reason in (*_OUTSIDE_STEPS, "host_op")]
-    if alone:
-        return (alone[0],)
-    several = () if "one_program" in because else ("several_calls",)
-    return (*because, "late_launches", *several, *program_facts(signals))
 
 
 def _facts_of_launches(found: LaunchSignals) -> tuple[Fact, ...]:

@@ -45,8 +45,22 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     unseen = _reason_cost_unknown(signals, shares, thresholds)
     if unseen is not None:
         return _ITEM.cannot_tell(unseen)
+    # What the ops cost: late launches, or the way from one to the next.
+    series = (
+        StepSeries(
+            step_source=shares.step_source,
+            step_confidence=shares.step_confidence,
+            closed=shares.closed,
+            window_ps=shares.window_ps,
+            parts_ps={"dispatch": ops.dispatch_ps},
+        )
+        if shares.device is None
+        else shares.series(
+            {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
+        )
+    )
     verdict = judge(
-        _cost_series(shares, ops),
+        series,
         warn=thresholds.launch_warn,
         critical=thresholds.launch_critical,
         thresholds=thresholds,
@@ -66,21 +80,6 @@ def _reason_cost_unknown(
     return shares.missing.get("launch") if shares.device is not None else None
 
 
-def _cost_series(shares: StepShares, ops: EagerOps) -> StepSeries:
-    """Return what the ops cost: late launches, or the way from one to the next."""
-    if shares.device is not None:
-        return shares.series(
-            {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
-        )
-    return StepSeries(
-        step_source=shares.step_source,
-        step_confidence=shares.step_confidence,
-        closed=shares.closed,
-        window_ps=shares.window_ps,
-        parts_ps={"dispatch": ops.dispatch_ps},
-    )
-
-
 def _finding_of_eager_ops(
     signals: Signals,
     shares: StepShares,
@@ -93,6 +92,7 @@ def _finding_of_eager_ops(
         return _ITEM.cannot_tell(verdict.unavailable)
     failed = eager and verdict.status == "fail"
     on_device = shares.device is not None
+    caller = None if on_device else shares.caller("host_compute")
     effect = verdict.effect_ms
     fields = {
         "confidence": min(verdict.confidence, signals.of(record_grade)),
@@ -100,7 +100,7 @@ def _finding_of_eager_ops(
         "threshold": thresholds.launch_warn,
         "devices": (shares.label,),
         "parts": (
-            *_main_caller(shares),
+            *(() if caller is None else (caller,)),
             # Where calls enclose what they run, the way to the next has no name.
             *(
                 Part(name=name, share_percent=percent * (share or 100.0) / 100)
@@ -112,6 +112,10 @@ def _finding_of_eager_ops(
     }
     if not failed:
         return _ITEM.finding("pass", note="hidden" if eager else None, **fields)
+    # That finding promises the time.
+    by = ("launch.delay",) if on_device else ()
+    if are_ops_of_function(signals, shares, caller, thresholds):
+        by = ("host.work",)
     return _ITEM.finding(
         "fail",
         severity=verdict.severity,
@@ -121,7 +125,7 @@ def _finding_of_eager_ops(
         steps_clean=verdict.pattern.steps,
         causes=verdict.causes,
         ms_per_step=effect,
-        explained_by=_rule_explaining_time(signals, shares, thresholds),
+        explained_by=by,
         saving_ms=None
         if on_device
         else msgspec.structs.replace(
@@ -129,24 +133,6 @@ def _finding_of_eager_ops(
         ),
         **fields,
     )
-
-
-def _rule_explaining_time(
-    signals: Signals, shares: StepShares, thresholds: Thresholds
-) -> tuple[str, ...]:
-    """Return the rule whose finding promises the time."""
-    if shares.device is not None:
-        return ("launch.delay",)
-    callers = _main_caller(shares)
-    caller = callers[0] if callers else None
-    of_it = are_ops_of_function(signals, shares, caller, thresholds)
-    return ("host.work",) if of_it else ()
-
-
-def _main_caller(shares: StepShares) -> tuple[Part, ...]:
-    """Return the program's function that calls most of what the host does."""
-    found = None if shares.device is not None else shares.caller("host_compute")
-    return () if found is None else (found,)
 
 
 #: Beyond any share: time without an owner is no op's.

@@ -12,6 +12,7 @@ from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.judging.program_facts import program_facts
 from stepscope.advice.verdict import judge
+from stepscope.derive.facts.devices.device_fill import COMPUTE
 from stepscope.derive.facts.devices.launching import launch_signals
 from stepscope.derive.facts.devices.small_work import small_kernels, small_ops
 from stepscope.derive.facts.evidence import Part
@@ -22,12 +23,11 @@ from stepscope.derive.facts.replaying.edits import Joined
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import NO_KERNELS, device_signals
-from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Finding, Severity
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
     from stepscope.derive.facts.devices.launching import LaunchSignals
@@ -37,14 +37,6 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("launch.small")
-
-
-class _Work(Frozen, frozen=True, eq=True):
-    """The kernels of a device, the tiny groups, and below what mean a group is."""
-
-    every: tuple[WorkGroup, ...]
-    small: tuple[WorkGroup, ...]
-    brief_ps: float
 
 
 def joined_kernel_changes(
@@ -63,8 +55,8 @@ def joined_kernel_changes(
     ):
         return ()
     label = account.judged("launch", "host_compute").label
-    work = _brief_kernel_groups(groups.get(label, ()), launching, thresholds)
-    classes = [each for one in work.small for each in one.classes]
+    small, _ = _brief_kernel_groups(groups.get(label, ()), launching, thresholds)
+    classes = [each for one in small for each in one.classes]
     return (Joined(classes, _PAIR),) if classes else ()
 
 
@@ -101,7 +93,8 @@ def _judge_device_kernels(
         return _ITEM.cannot_tell("no_steps")
     if "launch" in shares.missing:
         return _ITEM.cannot_tell(shares.missing["launch"])
-    work = _brief_kernel_groups(groups.get(shares.label, ()), launching, thresholds)
+    every = groups.get(shares.label, ())
+    small, brief_ps = _brief_kernel_groups(every, launching, thresholds)
     waits = judge(
         shares.series(
             {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
@@ -110,38 +103,6 @@ def _judge_device_kernels(
         critical=thresholds.launch_critical,
         thresholds=thresholds,
     )
-    return _finding_of_device(signals, shares, work, waits, thresholds)
-
-
-def _brief_kernel_groups(
-    every: tuple[WorkGroup, ...], launching: LaunchSignals, thresholds: Thresholds
-) -> _Work:
-    """Return the groups of brief kernels of which there are many."""
-    brief = _brief_ps(launching, thresholds)
-    small = tuple(
-        one
-        for one in every
-        if one.per_step >= thresholds.small_op_runs.value and one.mean_ps < brief
-    )
-    return _Work(every=every, small=small, brief_ps=brief)
-
-
-def _brief_ps(launching: LaunchSignals, thresholds: Thresholds) -> float:
-    """Return the duration below which a kernel is brief: two launches, if measured."""
-    if not launching.latency_samples:
-        return thresholds.small_kernel.value
-    two = thresholds.small_op_latencies.value * launching.latency_ps
-    return min(two, thresholds.small_kernel_most.value)
-
-
-def _finding_of_device(
-    signals: Signals,
-    shares: StepShares,
-    work: _Work,
-    waits: Verdict,
-    thresholds: Thresholds,
-) -> Finding:
-    small = work.small
     percent = sum(one.percent for one in small)
     launches = sum(one.count_percent for one in small)
     much = percent >= thresholds.small_share.value
@@ -150,29 +111,45 @@ def _finding_of_device(
         return _ITEM.cannot_tell(waits.unavailable)
     starved = many and waits.status == "fail"
     failed = starved or percent >= thresholds.small_info.value
-    severity: Severity = "info"
-    if starved and waits.severity != "info":
-        severity = "warn"
     return _ITEM.finding(
         "fail" if failed else "pass",
-        severity=severity,
+        severity="warn" if starved and waits.severity != "info" else "info",
         note="hidden" if failed and not starved else None,
         confidence=min(waits.confidence, signals.of(record_grade)),
         value=percent,
         threshold=thresholds.small_share if starved else thresholds.small_info,
         devices=(shares.label,),
-        parts=_parts_of_device(small, shares.percent(*_COMPUTE)),
+        parts=_parts_of_device(small, shares.percent(*COMPUTE)),
         facts=_ITEM.facts(
             kernels=_kernels_per_step(small),
-            all_kernels=_kernels_per_step(work.every),
+            all_kernels=_kernels_per_step(every),
             launches=launches,
-            brief_kernel=work.brief_ps / PS_PER_US,
+            brief_kernel=brief_ps / PS_PER_US,
         ),
         inputs=("kernels", "device_ops", "launch_facts", "account"),
         actions=_ITEM.actions_for("device", *program_facts(signals)),
         # The device waits for launches, and that finding promises the time.
         explained_by=("launch.delay",) if starved else (),
     )
+
+
+def _brief_kernel_groups(
+    every: tuple[WorkGroup, ...], launching: LaunchSignals, thresholds: Thresholds
+) -> tuple[tuple[WorkGroup, ...], float]:
+    """Return the groups of brief kernels of which there are many.
+
+    Also returns the duration below which a kernel is brief: two launches, if measured.
+    """
+    brief_ps = thresholds.small_kernel.value
+    if launching.latency_samples:
+        two = thresholds.small_op_latencies.value * launching.latency_ps
+        brief_ps = min(two, thresholds.small_kernel_most.value)
+    small = tuple(
+        one
+        for one in every
+        if one.per_step >= thresholds.small_op_runs.value and one.mean_ps < brief_ps
+    )
+    return small, brief_ps
 
 
 def _parts_of_device(
@@ -323,4 +300,3 @@ _PAIR: Final = 2
 _SHOWN: Final = 3
 #: Beyond any share: time without an owner is no kernel's.
 _NEVER: Final = 101.0
-_COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Action, Finding
     from stepscope.advice.judging.worker_processes import WorkerProcesses
     from stepscope.advice.signals import Signals
-    from stepscope.advice.verdict import Verdict
     from stepscope.derive.facts.evidence import Fact, Part
     from stepscope.derive.facts.hosts.batch_fetches import InputSignals
     from stepscope.derive.facts.step_shares import StepShares
@@ -90,15 +89,38 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(fetching)
     shares = account.shares_of_label(decided.label)
     judged = _judge_decided(decided, fetching, shares, signals, thresholds)
-    hidden = _has_no_slack(fetching, judged)
+    # Fetches find an empty buffer while the device is busy.
+    fetches = fetching.hidden_fetch_ps.get(shares.label, ())
+    slow = sum(time > thresholds.slow_fetch.value for time in fetches)
+    hidden = (
+        judged.verdict.status == "pass"
+        and shares.device is not None
+        and bool(fetches)
+        and 100 * slow >= thresholds.slow_fetch_steps.value * len(fetches)
+    )
     workers = (
         _workers_making_batches(fetching, shares, signals) if judged.failed else None
     )
+    # For whom the step's thread waits, where calls of the system show it.
+    by_cause = signals.of(made_elsewhere).get(shares.label, {})
+    waits = by_cause.get("fetch") or by_cause.get("unfed")
+    note = judged.verdict.note
+    if note != "short" and hidden:
+        note = "hidden"
+    elif note != "short" and not fetching.consumer_recorded:
+        note = "no_fetch" if judged.verdict.status == "pass" else note
     finding = judged.finding(
-        note=_note_on_input(fetching, judged.verdict, hidden=hidden),
+        note=note,
         facts=(
             *_facts_of_input(fetching, judged),
-            *_facts_of_waits(shares, signals),
+            *(
+                ()
+                if waits is None
+                else _ITEM.facts(
+                    waits_for_sent=waits.sent_percent,
+                    waits_for_threads=waits.threads_percent,
+                )
+            ),
             *(NO_WORKERS if workers is None else workers).facts(),
         ),
         workers=() if workers is None else workers.functions,
@@ -112,49 +134,27 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     return msgspec.structs.replace(finding, actions=actions)
 
 
-def _owned_unless_copies(shares: StepShares) -> Owned:
-    """Return whose time it is: a call that waits for its own copy fetches nothing."""
-    copies = sum(
-        one.share_percent
-        for one in shares.parts("input")
-        if _COPY_CALL.search(one.name)
-    )
-    waits = shares.percent("input")
-    return _COPIED if waits and copies >= _ALL_COPIES * waits else _OWNED
-
-
 def _parts_with_maker(
     owned: Owned, shares: StepShares, signals: Signals
 ) -> tuple[Part, ...]:
     """Return what is waited for, the program's function that makes batches first."""
     parts = shares.parts(*owned.owners)
     making = shares.caller("input")
-    if making is None or _is_given_batches(making, shares, signals):
-        making = _function_behind_op(shares, signals)
+    calls = signals.of(loader_calls).get(shares.host)
+    # Looks at a stack come late where the interpreter was not free, and then find the
+    # function that is given the batch in place of the one that made it.
+    if making is None or (calls is not None and not calls.mostly_calls(making)):
+        # The function that an op of the pipeline calls for most of the wait.
+        called = signals.of(python_elements).get(shares.host)
+        making = None
+        if called is not None and called.percent >= _MOSTLY and called.function:
+            share = shares.percent("input") * called.percent / 100
+            making = msgspec.structs.replace(called.function, share_percent=share)
     if making is None:
         return parts
     same = (making.function, making.file, making.line)
     rest = (one for one in parts if (one.function, one.file, one.line) != same)
     return (making, *rest)
-
-
-def _function_behind_op(shares: StepShares, signals: Signals) -> Part | None:
-    """Return the function that an op of the pipeline calls for most of the wait."""
-    found = signals.of(python_elements).get(shares.host)
-    if found is None or found.function is None or found.percent < _MOSTLY:
-        return None
-    share = shares.percent("input") * found.percent / 100
-    return msgspec.structs.replace(found.function, share_percent=share)
-
-
-def _is_given_batches(function: Part, shares: StepShares, signals: Signals) -> bool:
-    """Return whether a loader made batches, and did not call a function for them.
-
-    Looks at a stack come late where the interpreter was not free, and then find the
-    function that is given the batch in place of the one that made it.
-    """
-    seen = signals.of(loader_calls).get(shares.host)
-    return seen is not None and not seen.mostly_calls(function)
 
 
 def _judge_decided(
@@ -165,7 +165,17 @@ def _judge_decided(
     thresholds: Thresholds,
 ) -> OwnedTime:
     """Return the verdict on what was decided, with the causes that the rule names."""
-    owned = _UNFED if shares.percent("unfed") else _owned_unless_copies(shares)
+    owned, waits = _OWNED, shares.percent("input")
+    copies = sum(
+        one.share_percent
+        for one in shares.parts("input")
+        if _COPY_CALL.search(one.name)
+    )
+    if shares.percent("unfed"):
+        owned = _UNFED
+    elif waits and copies >= _ALL_COPIES * waits:
+        # A call that waits for its own copy fetches nothing.
+        owned = _COPIED
     parts = {cause: shares.times(*owners) for cause, owners in owned.parts.items()}
     series = msgspec.structs.replace(decided.series, parts_ps=parts)
     judged = judge_owned(
@@ -196,7 +206,11 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
         if cause.cause == "fetch":
             actions += _actions_for_fetch(fetching, shares, signals)
         elif cause.cause == "unfed":
-            facts = _facts_of_unseen_making(shares, signals)
+            # Nothing is recorded of how they are made.
+            own_threads = shares.host in signals.of(made_in_own_threads)
+            unseen = ("own_threads",) if own_threads else ("one_by_one", "cacheable")
+            makers = _facts_of_makers("unfed", shares, signals)
+            facts = makers or ("unseen", *unseen)
             actions += fit_worker_numbers(
                 _ITEM.actions_for("unfed", "fetch", *facts), signals
             )
@@ -256,32 +270,13 @@ def _facts_of_making(
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
         elsewhere = () if stages else _facts_of_makers("fetch", shares, signals)
         return (*native, *(elsewhere or ("one_by_one", "cacheable")))
-    return _facts_of_late_batches(lacks, by_workers=workers is not None)
-
-
-def _facts_of_late_batches(
-    lacks: tuple[str, ...], *, by_workers: bool
-) -> tuple[str, ...]:
-    """Return what is lacking where batches are made in parallel and ahead."""
-    if "ready" in lacks:
-        return lacks
-    made = "worker_processes" if by_workers else "late_although_ahead"
-    return (
+    made = "late_although_ahead" if workers is None else "worker_processes"
+    late = (
         *("ahead", *lacks),
         *(() if "prefetch" in lacks else (made,)),
         *(() if "cache" in lacks else ("cacheable",)),
     )
-
-
-def _facts_of_unseen_making(shares: StepShares, signals: Signals) -> tuple[str, ...]:
-    """Return who may make the batches while nothing is recorded of it."""
-    elsewhere = _facts_of_makers("unfed", shares, signals)
-    own = "own_threads" if shares.host in signals.of(made_in_own_threads) else None
-    return elsewhere or (
-        "unseen",
-        own or "one_by_one",
-        *(() if own else ("cacheable",)),
-    )
+    return lacks if "ready" in lacks else late
 
 
 def _facts_of_makers(
@@ -297,28 +292,6 @@ def _facts_of_makers(
         return ()
     sent = waits.sent_percent >= waits.threads_percent
     return ("made_elsewhere", "other_process" if sent else "other_thread")
-
-
-def _note_on_input(
-    fetching: InputSignals, verdict: Verdict, *, hidden: bool
-) -> str | None:
-    if verdict.note == "short":
-        return verdict.note
-    if hidden:
-        return "hidden"
-    if verdict.status == "pass" and not fetching.consumer_recorded:
-        return "no_fetch"
-    return verdict.note
-
-
-def _has_no_slack(fetching: InputSignals, judged: OwnedTime) -> bool:
-    """Return whether fetches find an empty buffer while the device is busy."""
-    shares, thresholds = judged.shares, judged.thresholds
-    hidden = fetching.hidden_fetch_ps.get(shares.label, ())
-    if judged.verdict.status != "pass" or shares.device is None or not hidden:
-        return False
-    slow = sum(time > thresholds.slow_fetch.value for time in hidden)
-    return 100 * slow >= thresholds.slow_fetch_steps.value * len(hidden)
 
 
 def _facts_of_input(fetching: InputSignals, judged: OwnedTime) -> tuple[Fact, ...]:
@@ -337,17 +310,6 @@ def _facts_of_input(fetching: InputSignals, judged: OwnedTime) -> tuple[Fact, ..
             pieces=_groups_of_copies(fetching, shares),
             exposed_copies=copies if matter else None,
         ),
-    )
-
-
-def _facts_of_waits(shares: StepShares, signals: Signals) -> tuple[Fact, ...]:
-    """Return for whom the step's thread waits, where calls of the system show it."""
-    by_cause = signals.of(made_elsewhere).get(shares.label, {})
-    most = by_cause.get("fetch") or by_cause.get("unfed")
-    if most is None:
-        return ()
-    return _ITEM.facts(
-        waits_for_sent=most.sent_percent, waits_for_threads=most.threads_percent
     )
 
 

@@ -16,11 +16,8 @@ from stepscope.derive.facts.hosts.pipeline_stages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.hosts.pipeline_stages import Stage
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("input.stage")
@@ -37,7 +34,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if not found.stages and not found.own_process:
         return _ITEM.cannot_tell(found.absent or _ITEM.reason("no_wait"))
     missing = missing_practices(found, python.get(found.host or ""))
-    slowest = _stages_by_share(found.stages)
+    telling = (one for one in found.stages if not one.transparent)
+    slowest = sorted(telling, key=lambda one: -one.percent)
     return _ITEM.finding(
         "fail",
         severity=waits.severity if waits.status == "fail" else "info",
@@ -53,8 +51,3 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         actions=fit_worker_numbers(_ITEM.actions_for(*missing), signals),
         explained_by=(input_bound.evaluate.item.id,) if waits.status == "fail" else (),
     )
-
-
-def _stages_by_share(stages: Sequence[Stage]) -> list[Stage]:
-    telling = [one for one in stages if not one.transparent]
-    return sorted(telling, key=lambda one: -one.percent)

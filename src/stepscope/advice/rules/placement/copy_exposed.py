@@ -10,14 +10,14 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
 from stepscope.derive.facts.devices.device_copies import copy_signals
-from stepscope.derive.facts.evidence import Evidence, Fact, Part, Saving
+from stepscope.derive.facts.evidence import Evidence, Part, Saving
 from stepscope.derive.facts.replaying.edits import Beside
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.devices.device_copies import CopyGroup, DeviceCopies
+    from stepscope.derive.facts.devices.device_copies import DeviceCopies
     from stepscope.derive.facts.replaying.edits import Change
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
@@ -65,13 +65,30 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     copies = devices.get(shares.label)
     judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
     because = _reasons_for_long_copies(copies, thresholds) if judged.failed else ()
+    groups = () if copies is None else copies.groups
+    rate = groups[0].bytes_per_s if groups else None
     least = thresholds.copy_warn.value / 2
     large = (it.cause for it in judged.verdict.causes if it.share_percent >= least)
     found = judged.finding(
         because=because,
         parts=_parts_of_copies(shares, copies),
-        facts=_facts_of_copies(copies),
-        evidence=_longest_copies(shares, copies),
+        facts=_ITEM.facts(
+            copies_per_step=sum(one.per_step for one in groups),
+            small_copies_per_step=None if copies is None else copies.small_per_step,
+            largest_bytes_per_step=groups[0].bytes_per_step if groups else None,
+            largest_gigabytes_per_second=None if rate is None else rate / 1e9,
+        ),
+        evidence=tuple(
+            Evidence(
+                host=shares.host,
+                device=shares.device,
+                track=None,
+                start_ps=start,
+                end_ps=end,
+                ops=(name,),
+            )
+            for start, end, name in (copies.longest if copies is not None else ())
+        ),
         inputs=("account", "exposure", "activity_ops", "launching_ops"),
         actions=_ITEM.actions_for(*large, *because),
     )
@@ -127,56 +144,17 @@ def _parts_of_copies(
     found: list[Part] = []
     for owners in _OWNED.parts.values():
         groups = [] if copies is None else copies.groups
-        mine = [one for one in groups if one.owner in owners and one.alone_ps]
-        total = sum(one.alone_ps for one in mine)
+        owned = [one for one in groups if one.owner in owners and one.alone_ps]
+        total = sum(one.alone_ps for one in owned)
         share = shares.percent(*owners)
-        found += [
-            Part(
-                name=_copy_name(one),
-                detail=one.certainty,
-                share_percent=share * one.alone_ps / total,
-            )
-            for one in mine
-            if share
-        ]
+        for one in owned if share else ():
+            name = _ITEM.note(one.owner)
+            if one.source is not None:
+                joined = "" if one.certainty == "by position" else "of "
+                name = f"{name} {joined}{one.source}"
+            percent = share * one.alone_ps / total
+            found.append(Part(name=name, detail=one.certainty, share_percent=percent))
     return tuple(sorted(found, key=lambda part: -part.share_percent)[:_SHOWN])
-
-
-def _copy_name(group: CopyGroup) -> str:
-    name = _ITEM.note(group.owner)
-    if group.source is None:
-        return name
-    joined = "" if group.certainty == "by position" else "of "
-    return f"{name} {joined}{group.source}"
-
-
-def _longest_copies(
-    shares: StepShares, copies: DeviceCopies | None
-) -> tuple[Evidence, ...]:
-    return tuple(
-        Evidence(
-            host=shares.host,
-            device=shares.device,
-            track=None,
-            start_ps=start,
-            end_ps=end,
-            ops=(name,),
-        )
-        for start, end, name in (copies.longest if copies is not None else ())
-    )
-
-
-def _facts_of_copies(copies: DeviceCopies | None) -> tuple[Fact, ...]:
-    groups = copies.groups if copies is not None else ()
-    first = groups[0] if groups else None
-    rate = None if first is None else first.bytes_per_s
-    moved = None if first is None else first.bytes_per_step
-    return _ITEM.facts(
-        copies_per_step=sum(one.per_step for one in groups),
-        small_copies_per_step=None if copies is None else copies.small_per_step,
-        largest_bytes_per_step=moved,
-        largest_gigabytes_per_second=None if rate is None else rate / 1e9,
-    )
 
 
 #: Copies that are named.

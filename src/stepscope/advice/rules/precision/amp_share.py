@@ -64,17 +64,6 @@ def narrower_kernel_changes(
     change=narrower_kernel_changes,
 )
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    excluded = _reject_without_units(signals, thresholds)
-    if excluded is not None:
-        return excluded
-    found = signals.needed(precision_signals)
-    unseen = _reason_share_unknown(found, thresholds)
-    if unseen is not None:
-        return _ITEM.cannot_tell(unseen)
-    return _judge_precision(signals, found, thresholds)
-
-
-def _reject_without_units(signals: Signals, thresholds: Thresholds) -> Finding | None:
     device = signals.of(device_signals)
     if device.recorded == "host_only":
         return _ITEM.not_applicable(HOST_ONLY)
@@ -82,7 +71,11 @@ def _reject_without_units(signals: Signals, thresholds: Thresholds) -> Finding |
     first = thresholds.tensor_core_generation.value
     if capabilities and all(one is not None and one[0] < first for one in capabilities):
         return _ITEM.not_applicable("no_units", first=first)
-    return None
+    found = signals.needed(precision_signals)
+    unseen = _reason_share_unknown(found, thresholds)
+    if unseen is not None:
+        return _ITEM.cannot_tell(unseen)
+    return _judge_precision(signals, found, thresholds)
 
 
 def _reason_share_unknown(
@@ -181,6 +174,12 @@ def _finding_of_precision(
     failed = status == "fail"
     unknown = _percent_of_time(found.eligible_unknown_ps, found.eligible_ps)
     per_step = _per_step_ps(found)
+    work = _work_of_judged_device(signals, found)
+    type_facts = (
+        narrow_type_facts(signals)
+        if work is None
+        else kernel_type_facts(signals, work, _replaceable_kernels(work))
+    )
     return _ITEM.finding(
         status,
         severity=severity,
@@ -197,15 +196,8 @@ def _finding_of_precision(
         evidence=found.evidence,
         inputs=("device_activity", "precision", "tensor_cores"),
         saving_ms=_saving_by_precision(signals, found, thresholds) if failed else None,
-        actions=_ITEM.actions_for(*_type_facts(signals, found)),
+        actions=_ITEM.actions_for(*type_facts),
     )
-
-
-def _type_facts(signals: Signals, found: PrecisionSignals) -> tuple[str, ...]:
-    work = _work_of_judged_device(signals, found)
-    if work is None:
-        return narrow_type_facts(signals)
-    return kernel_type_facts(signals, work, _replaceable_kernels(work))
 
 
 def _work_of_judged_device(

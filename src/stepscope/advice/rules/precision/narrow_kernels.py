@@ -31,11 +31,13 @@ _CASTS_ITEM: Final = rule_item("amp.cast")
 _CASTS_GAIN: Final = (0.5, 0.9)
 
 
-def _casts_worked(work: KernelWork, thresholds: Thresholds) -> Worked:
-    return _sort_conversions(work, thresholds).worked
-
-
-@rule(_CASTS_ITEM, *WORKED_READS, change=faster_kernels_change(_casts_worked))
+@rule(
+    _CASTS_ITEM,
+    *WORKED_READS,
+    change=faster_kernels_change(
+        lambda work, thresholds: _sort_conversions(work, thresholds).worked
+    ),
+)
 def judge_casts(signals: Signals, thresholds: Thresholds) -> Finding:
     work = judged_kernels(signals, thresholds)
     looked = _sort_conversions(work, thresholds)

@@ -14,12 +14,12 @@ from stepscope.derive.judging.effect_status import StepSeries
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.evidence import Fact
-    from stepscope.derive.facts.processors import Processors
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("cpu.threads")
 
+#: Whose threads take the cores → the word for it; of others it is not sure.
+_NOTES: Final[dict[str, str | None]] = {"own": None, "others": "others"}
 #: What the host itself does: with a core of its own it would be done sooner.
 _OWNED: Final = Owned(
     parts={"waiting": ("host_compute", "launch", "input", "output", "compile")},
@@ -48,30 +48,21 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         parts_ps={"waiting": waiting},
     )
     judged = judge_series(_ITEM, signals, thresholds, series)
-    cause = found.whose_threads_crowd(thresholds)
+    cause, own = found.whose_threads_crowd(thresholds), found.own
     return judged.finding(
-        note=_note_on_cores(cause) if judged.failed else None,
+        note=_NOTES.get(cause or "", "unsure") if judged.failed else None,
         # What comes together need not be lost: any thread may be the one that waits,
         # and it need not be one of the steps'. So it leads no report.
         severity="info",
         devices=(shares.label,),
         because=() if cause is None or not judged.failed else (cause,),
-        facts=_facts_of_cores(found),
+        facts=_ITEM.facts(
+            cores=found.cores,
+            threads=found.threads,
+            busy_cores=found.machine,
+            others=None if own is None else max(found.machine - own, 0.0),
+        ),
         inputs=("account", "events"),
         actions=_ITEM.actions_for(cause),
         saving_ms=None,
-    )
-
-
-def _note_on_cores(cause: str | None) -> str | None:
-    return {"own": None, "others": "others"}.get(cause or "", "unsure")
-
-
-def _facts_of_cores(found: Processors) -> tuple[Fact, ...]:
-    own = found.own
-    return _ITEM.facts(
-        cores=found.cores,
-        threads=found.threads,
-        busy_cores=found.machine,
-        others=None if own is None else max(found.machine - own, 0.0),
     )

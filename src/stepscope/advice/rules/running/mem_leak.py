@@ -121,9 +121,13 @@ def _finding_of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
     soon = worst.steps_left is not None and (
         worst.steps_left < thresholds.leak_soon.value
     )
+    severity: Severity = "critical" if soon else "warn"
+    if not worst.leaks or worst.memory.name == PROCESS:
+        # What is recorded makes the process grow, too.
+        severity = "info"
     return _ITEM.finding(
         "fail" if worst.leaks else "pass",
-        severity=_severity_of_growth(worst, soon=soon),
+        severity=severity,
         confidence=signals.of(record_grade),
         value=100 * worst.per_step / (worst.memory.capacity_bytes or 1),
         threshold=thresholds.leak_growth,
@@ -139,13 +143,6 @@ def _finding_of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
         ),
         inputs=("allocations", "memory_replay", "windows"),
     )
-
-
-def _severity_of_growth(worst: _Growth, *, soon: bool) -> Severity:
-    """Return how grave it is; what is recorded makes the process grow, too."""
-    if not worst.leaks or worst.memory.name == PROCESS:
-        return "info"
-    return "critical" if soon else "warn"
 
 
 def _memory_growth(memory: MemoryUse, thresholds: Thresholds) -> _Growth:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.program_facts import program_facts
-from stepscope.derive.facts.evidence import Evidence, Fact
+from stepscope.derive.facts.evidence import Evidence
 from stepscope.derive.facts.memory_use import memory_signals
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
@@ -15,12 +15,13 @@ from stepscope.derive.facts.recording import record_grade
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.memory_use import Failure, MemoryUse
+    from stepscope.derive.facts.evidence import Fact
+    from stepscope.derive.facts.memory_use import Failure
     from stepscope.thresholds import Thresholds
 
-_PEAK_ITEM: Final = rule_item("mem.peak")
+_GIB: Final = 2**30
 
-_PEAK_GIB: Final = 2**30
+_PEAK_ITEM: Final = rule_item("mem.peak")
 
 
 @rule(_PEAK_ITEM, memory_signals, program_traits, record_grade)
@@ -54,7 +55,14 @@ def judge_peak(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=tuple(label for _, label, _ in known),
         parts=fullest.alive if failed else (),
         actions=_PEAK_ITEM.actions_for(*program_facts(signals)),
-        facts=_peak_facts(fullest, used, thresholds),
+        facts=(
+            _PEAK_ITEM.fact("used", 100 * used, note=fullest.label),
+            *_PEAK_ITEM.facts(
+                limit=100 * warn.value,
+                peak_gib=_as_gib(fullest.peak_bytes or 0),
+                capacity_gib=_as_gib(fullest.capacity_bytes or 0),
+            ),
+        ),
         evidence=(
             Evidence(
                 host=fullest.host,
@@ -69,26 +77,7 @@ def judge_peak(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _peak_facts(
-    memory: MemoryUse, used: float, thresholds: Thresholds
-) -> tuple[Fact, ...]:
-    sizes = (
-        ("peak_gib", memory.peak_bytes or 0),
-        ("capacity_gib", memory.capacity_bytes or 0),
-    )
-    return (
-        _PEAK_ITEM.fact("used", 100 * used, note=memory.label),
-        *_PEAK_ITEM.facts(limit=100 * thresholds.memory_warn.value),
-        *(
-            _PEAK_ITEM.fact(name, float(f"{size / _PEAK_GIB:.3g}"))
-            for name, size in sizes
-        ),
-    )
-
-
 _FRAGMENTATION_ITEM: Final = rule_item("mem.fragmentation")
-
-_FRAGMENTATION_GIB: Final = 2**30
 
 
 @rule(_FRAGMENTATION_ITEM, memory_signals, record_grade)
@@ -126,7 +115,10 @@ def judge_fragmentation(signals: Signals, thresholds: Thresholds) -> Finding:
         unit="ratio",
         threshold=thresholds.fragmented,
         devices=tuple(one.label for _, one in divided) or (worst.label,),
-        facts=_fragmentation_facts(worst, value),
+        facts=_FRAGMENTATION_ITEM.facts(
+            free_gib=_as_gib(worst.free_bytes or 0),
+            largest_gib=_as_gib((1 - value) * (worst.free_bytes or 0)),
+        ),
         evidence=(
             Evidence(
                 host=worst.host,
@@ -140,17 +132,7 @@ def judge_fragmentation(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _fragmentation_facts(memory: MemoryUse, value: float) -> tuple[Fact, ...]:
-    free = memory.free_bytes or 0
-    return tuple(
-        _FRAGMENTATION_ITEM.fact(name, float(f"{size / _FRAGMENTATION_GIB:.3g}"))
-        for name, size in (("free_gib", free), ("largest_gib", (1 - value) * free))
-    )
-
-
 _FAILED_ALLOCATION_ITEM: Final = rule_item("mem.oom")
-
-_FAILED_ALLOCATION_GIB: Final = 2**30
 
 
 @rule(_FAILED_ALLOCATION_ITEM, memory_signals, record_grade)
@@ -190,14 +172,14 @@ def judge_failed_allocation(signals: Signals, thresholds: Thresholds) -> Finding
 
 
 def _failed_allocation_facts(failure: Failure | None) -> tuple[Fact, ...]:
-    names = ("asked_gib", "allocated_gib", "kept_gib")
     sizes: tuple[int | None, ...] = (None, None, None)
     if failure is not None:
         sizes = (failure.asked_bytes, failure.allocated_bytes, failure.kept_bytes)
-    return tuple(
-        _FAILED_ALLOCATION_ITEM.fact(
-            name,
-            None if size is None else float(f"{size / _FAILED_ALLOCATION_GIB:.3g}"),
-        )
-        for name, size in zip(names, sizes, strict=True)
+    asked, allocated, kept = (None if it is None else _as_gib(it) for it in sizes)
+    return _FAILED_ALLOCATION_ITEM.facts(
+        asked_gib=asked, allocated_gib=allocated, kept_gib=kept
     )
+
+
+def _as_gib(size: float) -> float:
+    return float(f"{size / _GIB:.3g}")

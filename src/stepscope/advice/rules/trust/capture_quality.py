@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.program_facts import program_facts
-from stepscope.derive.facts.evidence import CauseShare, Fact, Part
+from stepscope.derive.facts.evidence import CauseShare, Fact
 from stepscope.derive.facts.judged_steps import unexplained_outside
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import capture_signals, record_grade
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.recording import CaptureSignals
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.thresholds import Thresholds
-    from stepscope.unavailable import Unavailable
 
 _ITEM: Final = rule_item("capture.quality")
 
@@ -77,7 +76,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if any(one.word == "clocks" and one.severity == "critical" for one in flaws):
         # What seems queued by clocks that differ may be none of it.
         flaws = [one for one in flaws if one.owner != "queued"]
-    unseen = _reason_owner_unknown(found)
+    shares = found.judged()
+    needed = _OF_HOST if shares.device is None else _OF_DEVICE
+    unseen = next(
+        (shares.missing[one] for one in needed if one in shares.missing), None
+    )
     if not flaws and unseen is not None:
         return _ITEM.cannot_tell(unseen)
     flaws.sort(
@@ -86,37 +89,28 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     return _finding_of_flaws(signals, found, capture, flaws, thresholds)
 
 
-def _reason_owner_unknown(found: AccountSignals) -> Unavailable | None:
-    """Return why the time that the record hides cannot be told; None where it can."""
-    shares = found.judged()
-    needed = _OF_HOST if shares.device is None else _OF_DEVICE
-    return next((shares.missing[one] for one in needed if one in shares.missing), None)
-
-
 def _flaws_by_owner(
     found: AccountSignals, capture: CaptureSignals, thresholds: Thresholds
 ) -> list[_Flaw]:
     """Return the time that nobody explains, by its owner in the account."""
     shares = found.judged()
     grave = thresholds.unexplained_warn.value
-    limits = (("queued", thresholds.queued_warn.value), ("unexplained", grave))
     flaws = []
-    for owner, limit in limits:
-        percent = shares.percent(owner)
-        if percent >= limit and not (owner == "queued" and _are_short_pauses(shares)):
-            severity: Severity = "critical" if percent >= grave else "warn"
-            word = _flaw_word(owner, capture, shares)
-            flaws.append(_Flaw(word, severity, percent, owner))
+    queued, unexplained = shares.percent("queued"), shares.percent("unexplained")
+    longest = [one.end_ps - one.start_ps for one in shares.evidence("queued")]
+    # No work is missing in short pauses between kernels: a graph that was not recorded
+    # leaves a longer hole.
+    pauses = bool(longest) and max(longest) < _PAUSE_PS
+    if queued >= thresholds.queued_warn.value and not pauses:
+        # What was launched before the recording is as little in it as a graph's nodes.
+        missing = capture.replays or _is_at_the_begin(shares)
+        severity: Severity = "critical" if queued >= grave else "warn"
+        word = "queued" if missing else "waiting"
+        flaws.append(_Flaw(word, severity, queued, "queued"))
+    if unexplained >= grave:
+        word = "damaged" if capture.damaged else "unexplained"
+        flaws.append(_Flaw(word, "critical", unexplained, "unexplained"))
     return flaws
-
-
-def _flaw_word(owner: str, capture: CaptureSignals, shares: StepShares) -> str:
-    """Return the stable word of time that nobody explains, by its owner."""
-    if owner == "unexplained":
-        return "damaged" if capture.damaged else owner
-    # Work that was launched before the recording is as little in it as a graph's nodes.
-    missing = capture.replays or _is_at_the_begin(shares)
-    return "queued" if missing else "waiting"
 
 
 def _is_at_the_begin(shares: StepShares) -> bool:
@@ -126,15 +120,6 @@ def _is_at_the_begin(shares: StepShares) -> bool:
         return False
     begin, end = shares.bounds[0]
     return longest[0].start_ps - begin < _BEGIN * (end - begin)
-
-
-def _are_short_pauses(shares: StepShares) -> bool:
-    """Return whether a device with queued work made only pauses between kernels.
-
-    No work is missing in these: a graph that was not recorded leaves a longer hole.
-    """
-    longest = [one.end_ps - one.start_ps for one in shares.evidence("queued")]
-    return bool(longest) and max(longest) < _PAUSE_PS
 
 
 def _flaws_by_count(
@@ -193,11 +178,18 @@ def _finding_of_flaws(
     owners = (first.owner,) if first is not None and first.owner else ()
     place: Place | None = "any" if owners else None
     stepped = bool(owners) and shares.step_source is not None
-    outside = _percent_outside_work(signals, shares)
+    # What has no cause before a device's first work and after its last, where that is
+    # the larger part of it.
+    share = signals.of(unexplained_outside).get(shares.label, 0.0)
+    whole = shares.percent("unexplained")
+    outside = share if whole and share >= _MOST * whole else None
     unexplained = {"outside"} if outside is not None else set()
     if "several_ops" in program_facts(signals) and not capture.functions:
         unexplained.add("eager")
     effect = sum(shares.times(*owners)) / max(len(shares.window_ps), 1) / PS_PER_MS
+    parts = shares.parts(*owners)
+    # Time that is scattered lies nowhere.
+    told = parts and parts[0].share_percent >= _MOST * shares.percent(*owners)
     return _ITEM.finding(
         "fail" if first is not None else "pass",
         severity="info" if first is None else first.severity,
@@ -218,8 +210,11 @@ def _finding_of_flaws(
             if one.owner is not None
         ),
         because=tuple(one.word for one in flaws if one.owner is None),
-        facts=(*_facts_of_record(capture, found), *_ITEM.facts(outside=outside)),
-        parts=_parts_with_most(shares, *owners),
+        facts=(
+            *_facts_of_record(capture, found),
+            *_ITEM.facts(outside=outside),
+        ),
+        parts=parts if told else (),
         evidence=shares.evidence(*owners) if owners else (),
         inputs=("quality", "account", "correlation"),
         actions=tuple(
@@ -231,23 +226,6 @@ def _finding_of_flaws(
             )
         ),
     )
-
-
-def _parts_with_most(shares: StepShares, *owners: str) -> tuple[Part, ...]:
-    """Return where most of the time lies; nothing where it is scattered."""
-    parts = shares.parts(*owners)
-    least = _MOST * shares.percent(*owners)
-    return parts if parts and parts[0].share_percent >= least else ()
-
-
-def _percent_outside_work(signals: Signals, shares: StepShares) -> float | None:
-    """Return what has no cause before a device's first work and after its last.
-
-    None where that is the smaller part of it.
-    """
-    percent = signals.of(unexplained_outside).get(shares.label, 0.0)
-    whole = shares.percent("unexplained")
-    return percent if whole and percent >= _MOST * whole else None
 
 
 def _cause_to_remove(word: str, capture: CaptureSignals, shares: StepShares) -> str:

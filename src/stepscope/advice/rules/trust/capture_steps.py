@@ -26,10 +26,15 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     without = [one for one in hosts.values() if one.source is None]
     if without and all(one.requests for one in without):
         return _ITEM.not_applicable("requests")
-    label, steps = min(
-        hosts.items(), key=lambda item: _rank_of_host(item[1], thresholds)
-    )
-    note, severity = _flaw_of_steps(steps, thresholds)
+    flaws = {label: _flaw_of_steps(steps, thresholds) for label, steps in hosts.items()}
+
+    def rank_of_host(label: str) -> tuple[int, float]:
+        note, severity = flaws[label]
+        gravity = _GRAVITY[severity] if note is not None else -1
+        return -gravity, hosts[label].confidence
+
+    label = min(hosts, key=rank_of_host)
+    steps, (note, severity) = hosts[label], flaws[label]
     words = None if note == "none" else note
     if note == "none" and signals.of(frameworks_used) == PLAIN:
         # Nothing says that the program has steps at all.
@@ -50,11 +55,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         # A program without steps yet need not mark them first.
         actions=_ITEM.actions_for(note, None if note == "ended" else "unmarked"),
     )
-
-
-def _rank_of_host(steps: HostSteps, thresholds: Thresholds) -> tuple[int, float]:
-    note, severity = _flaw_of_steps(steps, thresholds)
-    return (-_GRAVITY[severity] if note is not None else 1, steps.confidence)
 
 
 def _flaw_of_steps(

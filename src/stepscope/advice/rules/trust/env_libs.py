@@ -12,8 +12,6 @@ from stepscope.derive.judging.recorded_devices import HOST_ONLY, device_signals
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.evidence import Fact
-    from stepscope.derive.facts.recording import HostVersions
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("env.libs")
@@ -44,49 +42,31 @@ def evaluate(signals: Signals, _: Thresholds) -> Finding:
     if not known:
         return _ITEM.cannot_tell("no_versions")
     host, found = min(known.items(), key=lambda item: item[1].runtime or 0)
-    note = _outdated_library(found)
+    capability = found.newest or (0, 0)
+    wanted = next((version for first, version in _WANTED if capability >= first), None)
+    runtime = found.runtime or 0
+    note = None
+    if wanted is not None and runtime < wanted:
+        note = "runtime"
+    elif found.driver is not None and found.driver < runtime:
+        note = "driver"
+    versions = {"runtime": found.runtime, "driver": found.driver, "wanted": wanted}
     return _ITEM.finding(
         "pass" if note is None else "fail",
         note="driver" if note == "driver" else None,
         because=() if note is None else (note,),
         devices=(host,),
-        facts=_facts_of_versions(found),
+        facts=tuple(
+            _ITEM.fact(
+                name,
+                # As people write it: 12.9 for 12090.
+                None
+                if version is None
+                else float(f"{version // 1000}.{version % 1000 // 10}"),
+                note=found.device if name == "wanted" else None,
+            )
+            for name, version in versions.items()
+        ),
         inputs=("environment", "devices"),
         actions=_ITEM.actions_for(note),
     )
-
-
-def _outdated_library(found: HostVersions) -> str | None:
-    """Return what is too old; None for nothing."""
-    wanted = _wanted_version(found)
-    if wanted is not None and (found.runtime or 0) < wanted:
-        return "runtime"
-    behind = found.driver is not None and found.driver < (found.runtime or 0)
-    return "driver" if behind else None
-
-
-def _wanted_version(found: HostVersions) -> int | None:
-    capability = found.newest or (0, 0)
-    return next((version for first, version in _WANTED if capability >= first), None)
-
-
-def _facts_of_versions(found: HostVersions) -> tuple[Fact, ...]:
-    versions = (
-        ("runtime", found.runtime),
-        ("driver", found.driver),
-        ("wanted", _wanted_version(found)),
-    )
-    return tuple(
-        _ITEM.fact(
-            name,
-            None if value is None else _version_number(value),
-            note=found.device if name == "wanted" else None,
-        )
-        for name, value in versions
-    )
-
-
-def _version_number(version: int) -> float:
-    """Return a version as people write it: 12.9 for 12090."""
-    minor = version % 1000 // 10
-    return float(f"{version // 1000}.{minor}")

@@ -29,27 +29,20 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if judged.verdict.severity == "critical":
         # However much it is, the program is as fast without a recording.
         judged = judged.with_verdict(severity="warn")
-    return judged.finding(
-        facts=_recorder_facts(signals, judged.shares.host),
-        inputs=("account", "event_kinds"),
-        saving_ms=None,
-    )
-
-
-def _recorder_facts(signals: Signals, host: str) -> tuple[Fact, ...]:
-    own = signals.of(recorder_signals).get(host)
-    if own is None:
-        return ()
-    return (
+    own = signals.of(recorder_signals).get(judged.shares.host)
+    facts: tuple[Fact, ...] = ()
+    if own is not None:
         # Nothing of a kind is no number, so that no sentence speaks of it: where no
         # event is one, the start may lie before the recording.
-        *_ITEM.facts(
-            start_stop=own.start_stop_ps / PS_PER_US if own.start_stop_ps else None
-        ),
-        _ITEM.fact(
-            "buffers",
-            own.buffers_ps / PS_PER_US if own.buffers_ps else None,
-            buffers=own.buffers,
-        ),
-        *_ITEM.facts(in_judged_steps=own.judged_ps / PS_PER_US),
+        start_stop = own.start_stop_ps / PS_PER_US if own.start_stop_ps else None
+        buffers = own.buffers_ps / PS_PER_US if own.buffers_ps else None
+        facts = (
+            *_ITEM.facts(start_stop=start_stop),
+            _ITEM.fact("buffers", buffers, buffers=own.buffers),
+            *_ITEM.facts(in_judged_steps=own.judged_ps / PS_PER_US),
+        )
+    return judged.finding(
+        facts=facts,
+        inputs=("account", "event_kinds"),
+        saving_ms=None,
     )

@@ -9,6 +9,7 @@ import msgspec
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.derive.facts.devices.device_fill import COMPUTE
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.devices.op_sides import ops_on_sides
 from stepscope.derive.facts.recording import record_grade
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
-    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("score.card")
@@ -29,24 +29,22 @@ _OWNED: Final = Owned(parts={"compute": ("compute_16",)}, device=True, unknown=F
 @rule(_ITEM, *OWNED_READS, ops_on_sides, precision_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
+    between = sum(shares.percent(one, place="between") for one in shares.between_ps)
     return _ITEM.finding(
         "pass",
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
         devices=(shares.label,),
         facts=(
-            *_facts_of_time(shares),
+            *_ITEM.facts(
+                computing=shares.percent(*COMPUTE),
+                copies=shares.percent(*_COPIES),
+                between=between,
+            ),
             *_facts_of_precision(signals),
             *_facts_of_ops(signals),
         ),
         inputs=("account", "precision", "op_placement"),
     )
-
-
-def _facts_of_time(shares: StepShares) -> tuple[Fact, ...]:
-    computing = shares.percent(*_COMPUTE)
-    copies = shares.percent(*_COPIES)
-    between = sum(shares.percent(one, place="between") for one in shares.between_ps)
-    return _ITEM.facts(computing=computing, copies=copies, between=between)
 
 
 def _facts_of_precision(signals: Signals) -> tuple[Fact, ...]:
@@ -76,5 +74,4 @@ def _facts_of_ops(signals: Signals) -> tuple[Fact, ...]:
     return _ITEM.facts(ops=found.count_percent, ops_time=found.time_percent)
 
 
-_COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 _COPIES: Final = ("copy_in", "copy_out", "copy_within", "transfer_wait")

@@ -50,19 +50,16 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     least = thresholds.contended_samples.value
     if min(found.busy_launches, found.quiet_launches) < least:
         return _ITEM.cannot_tell("few")
-    if not _is_slower(found, thresholds):
+    pace, chance = found.pace, found.chance
+    if (
+        pace is None
+        or chance is None
+        or pace < thresholds.contended_pace.value
+        or chance >= thresholds.contended_chance.value
+    ):
         return judged.finding(severity="info", note="pace", saving_ms=None, **fields)
-    high = judged.verdict.effect_ms * (1 - 1 / max(found.pace or 1.0, 1.0))
+    high = judged.verdict.effect_ms * (1 - 1 / max(pace, 1.0))
     return judged.finding(saving_ms=Saving(low=high / 2, high=high), **fields)
-
-
-def _is_slower(found: Contention, thresholds: Thresholds) -> bool:
-    return (
-        found.pace is not None
-        and found.chance is not None
-        and found.pace >= thresholds.contended_pace.value
-        and found.chance < thresholds.contended_chance.value
-    )
 
 
 def _facts_of_pace(found: Contention) -> tuple[Fact, ...]:
@@ -81,7 +78,3 @@ def _facts_of_pace(found: Contention) -> tuple[Fact, ...]:
         ),
         *_ITEM.facts(pace=None if found.pace is None else round(found.pace, 1)),
     )
-
-
-def _rounded(ratio: float | None) -> float | None:
-    return None if ratio is None else round(ratio, 1)

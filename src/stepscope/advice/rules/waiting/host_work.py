@@ -19,7 +19,6 @@ from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owne
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
     WORKER_READS,
-    WorkerProcesses,
     fit_worker_numbers,
     worker_processes,
 )
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.judging.host_functions import HostFunction, HostFunctions
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.hosts.function_ways import Way
     from stepscope.derive.facts.processors import Asleep
     from stepscope.derive.facts.replaying.edits import Change
     from stepscope.derive.facts.step_shares import StepShares
@@ -142,7 +140,11 @@ def _finding_of_waits(
 ) -> Finding:
     """Speak of what the step waits for: to work faster gains nothing."""
     processes = worker_processes(signals, shares.host) or NO_WORKERS
-    for_processes = _wait_is_for(processes, waits)
+    # What worker processes were found to do says more than what they use of the cores:
+    # those that wait for a disk or a network use none, and are waited for too.
+    for_processes = waits.workers is not None
+    if processes.time is not None:
+        for_processes = processes.are_working and (for_processes or not waits.works)
     kind = "waits_for_thread" if waits.works else "waits_for_nothing"
     actions = _ITEM.chosen("waits_for_thread" if waits.works else "waits")
     if for_processes:
@@ -183,17 +185,6 @@ def _finding_of_waits(
         ),
         actions=actions,
     )
-
-
-def _wait_is_for(processes: WorkerProcesses, waits: Asleep) -> bool:
-    """Return whether waits are for worker processes, as far as anything shows it.
-
-    What they were found to do says more than what they use of the cores: those that
-    wait for a disk or a network use none, and are waited for too.
-    """
-    if processes.time is None:
-        return waits.workers is not None
-    return processes.are_working and (waits.workers is not None or not waits.works)
 
 
 def _named_parts(
@@ -239,13 +230,19 @@ def _advise_by_way(
     way = ways.way_of_function(finding.parts[0], shares.device, only=alone)
     if way is None:
         return finding
+    keys = {
+        "waits": way.waiting or 0.0,
+        "vectorise_own_lines": way.own,
+        "vectorise_elements": way.elements,
+        "call_libraries_less": way.libraries,
+    }
+    mostly = (key for key, percent in keys.items() if percent >= MOSTLY_PERCENT)
+    key = next(mostly, "vectorise_loops")
     vectorise = _ITEM.action("vectorise_loops")
     actions = (
         fitting
         for action in finding.actions
-        for fitting in (
-            _ITEM.chosen(_key_of_way(way)) if action == vectorise else [action]
-        )
+        for fitting in (_ITEM.chosen(key) if action == vectorise else [action])
     )
     facts = _ITEM.facts(
         own_lines=way.own,
@@ -256,17 +253,6 @@ def _advise_by_way(
     return msgspec.structs.replace(
         finding, actions=tuple(dict.fromkeys(actions)), facts=(*finding.facts, *facts)
     )
-
-
-def _key_of_way(way: Way) -> str:
-    keys = {
-        "waits": way.waiting or 0.0,
-        "vectorise_own_lines": way.own,
-        "vectorise_elements": way.elements,
-        "call_libraries_less": way.libraries,
-    }
-    mostly = (key for key, percent in keys.items() if percent >= MOSTLY_PERCENT)
-    return next(mostly, "vectorise_loops")
 
 
 def _finding_of_function(

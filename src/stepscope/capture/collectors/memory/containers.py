@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import CodeType, FrameType
 
-#: So many objects are looked at, and for so long, while the program waits.
+#: This many objects are looked at, and for so long, while the program waits.
 _MOST_OBJECTS: Final = 20_000
 MOST_S: Final = 0.05
 #: Names and attributes on the way to a container.
 _DEEPEST: Final = 4
-#: Of a container so many members are looked into, of what was added to it so many.
+#: Of a container this many members are looked into, of what was added to it this many.
 _MOST_MEMBERS: Final = 32
 _MOST_ADDED: Final = 64
-#: As many that it had before are compared with these, unless more than so many were
+#: As many that it had before are compared with these, unless more than this many were
 #: added: all of them are passed by on the way.
 _MOST_PASSED: Final = 100_000
 #: A longer key is no name, but a text that the program works on.

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 #: Of a tuple, list or dictionary that was added its members are counted so deep.
 _NESTED: Final = 2
-#: So many members of each are.
+#: This many members of each are.
 _MOST_PARTS: Final = 32
-#: So many nodes of a graph of gradients are looked at.
+#: This many nodes of a graph of gradients are looked at.
 _MOST_NODES: Final = 2_000
 #: Classes of the program that derive from them may do anything when they are asked.
 CONTAINERS: Final = (list, dict, deque, defaultdict, OrderedDict)
@@ -33,7 +33,7 @@ class Added(NamedTuple):
     """What was added to a container.
 
     Attributes:
-        graph_bytes: What graphs of gradients hold for members, beside their arrays.
+        graph_bytes: What graphs of gradients hold for members, next to their arrays.
     """
 
     items: int
@@ -79,7 +79,7 @@ def _saved_sizes(node: Any, name: str) -> dict[int, int]:
     """Return the sizes of the tensors under a name, by where their memory begins.
 
     They are taken as they are stored. To unpack them would run what the program packed
-    them with: checkpointing computes the layer anew then. What is stored in another
+    them with: checkpointing computes the layer again then. What is stored in another
     form has no size here; nor has any in a PyTorch that does not say it.
     """
     found = {}

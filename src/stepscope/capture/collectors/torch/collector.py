@@ -346,7 +346,7 @@ class _Recording:
         """Free what PyTorch recorded, here and now.
 
         Its profiler is part of a circle of objects. What finds that later frees the
-        trace on a thread of its own, while another of its profilers may be at work:
+        trace on a separate thread, while another of its profilers may be at work:
         the program then crashes.
         """
         profiler, self._profiler = self._profiler, None

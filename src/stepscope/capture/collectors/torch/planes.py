@@ -1,7 +1,7 @@
 """PyTorch's activities become planes: threads of the host, streams of devices.
 
 Arguments keep the names and the values that PyTorch gave them. What readers of profiles
-look for under names of their own is written beside them: launch shapes, sizes of
+look for under names of their own is written next to them: launch shapes, sizes of
 copies, correlation ids, and the op that an activity ran for.
 """
 
@@ -47,7 +47,7 @@ _MOST_STREAMS: Final = 256
 _COUNTERS: Final = 2**63 - 1
 #: Written where a synchronisation waits for no stream of its own.
 _NO_STREAM: Final = 2**32 - 1
-#: Lines of a device beside its streams do not take a stream's id.
+#: Lines of a device next to its streams do not take a stream's id.
 _BESIDE: Final = 2**40
 
 _MEMORY: Final = "[memory]"
@@ -58,7 +58,7 @@ _ON_THREAD: Final = frozenset(
 ON_STREAM: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 #: How the categories of calls of a device's runtime or driver end.
 CALLS: Final = ("_runtime", "_driver")
-#: Events are encoded so many at a time, which bounds the columns beside them.
+#: Events are encoded this many at a time, which bounds the columns next to them.
 _BATCH: Final = 2**15
 
 

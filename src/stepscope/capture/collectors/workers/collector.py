@@ -59,9 +59,9 @@ _MOST_HZ: Final = 25.0
 #: Of more workers each is looked at in turn.
 _AT_ONCE: Final = 8
 _MOST_WORKERS: Final = 64
-#: New workers are looked for at every so many turns.
+#: New workers are looked for at every this many turns.
 _TURNS: Final = 3
-#: So many looks that found nothing that can be are worth a word.
+#: This many looks that found nothing that can be are worth a word.
 _MANY_LOST: Final = 0.1
 _GONE: Final = frozenset({remote_stacks.GONE, remote_stacks.OTHER})
 
@@ -99,7 +99,7 @@ class _Room(NamedTuple):
 
 
 class WorkersCollector(Collector):
-    """Looks at worker processes in a thread of its own, once there are any."""
+    """Looks at worker processes in a separate thread, once there are any."""
 
     name = "workers"
 

@@ -158,7 +158,7 @@ class Memory:
         self._own.close()
 
     def read(self, address: int, size: int) -> bytes | None:
-        """Return so many bytes from an address; None where they cannot be read."""
+        """Return this many bytes from an address; None where they cannot be read."""
         if not _LOWEST <= address < _HIGHEST:
             return None
         try:

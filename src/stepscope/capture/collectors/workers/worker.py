@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _AGAIN_NS: Final = 1_000_000_000
 #: A worker that makes functions as it runs would fill the memory with them.
 _MOST_KEPT: Final = 16_384
-#: So many of the innermost functions are looked at.
+#: This many of the innermost functions are looked at.
 MOST_FRAMES: Final = 256
 #: What a forked child has on its stack further out is of the process that it was.
 _ENTRY: Final = ("BaseProcess._bootstrap", "/multiprocessing/process.py")
@@ -174,7 +174,7 @@ def attach_worker(
     try:
         place = place_of_runtime(process, own.file)
         if place is None:
-            # One that was begun anew may not have loaded it yet.
+            # One that was begun again may not have loaded it yet.
             same = _executable_path(process) == _executable_path("self")
             return None if same else UNSEEN["other_python"]
         memory = Memory(process, layout, shift=place.begin - own.begin)

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _LIBRARY: Final = ("jax.", "jaxlib.")
 #: Functions of this module are made around one that the program hands to `jax.pmap`.
 _PMAP: Final = "jax._src.pmap"
-#: So many of a function's calls are looked at for results that come back to it, and so
-#: many where any did: by then a window has been recorded.
+#: This many of a function's calls are looked at for results that come back to it, and
+#: so many where any did: by then a window has been recorded.
 _LOOKED_AT: Final = 4
 _FOLLOWED: Final = 2000
-#: So many of the arrays that it returns.
+#: This many of the arrays that it returns.
 _ARRAYS: Final = 256
 #: So many that came back are looked for from then on.
 _PLACES: Final = 8

@@ -89,7 +89,7 @@ def _hear_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
     @functools.wraps(run)
     def run_and_hear(*args: Any, **kwargs: Any) -> Any:
-        # A pass may run another one, for what it computes anew.
+        # A pass may run another one, for what it computes again.
         if getattr(within, "a_pass", False):
             with NO_FRAME:
                 return run(*args, **kwargs)

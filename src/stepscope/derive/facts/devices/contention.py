@@ -44,7 +44,7 @@ class BusyThreads(Frozen, frozen=True):
     count: Int64s
 
     def spans_with_at_least(self, many: float) -> Spans:
-        """Return when at least so many are busy."""
+        """Return when at least this many are busy."""
         chosen = self.count >= many
         return Spans.from_events(self.start_ps[chosen], self.lasting_ps[chosen])
 
@@ -76,7 +76,7 @@ _HIGH: Final = 90
 
 
 class Contention(Frozen, frozen=True):
-    """The launches of one device beside the work of the input pipeline.
+    """The launches of one device next to the work of the input pipeline.
 
     Attributes:
         cores: Cores of the machine.

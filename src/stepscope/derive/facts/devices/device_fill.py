@@ -63,7 +63,7 @@ class DeviceFill(Frozen, frozen=True):
         last_round_idle_ps: Of these, time by the share of a round's room that stays
             empty in all rounds together.
         classes: Shares of the multiprocessors without a block, and rows of
-            `activity_classes` of the kernels that leave so many.
+            `activity_classes` of the kernels that leave this many.
     """
 
     cores: int

@@ -132,14 +132,14 @@ def launches_one_program(
 
 
 def _mark_rows(rows: NDArray[np.signedinteger], of: int) -> Bools:
-    """Return which of so many rows occur; -1 is none."""
+    """Return which of this many rows occur; -1 is none."""
     # None has the last place.
     marked = np.zeros(of + 1, np.bool_)
     marked[rows] = True
     return marked[:-1]
 
 
-#: A step is looked at in so many parts of equal length.
+#: A step is looked at in this many parts of equal length.
 PARTS: Final = 10
 
 

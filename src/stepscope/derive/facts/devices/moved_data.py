@@ -1,4 +1,4 @@
-"""Copies among the host and its devices that hold up a step on several devices."""
+"""Copies among the host and its devices that delay a step on several devices."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class MovedData(Frozen, frozen=True):
         window_ps: Length of each judged step.
         in_turn_ps: Idle time of the device that is fed last while the others are fed,
             where they are fed one after another.
-        between_ps: Copies between devices beside which nothing ran, on the device on
+        between_ps: Copies between devices next to which nothing ran, on the device on
             which they last longest.
-        gathered_ps: Copies of results to the host beside which nothing ran, where a
+        gathered_ps: Copies of results to the host next to which nothing ran, where a
             single one of the devices has any.
         gathering: Label of that device; None where there is none.
         bytes: (source, destination) → bytes in a step; those of unknown size left out.

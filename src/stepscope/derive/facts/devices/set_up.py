@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 Kind = Literal["set_up", "first_runs", "captured", "over"]
 
-#: With so many steps what each of them repeats is no first use.
+#: With this many steps what each of them repeats is no first use.
 _FEW_STEPS: Final = 3
 _OWNERS: Final = ("launch", "host_compute")
-#: A first run of an op takes so many times as long as its later ones usually do, of
+#: A first run of an op takes this many times as long as its later ones usually do, of
 #: which there are some.
 _TIMES_LONGER: Final = 20
 _LATER_RUNS: Final = 3

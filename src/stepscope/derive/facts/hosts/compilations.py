@@ -12,6 +12,7 @@ from stepscope.derive.columns.stat_values import find_handle, owner_texts, rows_
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.run_derivation import of_each_host
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.stat_keys import StatKey
@@ -85,10 +86,9 @@ def _compiled_functions(
 ) -> tuple[CompiledFunction, ...]:
     events = require_available(trace.table("events"))
     names = require_available(trace.table("event_types"))["name"]
-    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     begin = ints(events, "start_ps")[rows]
-    window = np.searchsorted(starts, begin, side="right") - 1
-    late = (window >= FIRST_STEPS) & (begin < ends[np.maximum(window, 0)])
+    window = windows_of_times(measured, begin)
+    late = window >= FIRST_STEPS
     rows, begin, window = rows[late], begin[late], window[late]
     reasons: list[str | None] = [None] * len(rows)
     stats = trace.table("stats")

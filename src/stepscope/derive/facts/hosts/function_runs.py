@@ -227,7 +227,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
 
 class FunctionTime(Frozen, frozen=True, dict=True):
-    """The time of one function in the judged steps, with all that it calls.
+    """The time of one function in the judged steps, total time.
 
     Attributes:
         runs: All functions.
@@ -280,7 +280,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     @cached_property
     def calls(self) -> Spans:
-        """Return when it ran, with all that it calls.
+        """Return when it ran, total time.
 
         Samples may come late, so that what follows a function seems to be called by
         it: ops of kinds that mostly run at other times are none of it.
@@ -289,7 +289,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     @cached_property
     def times_ps(self) -> tuple[int, ...]:
-        """Return what it takes in each judged step, with all that it calls."""
+        """Return what it takes in each judged step, total time."""
         runs, spans = self.runs, self.calls
         times = spans.within(runs.starts_ps, runs.ends_ps)
         if not len(spans) or not runs.is_blurred:
@@ -314,7 +314,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         return runs > 1
 
     def change_without_it(self, *, effect_ms: float, only: Spans | None) -> Quiet:
-        """Return the change that it goes with all that it calls.
+        """Return the change that it goes total time.
 
         The threads that run the program then do nothing while it runs.
 

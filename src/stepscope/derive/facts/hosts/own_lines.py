@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.step_windows.windows import Windows
 
-#: So many looks at a line find its own work, or the line is there for something else.
+#: This many looks at a line find its own work, or the line is there for something else.
 _MOST: Final = 0.8
 #: Lines no further apart are one piece of work: an empty line, or a comment, has none.
 _NEXT: Final = 2

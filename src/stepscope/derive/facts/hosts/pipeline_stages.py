@@ -34,7 +34,7 @@ class Stage(Frozen, frozen=True):
         depth: Number of stages from the last one on.
         percent: Share of the calls' time that they waited for it.
         runs_per_call: How often it ran for a call.
-        mean_self_ps: Mean time of its own of a run.
+        mean_self_ps: Mean self time of a run.
         transparent: Whether it only passes elements on.
         ready_percent: Share of that waiting in which all that it fetches ahead had
             been made before it was asked; 0 where it fetches nothing ahead.

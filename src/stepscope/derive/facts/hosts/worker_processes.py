@@ -17,6 +17,7 @@ from stepscope.derive.facts.processors import (
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.host.function_names import name_with_place
 from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 
@@ -41,7 +42,7 @@ _MACHINE: Final = "machine CPU (percent)"
 #: Workers that use less than this of a core each wait for something else most of the
 #: time.
 _COMPUTES: Final = 0.5
-#: So many more of these may wait at the same time.
+#: This many more of these may wait at the same time.
 _TIMES: Final = 2
 
 
@@ -133,7 +134,7 @@ class WorkerTime(Frozen, frozen=True, eq=True):
     Attributes:
         waits_percent: Share in which they wait for work.
         functions: The functions in which they work, most time first.
-        most: The function that takes most of their work, with all that it calls: the
+        most: The function that takes most of their work, total time: the
             program's own, else a library's; None where none does, or little of their
             time.
         idle_percent: Share of the time in which a step waited for its batch that no
@@ -233,14 +234,13 @@ def op_runs(
     event_types: pl.DataFrame,
 ) -> dict[str, float]:
     """Return how often each op of a host ran in a step."""
-    starts = ints(windows.measured, "start_ps")
-    ends = ints(windows.measured, "end_ps")
-    kind, begun = handles(events, "type"), ints(events, "start_ps")
-    step = np.searchsorted(starts, begun, side="right") - 1
-    inside = (step >= 0) & (begun < ends[step]) & event_kinds.is_op()[kind]
-    which, count = np.unique(kind[inside], return_counts=True)
+    kind = handles(events, "type")
+    inside = windows_of_times(windows.measured, ints(events, "start_ps")) >= 0
+    which, count = np.unique(
+        kind[inside & event_kinds.is_op()[kind]], return_counts=True
+    )
     return {
-        str(event_types["name"][one]): number / len(starts)
+        str(event_types["name"][one]): number / len(windows.measured)
         for one, number in zip(which.tolist(), count.tolist(), strict=True)
     }
 

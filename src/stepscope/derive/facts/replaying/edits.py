@@ -109,7 +109,7 @@ class Carried(Frozen, frozen=True):
 
 
 class Beside(Frozen, frozen=True):
-    """Copies of some owners run beside kernels, from memory that no call stages.
+    """Copies of some owners run next to kernels, from memory that no call stages.
 
     Attributes:
         owners: Owners whose time it is; "copy_in" and "copy_out" move.
@@ -343,7 +343,7 @@ def _speed_up_kernels(change: Faster | Joined, recorded: Recorded) -> Edits:
 def _scale_work(
     graph: Graph, chosen: Bools, left: tuple[float, float], joined: Sequence[Edit] = ()
 ) -> Edits:
-    """Return what it does that some work takes a part of its time, beside `joined`."""
+    """Return what it does that some work takes a part of its time, next to `joined`."""
     least, most = (kernels_scaled(graph, chosen, factor=factor) for factor in left)
     removed = int((graph.nodes.dur_ps - most.dur_ps).sum())
     return Edits(

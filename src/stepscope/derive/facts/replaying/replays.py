@@ -55,7 +55,7 @@ class HostReplay(Frozen, frozen=True):
     """The graph of one host, and what changes of it are worked out from.
 
     Attributes:
-        recorded: The graph and what was recorded beside it.
+        recorded: The graph and what was recorded next to it.
         identity: How well a replay without a change repeats the recording.
         host_states: What threads claim; Unavailable without names.
     """
