@@ -79,19 +79,16 @@ def detect_format(path: Path) -> str:
     found = _format_by_magic(head) or _format_of_message(head) or _format_by_text(head)
     if found is not None:
         return found
-    raise UnknownFormat.at(
-        path,
-        f"no known profile format (it begins with {_describe_start(head)})",
-        _KNOWN_WAY,
-    )
-
-
-def _describe_start(head: bytes) -> str:
     start = head[:_SHOWN_BYTES]
     line = start.splitlines()[0] if start.split() else b""
+    described = f"the bytes {start[:12].hex(' ')}"
     if line and line.isascii() and line.decode("ascii").isprintable():
-        return f"the text {line.decode('ascii')!r}"
-    return f"the bytes {start[:12].hex(' ')}"
+        described = f"the text {line.decode('ascii')!r}"
+    raise UnknownFormat.at(
+        path,
+        f"no known profile format (it begins with {described})",
+        _KNOWN_WAY,
+    )
 
 
 def foreign_error(path: Path, found: str) -> UnknownFormat:

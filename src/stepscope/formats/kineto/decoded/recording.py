@@ -90,8 +90,21 @@ class OpTexts(Frozen, frozen=True, kw_only=True, eq=True):
 
 def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
     """Find the operator of every activity and of every allocation."""
-    around = _ops_around_events(columns, timeline)
     ops = columns.ops
+    op_at = np.full(len(columns.events.kind), -1, np.int32)
+    op_at[ops.place] = np.arange(len(ops.place), dtype=np.int32)
+    # By place of an event the operator around it, -1 for none.
+    around = np.full(len(op_at), -1, np.int32)
+    rows = np.flatnonzero(np.isin(timeline.kind, _CONCERNED))
+    if len(rows):
+        above = innermost_around(
+            timeline.start_ps[rows],
+            timeline.dur_ps[rows],
+            track=timeline.track[rows],
+            is_op=timeline.kind[rows] == EventClass.OP,
+        )
+        place, inside = timeline.place[rows], above >= 0
+        around[place[inside]] = op_at[place[above[inside]]]
     calls, activities = columns.calls, columns.activity
     by_id, called_again = _ops_by_external_id(ops, calls.frame)
     of_call = np.where(by_id >= 0, by_id, around[calls.place])
@@ -148,25 +161,6 @@ def _ops_by_external_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[Int32s, in
     at = last_with_id(ops.external[known], wanted[asked])
     found[asked] = np.where(at >= 0, np.append(known, -1)[at], -1)
     return found, int(np.count_nonzero(same & (wanted >= 0)))
-
-
-def _ops_around_events(columns: FileColumns, timeline: Timeline) -> Int32s:
-    op_at = np.full(len(columns.events.kind), -1, np.int32)
-    op_at[columns.ops.place] = np.arange(len(columns.ops.place), dtype=np.int32)
-    found = np.full(len(op_at), -1, np.int32)
-    rows = np.flatnonzero(np.isin(timeline.kind, _CONCERNED))
-    if not len(rows):
-        return found
-    above = innermost_around(
-        timeline.start_ps[rows],
-        timeline.dur_ps[rows],
-        track=timeline.track[rows],
-        is_op=timeline.kind[rows] == EventClass.OP,
-    )
-    place = timeline.place[rows]
-    inside = above >= 0
-    found[place[inside]] = op_at[place[above[inside]]]
-    return found
 
 
 class Recording:

@@ -221,7 +221,11 @@ def _read_kernels(
         frame.select(pl.coalesce("demangledName", "shortName"))[:, 0]
     )
     texts = names.texts()
-    kind_of = {it: _kernel_kind(texts[it]) for it in name.unique().to_list()}
+    meant = {SOME_COPY: "local_copy", NOT_ACTIVITY: "kernel"}
+    kind_of = {}
+    for it in name.unique().to_list():
+        kind = kind_of_name(texts[it], launched=True)
+        kind_of[it] = meant.get(kind, kind)
     of_name = pl.DataFrame(
         {
             "kind": [kind_of.get(it) for it in range(len(texts))],
@@ -235,13 +239,6 @@ def _read_kernels(
         name=name, launched=pl.Series(shape), **of_name[name].to_dict()
     )
     return kernels.with_columns(pl.when("computes").then("launched")), shapes
-
-
-def _kernel_kind(name: str) -> str:
-    found = kind_of_name(name, launched=True)
-    if found == SOME_COPY:
-        return "local_copy"
-    return "kernel" if found == NOT_ACTIVITY else found
 
 
 def _read_copies(

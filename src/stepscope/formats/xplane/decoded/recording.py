@@ -90,8 +90,26 @@ class Recording:
         self.host = host
         self.paths = paths
         self.shortening = Shortening()
-        space = _shorten_texts(space, self.shortening)
-        self.space = space
+        cut = self.shortening
+        planes = tuple(
+            msgspec.structs.replace(
+                plane,
+                name=cut.text(plane.name),
+                stats=tuple(
+                    (key, kind, cut.text(value) if isinstance(value, str) else value)
+                    for key, kind, value in plane.stats
+                ),
+            )
+            for plane in space.planes
+        )
+        space = self.space = msgspec.structs.replace(
+            space,
+            planes=planes,
+            strings=cut.texts(space.strings),
+            errors=tuple(cut.texts(space.errors)),
+            warnings=tuple(cut.texts(space.warnings)),
+            hostnames=tuple(cut.texts(space.hostnames)),
+        )
         self.roles: list[PlaneRole] = [plane_role(it) for it in space.planes]
         self.tracks: list[Track] = find_tracks(space, self.roles)
         self.base = time_base(space.lines)
@@ -281,28 +299,6 @@ class Recording:
                     np.where(own, values.length, of_types.length[types]),
                 )
         return merged
-
-
-def _shorten_texts(space: XSpace, cut: Shortening) -> XSpace:
-    planes = tuple(
-        msgspec.structs.replace(
-            plane,
-            name=cut.text(plane.name),
-            stats=tuple(
-                (key, kind, cut.text(value) if isinstance(value, str) else value)
-                for key, kind, value in plane.stats
-            ),
-        )
-        for plane in space.planes
-    )
-    return msgspec.structs.replace(
-        space,
-        planes=planes,
-        strings=cut.texts(space.strings),
-        errors=tuple(cut.texts(space.errors)),
-        warnings=tuple(cut.texts(space.warnings)),
-        hostnames=tuple(cut.texts(space.hostnames)),
-    )
 
 
 def _values_by_key(keys: Sequence[str], found: Pivot) -> dict[str, Values]:
