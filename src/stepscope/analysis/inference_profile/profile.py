@@ -163,7 +163,19 @@ def analyse(
     missing += missing_columns(rows, reasons, prefix="requests.")
     times = ints(rows, "dur_ps")
     sizes, few = _by_batch_size(rows)
-    hosts = tuple(_host_requests(host, mine) for host, mine in found.items())
+    hosts = []
+    for host, mine in found.items():
+        span = _span_ps(mine)
+        hosts.append(
+            HostRequests(
+                host=host,
+                requests=len(mine),
+                threads=mine["track"].n_unique(),
+                latency_ms=describe_latency(ints(mine, "dur_ps"), scale=PS_PER_MS),
+                throughput_per_s=len(mine) * PS_PER_S / span if span else None,
+                concurrency=int(mine["dur_ps"].sum()) / span if span else None,
+            )
+        )
     rates, no_rate = _request_rates(rows, hosts)
     if len(times) == 1:
         missing.append(SINGLE_SAMPLE.missing_field("latency_ms.std"))
@@ -190,7 +202,7 @@ def analyse(
         breakdown_ms=None if buckets is None else means_ms(category_columns(buckets)),
         breakdown_detail_ms=None if buckets is None else means_ms(buckets),
         slow=slow,
-        by_host=hosts,
+        by_host=tuple(hosts),
         missing=tuple({(one.field, one.code): one for one in missing}.values()),
         inputs={
             host: rows_read(run, host)
@@ -280,20 +292,8 @@ def _span_ps(rows: pl.DataFrame) -> int:
     return int((start + dur).max()) - int(start.min())
 
 
-def _host_requests(host: str, rows: pl.DataFrame) -> HostRequests:
-    span = _span_ps(rows)
-    return HostRequests(
-        host=host,
-        requests=len(rows),
-        threads=rows["track"].n_unique(),
-        latency_ms=describe_latency(ints(rows, "dur_ps"), scale=PS_PER_MS),
-        throughput_per_s=len(rows) * PS_PER_S / span if span else None,
-        concurrency=int(rows["dur_ps"].sum()) / span if span else None,
-    )
-
-
 def _request_rates(
-    rows: pl.DataFrame, hosts: tuple[HostRequests, ...]
+    rows: pl.DataFrame, hosts: list[HostRequests]
 ) -> tuple[dict[str, float | None], list[Missing]]:
     """Return rates of all hosts, which serve side by side and need share no clock."""
     requests = [one.throughput_per_s for one in hosts if one.throughput_per_s]

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.analysis.steps.summary import StepSummary
     from stepscope.derive.intervals.spans import Spans
-    from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = room_reasons("input_pipeline_analyzer")
 
@@ -80,7 +79,12 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
     Definition: docs/tools/input_pipeline_analyzer.md#device-side.
     """
     run, hosts, matching = measured.run, measured.hosts, measured.matching
-    waits = {host.host: _input_waits(run, host) for host in hosts}
+    waits: dict[str, Spans | None] = {}
+    for host in hosts:
+        of_threads = run.derived(host.host, host_classes)
+        waits[host.host] = None
+        if not isinstance(of_threads, Unavailable) and "input" not in host.missing:
+            waits[host.host] = of_threads.input_wait
     asked = {name for name in waits if shows_batch_requests(run, name)}
     shares = {host.host: input_share(run, host, excluded_flags) for host in hosts}
     decided = judged_input(run, hosts, excluded_flags)
@@ -141,15 +145,6 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
             host.host: judged_input(run, [host], excluded_flags) for host in hosts
         },
     )
-
-
-def _input_waits(run: ProfileData, host: HostSteps) -> Spans | None:
-    """Return where the host's step threads wait for input; None where unknown."""
-    classes = run.derived(host.host, host_classes)
-    if isinstance(classes, Unavailable) or "input" in host.missing:
-        return None
-    waits: Spans = classes.input_wait
-    return waits
 
 
 def _shares_of_run(

@@ -79,10 +79,22 @@ def analyse(
     views: dict[str, MemoryView] = {}
     host_of: dict[str, str] = {}
     for host in profile.hosts:
-        found = _memory_views(profile, host)
-        if isinstance(found, Unavailable):
-            absent[host] = found
+        allocations = profile.table(host, "allocations")
+        if isinstance(allocations, Unavailable):
+            absent[host] = allocations
             continue
+        if not len(allocations):
+            absent[host] = _WHY["no_events"]
+            continue
+        replay = require_available(profile.derived(host, memory_replay))
+        steps = require_available(profile.derived(host, allocation_steps))
+        strings = profile.trace(host).strings
+        found = [
+            MemoryView(allocations, replay, memory, steps, strings)
+            for memory in replay.memories
+        ]
+        # The fullest first.
+        found.sort(key=lambda view: (-view.most_in_use_bytes, view.memory.name))
         inputs[host] = {
             "allocator_events": len(found[0].allocations),
             "memories": len(found),
@@ -118,22 +130,6 @@ def analyse(
         ),
         inputs=inputs,
     )
-
-
-def _memory_views(profile: ProfileData, host: str) -> list[MemoryView] | Unavailable:
-    """Return the memories of a host, fullest first."""
-    allocations = profile.table(host, "allocations")
-    if isinstance(allocations, Unavailable):
-        return allocations
-    if not len(allocations):
-        return _WHY["no_events"]
-    replay = require_available(profile.derived(host, memory_replay))
-    steps = require_available(profile.derived(host, allocation_steps))
-    found = [
-        MemoryView(allocations, replay, memory, steps, profile.trace(host).strings)
-        for memory in replay.memories
-    ]
-    return sorted(found, key=lambda view: (-view.most_in_use_bytes, view.memory.name))
 
 
 def _memory_result(

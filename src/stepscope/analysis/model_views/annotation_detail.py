@@ -79,7 +79,13 @@ def annotation_detail(
         hosts: Hosts with annotations; one of them has it.
         most_calls: How many calls to list at most; all where it is None.
     """
-    inside = [_label_inside(host, name) for host in hosts]
+    # By call of any name: whether it is such a call or lies in one; -1 is no call.
+    inside = []
+    for host in hosts:
+        chosen = host.calls.calls_named(name) & host.chosen
+        label = np.where(chosen, 0, -1).astype(np.int32)
+        lies_in = inherit_labels(host.calls.parent, label) >= 0
+        inside.append(np.append(lies_in, False))
     calls = pl.concat(
         [
             _calls_of_host(profile, host, name, within)
@@ -128,15 +134,6 @@ def annotation_detail(
         kernels=_kernels_inside(profile, hosts, inside) if launched else None,
     )
     return detail, missing
-
-
-def _label_inside(host: AnnotatedHost, name: str) -> Bools:
-    """Return by call of any name whether it is such a call or lies in one; last False.
-
-    The last value is of row -1, no call.
-    """
-    label = np.where(host.calls.calls_named(name) & host.chosen, 0, -1).astype(np.int32)
-    return np.append(inherit_labels(host.calls.parent, label) >= 0, False)
 
 
 def _calls_of_host(

@@ -256,7 +256,15 @@ def analyse(
         )
         for host, of_host in calls.items()
     ]
-    pipelines = [pipeline for host in found for pipeline in _host_pipelines(host)]
+    pipelines: list[_Pipeline] = []
+    for host in found:
+        ranked_calls = host.calls.calls.with_row_index("call").sort("pipeline", "rank")
+        parts = ranked_calls.partition_by("pipeline", as_dict=True)
+        names = host.graph.pipelines.select("name", "device").iter_rows()
+        pipelines += (
+            _Pipeline(host, row, name, on_device, parts[row,])
+            for row, (name, on_device) in enumerate(names)
+        )
     ranked = sorted(pipelines, key=lambda one: (one.on_device, -_slowest_ps(one)))
     summary, missing = _run_summary(ranked)
     named = [one for one in ranked if options.pipeline in {"", one.name}]
@@ -301,17 +309,6 @@ def analyse(
             for host in found
         },
     )
-
-
-def _host_pipelines(host: _Host) -> list[_Pipeline]:
-    by_pipeline = host.calls.calls.with_row_index("call").sort("pipeline", "rank")
-    parts = by_pipeline.partition_by("pipeline", as_dict=True)
-    return [
-        _Pipeline(host, row, name, on_device, parts[row,])
-        for row, (name, on_device) in enumerate(
-            host.graph.pipelines.select("name", "device").iter_rows()
-        )
-    ]
 
 
 def _slowest_ps(pipeline: _Pipeline) -> int:

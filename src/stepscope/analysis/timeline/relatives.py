@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stepscope.analysis.timeline.spans import HostTimeline
-    from stepscope.array_types import Int64s
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = room_reasons("timeline")
@@ -267,7 +266,24 @@ class Family(NamedTuple):
 
 def same_name(shown: HostTimeline, code: int, *, track: int, item: int) -> SameName:
     """Compare a span with all spans of its name."""
-    tracks, items, start_ps, dur_ps = _spans_of_name(shown, code, track)
+    if shown.timeline.line(track) is None:
+        items = np.flatnonzero(handles(shown.events, "type") == code)
+        tracks = shown.track_of_events(items)
+        start_ps, dur_ps = (
+            ints(shown.events, column)[items] for column in ("start_ps", "dur_ps")
+        )
+    else:
+        found = []
+        for number, index in enumerate(shown.lanes):
+            line = shown.timeline.line(number)
+            if line is not None:
+                rows = np.flatnonzero(line.spans.name == code)
+                place = np.full(len(rows), number, np.int64)
+                times = line.spans.start_ps[rows], line.spans.dur_ps[rows]
+                found.append((place, rows + index.first_item, *times))
+        tracks, items, start_ps, dur_ps = (
+            np.concatenate(column) for column in zip(*found, strict=True)
+        )
     here = int(np.flatnonzero((items == item) & (tracks == track))[0])
     order = np.lexsort((items, start_ps))
     at = int(np.flatnonzero(order == here)[0])
@@ -305,30 +321,3 @@ def span_family(
         ),
         children_count=len(inside),
     )
-
-
-def _spans_of_name(shown: HostTimeline, code: int, track: int) -> tuple[Int64s, ...]:
-    """Return track, item, start and duration of every span of a name."""
-    if shown.timeline.line(track) is None:
-        items = np.flatnonzero(handles(shown.events, "type") == code)
-        return (
-            shown.track_of_events(items),
-            items,
-            ints(shown.events, "start_ps")[items],
-            ints(shown.events, "dur_ps")[items],
-        )
-    found = []
-    for number, index in enumerate(shown.lanes):
-        line = shown.timeline.line(number)
-        if line is not None:
-            at = np.flatnonzero(line.spans.name == code)
-            place = np.full(len(at), number, np.int64)
-            found.append(
-                (
-                    place,
-                    at + index.first_item,
-                    line.spans.start_ps[at],
-                    line.spans.dur_ps[at],
-                )
-            )
-    return tuple(np.concatenate(column) for column in zip(*found, strict=True))
