@@ -27,7 +27,7 @@ export function AnnotationDetail({ data, options }: { data: AnnotationDetailResu
       </h2>
       <ul class="cards">
         <Card field="detail.host_us" title="On the host" exact={detail.host_us} shown={lasting(detail.host_us)} />
-        <Card field="detail.device_us" title="On devices, launched inside" exact={detail.device_us} shown={lasting(detail.device_us)} />
+        <Card field="detail.device_us" title="Device time of work launched inside" exact={detail.device_us} shown={lasting(detail.device_us)} />
         <Card field="detail.launches" title="Launches" exact={detail.launches} shown={number(detail.launches)} />
       </ul>
       {tables

@@ -63,7 +63,7 @@ export function SourceLines({ data, options }: { data: ModelViewsResult; options
       <Show answer={answer}>
         {({ text, path, changed, reason }) => (
           <>
-            <p class="summary"><Prose text={reason ?? `${path}${changed ? ", changed since the recording: lines may have moved" : ""}. ${rows.some(ofAll) ? "ƒ marks the times of a whole function." : "A line without a call counts with the next that has one, or that ends a loop."}`} /></p>
+            <p class="summary"><Prose text={reason ?? `${path}${changed ? ", changed since the recording: lines may have moved" : ""}. ${rows.some(ofAll) ? "ƒ marks the times of a whole function." : "A line without a call is counted with the next line that has a call or ends a loop."}`} /></p>
             {text === null ? table : <Text key={file} text={text} rows={rows.filter((row) => row.file === file)} />}
           </>
         )}

@@ -112,7 +112,7 @@ function Steps({ told }: { told: Told }) {
   return (
     <Chart
       title="Step by step"
-      summary="Each column is a measured step, in order, without what the recording itself took of it. Both runs have the same scale."
+      summary="One column per measured step, in order, without the cost of recording. Both runs have the same scale."
       table={
         <Twin
           caption={`Time of a ${told.per} (ms)`}
@@ -151,7 +151,7 @@ function OneStep({ sides }: { sides: (readonly [string, RunOfTwo, Stack[]])[] })
       <h2>One step of each</h2>
       <p><a href={link({ page: "trace_viewer", beside: "@base" })}>Both in Trace</a></p>
       <Twin
-        caption="Parts of the step (ms), without what the recording itself took of it"
+        caption="Parts of the step (ms), without the cost of recording"
         head={["Part", ...sides.map(([name, run]) => `${name}: ${run.run}`)]}
         rows={[...found.map(({ name, title }) => [title, ...cells(({ parts }) => parts[name])]), ["the whole step", ...cells(height)]]}
       />

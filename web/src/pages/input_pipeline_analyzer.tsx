@@ -165,7 +165,7 @@ function HostSide({ data }: { data: InputPipelineResult }) {
   return (
     <section class="panel" aria-label="Host side">
       <h2>Host side: input processing time</h2>
-      <p>Work of the host's threads, added up; not what a step waits for. Shares are of all of it.</p>
+      <p>Summed work of the host's threads, not the time that a step waits. Shares are of this sum.</p>
       <table class="twin">
         <tbody>
           {Object.entries(INPUT_KINDS).map(([name, title]) => (

@@ -103,7 +103,7 @@ function Form({ addresses, recording }: { addresses: string[]; recording: boolea
   return (
     <form onSubmit={begin}>
       <fieldset disabled={recording}>
-        <legend>Programs, recorded at the same time as one run</legend>
+        <legend>Programs to record together, as one run</legend>
         {addresses.map((each) => (
           <label key={each}>
             <input type="checkbox" name="address" value={each} defaultChecked /> {each}
