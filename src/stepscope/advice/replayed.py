@@ -138,7 +138,7 @@ def promise_by_replay(
     if not changes:
         return finding
     if isinstance(changes[0], Gone):
-        # The limit has to be all of the time that the finding is about.
+        # The limit has to cover all the time that the finding is about.
         pattern, effect_ms = finding.pattern, finding.ms_per_step
         if pattern is None or effect_ms is None:
             return finding

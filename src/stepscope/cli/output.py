@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepscope.report.page import Line
 
 STANDARD_OUTPUT: Final = "standard output"
-#: Number of an error → the way out.
+#: Number of an error → what to do about it.
 _WAYS_OUT: Final = {
     errno.EACCES: "Check the permissions, or name another place",
     errno.EAGAIN: "Raise the limit of processes and threads (ulimit -u)",

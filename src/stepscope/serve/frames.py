@@ -74,7 +74,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """A column that was read; values of texts are ids into the names of the frame.
+    """A decoded column; texts are stored as ids into the names of the frame.
 
     `nulls` are true where the value is unknown, None where all are known.
     """

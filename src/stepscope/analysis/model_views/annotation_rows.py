@@ -40,7 +40,7 @@ _WHY: Final = room_reasons("model_views")
 
 ANNOTATION_ROWS: Final = tool_tables("model_views")["annotation"]
 
-#: Name of a choice of columns → the columns of this view.
+#: Name of a set of columns → the columns of this view that it shows.
 _SELECTABLE: Final = {
     "micros": ("total_us", "self_us", "percent", "step_us"),
     "accelerator_micros": (

@@ -40,7 +40,7 @@ def tool_tables(tool: str) -> dict[str, TableSchema]:
 
 @cache
 def room_reasons(room: str) -> dict[str, Unavailable]:
-    """Return why something can be missing from results of a room, by key."""
+    """Return why results of a tool can lack something, by key."""
     return read_reasons(_ROOM.parent / room / "reasons.md")
 
 

@@ -291,7 +291,7 @@ class Window:
                 self._begin_session(less.options)
 
     def close_by_time(self) -> None:
-        """End what `open_by_time` began; steps may still have their window."""
+        """End the window that `open_by_time` began; one by steps may follow."""
         with self._exclusive_access():
             if self.phase is Phase.TIME:
                 self._by_time = self._save_session("time")
@@ -329,7 +329,7 @@ class Window:
             self._end_recording()
 
     def leave_silently(self) -> None:
-        """Record no more, keep nothing, and say nothing: there was nothing to it."""
+        """Stop recording, and discard it silently: the window is empty."""
         with self._exclusive_access():
             self._drop_session()
             self._end_recording()

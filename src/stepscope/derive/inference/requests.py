@@ -79,7 +79,7 @@ _CALLS: Final = (
     r"^ServingModelRun$",
     r"^(?:SessionRun|RunGraph)$",
 )
-#: The last of these calls also run training steps.
+#: The calls at the end of this list also run training steps.
 _PLAIN_SESSIONS: Final = _CALLS[-1]
 #: Events that carry a batch size and are no requests: the pipeline's own calls, ops,
 #: and the batches that a batcher makes of requests.

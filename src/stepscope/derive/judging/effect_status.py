@@ -1,6 +1,6 @@
 """Whether an effect over steps is a finding, and how grave: one order for everybody.
 
-Rules and the verdicts of tools both come from here. What may be by chance is told by a
+Verdicts of rules and of tools are computed here. What may be by chance is told by a
 block bootstrap: steps are drawn in runs of ⌈∛n⌉ consecutive ones, round the end, so
 that waits that come in bursts stay together. The stream of draws is fixed: equal input,
 equal interval.

@@ -74,7 +74,7 @@ class Lines(Frozen, frozen=True, eq=True):
         return cls(first, last - first + 2)
 
     def moment_keys(self, thread: Int64s | int, time_ps: Int64s) -> Int64s:
-        """Return the numbers of moments; what lies outside is moved to the edge."""
+        """Return the index of each instant; those outside are moved to the edge."""
         inside = np.clip(time_ps - self.origin_ps, 0, self.length_ps - 1)
         return thread * self.length_ps + inside
 

@@ -41,7 +41,7 @@ _ALL: Final = 100 - 1e-6
 MODULE: Final = "<module>"
 #: A call as Python's tracers name it.
 _FRAME: Final = Pattern(r"\$(?P<place>[^ /\\]+\.py:\d+) (?P<function>\S+)\Z")
-#: How the names of C++ functions begin that carry their arguments.
+#: How names of C++ functions begin that include their arguments.
 _CPP: Final = Pattern(r"void |[A-Za-z_][\w:]*<")
 #: Kinds of work that the host does on input, in the words of the guides.
 INPUT_CATEGORY_NAMES: Final = {

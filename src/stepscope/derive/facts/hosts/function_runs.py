@@ -366,7 +366,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     @property
     def collects_percent(self) -> float:
-        """Return for how much of the steps garbage is collected within it."""
+        """Return the share of the steps in which it collects garbage."""
         collections = self.runs.collecting & self.seen
         return 100 * collections.length_ps / self.runs.total_ps
 
