@@ -183,7 +183,7 @@ def test_every_memory_event_is_an_allocation(
 @pytest.mark.parametrize("rank", RANKS)
 def test_ranks_of_one_step_on_eight_gpus(rank: int, shared_profile: Shared) -> None:
     hosts = {
-        it.host: it for it in kineto.hosts_of(list(shared_profile(DLRM).iterdir()))
+        it.host: it for it in kineto.name_hosts(list(shared_profile(DLRM).iterdir()))
     }
     trace = kineto.read(hosts[f"rank{rank}"])
     check_all(trace)
@@ -212,7 +212,7 @@ def test_compute_hardly_differs_between_ranks_and_waiting_does(
     shared_profile: Shared,
 ) -> None:
     compute, waiting = [], []
-    for host in kineto.hosts_of(list(shared_profile(DLRM).iterdir())):
+    for host in kineto.name_hosts(list(shared_profile(DLRM).iterdir())):
         activity = frame(kineto.read(host), "device_activity")
         sums = dict(activity.group_by("kind").agg(pl.col("dur_ps").sum()).iter_rows())
         compute.append(sums["kernel"])
