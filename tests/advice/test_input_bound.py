@@ -202,7 +202,7 @@ def test_what_is_pinned_is_not_to_be_pinned(
     finding = evaluate(signals_of(one, fetching=fetching), THRESHOLDS)
     (told,) = [each for each in finding.actions if each.framework == "PyTorch"]
     assert ("pin_memory" in (told.code or "")) is not pinned
-    assert ("a stream of its own" in told.text) is pinned
+    assert ("a separate stream" in told.text) is pinned
 
 
 @pytest.mark.parametrize(

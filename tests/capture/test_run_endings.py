@@ -54,7 +54,7 @@ from stepscope.cli import report
 def answer(asked):
     os.write(2, b"noise of a library\\n")
     {instead}
-report.answer = answer
+report.answer_request = answer
 from stepscope.__main__ import run
 run()
 """

@@ -62,7 +62,7 @@ what = {"steps": step, "time": other}[sys.argv[1]]
 # Whether the collector of the framework has begun, and all others have.
 def is_recorded():
     sessions = sys.modules.get("stepscope.capture.recording.session")
-    recording = sessions and sessions.current()
+    recording = sessions and sessions.current_session()
     under_way = recording and recording._under_way
     return bool(under_way) and sys.argv[2] in [it.name for it in under_way._started]
 made = 0

@@ -84,5 +84,5 @@ def test_parts_of_one_trace_do_not_exist_in_this_format(tmp_path: Path) -> None:
     paths = (tmp_path / "a.json", tmp_path / "b.json")
     for path in paths:
         write(path)
-    with pytest.raises(BadInput, match="worker of its own"):
+    with pytest.raises(BadInput, match="separate worker"):
         kineto.read(HostFiles(host="a", paths=paths))

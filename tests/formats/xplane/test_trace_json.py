@@ -214,7 +214,7 @@ def test_a_cut_timeline_is_refused_in_a_line(tmp_path: Path) -> None:
     text = json.dumps({"traceEvents": [*NAMES, shown(HOST, 5, "a", 1, 2)]})
     path = tmp_path / "vm.trace.json"
     path.write_text(text[:-30])
-    with pytest.raises(BadInput, match=r"broken or cut: .*\.xplane\.pb beside it"):
+    with pytest.raises(BadInput, match=r"broken or cut: .*\.xplane\.pb next to it"):
         read(path)
 
 
