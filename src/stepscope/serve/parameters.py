@@ -185,7 +185,7 @@ class Asked(NamedTuple):
         """Answer from the store, once every parameter has been read.
 
         Args:
-            question: Everything that the answer depends on, next to the run.
+            question: Everything that the answer depends on, besides the run.
             compute: Computes an answer that is not kept.
             run: Id of the run; None for that of the parameter.
             media_type: Media type of the answer.

@@ -297,7 +297,7 @@ def are_ops_of_function(
 ) -> bool:
     """Return whether ops are called by the function that `host.work` is about.
 
-    What it does next to the model is to go or to be done otherwise, and its ops too: to
+    What it does besides the model is to go or to be done otherwise, and its ops too: to
     compile the step would not change it.
 
     Args:

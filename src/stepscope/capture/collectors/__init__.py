@@ -1,1 +1,1 @@
-"""Collectors: each records one source next to the program."""
+"""Collectors: each records one source while the program runs."""

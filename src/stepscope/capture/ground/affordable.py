@@ -103,7 +103,7 @@ class StepCost:
         return _median_value(self._within)
 
     def is_beyond(self, recorded_s: float, other_s: float) -> bool:
-        """Return whether a recorded step takes too long next to another one."""
+        """Return whether a recorded step takes too long compared with another one."""
         longer_s = recorded_s - other_s
         return longer_s > self._max_slowdown * other_s and longer_s >= _LEAST_S
 

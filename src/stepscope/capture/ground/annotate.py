@@ -110,7 +110,7 @@ def trace_function(
 
 
 def add_forward(make: Forward) -> None:
-    """Hand annotations on to a framework that records next to us.
+    """Hand annotations on to a framework that records at the same time.
 
     Of several frameworks the one that began last is given them: in two recordings that
     become one profile each annotation would be there twice.
@@ -185,7 +185,7 @@ def at_first_annotation(begin: Callable[[], object]) -> None:
 
 
 def forget_forwards() -> None:
-    """Forget in a forked child who recorded next to us in its parent."""
+    """Forget in a forked child who recorded at the same time in its parent."""
     global _receivers_lock  # noqa: PLW0603 - the parent may have held the lock
     _receivers_lock = threading.RLock()
     _receivers.framework = None

@@ -12,7 +12,7 @@ _LEVELS: Final = {
     "python_tracer_level": 1,
     "device_tracer_level": 1,
 }
-#: Counters are read by one thread next to the program: faster reading would cost it.
+#: Counters are read by one thread while the program runs: faster reading would cost it.
 _MOST_HZ: Final = 100.0
 #: More looks a second would get in the program's way.
 _MOST_SAMPLES_HZ: Final = 1000.0

@@ -47,7 +47,7 @@ class NsysPlan(NamedTuple):
         range: NVTX range to record; None for the whole program.
         duration_s: Seconds to record; None for until the program ends.
         profiler_api: Whether to record between the program's own calls of
-            cudaProfilerStart and cudaProfilerStop; not next to a range.
+            cudaProfilerStart and cudaProfilerStop; not together with a range.
     """
 
     output: str

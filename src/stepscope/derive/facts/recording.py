@@ -283,7 +283,7 @@ def recorder_signals(
 ) -> RecorderTime:
     """Sum the recording's own events of each host; hosts without events are left out.
 
-    Events that run next to each other count once.
+    Events that run in parallel count once.
     """
     own = event_kinds.host_class == HostClass.PROFILER
     on_buffers = event_types["name"].str.contains(_BUFFERS).to_numpy()

@@ -237,7 +237,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         op = self._program_rows(self.event_kinds.is_op())
         op = op[running.within(start[op], start[op] + 1) == 0]
         thread = handles(self.events, "track")[op]
-        # Threads next to the program's own may run ops at any time.
+        # Threads other than the program's own may run ops at any time.
         busiest = np.bincount(thread).argmax() if len(op) else -1
         op = op[thread == busiest]
         at = np.concatenate([start[op], start[node]])

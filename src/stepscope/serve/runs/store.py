@@ -3,8 +3,8 @@
 One profile is open at a time, and one computation runs at a time. Answers are kept as
 bytes, by the version of the run's files, up to a limit; a kept answer is given at once.
 
-What the timeline asks for is looked up next to the computation, in lanes of its own: a
-tile waits until the run is open, and for no tool.
+What the timeline asks for is looked up in parallel with the computation, in separate
+lanes: a tile waits until the run is open, and for no tool.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lane(Enum):
-    """Who waits for whom among the answers that are looked up next to a computation.
+    """Who waits for whom among the answers that are looked up during a computation.
 
     Attributes:
         DRAWING: Answers that take milliseconds and are asked for many at a time.
@@ -235,7 +235,7 @@ class Store:
     def look_up(
         self, entry: Entry, compute: Callable[[Opened], bytes], *, lane: Lane
     ) -> bytes:
-        """Return an answer that is made next to the computation, and not kept.
+        """Return an answer that is made in parallel with the computation, and not kept.
 
         It waits for the lookups of its lane and until the run is open. Derivations that
         a computation is about to finish are waited for, and nothing else of it.

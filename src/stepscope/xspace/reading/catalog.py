@@ -1,6 +1,6 @@
 """Names of the ids in events and stats, also where the file lost the names.
 
-The metadata maps of the planes are small next to the events, but not always: a program
+The metadata maps of the planes are mostly small compared with the events, but a program
 traced with its Python functions has a hundred thousand names. So nothing here loops
 over their entries; Python makes the distinct strings and nothing else.
 """

@@ -302,7 +302,7 @@ def _fitting_groups(
     """Return the actions against what half of a function's time goes to.
 
     The order is that of certainty: a validation also runs ops. What a function does
-    next to the model is no question to the model.
+    besides the model is not a question to the model.
     """
     time = blocking.time
     if time is None:

@@ -33,7 +33,7 @@ class Added(NamedTuple):
     """What was added to a container.
 
     Attributes:
-        graph_bytes: What graphs of gradients hold for members, next to their arrays.
+        graph_bytes: What graphs of gradients hold for members, without arrays.
     """
 
     items: int

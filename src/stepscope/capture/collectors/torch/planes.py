@@ -47,7 +47,7 @@ _MOST_STREAMS: Final = 256
 _COUNTERS: Final = 2**63 - 1
 #: Written where a synchronisation waits for no stream of its own.
 _NO_STREAM: Final = 2**32 - 1
-#: Lines of a device next to its streams do not take a stream's id.
+#: Lines of a device other than its streams do not take a stream's id.
 _BESIDE: Final = 2**40
 
 _MEMORY: Final = "[memory]"

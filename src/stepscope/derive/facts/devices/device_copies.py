@@ -77,7 +77,7 @@ class DeviceCopies(Frozen, frozen=True):
 
     Attributes:
         small_per_step: Mean number of copies below 64 KiB in a step.
-        small_alone_ps: Time in which nothing else ran next to these.
+        small_alone_ps: Time in which nothing else ran in parallel with these.
         longest: Start, end and name of the copies that ran alone for longest.
     """
 

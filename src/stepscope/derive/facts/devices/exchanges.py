@@ -30,7 +30,7 @@ class CommunicationSignals(Frozen, frozen=True):
         count: `host:device` → number of collectives.
         exposed_ps: `host:device` → kind → time in which nothing else ran on the
             device, largest first.
-        longest: `host:device` → the collectives next to which nothing else ran for
+        longest: `host:device` → the collectives that nothing else overlapped for
             longest, the longest first.
     """
 

@@ -42,10 +42,10 @@ class MovedData(Frozen, frozen=True):
         window_ps: Length of each judged step.
         in_turn_ps: Idle time of the device that is fed last while the others are fed,
             where they are fed one after another.
-        between_ps: Copies between devices next to which nothing ran, on the device on
-            which they last longest.
-        gathered_ps: Copies of results to the host next to which nothing ran, where a
-            single one of the devices has any.
+        between_ps: Copies between devices that no other work overlapped, on the device
+            on which they last longest.
+        gathered_ps: Copies of results to the host that no other work overlapped, where
+            a single one of the devices has any.
         gathering: Label of that device; None where there is none.
         bytes: (source, destination) → bytes in a step; those of unknown size left out.
     """

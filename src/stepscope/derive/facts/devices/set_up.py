@@ -214,7 +214,7 @@ def _recorded_calls(
             runs = np.flatnonzero(types == kind)
             first = runs[np.argmin(start[runs])]
             later = dur[runs[runs != first]]
-            # A first run is long next to the later ones.
+            # A first run is long compared with the later ones.
             if len(later) >= _LATER_RUNS and dur[first] >= max(
                 least_ps, _TIMES_LONGER * float(np.median(later))
             ):

@@ -109,7 +109,7 @@ class Carried(Frozen, frozen=True):
 
 
 class Beside(Frozen, frozen=True):
-    """Copies of some owners run next to kernels, from memory that no call stages.
+    """Copies of some owners run while kernels do, from memory that no call stages.
 
     Attributes:
         owners: Owners whose time it is; "copy_in" and "copy_out" move.
