@@ -1,1 +1,1 @@
-"""Columns: dense numbering of values, distinct runs, and stats by row."""
+"""Access to table columns: arrays, integer codes of distinct values, stats by row."""

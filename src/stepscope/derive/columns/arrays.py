@@ -1,4 +1,4 @@
-"""The one place where frames become arrays and arrays become frames."""
+"""Conversions of data frame columns to NumPy arrays."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
 
-#: Category → its code in the columns of that Enum, as `codes` returns them.
+#: Category name → its code in an Enum column, as `codes` returns it.
 ACTIVITY_CODES: Final = {kind: at for at, kind in enumerate(ACTIVITY_KINDS.categories)}
 TRACK_CODES: Final = {kind: at for at, kind in enumerate(TRACK_KINDS.categories)}
 LINE_CODES: Final = {line: at for at, line in enumerate(DERIVED_LINES.categories)}
 
 
 def accepted_answer(answer: int) -> int:
-    """Return what a kernel answered; below zero it refused its arrays."""
+    """Return the answer of a compiled function; raise if it is negative (an error)."""
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     return answer
 
 
 def ints(frame: pl.DataFrame, column: str) -> Int64s:
-    """Return a column without nulls as int64, without copying where it is stored so."""
+    """Return a column without nulls as int64; an int64 column is not copied."""
     array: Int64s = frame[column].to_numpy()
     return array if array.dtype == np.int64 else array.astype(np.int64)
 
 
 def handles(frame: pl.DataFrame, column: str) -> Int32s:
-    """Return a column of row numbers or handles as int32; -1 stands for null."""
+    """Return a column of row numbers or string indices as int32; null becomes -1."""
     array: Int32s = fill_nulls(frame[column], -1)
     return array if array.dtype == np.int32 else array.astype(np.int32)
 
 
 def codes(frame: pl.DataFrame, column: str) -> UInt8s:
-    """Return an Enum column as the positions of its categories; 255 stands for null."""
+    """Return the category codes of an Enum column; null becomes 255."""
     array: UInt8s = fill_nulls(frame[column].to_physical(), 255)
     return array.astype(np.uint8, copy=False)
 
 
 def is_present(frame: pl.DataFrame, column: str) -> Bools:
-    """Return True where a column holds a value."""
+    """Return, for each row, whether the column holds a value."""
     return present_mask(frame[column])
 
 
 def rows_of_kinds(activity: pl.DataFrame, kinds: Iterable[int]) -> Int64s:
-    """Return the rows of device_activity whose kind is one of some, by their codes."""
+    """Return the rows of device_activity whose kind has one of the given codes."""
     wanted = np.zeros(256, np.bool_)
     wanted[list(kinds)] = True
     return np.flatnonzero(wanted[codes(activity, "kind")])
@@ -63,17 +63,18 @@ def rows_of_kinds(activity: pl.DataFrame, kinds: Iterable[int]) -> Int64s:
 def wanted_rows(
     key: Int32s, wanted: UInt8s | Bools, begin: int = 0, end: int | None = None
 ) -> Int64s:
-    """Return the rows whose key is wanted, usually few of many.
+    """Return the rows whose key is wanted, in ascending order.
 
     Args:
-        key: By row: a place in `wanted`.
-        wanted: Whether rows with this key are.
-        end: One past the last row that counts; None for all.
+        key: Index into `wanted`, by row.
+        wanted: Whether rows with this key are returned, by key.
+        begin: First row to search.
+        end: One past the last row to search; None for all rows.
     """
     last = len(key) if end is None else end
     if not wanted.any():
         return np.empty(0, np.int64)
-    # Pages that are never written take no memory.
+    # Memory pages of the array that are never written take no physical memory.
     out = np.empty(max(last - begin, 0), np.int64)
     count = numbering.pick_rows(key, wanted.view(np.uint8), begin, last, out)
     return out[: accepted_answer(count)]

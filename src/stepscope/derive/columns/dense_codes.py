@@ -1,8 +1,8 @@
-"""Small dense numbers for what is distinct: grouping without sorting or hashing rows.
+"""Codes from 0 up for distinct values, to group rows without sorting or hashing them.
 
-Handles, types, devices and the like are whole numbers from narrow ranges. Numbering
-the values that occur from 0 up takes one table of the range, and pairs of such numbers
-can be numbered in turn.
+String indices, types and devices are integers from narrow ranges. A lookup table with
+one entry per value of the range turns each value into a code. Pairs of a code and a
+value are numbered in the same way.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 class DistinctRuns(Frozen, frozen=True):
-    """Distinct pairs of a place and an execution.
+    """Distinct pairs of a group and an execution that have at least one row.
 
     Attributes:
-        count: int64 by place; the number of its executions.
-        owner: int32 by execution: the place of its first row, -1 for none.
-        further: int64, shape (2, pairs); each further place of an execution, and the
-            execution.
+        count: Number of distinct executions, int64 by group.
+        owner: Group of the execution's first row, int32 by execution; -1 without rows.
+        further: Pairs of an execution with a group other than its `owner`; int64, shape
+            (2, pairs): the groups, then the executions.
     """
 
     count: Int64s
@@ -40,19 +40,21 @@ class DistinctRuns(Frozen, frozen=True):
     further: Int64s
 
 
-#: A table of the whole range is worth its memory up to this many entries per row.
+#: Maximum number of entries, per row, of a lookup table over the range of values;
+#: larger ranges are sorted instead.
 _ENTRIES_PER_ROW: Final = 4
-#: A table of up to this many entries is always worth its memory.
+#: Maximum number of entries of a lookup table whatever the number of rows.
 _SMALL_TABLE: Final = 1 << 16
 
 
 class Codes(Frozen, frozen=True):
-    """Rows numbered by what is distinct in them.
+    """A code for each row; equal rows have equal codes.
 
     Attributes:
-        code: int32 by row, from 0 up to `count - 1`; every number occurs. Callers
-            must not rely on the order of the numbers.
-        first: int64 by code; the first row that has it.
+        code: Code of the row, int32 by row, from 0 up to `count - 1`; every code
+            occurs.
+            Callers must not rely on the order of the codes.
+        first: First row with this code, int64 by code.
     """
 
     code: Int32s
@@ -60,26 +62,26 @@ class Codes(Frozen, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many distinct rows there are."""
+        """Number of distinct rows."""
         return len(self.first)
 
 
 class Totals(Frozen, frozen=True):
-    """Exact sums by code; a code without rows has zeros."""
+    """Number of values and their exact sum, by code; zeros for a code without rows."""
 
     count: Int64s
     total: Int64s
 
 
 class Extremes(Totals, frozen=True):
-    """Sums as in `Totals`, with the ends of each code's values."""
+    """`Totals` with the smallest and the largest value, by code."""
 
     least: Int64s
     greatest: Int64s
 
 
 class Hulls(Frozen, frozen=True):
-    """From the first begin to the last end by code; a code without rows has zeros."""
+    """Earliest start and latest end by code; zeros for a code without rows."""
 
     count: Int64s
     first_ps: Int64s
@@ -87,7 +89,7 @@ class Hulls(Frozen, frozen=True):
 
 
 def number_values(values: NDArray[np.signedinteger]) -> Codes:
-    """Number the distinct values in the order of their first rows."""
+    """Number the distinct values of one column."""
     return number_rows([values])
 
 
@@ -110,7 +112,7 @@ def number_rows(columns: Sequence[NDArray[np.signedinteger]]) -> Codes:
 def _number_pairs(
     outer: Codes | None, inner: NDArray[np.signedinteger], least: int, greatest: int
 ) -> Codes:
-    """Number the distinct pairs of a code and a value between two, both included."""
+    """Number the distinct pairs of a code and a value from `least` up to `greatest`."""
     rows = len(inner)
     width = greatest - least + 1
     groups_outside = outer.count if outer is not None else 1
@@ -146,8 +148,8 @@ def totals_by_code(
     """Sum values by code.
 
     Args:
-        code: Below `count`; -1 for a row that is left out.
-        where: Which rows count; by default all.
+        code: Code of each row, below `count`; rows with -1 are ignored.
+        where: Whether each row counts; by default all rows count.
     """
     none = np.empty(0, np.int64)
     found = Totals(np.zeros(count, np.int64), np.zeros(count, np.int64))
@@ -156,7 +158,7 @@ def totals_by_code(
 
 
 def extremes_by_code(code: Int32s, values: Int64s, *, count: int) -> Extremes:
-    """Sum values by code, and find the smallest and the largest; as `totals_by`."""
+    """Return sum, minimum and maximum by code; rows with code -1 are ignored."""
     found = Extremes(*(np.zeros(count, np.int64) for _ in range(4)))
     _add_up(code, values, None, found.count, found.total, found.least, found.greatest)
     return found
@@ -179,10 +181,10 @@ def _add_up(
 def hulls_by_code(
     code: Int32s, start_ps: Int64s, dur_ps: Int64s, *, count: int
 ) -> Hulls:
-    """Find the first begin and the last end by code.
+    """Find the earliest start and the latest end by code.
 
     Args:
-        code: Below `count`; below 0 for a row that is left out.
+        code: Code of each row, below `count`; rows with a negative code are ignored.
     """
     found = Hulls(*(np.zeros(count, np.int64) for _ in range(3)))
     accepted_answer(
@@ -201,24 +203,24 @@ def hulls_by_code(
 def distinct_runs(
     place: Int32s, execution: Int32s, *, places: int, executions: int
 ) -> DistinctRuns:
-    """Count the distinct executions of each place.
+    """Count the distinct executions of each group.
 
     Args:
-        place: By row, from 0 up to `places - 1`.
-        execution: By row, from 0 up to `executions - 1`; -1 for none.
+        place: Group of each row, from 0 up to `places - 1`.
+        execution: Execution of each row, from 0 up to `executions - 1`; -1 for none.
     """
     count, owner = np.zeros(places, np.int64), np.full(executions, -1, np.int32)
     spilled = np.empty(0, np.int64)
     answer: int = kernels.count_executions(place, execution, owner, count, spilled)
     if answer > 0:
-        # Executions of several places, as a rule few; ask for the rows.
+        # Few executions have rows in several groups; a second pass returns those rows.
         spilled = np.empty(answer, np.int64)
         owner[:] = -1
         count[:] = 0
         answer = kernels.count_executions(place, execution, owner, count, spilled)
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
-    # Sorting bare keys is several times faster than sorting pairs.
+    # Sorting one combined key is several times faster than sorting pairs.
     key = place[spilled].astype(np.int64) * max(executions, 1) + execution[spilled]
     further = np.stack(np.divmod(np.unique(key), max(executions, 1)))
     count += np.bincount(further[0], minlength=places)

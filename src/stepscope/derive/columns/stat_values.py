@@ -1,4 +1,4 @@
-"""Looking up typed values in `stats` and `type_stats` without pivoting them."""
+"""Lookup of typed values in the tables `stats` and `type_stats`, by name or owner."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
     from stepscope.trace.reading.stat_keys import StatKey
 
-#: Rows that are compared with a handle at one time: the answers stay in the
-#: processor's cache.
+#: Rows compared with a handle in one block, so that the results stay in the processor's
+#: cache.
 _BLOCK_ROWS: Final = 1 << 16
 
 
 class StatRows(NamedTuple):
-    """Some rows of `stats` or `type_stats`, in their order.
+    """Selected rows of `stats` or `type_stats`, in the table's order.
 
     Attributes:
-        owner: Row of events (or of event_types) that each value belongs to.
-        key: Handle of the value's name.
-        kind: As declared for the column `kind`.
-        value: The 64 bits of the value, read as `kind` says.
-        length: Length in bytes of a value that is a place in the file, else 0.
+        owner: Row of events (for stats) or event_types (for type_stats) with this
+            value.
+        key: Index of the value's name in `trace.strings`.
+        kind: Type of the value, as declared for the column `kind`.
+        value: The 64 bits of the value; `kind` determines their type.
+        length: Length in bytes of a text stored at an offset in the file; else 0.
     """
 
     owner: Int32s
@@ -43,7 +44,7 @@ class StatRows(NamedTuple):
     length: Int32s
 
     def only(self, chosen: Bools) -> StatRows:
-        """Return the rows for which `chosen` is True; `self` where all are."""
+        """Return the rows for which `chosen` is True; `self` if all rows are chosen."""
         if chosen.all():
             return self
         return StatRows(
@@ -56,7 +57,7 @@ class StatRows(NamedTuple):
 
 
 def find_handle(strings: Sequence[str], key: StatKey) -> int:
-    """Return the handle of a name; -1 where nothing in the trace has that text."""
+    """Return the index of a name in `trace.strings`; -1 if the name does not occur."""
     try:
         return strings.index(key)
     except ValueError:
@@ -64,12 +65,12 @@ def find_handle(strings: Sequence[str], key: StatKey) -> int:
 
 
 def rows_with_key(frame: pl.DataFrame, owner: str, handle: int) -> StatRows:
-    """Return all values of one name: one pass, or none where the name is absent.
+    """Return all values with one name.
 
     Args:
         frame: `stats` or `type_stats`.
-        owner: `event` or `type`.
-        handle: From `find_handle`; -1 gives no rows.
+        owner: Name of the owner column, `event` or `type`.
+        handle: Result of `find_handle`; for -1 no rows are returned.
     """
     if handle < 0 or not len(frame):
         return stats_in_rows(frame, owner, np.empty(0, np.int64))
@@ -82,7 +83,7 @@ def rows_with_key(frame: pl.DataFrame, owner: str, handle: int) -> StatRows:
 
 
 def rows_of_owners(frame: pl.DataFrame, owner: str, wanted: Int32s) -> StatRows:
-    """Return all values of some events (or types); `wanted` ascends."""
+    """Return all values of the wanted events or types; `wanted` is ascending."""
     owners = handles(frame, owner)
     begin = np.searchsorted(owners, wanted, side="left")
     count = np.searchsorted(owners, wanted, side="right") - begin
@@ -94,10 +95,10 @@ def rows_of_owners(frame: pl.DataFrame, owner: str, wanted: Int32s) -> StatRows:
 
 
 def owner_numbers(rows: StatRows, owners: Int32s, handle: int) -> tuple[Int64s, Bools]:
-    """Return each owner's integer under one name, and whether it has one.
+    """Return each owner's integer under one name, and whether the owner has one.
 
-    Signed, unsigned and real values are accepted. Of several values under one name
-    the last one counts.
+    Signed, unsigned and floating-point values are accepted; floating-point values are
+    truncated. If an owner has several values, the last one is returned.
 
     Definition: docs/formats/xplane.md#the-message.
     """
@@ -126,9 +127,9 @@ def values_of_owners(
     *,
     default: int = 0,
 ) -> tuple[Int64s, Bools]:
-    """Return each wanted owner's value, and whether it has one.
+    """Return each wanted owner's value, and whether the owner has one.
 
-    Owners ascend; of several values of one owner the last one counts.
+    `owner` is in ascending order. If an owner has several values, the last is returned.
     """
     if not len(owner):
         return np.full(len(wanted), default), np.zeros(len(wanted), np.bool_)
@@ -140,10 +141,10 @@ def values_of_owners(
 def owner_texts(
     trace: TraceData, rows: StatRows, owners: Int32s, handle: int
 ) -> list[str | None]:
-    """Return each owner's text under one name; None where it has none."""
+    """Return each owner's text under one name; None for an owner without one."""
     found = rows.only(rows.key == handle)
     by_owner: dict[int, str] = {}
-    # A loop over the few owners that were asked for, not over the table.
+    # The loop visits the rows of the few requested owners, not the whole table.
     for owner, kind, value, length in zip(
         found.owner.tolist(),
         found.kind.tolist(),
@@ -159,7 +160,7 @@ def owner_texts(
 
 
 def stats_at_rows(frame: pl.DataFrame, rows: Int64s, owner: Int32s) -> StatRows:
-    """Return the values in `rows`, with the owners given instead of their own."""
+    """Return the values in `rows`, with `owner` in place of the recorded owners."""
     kind: UInt8s = frame["kind"].to_numpy()
     return StatRows(
         owner,
@@ -171,5 +172,5 @@ def stats_at_rows(frame: pl.DataFrame, rows: Int64s, owner: Int32s) -> StatRows:
 
 
 def stats_in_rows(frame: pl.DataFrame, owner: str, rows: Int64s) -> StatRows:
-    """Return the values in `rows`; `owner` is `event` for stats, `type` for types."""
+    """Return the values in `rows`; `owner` is the name of the column of owners."""
     return stats_at_rows(frame, rows, values_by_row(handles(frame, owner), rows))
