@@ -56,7 +56,7 @@ def test_categories_nobody_looked_at_are_named_and_never_shown_as_zero(
     recorded: str,
 ) -> None:
     page = report(recorded).stdout
-    assert "Not looked at: what a device does (launches, copies, compute). " in page
+    assert "Not recorded: what a device does (launches, copies, compute). " in page
     overview = json.loads(report(recorded, "--format", "json").stdout)["tools"][
         "overview_page"
     ]["data"]

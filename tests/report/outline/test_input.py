@@ -82,7 +82,7 @@ def test_work_that_nobody_looked_at_is_named_and_not_zero(share: float | None) -
     if share is None:
         assert "work on input, threads" not in text
     else:
-        assert "  Not looked at: Reading on demand, Reading ahead" in text
+        assert "  Not recorded: Reading on demand, Reading ahead" in text
     assert "  Sending to the device  " not in text
 
 

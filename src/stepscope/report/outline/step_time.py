@@ -89,7 +89,7 @@ def where_time_went(document: Document) -> Iterator[Part]:
         of = "time of a step" if overview.window == "steps" else "recorded time"
         one = len({(entry.host, entry.device) for entry in overview.account}) == 1
         yield from _category_bars(overview, of, account=overview.account if one else ())
-        yield from _not_looked_at(document, overview)
+        yield from _categories_not_recorded(document, overview)
         yield from _naming_advice(document, overview)
         return
     for host in overview.by_host[:_MOST_HOSTS]:
@@ -99,7 +99,7 @@ def where_time_went(document: Document) -> Iterator[Part]:
     left = len(overview.by_host) - _MOST_HOSTS
     if left > 0:
         yield Paragraph(f"{left} more hosts, see below", role="dim")
-    yield from _not_looked_at(document, overview)
+    yield from _categories_not_recorded(document, overview)
 
 
 def _basis_paragraph(summary: Summary, found: StepDetection) -> Paragraph:
@@ -158,7 +158,7 @@ def _category_bars(
     if bars:
         yield Bars(tuple(bars), of)
     if nothing:
-        yield Paragraph(f"Looked at, and none: {'; '.join(nothing)}.", role="dim")
+        yield Paragraph(f"No time went to: {'; '.join(nothing)}.", role="dim")
 
 
 def _owner_shares(summary: Summary, category: str, time: float) -> Iterator[Paragraph]:
@@ -213,7 +213,7 @@ def _part_words(part: AccountPart) -> str:
     return f"{name}{where}{detail}"
 
 
-def _not_looked_at(
+def _categories_not_recorded(
     document: Document, overview: OverviewPageResult
 ) -> Iterator[Paragraph]:
     """Name the categories that are left out, grouped by reason."""
@@ -229,7 +229,7 @@ def _not_looked_at(
         if set(names) >= _ONLY_OF_DEVICES:
             titles = [CATEGORY_NAMES[one] for one in names if one not in _OF_DEVICES]
             titles.append("what a device does (launches, copies, compute)")
-        text = f"Not looked at: {'; '.join(titles)}. {missing.reason}"
+        text = f"Not recorded: {'; '.join(titles)}. {missing.reason}"
         found = document.input_pipeline
         if names == ["input"] and not isinstance(found, Unavailable):
             most = found.input_at_most_percent

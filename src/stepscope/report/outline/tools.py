@@ -120,7 +120,7 @@ def _host_work_parts(result: InputPipelineResult) -> Iterator[Part]:
     yield Paragraph(label, role="dim")
     yield Bars(tuple(bars), "time")
     if unseen:
-        yield Paragraph(f"Not looked at: {join_words(unseen)}.", role="dim")
+        yield Paragraph(f"Not recorded: {join_words(unseen)}.", role="dim")
 
 
 def _worker_paragraphs(result: InputPipelineResult) -> Iterator[Paragraph]:
