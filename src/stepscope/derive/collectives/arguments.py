@@ -1,6 +1,6 @@
-"""What is recorded of collective calls: kinds, sizes, element types, groups.
+"""Recorded arguments of collective calls: kinds, sizes, element types and groups.
 
-`host_collectives` are those that host threads carry out, one by one.
+`host_collectives` lists the collectives that host threads execute.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-#: What a name in lower case calls the exchange; the first that fits.
+#: Kind of a collective → pattern of its lower-case name; the first match counts.
 _KINDS: Final = (
     ("reduce-scatter", Pattern(r"reduce_?-?scatter")),
     ("all-reduce", Pattern(r"all_?-?reduce|cross_device_reduce|collectivereduce")),
@@ -46,19 +46,19 @@ _KINDS: Final = (
     ("reduce", Pattern(r"reduce")),
     ("barrier", Pattern(r"barrier")),
 )
-#: Every kind; the last is that of an exchange that nothing names.
+#: All kinds of collectives; the last, `other`, is used where no name states the kind.
 KINDS: Final = (*(kind for kind, _ in _KINDS), "other")
 
-#: Kinds whose names mean nothing else, whoever writes them.
+#: Kinds whose names only collectives have, never ops within one device.
 _SURE: Final = frozenset({"all-reduce", "reduce-scatter", "all-gather", "all-to-all"})
 
 ARGUMENTS: Final[dict[str, pl.DataType]] = {
-    "name": pl.String(),  # of the collective, in the words of the library
+    "name": pl.String(),  # library's name of the collective
     "in_elements": pl.Int64(),
     "out_elements": pl.Int64(),
-    "dtype": pl.String(),  # in the words of the library
+    "dtype": pl.String(),  # element type as the library writes it
     "group_size": pl.Int64(),
-    "group": pl.String(),  # names the members; "" where not recorded
+    "group": pl.String(),  # name of the group of members; "" if not recorded
 }
 _TEXTS: Final = {"name": StatKey.COLLECTIVE_NAME, "dtype": StatKey.COLLECTIVE_DTYPE}
 _NUMBERS: Final = {
@@ -66,10 +66,10 @@ _NUMBERS: Final = {
     "out_elements": StatKey.OUT_ELEMENTS,
     "group_size": StatKey.GROUP_SIZE,
 }
-#: Values that together name the group of processes taking part.
+#: Stats that together identify the group of participating processes.
 _GROUP: Final = (StatKey.PROCESS_GROUP_NAME, StatKey.PROCESS_GROUP_RANKS)
 
-#: Element type in lower case → the name that all pages give it, and its bytes.
+#: Lower-case element type → its name in reports and its size in bytes.
 _TYPES: Final = {
     **dict.fromkeys(("float", "float32"), ("float32", 4)),
     **dict.fromkeys(("double", "float64"), ("float64", 8)),
@@ -91,13 +91,13 @@ _TYPES: Final = {
 
 HOST_COLLECTIVES: Final[dict[str, pl.DataType]] = {
     "event": pl.Int32(),  # row of events
-    "kind": pl.String(),  # of exchange, one of `KINDS`
-    "group": pl.String(),  # names the members of the group; "" where not recorded
+    "kind": pl.String(),  # kind of collective, one of `KINDS`
+    "group": pl.String(),  # name of the group of members; "" if not recorded
     "start_ps": pl.Int64(),
     "dur_ps": pl.Int64(),
 }
-#: Ranges of the libraries that communicate between hosts: the exchange itself. The ops
-#: around or before them hand it over and go on.
+#: Events in which a communication library itself transfers data between hosts. The ops
+#: that start a collective only hand it to the library and return.
 _TRANSPORT: Final = r"^(?:gloo|mpi|ucc):"
 
 
@@ -111,16 +111,16 @@ def host_collectives(
     event_nesting: Nesting,
     stats: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame | Unavailable:
-    """List the collectives of all threads of a host; of nested ones the outermost.
+    """List the collectives of all threads of a host; of nested ones only the outermost.
 
-    Where the transport itself was recorded, it is the collective; otherwise the op or
-    the function that asks for it. On a host whose devices communicate, these are the
-    calls that hand the exchange to the device.
+    If a communication library's own events were recorded, they are the collectives.
+    Otherwise a collective is the op or function that starts it. On a host whose devices
+    communicate, that op only starts the collective on the device.
 
     Definition: docs/definitions/device-work.md#collectives.
 
     Returns:
-        Columns `HOST_COLLECTIVES`, by start.
+        Columns `HOST_COLLECTIVES`, sorted by start.
     """
     names = event_types["name"]
     flagged = event_kinds.has(EventFlag.COLLECTIVE)
@@ -132,7 +132,7 @@ def host_collectives(
         chosen = np.zeros(len(event_nesting.parent), np.bool_)
         chosen[reduced] = True
         above, inside = event_nesting.parent[reduced], np.zeros(len(reduced), np.bool_)
-        # One round per level of nesting.
+        # Each round climbs one level of nesting.
         while (above >= 0).any():
             inside |= (above >= 0) & chosen[above]
             above = np.where(above >= 0, event_nesting.parent[above], np.int32(-1))
@@ -161,10 +161,10 @@ def host_collectives(
 def recorded_arguments(
     trace: TraceData, stats: pl.DataFrame, events: Int32s
 ) -> pl.DataFrame:
-    """Return what each event says of its collective, columns `ARGUMENTS`.
+    """Return the collective's arguments recorded with each event, columns `ARGUMENTS`.
 
     Args:
-        events: Rows of events; negative ones say nothing.
+        events: Rows of events; a negative row gives nulls and an empty group.
     """
     owners = np.unique(events[events >= 0])
     values = rows_of_owners(stats, "event", owners)
@@ -186,40 +186,41 @@ def recorded_arguments(
     ]
     columns["group"] = pl.Series("group", groups, pl.String)
     found = pl.DataFrame(columns, schema=ARGUMENTS)
-    # The row after the last one stands for no event.
+    # Index of the appended row of nulls: the row for events without arguments.
     padded = pl.concat([found, found.clear(1)])
     at = np.where(events >= 0, np.searchsorted(owners, events), len(owners))
     return padded[at].with_columns(pl.col("group").fill_null(""))
 
 
 def element_type(name: str) -> tuple[str, int | None]:
-    """Return the common name of an element type, and its bytes where known."""
+    """Return the common name of an element type and its bytes, None if unknown."""
     lowered = name.lower()
     return _TYPES.get(lowered, (lowered, None))
 
 
 def exchange_kind(text: str) -> str | None:
-    """Return the kind of exchange in the name of a kernel, an op, a range or a call.
+    """Return the kind of collective stated in the name of a kernel, op, event or call.
 
-    None where the name holds no kind.
+    None if the name contains no kind.
     """
     lowered = text.lower()
     return next((kind for kind, found in _KINDS if found.search(lowered)), None)
 
 
 def is_sure_kind(kind: str) -> bool:
-    """Return whether ops that do not communicate have no such name.
+    """Return whether only collectives have names of this kind.
 
-    Next to them are ops that gather, scatter or reduce within one device.
+    Names such as gather, scatter and reduce also belong to ops within one device.
     """
     return kind in _SURE
 
 
 def bus_share(kind: str, members: int) -> float:
-    """Return the part of the bytes of a collective that a member's link carries.
+    """Return the bytes that one member's link carries, per byte of a collective.
 
-    With it, times of different kinds and group sizes compare with the rate of a link:
-    an all-reduce of n members sends (n - 1) / n of the bytes twice.
+    This factor makes times of different kinds and group sizes comparable with the
+    bandwidth of a link: an all-reduce of n members sends (n - 1) / n of the bytes
+    twice.
 
     Definition: docs/definitions/device-work.md#collectives.
     """

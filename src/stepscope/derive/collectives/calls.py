@@ -1,4 +1,4 @@
-"""`collective_calls` and `collectives`: what devices exchanged, by call and by kind."""
+"""`collective_calls` and `collectives`: device collectives by call and by kind."""
 
 from __future__ import annotations
 
@@ -44,23 +44,25 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.trace.model import TraceData
 
-#: Ranges that a communication library puts around each of its launches.
+#: Events in which a communication library launches its kernels.
 _RANGE: Final = r"^(?:nccl|rccl|msccl|hccl|xccl|ucc|gloo|mpi):"
 
 
 class Launched(Frozen, frozen=True, eq=True):
-    """What leads from activities to the host; any of it may be absent."""
+    """Tables that connect device activities to host events; each may be unavailable."""
 
     correlation: Correlation | Unavailable
     nesting: Nesting | Unavailable
 
 
 class Surroundings(Frozen, frozen=True, eq=True):
-    """Rows of events by activity, -1 for none.
+    """Host events around the launches of activities: rows of events, -1 for none.
 
     Attributes:
-        range: The nearest range of a communication library around the launch.
-        record: The nearest record of a framework about the collective around it.
+        range: Innermost event of a communication library around the launch, by
+            activity.
+        record: Innermost event around the launch in which a framework recorded the
+            arguments of the collective, by activity.
     """
 
     range: Int32s
@@ -71,31 +73,31 @@ COLLECTIVE_CALLS: Final[dict[str, pl.DataType]] = {
     "activity": pl.Int32(),  # row of device_activity
     "device": pl.Int32(),
     "step_row": pl.Int32(),  # row of steps; -1 for none
-    "kind": pl.String(),  # of exchange, one of `KINDS`
-    "group": pl.String(),  # names the members of the group; "" where not recorded
-    "group_size": pl.Int64(),  # members of the group; null where not recorded
-    "dtype": pl.String(),  # element type; null where not recorded
-    "bytes": pl.Int64(),  # the larger of what a member gives and gets; null: unknown
-    "bus_bytes": pl.Int64(),  # of them what its link carries; null where unknown
+    "kind": pl.String(),  # kind of collective, one of `KINDS`
+    "group": pl.String(),  # name of the group of members; "" if not recorded
+    "group_size": pl.Int64(),  # members of the group; null if not recorded
+    "dtype": pl.String(),  # element type; null if not recorded
+    "bytes": pl.Int64(),  # larger of a member's input and output; null if unknown
+    "bus_bytes": pl.Int64(),  # bytes over the member's link; null if unknown
     "start_ps": pl.Int64(),
     "dur_ps": pl.Int64(),
-    "exposed_ps": pl.Int64(),  # nothing else ran on the device
+    "exposed_ps": pl.Int64(),  # time while nothing else ran on the device
 }
-#: How the names of ops begin that communicate, whatever they are called beyond that.
+#: Names and types of ops that only communicate, whatever the rest of the name.
 _VOCABULARY: Final = r"^_?c10d(?:_functional)?::|(?i:nccl|collective|horovod)"
-#: How the names of ops begin whose operands are lists of tensors.
+#: Start of the names of ops whose operands are lists of tensors.
 _LISTS: Final = r"^_?c10d(?:_functional)?::"
-#: Kinds that give and get the same tensors.
+#: Kinds whose result has the size of the operand.
 _IN_PLACE: Final = frozenset({"all-reduce", "broadcast", "reduce"})
 
-#: Tensors of an op that gives one and gets one.
+#: Number of recorded tensors of an op with one input and one output.
 _BOTH_SIDES: Final = 2
 
 NO_COLLECTIVES: Final = WHY["no_device_collectives"]
 
 
 class _Names(NamedTuple):
-    """What could name each collective, strongest first; null where it does not."""
+    """Texts that may name each collective, most reliable first; null if unrecorded."""
 
     argument: pl.Series
     range: pl.Series
@@ -104,12 +106,12 @@ class _Names(NamedTuple):
 
 
 class _Tensors(Frozen, frozen=True, eq=True):
-    """What is known of the tensors of each collective, from its op.
+    """Tensor shapes of the op of each collective.
 
     Attributes:
         operands: Shapes of the operands; null where not recorded.
-        lists: Whether all operands are given and got alike, as lists of tensors.
-        results: Shape of what an instruction gives; null where unknown.
+        lists: Whether the operands are lists of tensors that are both input and output.
+        results: Shape of the result of an HLO instruction; null where unknown.
     """
 
     operands: pl.Series
@@ -124,12 +126,12 @@ COLLECTIVE_ROWS: Final[dict[str, pl.DataType]] = {
     "total_ps": pl.Int64(),
     "min_ps": pl.Int64(),
     "max_ps": pl.Int64(),
-    "exposed_ps": pl.Int64(),  # nothing else ran on the device
-    "sized": pl.Int64(),  # collectives whose bytes are known
-    "bytes": pl.Int64(),  # of these; null where there are none
-    "sized_ps": pl.Int64(),  # time of these
-    "bus_bytes": pl.Int64(),  # what a link carried; null where that is never known
-    "bus_ps": pl.Int64(),  # time of the collectives of which that is known
+    "exposed_ps": pl.Int64(),  # time while nothing else ran on the device
+    "sized": pl.Int64(),  # collectives with known bytes
+    "bytes": pl.Int64(),  # sum over `sized` collectives; null if none
+    "sized_ps": pl.Int64(),  # time of the `sized` collectives
+    "bus_bytes": pl.Int64(),  # bytes over the links; null if never known
+    "bus_ps": pl.Int64(),  # time of the collectives with known bus bytes
 }
 
 
@@ -141,10 +143,10 @@ def collectives(
     Definition: docs/definitions/device-work.md#collectives.
 
     Returns:
-        Columns `COLLECTIVE_ROWS`, by kind and device; no rows where there were none.
-        A collective whose kind nothing shows is `other`.
+        Columns `COLLECTIVE_ROWS`, by kind and device; no rows without collectives. A
+        collective whose kind is unknown has the kind `other`.
     """
-    del device_activity  # without it nothing is known, rather than that there was none
+    del device_activity  # required: without it "no collectives" would be unproven
     if isinstance(collective_calls, Unavailable):
         if collective_calls == NO_COLLECTIVES:
             return pl.DataFrame(schema=COLLECTIVE_ROWS)
@@ -191,8 +193,8 @@ def collective_calls(
 ) -> pl.DataFrame | Unavailable:
     """List the collectives of all devices of a host.
 
-    A collective is named by its arguments, else by the range of the library around its
-    launch, else by its op, else by its kernel.
+    The name of a collective is the first one recorded of: its arguments, the
+    communication library's event around its launch, its op, its kernel.
 
     Definition: docs/definitions/device-work.md#collectives.
 
@@ -224,7 +226,7 @@ def collective_calls(
     frame = pl.DataFrame(dict(zip(_Names._fields, names, strict=True)))
     kind = pl.Series([None] * len(frame), dtype=pl.String)
     for text in frame:
-        # One round per distinct name, not per collective.
+        # Each distinct name is parsed once, not each collective.
         kinds = {it: exchange_kind(it) for it in text.drop_nulls().unique().to_list()}
         named = text.replace_strict(kinds, default=None, return_dtype=pl.String)
         kind = kind.fill_null(named) if kinds else kind
@@ -258,7 +260,7 @@ def collective_calls(
 def _call_arguments(
     trace: TraceData, stats: pl.DataFrame | Unavailable, own: Int32s, record: Int32s
 ) -> pl.DataFrame:
-    """Return what activities say of themselves, else what the host recorded of them."""
+    """Return the arguments recorded with each activity, else with its host event."""
     if isinstance(stats, Unavailable):
         empty = pl.DataFrame(schema=ARGUMENTS).clear(len(own))
         return empty.with_columns(group=pl.lit(""))
@@ -273,7 +275,7 @@ def _call_arguments(
 
 
 def _gather_known(values: pl.Series, at: NDArray[np.integer]) -> pl.Series:
-    """Return values by place; null for negative places."""
+    """Gather values by index; null for a negative index."""
     places = pl.Series(at, dtype=pl.Int64)
     return values.gather(places.set(places < 0, None))
 
@@ -291,9 +293,10 @@ def _result_shapes(ops: pl.DataFrame, hlo_ops: pl.DataFrame | Unavailable) -> pl
 
 
 def _op_texts(ops: pl.DataFrame) -> pl.Series:
-    """Return what names the exchange of each op, null of ops that may not communicate.
+    """Return the kind of collective of each op; null for ops that do not communicate.
 
-    Others name it, too, where their words mean nothing else.
+    An op of a communication library may have any kind. An op known only by its name
+    must have a kind that no op within one device has.
     """
     said = ops.select(
         text=pl.concat_str(
@@ -313,7 +316,7 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
             vocabulary, ops["opcode"].to_list(), ops["type"].to_list(), strict=True
         )
     ]
-    # One round per distinct op, not per activity.
+    # Each distinct op is parsed once, not each activity.
     kinds = [exchange_kind(text) for text in said.to_list()]
     return pl.Series(
         [
@@ -327,7 +330,7 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
 def _sizes_and_types(
     kinds: pl.Series, said: pl.DataFrame, tensors: _Tensors
 ) -> pl.DataFrame:
-    """Return bytes and element type: by the arguments, else by the op's tensors."""
+    """Return bytes and element type from the arguments, else from the op's tensors."""
     keys = said.select("in_elements", "out_elements", "dtype").with_columns(
         kinds, operands=tensors.operands, lists=tensors.lists, result=tensors.results
     )
@@ -354,11 +357,11 @@ def _size_and_type(  # noqa: PLR0917 - one row of a table
     lists: bool,  # noqa: FBT001 - a cell of the row
     result: str | None,
 ) -> tuple[int | None, str | None]:
-    """Return the bytes of a collective and its element type, as far as is known.
+    """Return the bytes and the element type of a collective; None for what is unknown.
 
-    By its arguments; else by the result of an instruction, of which some give both
-    sides; else by the operands of an op, of which one is given and one is got. Of more
-    tensors it is not known which is which, except where each is both.
+    The first known source counts: the arguments; the result of an HLO instruction,
+    which for some kinds contains input and output; the operands of an op. Operands are
+    used if they are one input and one output, or lists that are both input and output.
     """
     counts = [count for count in (inside, out) if count is not None]
     if dtype is not None and counts:
@@ -376,9 +379,9 @@ def _size_and_type(  # noqa: PLR0917 - one row of a table
 
 
 def _known_sizes(shape: str | None) -> tuple[list[int], str]:
-    """Return the bytes of all tensors of a text, and the element type of the first.
+    """Return the bytes of each tensor in a text, and the element type of the first.
 
-    Empty where the bytes of one of them are not known.
+    The list is empty if the bytes of any tensor are unknown.
     """
     found = None if shape is None else operands_from_text(shape)
     tensors = [] if found is None else list(found.each_tensor())
@@ -391,7 +394,7 @@ def _known_sizes(shape: str | None) -> tuple[list[int], str]:
 def launch_surroundings(
     rows: Int64s, given: Launched, events: pl.DataFrame, event_types: pl.DataFrame
 ) -> Surroundings:
-    """Find what encloses the launch calls of some activities on their threads."""
+    """Find the host events around the launch calls of the given activities."""
     nothing = np.full(len(rows), -1, np.int32)
     if isinstance(given.correlation, Unavailable) or isinstance(
         given.nesting, Unavailable
@@ -407,7 +410,7 @@ def launch_surroundings(
         names.is_in(sorted(BOOKKEEPING)).to_numpy(),
     ):
         chosen = wanted_rows(types, wanted)
-        # The nearest of the chosen events around each one of others; -1 for none.
+        # Innermost chosen event around each launch call; -1 for none.
         if not len(chosen) or not (call >= 0).any():
             nearest = np.full(len(call), -1, np.int32)
         else:

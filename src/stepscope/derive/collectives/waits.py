@@ -1,15 +1,17 @@
-"""Collectives of several workers: the clocks that they tie, and who waited in them.
+"""Waiting in collectives of several workers, and clock offsets between their hosts.
 
-A worker is one device of one host. All members of a group call its collectives in one
-order, so the n-th of a kind in a step is the n-th of that kind on every other member.
+A worker is one device of one host. All members of a group call its collectives in the
+same order, so the n-th call of a kind in a step belongs to the n-th call of that kind
+on every other member.
 
-All devices leave together, so the one that comes last spends the least time in it: the
-time of the transfer. What the others spend beyond that is waiting. Comparing durations
-needs no common clock. The ends on two hosts are one moment, and no member can leave
-before all have come, which bounds the difference of the clocks.
+All devices leave a collective at the same time. The device that enters last spends the
+least time in the collective: the transfer time. Longer time on another device is
+waiting. This comparison of durations needs no common clock. The ends on two hosts are
+the same moment, and no member can leave before all members have entered; both facts
+bound the clock offset.
 
-A thread leaves when it gets a core, some milliseconds after the others where cores are
-scarce. It has waited no longer than until the last one came.
+A thread leaves a collective once it gets a core, which may be milliseconds later than
+the other threads on a busy host. Its waiting ends when the last member enters.
 """
 
 from __future__ import annotations
@@ -27,31 +29,32 @@ from stepscope.units import PS_PER_NS, PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: Columns that matching adds.
+#: Columns that `matched_collectives` adds.
 MATCHED_COLUMNS: Final[dict[str, pl.DataType]] = {
-    "instance": pl.Int64(),  # equal for calls that are one collective; -1 for none
-    "members": pl.Int64(),  # calls that are this collective; 0 for none
+    "instance": pl.Int64(),  # equal for the calls of one collective; -1 if unmatched
+    "members": pl.Int64(),  # number of calls of this collective; 0 if unmatched
 }
-#: Members of one collective are one set of calls in one step.
+#: Columns that all calls of one collective have in common.
 _SET: Final = ("step", "group", "kind")
 
-#: Columns that are added to matched calls.
+#: Columns that `collective_waits` adds.
 WAIT_COLUMNS: Final[dict[str, pl.DataType]] = {
-    "wait_ps": pl.Int64(),  # before the last member came; null if it is not matched
-    "waited_for_ps": pl.Int64(),  # what the others waited for this one, added up
+    "wait_ps": pl.Int64(),  # wait for the last member; null if unmatched
+    "waited_for_ps": pl.Int64(),  # waiting of others for this member, summed
 }
 
 
 def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
     """Split each matched call into waiting and transfer.
 
-    Of devices the last is the one that spent least time in a collective, of threads the
-    one that came last by the common clock. So it is of devices that spent equally
-    little, or without a common clock the first in the table.
+    The last member of a collective is, among devices, the one with the shortest call;
+    among threads, the one that entered last by the common clock. Devices with equally
+    short calls are ordered by the common clock, then by their order in the table.
 
     Args:
-        matched: The result of `matched_collectives`, with `device`, null of a thread,
-            and `shift_ps`.
+        matched: The result of `matched_collectives` with the added columns `device`
+            (null
+            for a thread) and `shift_ps`.
 
     Returns:
         The calls in their order with the columns `WAIT_COLUMNS`.
@@ -92,9 +95,9 @@ def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
 def waiting_spans(calls: pl.DataFrame) -> tuple[Spans, Spans, Spans]:
     """Return when a device waited in collectives, transferred, or did one of the two.
 
-    The third set holds the calls of which the split is unknown. The three do not
-    overlap: where several calls run at once, a transfer outweighs the unknown, and the
-    unknown outweighs waiting.
+    The third set contains the calls whose split is unknown. The three sets do not
+    overlap: where calls run at the same time, transfer counts before unknown and
+    unknown before waiting.
 
     Args:
         calls: The calls of one device with `start_ps`, `dur_ps` and `wait_ps`.
@@ -109,16 +112,16 @@ def waiting_spans(calls: pl.DataFrame) -> tuple[Spans, Spans, Spans]:
 
 
 def matched_collectives(calls: pl.DataFrame) -> pl.DataFrame:
-    """Number the collectives that several workers took part in.
+    """Number the collectives in which several workers took part.
 
-    Without a recorded group every worker that has calls in the step is taken for a
-    member. Where members made different numbers of calls of a kind, none of these is
-    matched.
+    Calls without a recorded group are assigned to one group of all workers with calls
+    in the step. If members made different numbers of calls of a kind, no call of that
+    kind is matched.
 
     Args:
-        calls: `host`, `device`, `step` (equal for the same step on all hosts; null
-            where no other worker has the step), `kind`, `group`, `start_ps`,
-            `dur_ps`.
+        calls: `host`, `device`, `step` (equal for the same step on all hosts; null if
+            no
+            other worker has the step), `kind`, `group`, `start_ps`, `dur_ps`.
 
     Returns:
         The calls in their order with the columns `MATCHED_COLUMNS`.
@@ -145,22 +148,23 @@ def matched_collectives(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_contradictions(matched: pl.DataFrame) -> pl.DataFrame:
-    """Undo the matches that cannot be one collective.
+    """Remove matches of calls that cannot be one collective.
 
-    No member leaves before all have come. Then all leave within the time of the
-    transfer, which is the duration of the last member's call. Calls that contradict
-    this are different collectives (of groups that were not recorded), or of kinds in
-    which a sender need not wait. Calls of hosts whose clocks no constant shift aligns
-    are different collectives, too.
+    No member leaves a collective before all members have entered. All members then
+    leave within the transfer time, the duration of the last member's call. Calls that
+    contradict this order belong to different collectives of unrecorded groups, or to a
+    kind whose sender need not wait. Calls of hosts without a common clock are different
+    collectives.
 
     Args:
-        matched: The result of `matched_collectives`, with `shift_ps` to a common
-            clock, null where collectives do not tie the host to the others, and
-            `doubt_ps`, the error of that shift.
+        matched: The result of `matched_collectives` with two added columns: `shift_ps`,
+            the
+            offset to a common clock (null if no collective connects the host to the
+            others), and `doubt_ps`, the error of that offset.
     """
     begin = pl.col("start_ps") + pl.col("shift_ps").fill_null(0)
     end = begin + pl.col("dur_ps")
-    # Some recordings round times to microseconds.
+    # The added microsecond allows for recordings that round times to microseconds.
     spare = pl.col("doubt_ps").fill_null(0).max() * 2 + PS_PER_US
     transfer = pl.col("dur_ps").min()
     early = begin.max() - end.min() > spare
@@ -174,31 +178,33 @@ def without_contradictions(matched: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-#: What ties a host's clock to the reference, the surest first.
+#: Sources of a host's clock offset, most reliable first.
 CLOCK_SOURCES: Final = ("reference", "collectives", "recorded", "steps", "none")
-#: The spread of fewer differences means nothing; only the bounds are used then.
+#: Minimum number of differences whose spread is used; with fewer, only bounds are used.
 _FEW: Final = 5
-#: Some recordings round times to microseconds: no error is smaller than that.
+#: Minimum error: some recordings round times to microseconds.
 _ROUNDING_PS: Final = PS_PER_US
 
 
 class HostClock(Frozen, frozen=True, eq=True):
-    """How the times of one host become those of the reference.
+    """Offset from the clock of one host to the clock of the reference host.
 
     Attributes:
-        source: What ties the host's clock to the reference, one of `CLOCK_SOURCES`.
-        shift_ps: Picoseconds to add to a time of this host to get the reference's
-            time; None where nothing ties the two clocks together.
-        doubt_ps: Error of `shift_ps` if the members of a collective leave it
-            together: the largest deviation of one collective. With few collectives it
-            is `bound_ps`; with steps, the length of the longest step. None where the
-            error is unknown.
+        source: Source of the offset, one of `CLOCK_SOURCES`.
+        shift_ps: Picoseconds to add to a time of this host to get the reference's time;
+            None if the offset is unknown.
+        doubt_ps: Error of `shift_ps` if all members of a collective leave it at the
+            same
+            time: the largest deviation of one collective. With few collectives it is
+            `bound_ps`; with steps, the duration of the longest step. None if unknown.
         bound_ps: Largest possible error of `shift_ps`, whichever member left first;
-            None where the hosts share no collective.
-        offset_ps: Time by which the absolute clock that this host recorded is ahead
-            of the reference's; None where one of them recorded none, or where nothing
-            else ties them together.
-        samples: Number of collectives or steps that `shift_ps` was taken from.
+            None
+            if the hosts share no collective.
+        offset_ps: Picoseconds by which the absolute clock recorded on this host is
+            ahead of
+            the reference's; None if either host recorded no absolute clock, or if no
+            collective connects the hosts.
+        samples: Number of collectives or steps from which `shift_ps` was computed.
     """
 
     host: str
@@ -211,7 +217,7 @@ class HostClock(Frozen, frozen=True, eq=True):
 
 
 class _Tie(Frozen, frozen=True, eq=True):
-    """The shift from one host to another."""
+    """The clock offset from one host to another; fields as in `HostClock`."""
 
     shift_ps: int
     doubt_ps: int
@@ -224,20 +230,23 @@ def align_clocks(
     calls: pl.DataFrame,
     steps: Mapping[str, Mapping[int, tuple[int, int]]],
 ) -> dict[str, HostClock]:
-    """Tie the clock of every host to that of the one with the most collectives.
+    """Find every host's clock offset to the reference, the host with most collectives.
 
-    Clocks are tied by collectives where hosts share some, directly or through another
-    host; else by the absolute times that both recorded; else by steps that they share.
+    The offset is computed from collectives if they connect the two hosts, directly or
+    through other hosts; else from the absolute times that both hosts recorded; else
+    from steps that both hosts have.
 
     Args:
-        starts_unix_ns: Host → absolute time of its time 0, None where it recorded
-            none. Of hosts with equally many collectives the first is the reference.
+        starts_unix_ns: Host → absolute time of its time 0, None if not recorded. Of
+            hosts
+            with equally many collectives the first is the reference.
         calls: Matched collectives: `host`, `instance` (-1 for none), `start_ps`,
             `dur_ps`.
-        steps: Host → number of each step that hosts in lock step share → its start and
-            length. The hosts begin such a step less than a step apart.
+        steps: Host → number of each step shared by hosts that step together → its start
+            and
+            duration. All hosts begin such a step within one step's duration.
     """
-    # When the first device left and the last came, per host and collective.
+    # Last entry, first exit and last exit of the devices, per host and collective.
     end = pl.col("start_ps") + pl.col("dur_ps")
     grouped = (
         calls.filter(pl.col("instance") >= 0)
@@ -309,9 +318,10 @@ def _clock_by_times(
 def _through_collectives(
     hosts: Sequence[str], by_host: Mapping[str, pl.DataFrame]
 ) -> dict[str, _Tie]:
-    """Tie every host that collectives connect with the first, through the fewest hosts.
+    """Find the offset of every host that collectives connect to the first host.
 
-    Of equally short ways the one with most collectives is taken.
+    The path through the fewest hosts is used; of equally short paths, the one with most
+    collectives.
     """
     ties = {hosts[0]: _Tie(0, 0, 0, 0)}
     nearest = [host for host in hosts[:1] if host in by_host]
@@ -339,10 +349,11 @@ def _through_collectives(
 
 
 def _tie_clocks(mine: pl.DataFrame, others: pl.DataFrame) -> _Tie | None:
-    """Return the shift from my clock to the other's; None where they cannot be tied.
+    """Return the offset from my clock to the other's; None if it cannot be determined.
 
-    The shift is the median difference of the ends. With `came` and `left` of both,
-    `came_other - left_mine <= shift <= left_other - came_mine` for each collective.
+    The offset is the median difference of the ends. With `came` and `left` as the times
+    of entering and leaving, each collective bounds it: `came_other - left_mine <= shift
+    <= left_other - came_mine`.
     """
     shared = mine.join(others, on="instance", suffix="_other")
     if not len(shared):
@@ -352,8 +363,8 @@ def _tie_clocks(mine: pl.DataFrame, others: pl.DataFrame) -> _Tie | None:
     high = ints(shared, "left_first_ps_other") - ints(shared, "came_ps")
     shift = round(float(np.median(differences)))
     low, high = low - _ROUNDING_PS, high + _ROUNDING_PS
-    # A few contradictions come from kinds in which a sender need not wait; if most
-    # collectives contradict the shift, they were matched wrongly.
+    # A few contradictions come from kinds whose sender need not wait. Contradictions in
+    # most collectives mean that they were matched wrongly.
     fits = (low <= shift) & (shift <= high)
     if 2 * int(fits.sum()) <= len(fits):
         return None
