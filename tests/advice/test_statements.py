@@ -6,6 +6,7 @@ share; all are held against the account itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from stepscope.report.document import Document
 
 
+#: Nobody tries more changes than that against one cause.
+MAX_ACTIONS = 4
 #: Silence before a batch is copied is input too, whoever owns it.
 SILENCE = ("unfed",)
 
@@ -197,3 +200,14 @@ def test_what_explains_a_finding_fails_and_does_not_lean_on_it(
         for name in one.explained_by:
             assert (one.status, found[name].status) == ("fail", "fail"), (one.id, name)
             assert one.id not in found[name].explained_by, (one.id, name)
+
+
+def test_a_cause_has_at_most_four_actions_for_each_framework(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    for one in document.findings:
+        for framework in {it.framework for it in one.actions}:
+            usable = [it for it in one.actions if it.framework in {framework, "any"}]
+            causes = Counter(it.cause for it in usable)
+            assert max(causes.values()) <= MAX_ACTIONS, (one.id, framework, causes)
