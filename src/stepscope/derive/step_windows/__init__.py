@@ -1,1 +1,1 @@
-"""The interval of time of each step, on the host and on each device."""
+"""The time window of each step, on the host and on each device."""

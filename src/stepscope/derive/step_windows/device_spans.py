@@ -1,4 +1,4 @@
-"""When each device worked on each step."""
+"""The time range in which each device worked on each step."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
 
 FIRST_COMPUTE: Final[dict[str, pl.DataType]] = {
-    "step_row": pl.Int32(),  # row of steps; null where there are no steps
+    "step_row": pl.Int32(),  # row of steps; null if the profile has no steps
     "device": pl.Int32(),
     "first_compute_ps": pl.Int64(),
 }
 
-#: Columns of the frame.
+#: Columns of the frame that `device_spans` returns.
 DEVICE_SPANS: Final[dict[str, pl.DataType]] = {
     "step_row": pl.Int32(),
     "device": pl.Int32(),
@@ -33,7 +33,7 @@ DEVICE_SPANS: Final[dict[str, pl.DataType]] = {
     "device_step_time_ps": pl.Int64(),
 }
 
-#: The columns that activity alone gives.
+#: Columns that follow from device activity alone, without stored spans.
 _HULLS: Final = dict(list(DEVICE_SPANS.items())[:4])
 
 
@@ -42,8 +42,8 @@ def device_spans(
 ) -> pl.DataFrame:
     """Return one row per (step, device) that has activity or a stored span.
 
-    The device's step time is the longest span that the producer stored for the step;
-    without one, the hull of the step's activity.
+    The device's step time is the length of the step's longest stored span. Without one
+    it is the time from the start of the step's first activity to the end of its last.
 
     Definition: docs/how-steps-are-found.md#windows.
     """
@@ -83,7 +83,7 @@ def _step_hulls(activity_steps: Int32s, device_activity: pl.DataFrame) -> pl.Dat
         return pl.DataFrame(schema=_HULLS)
     device = handles(device_activity, "device")
     width = int(device.max()) + 1
-    # Below 0 without a step, whatever the device.
+    # The code is negative for an activity without a step, on every device.
     code = activity_steps if width == 1 else activity_steps * np.int32(width) + device
     hulls = hulls_by_code(
         code,
@@ -118,17 +118,17 @@ def _step_of_stored(steps: Steps) -> Int32s:
 def first_compute(
     *, device_activity: pl.DataFrame, activity_steps: Int32s | Unavailable
 ) -> pl.DataFrame:
-    """Find the earliest kernel of every step and device, collectives left out.
+    """Find the earliest kernel of every step and device; collectives do not count.
 
     Returns:
-        Columns `FIRST_COMPUTE`; no row where a device computed nothing in a step.
+        Columns `FIRST_COMPUTE`; a step and device without a kernel has no row.
     """
     device = handles(device_activity, "device")
     wanted = codes(device_activity, "kind") == KERNEL_KIND
     step = np.zeros(len(device), np.int32)
     if not isinstance(activity_steps, Unavailable):
         step = activity_steps
-    # -1: an activity that belongs to no step.
+    # -1 marks an activity that belongs to no step.
     wanted &= step >= 0
     groups = number_rows((step, device))
     found = hulls_by_code(

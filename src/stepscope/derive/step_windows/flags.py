@@ -1,4 +1,4 @@
-"""Flags of windows: reasons to look at a window separately, never to drop it."""
+"""Flags of windows: a flagged window deserves its own look, and stays in `rows`."""
 
 from __future__ import annotations
 
@@ -36,60 +36,62 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-#: This many steps must remain, …
+#: Minimum number of closed steps that remain after the warm-up steps are removed.
 _REMAIN: Final = 8
-#: … and a step must typically wait for this share of its time, …
+#: Minimum typical wait for input, as a share of the median step time.
 _TYPICAL: Final = 0.05
-#: … while the first ones wait for less than this share of a typical wait.
+#: A step finds its batch ready if it waits less than this share of the typical wait.
 _READY: Final = 0.5
-#: This many ready steps in a row must be less likely than this, by how often a later
-#: step finds its batch ready.
+#: Maximum probability that the leading ready steps are all ready by chance, given how
+#: often later steps find their batch ready.
 _BY_CHANCE: Final = 0.05
-#: A first step is cold if it is longer than this many times the median of the others, …
+#: A cold first step is longer than this many times the median of the other steps.
 _USUAL: Final = 3
-#: … and than this many times the longest of them, …
+#: A cold first step is longer than this many times the longest of the other steps.
 _LONGEST: Final = 2
-#: … and nothing that ran only in it is this share of what it takes too long.
+#: An event that runs only in the first step explains its length if the event lasts this
+#: share of the excess over the median.
 _EXPLAINED: Final = 0.5
 
-#: A step of another kind shares less than this of its work with the usual step.
+#: A step of another kind shares less than this part of its work with the usual step.
 _SHARED: Final = 0.5
-#: What comes more often than this, and more than once, belongs to the cycle, like an
-#: update of the weights after every fourth batch.
+#: Unusual steps with a larger share of all steps than this, and more than one, are part
+#: of the training cycle, for example a weight update after every fourth batch.
 _RARE: Final = 0.15
-#: Steps times names that are compared; beyond, the names that weigh least are left out.
+#: Maximum steps times names to compare; names with the least total time are dropped.
 _CELLS: Final = 20_000_000
-#: (step, type, duration) of each piece of work; a step of -1 is none.
+#: Arrays (step, type, duration), one entry per piece of work; step -1 means no step.
 Work = tuple["Int32s", "Int32s", "Int64s"]
 
-#: Every flag, in the order in which a window lists them. Definition:
+#: All flags, in the order in which a window lists its flags. Definition:
 #: docs/how-steps-are-found.md#windows.
 FLAGS: Final = (
     *("first", "open_end", "cut", "compile", "autotune"),
     *("dispatch_only", "unrecorded", "other_kind", "warm_up", "outlier"),
 )
-#: Windows with one of these are in no mean: work in them was not recorded, they do
-#: other work than the others, or show what the recording's own start did.
+#: Windows with one of these flags count in no mean: their work was not recorded,
+#: differs from that of the other windows, or is affected by the start of the recording.
 LEFT_OUT: Final = ("unrecorded", "other_kind", "warm_up")
 
-#: A window this many median absolute deviations above the median, …
+#: Minimum distance of an outlier from the median, in median absolute deviations.
 _OUTLIER_MADS: Final = 5
-#: … and by more than this share of the median, is an outlier.
+#: Minimum distance of an outlier above the median, as a share of the median.
 _OUTLIER_SHARE: Final = 0.10
-#: Kernels and host events of a library that tries out implementations.
+#: Pattern of kernels and host events with which XLA tries out implementations.
 _AUTOTUNE: Final = r"redzone_checker|XlaAutotuner"
-#: What a value of `tf_function_call` begins with where the call traced the function.
+#: Prefix of a `tf_function_call` value if the call traced the function.
 _TRACED: Final = "traced"
-#: Steps whose calls reach the device this much more rarely than before are cut off.
+#: An end step is cut off or unrecorded if the share of its calls with device records is
+#: below this part of the share of the reference steps.
 _FEWER_EXECUTED: Final = 0.9
 
 
 class WindowFacts(Frozen, frozen=True, eq=True):
-    """The tables by which what is special about a window is recognised.
+    """The tables from which the flags of windows are computed.
 
     Attributes:
-        complete_until_ps: From then on events are missing; None where none are known
-            to be.
+        complete_until_ps: Time after which events are missing; None if no events are
+            known to be missing.
     """
 
     trace: TraceData
@@ -114,7 +116,7 @@ def window_flags(
     """Return the flags of each window, in the order of `FLAGS`.
 
     Args:
-        unseen: The windows show when work was asked for, not when it ran.
+        unseen: Whether the windows show when work was dispatched, not when it ran.
     """
     start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
     step = handles(rows, "step_row")
@@ -137,7 +139,7 @@ def window_flags(
     other = other_kinds(work, count, np.arange(count) < count - 1)[step]
     other &= ~unrecorded
     early = warm_up(steps, facts.events, facts.event_kinds)[step]
-    # When the host compiled or traced a function again.
+    # Mark windows in which the host compiled, or traced a function again.
     of_compiling = facts.event_kinds.host_class == HostClass.COMPILE
     chosen = _events_of_types(facts.events, of_compiling)
     traced = _traced_calls(facts)
@@ -165,7 +167,7 @@ def window_flags(
     pattern = np.zeros(n, np.uint16)
     for bit, name in enumerate(FLAGS):
         pattern |= marked[name].astype(np.uint16) << bit
-    # Few of the patterns occur: by each its names, by each window its pattern.
+    # Build the list of names once per distinct pattern, then look it up per window.
     occurring, place = np.unique(pattern, return_inverse=True)
     names = pl.Series(
         [
@@ -222,17 +224,17 @@ def _spans_of_rows(frame: pl.DataFrame, rows: Int64s) -> Spans:
 
 
 def _unrecorded_steps(steps: Steps, correlation: Correlation) -> Bools:
-    """Return the steps at either end whose calls have fewer records than the others'.
+    """Return leading and trailing steps with fewer device records per call than others.
 
-    A device whose records begin later, or end earlier, than those of the host leaves
-    steps of the host alone. The last step has flags of its own.
+    Such a step occurs if the device's records begin later or end earlier than the
+    host's. The very last step is never returned; `cut` and `open_end` cover it.
     """
     n, launches = len(steps.rows), correlation.launches
     step = np.searchsorted(
         ints(steps.rows, "start_ps"), ints(launches, "start_ps"), side="right"
     )
     executed = correlation.activity_count_of_launch > 0
-    # Calls that never lead to records, such as queries of events, say nothing.
+    # Leave out calls that never lead to a device record, such as event queries.
     type_ = handles(launches, "type")
     leading = np.zeros(int(type_.max(initial=-1)) + 1, np.bool_)
     leading[type_[executed]] = True
@@ -258,18 +260,18 @@ def _last_is_unexecuted(begin: Int64s, correlation: Correlation) -> bool:
 
 
 def other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:
-    """Return the few steps whose work is clearly not that of the others.
+    """Return the few steps whose work clearly differs from the work of the other steps.
 
-    Work is compared by how often each name occurs, weighed with its mean duration.
+    Two steps are compared by how often each name occurs, weighted by its mean duration.
 
     Args:
-        work: What the steps did; None where nothing tells it.
-        judged: By step, whether it was recorded as a whole.
+        work: What each step did; None if unknown.
+        judged: By step, whether the step was recorded completely.
     """
     found = np.zeros(steps, np.bool_)
     if work is None or judged.sum() <= LEAST_STEPS or not len(work[0]):
         return found
-    # Occurrences times mean duration, by step and name.
+    # Build a table of occurrences times mean duration, by step and name.
     step, of_type, dur = work
     name = number_values(of_type)
     sums = totals_by_code(name.code, dur, count=name.count, where=step >= 0)
@@ -293,7 +295,7 @@ def other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:
 
 
 def device_work(device_activity: pl.DataFrame, activity_steps: Int32s) -> Work | None:
-    """Return the kernels of each step; None where no step has any."""
+    """Return the kernels and collectives of each step; None if no step has any."""
     kernel = np.isin(
         codes(device_activity, "kind"),
         [ACTIVITY_CODES["kernel"], ACTIVITY_CODES["collective"]],
@@ -307,9 +309,9 @@ def device_work(device_activity: pl.DataFrame, activity_steps: Int32s) -> Work |
 def host_work(
     steps: Steps, tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
 ) -> Work | None:
-    """Return what the thread that carries a boundary ran until its next boundary.
+    """Return the ops and program calls on each step's thread until its next boundary.
 
-    None where the boundaries are on no host thread.
+    None if no boundary is on a host thread.
     """
     if steps.on_device or steps.rows["track"].null_count():
         return None
@@ -337,10 +339,10 @@ def host_work(
 
 
 def warm_up(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Bools:
-    """Return the steps before the first with a typical wait for input.
+    """Return the steps before the first step with a typical wait for input.
 
-    Typical is the median wait of the second half of the steps. The last step, which may
-    be cut, is not looked at.
+    The typical wait is the median of the second half of the steps. The last step is
+    ignored because it may be cut.
     """
     start = ints(steps.rows, "start_ps")
     n = len(start)
@@ -363,13 +365,13 @@ def warm_up(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Bool
 
 
 def cold_start(start_ps: Int64s, end_ps: Int64s, events: pl.DataFrame) -> Bools:
-    """Return whether the first window is far outside the others, for no visible reason.
+    """Return True for a first window that is far longer than others without a cause.
 
-    What is named in it and runs in no other, such as the loading of a checkpoint, is a
-    reason. The last window is not looked at.
+    An event that occurs in no other window, such as loading a checkpoint, is a cause.
+    The last window is ignored.
 
     Args:
-        start_ps: Begins of the windows, ascending.
+        start_ps: Start of each window, ascending.
     """
     n = len(start_ps)
     found = np.zeros(n, np.bool_)
@@ -397,7 +399,7 @@ def _input_waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) ->
     types, track = handles(events, "type"), handles(events, "track")
     found = []
     for on in steps.rows["track"].drop_nulls().unique().sort().to_list():
-        # The rows of a track follow each other.
+        # The rows of one track are consecutive.
         begin, end = np.searchsorted(track, np.array([on, on + 1], track.dtype))
         row = wanted_rows(types, waits, int(begin), int(end))
         starts = ints(events, "start_ps")[row]

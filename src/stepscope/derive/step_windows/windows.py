@@ -48,31 +48,32 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-#: The host runs ahead if this share of the steps has kernels on the stream, …
+#: The host runs ahead only if at least this share of steps has kernels on the stream.
 _DEVICE_STEPS: Final = 0.8
-#: … and in more than this share of the steps that have a successor …
+#: The host runs ahead only if more than this share of steps (without the last) is late.
 _RUN_AHEAD: Final = 0.5
-#: … they run past the successor's begin by more than this share of the step.
+#: A step is late if its kernels end later than the next step's start on the host, by
+#: more than this share of the step.
 _PAST_THE_END: Final = 0.05
-#: Fewer launches that ran late may as well be assigned to a wrong step.
+#: Minimum number of launches in late steps; fewer may belong to a different step.
 _LEAST_LAUNCHES: Final = 2
 
-#: Room for the kernels whose launch call also launched for another step.
+#: Initial buffer size, in kernels whose launch call also launched work of another step.
 _USUAL_SPILLS: Final = 1024
 
 
 class StepKernels(Frozen, frozen=True):
-    """What the steps ran on the stream that computes most, of the busiest device.
+    """The kernels of each step on the busiest compute stream of the busiest device.
 
-    Without a device, what they ran on threads that execute compiled programs.
+    Without a device: the instructions of each step on threads that run programs.
 
     Attributes:
         side: `device` or `executor`.
-        first_ps: By row of steps, begin of the first kernel; 0 where there is none.
-        last_ps: By row of steps, end of the last kernel; 0 where there is none.
-        launches: By row of steps, number of launch calls that the kernels came from;
-            of kernels whose calls were not recorded, number of kernels. Of an
-            executor, number of instructions.
+        first_ps: By row of steps, start of the first kernel; 0 without a kernel.
+        last_ps: By row of steps, end of the last kernel; 0 without a kernel.
+        launches: By row of steps, number of launch calls of the kernels; a kernel
+            whose call was not recorded counts as one. On an executor, number of
+            instructions.
     """
 
     side: str
@@ -82,22 +83,22 @@ class StepKernels(Frozen, frozen=True):
 
     @property
     def any(self) -> Bools:
-        """Return True for the steps that have a kernel there."""
+        """By row of steps, whether the step has a kernel on that stream."""
         return self.launches > 0
 
 
-#: Markers only show the calls if this share of the work lies behind all of them.
+#: Steps are only dispatched if more than this share of the work ran after all markers.
 _BEHIND: Final = 0.5
-#: Instructions count the steps only if so much of the work ran equally often.
+#: Instructions count steps only if at least this share of the work ran equally often.
 _EQUAL: Final = 0.9
 
 
 def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels | None:
-    """Return when the executor ran each step; None where that cannot be told.
+    """Return when the executor ran each step; None if steps cannot be distinguished.
 
-    An instruction that ran once per step, or once less because the recording ended,
-    counts the steps; the one that comes first begins them. It cannot begin before its
-    step was asked for.
+    Each step starts at an instruction that ran once per step, or in all but the last
+    one because the recording ended. Of several such instructions the earliest is used.
+    If it ran before its step began on the host, the result is None.
     """
     host = ints(steps.rows, "start_ps")
     n = len(host)
@@ -111,8 +112,8 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
         first = instructions.at_ps[places]
         if (first < host[:runs]).any():
             return None
-        # When the last instruction of each interval of the sequence ended.
-        # An entry's end is its successor's begin less the pause between them.
+        # Find the end of the last instruction before each next step. An instruction
+        # ends at its successor's start minus the pause between the two.
         begin_ps, gap = instructions.at_ps, instructions.gap_ps
         free_from = np.append(begin_ps[1:] - gap[1:], instructions.end_ps)
         after = np.append(places[1:], len(instructions))
@@ -126,7 +127,7 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
 
 
 def only_dispatched(steps: Steps, instructions: SymbolSequence | None) -> bool:
-    """Return whether most of the work ran behind the last step's marker."""
+    """Return whether most of the work ran after the last step's marker."""
     ends = steps.rows["end_ps"]
     if instructions is None or ends.null_count() or len(ends) < 2:
         return False
@@ -136,10 +137,7 @@ def only_dispatched(steps: Steps, instructions: SymbolSequence | None) -> bool:
 
 
 def _repeats_evenly(instructions: SymbolSequence, runs: int) -> bool:
-    """Return whether nearly all work ran so often, or a multiple of it.
-
-    What the end of the recording cut off may be missing once.
-    """
+    """Return whether nearly all work ran k * runs or k * (runs + 1) times."""
     often = instructions.counts[instructions.symbol]
     whole = (often % runs == 0) | (often % (runs + 1) == 0)
     weight = instructions.weight
@@ -152,11 +150,11 @@ def step_kernels(
     device_activity: pl.DataFrame | None,
     correlation: Correlation | None,
 ) -> StepKernels:
-    """Read the kernels of each step on the stream with most kernel time."""
+    """Find the kernels of each step on the stream with the most kernel time."""
     none = np.zeros(steps, np.int64)
     if activity_steps is None or device_activity is None:
         return StepKernels("device", none, none, none)
-    # The step of kernels on one stream of the busiest device; -1 elsewhere.
+    # Keep the steps of kernels on one stream of the busiest device; all others get -1.
     is_kernel = codes(device_activity, "kind") == (ACTIVITY_CODES["kernel"])
     chosen = is_kernel & (activity_steps >= 0)
     for column in ("device", "track") if chosen.any() else ():
@@ -167,7 +165,7 @@ def step_kernels(
             count=int(place.max()) + 1,
             where=chosen,
         )
-        # One more for each, so that kernels without length beat no kernel.
+        # Add the count, so that kernels of length 0 outweigh a place without a kernel.
         chosen &= place == int(np.argmax(found.total + found.count))
     step = np.where(chosen, activity_steps, np.int32(-1))
     hulls = hulls_by_code(
@@ -184,7 +182,7 @@ def step_kernels(
         while True:
             owner = np.full(len(correlation.activity_count_of_launch), -1, np.int32)
             count = np.zeros(steps, np.int64)
-            # Nearly every call belongs to one step; only the others are worth sorting.
+            # Nearly every call belongs to one step, so only the exceptions are sorted.
             spilled = np.empty(room, np.int64)
             spills = accepted_answer(
                 kernels.count_executions(step, launch, owner, count, spilled)
@@ -203,10 +201,10 @@ def step_kernels(
 
 
 def window_anchor(steps: Steps, run: StepKernels) -> str:
-    """Return `device` where the boundaries are device times, else who is behind.
+    """Return whose times begin the windows: `device`, `executor` or `host`.
 
-    That is the side that still works on a step when the host began the next one; if
-    none is, the `host` itself.
+    This is `device` if the step boundaries are device times. Otherwise it is the side
+    of `run` if most steps run past the next step's start on the host, and else `host`.
     """
     if steps.on_device:
         return "device"
@@ -221,10 +219,10 @@ def window_anchor(steps: Steps, run: StepKernels) -> str:
 
 
 def work_starts(run: StepKernels) -> Int64s:
-    """Return the first kernel of each step, as begins that never go back.
+    """Return the start of each step's first kernel, as an ascending sequence.
 
-    A step without a kernel takes no device time: its window is empty and lies at the
-    begin of the next one, or after all work if none follows.
+    A step without a kernel has an empty window, which lies at the start of the next
+    step with a kernel, or after all kernels if none follows.
     """
     highest = np.iinfo(np.int64).max
     own = np.where(run.any, run.first_ps, highest)
@@ -233,9 +231,9 @@ def work_starts(run: StepKernels) -> Int64s:
     return np.maximum.accumulate(begins)
 
 
-#: What lies between two steps is less than this share of them: the range is the step.
+#: Maximum pause between two profiler steps, as a share of the time between their starts.
 _BETWEEN: Final = 0.05
-#: A whole step begins this share of the events of the one that begins the fewest.
+#: Minimum events in a complete last step, as a share of the fewest in another step.
 _WHOLE: Final = 0.9
 
 #: Columns of `Windows.rows`.
@@ -243,13 +241,13 @@ WINDOW_ROWS: Final[dict[str, pl.DataType]] = {
     "step_row": pl.Int32(),  # row of steps.rows; null without steps
     "start_ps": pl.Int64(),
     "end_ps": pl.Int64(),
-    "open_end": pl.Boolean(),  # the last window: nothing shows where it ends
-    "flags": pl.List(pl.String),  # some of FLAGS, in their order
-    "gap_start_ps": pl.Int64(),  # after the marker's end and the last device activity
-    "gap_end_ps": pl.Int64(),  # both null where neither is known
-    "device_step_time_ps": pl.Int64(),  # largest of its devices; null without any
-    # From the step's begin on the host to the next one's there; null of the last one,
-    # and where the boundaries are device times.
+    "open_end": pl.Boolean(),  # True for the last window, whose end is unknown
+    "flags": pl.List(pl.String),  # names from FLAGS, in the order of FLAGS
+    "gap_start_ps": pl.Int64(),  # later one of marker end and last device activity
+    "gap_end_ps": pl.Int64(),  # end of the window; both null if neither is known
+    "device_step_time_ps": pl.Int64(),  # maximum over devices; null if none has a time
+    # From the step's start on the host to the next step's start on the host; null for
+    # the last step, and if the boundaries are device times.
     "host_period_ps": pl.Int64(),
 }
 _APART: Final = frozenset(LEFT_OUT)
@@ -260,15 +258,15 @@ class Windows(Frozen, frozen=True, dict=True):
 
     Attributes:
         rows: One row per step in time order, columns `WINDOW_ROWS`; without steps one
-            row for the hull of all events.
+            row for the time range of all events.
         anchor: Whose times begin the windows: `host`, `device`, `executor` (threads of
             the host that run compiled programs), or `profile` without steps.
-        has_steps: False where the one row is the whole profile.
+        has_steps: False if the one row is the whole profile.
         device_spans: One row per (step, device) with activity or a stored span:
             `step_row`, `device`, `first_begin_ps`, `last_end_ps` (null without
             activity), `stored_start_ps`, `stored_end_ps` (the longest stored span of
-            the step; null without one), `device_step_time_ps` (the stored span's
-            length where there is one, else last end - first begin).
+            the step; null without one), `device_step_time_ps` (the length of the stored
+            span if there is one, else last end - first begin).
     """
 
     rows: pl.DataFrame
@@ -278,7 +276,7 @@ class Windows(Frozen, frozen=True, dict=True):
 
     @cached_property
     def typical(self) -> Bools:
-        """Which of the rows statistics use: see `are_typical`."""
+        """Mask of the rows that statistics use: see `are_typical`."""
         return are_typical(self.rows)
 
     @cached_property
@@ -288,12 +286,12 @@ class Windows(Frozen, frozen=True, dict=True):
 
     @cached_property
     def judged(self) -> Spans:
-        """The instants of these rows."""
+        """The times covered by the windows that statistics use."""
         starts, ends = (ints(self.measured, it) for it in ("start_ps", "end_ps"))
         return Spans.from_events(starts, ends - starts)
 
     def rows_of_measured(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows whose `window`, a row of `rows`, is one of the typical."""
+        """Return the rows of `frame` whose window (row of `rows`) is typical."""
         return _rows_with_window(frame, self.typical[ints(frame, "window")])
 
 
@@ -301,13 +299,13 @@ NOTHING_RECORDED: Final = WHY["nothing_recorded"]
 
 
 def are_typical(rows: pl.DataFrame) -> Bools:
-    """Tell closed windows of the main kind; without any the closed ones, else all.
+    """Return a mask of the typical windows: closed ones without a flag in `LEFT_OUT`.
 
-    Args:
-        rows: One row per window or more, with `open_end` and `flags`.
+    If none is typical, return the closed windows; if none is closed, all windows.
+    `rows` has at least one window, with `open_end` and `flags`.
     """
     closed = ~rows["open_end"].to_numpy()
-    # Windows are few, and an expression over lists of texts takes long to begin.
+    # There are few windows; a polars expression over lists of strings starts slowly.
     usual = [_APART.isdisjoint(flags) for flags in rows["flags"].to_list()]
     for wanted in (closed & np.array(usual, np.bool_), closed):
         if wanted.any():
@@ -321,7 +319,7 @@ def typical_rows(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def windows_of_times(rows: pl.DataFrame, times_ps: Int64s) -> Int64s:
-    """Return which of some windows, by start, holds each instant; -1 for none."""
+    """Return the row of the window that contains each time, or -1; `rows` ascend."""
     window = np.searchsorted(ints(rows, "start_ps"), times_ps, side="right") - 1
     inside = times_ps < np.append(ints(rows, "end_ps"), 0)[window]
     held: Int64s = np.where(inside & (window >= 0), window, -1)
@@ -346,7 +344,7 @@ def windows(
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> Windows | Unavailable:
-    """Place the windows and flag what is special about each."""
+    """Find the windows of the steps and flag the unusual ones."""
     if isinstance(steps, Unavailable):
         begin, end = environment.select("begin_ps", "end_ps").row(0)
         if begin is None or end is None:
@@ -421,12 +419,12 @@ def _place_windows(
     host = ints(steps.rows, "start_ps")
     by_host = anchor == "host" or steps.on_device
     start = host if by_host else work_starts(run)
-    # The later end of marker and device work; the least int64 if unknown.
+    # The later end of marker and device work; the lowest int64 if both are unknown.
     unknown = np.iinfo(np.int64).min
     ends = fill_nulls(steps.rows["end_ps"], unknown)
     worked_until: Int64s = np.maximum(ends, np.where(busy, last, unknown))
     if steps.source == "device_line":
-        # Activity that the producer left out of the last stored step is in no step.
+        # Activity after the end of the last stored step belongs to no step.
         worked_until[-1:] = ends[-1:]
     # The time at which each step would end if it were the last one.
     closing = worked_until
@@ -460,9 +458,9 @@ def _place_windows(
 
 
 def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> bool:
-    """Return whether the last step is a whole one of PyTorch's profiler.
+    """Return whether the last step is a complete step of PyTorch's profiler.
 
-    Work of a device may go on after it: that is not asked here.
+    Device work that may continue after the step is not considered.
     """
     rows = steps.rows
     if rows.height < 2 or rows.select("event", "end_ps").null_count().row(0) != (0, 0):
