@@ -231,7 +231,7 @@ def work_starts(run: StepKernels) -> Int64s:
     return np.maximum.accumulate(begins)
 
 
-#: Maximum pause between two profiler steps, as a share of the time between their starts.
+#: Maximum pause between two profiler steps, as a share of the time from start to start.
 _BETWEEN: Final = 0.05
 #: Minimum events in a complete last step, as a share of the fewest in another step.
 _WHOLE: Final = 0.9
