@@ -1,13 +1,12 @@
-"""Which functions an interval of one thread's time goes to.
+"""Division of the time of one thread's spans among the functions that ran.
 
-Time in a library is that of the program's own function that called it, with the
-library's function told next to. Time is divided along the tree of calls. A function
-that
-runs around steps is the loop itself: its time is that of the functions it calls. Within
-a step a function that calls several in turn is divided among them, and what one of the
-program's own functions takes, where that is most of its caller's time, is
-distinguished; any other keeps its time, with the function to which most of it goes told
-next to. Where no function is the program's own, libraries are told by the same rules.
+Time inside a library belongs to the program's function that called the library; the
+library's function is kept as a detail. Time is divided along the tree of calls. A
+function that runs around steps is the training loop: its time goes to the functions
+that it calls. Within a step, a function that calls several large functions is divided
+among them. A callee in the program that takes most of its caller's time gets a separate
+part. Any other function keeps its time, and the callee with most of the time is its
+detail. Where no function belongs to the program, the same rules apply to libraries.
 
 Definition: docs/where-a-steps-time-goes.md#functions-by-name.
 """
@@ -35,34 +34,34 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_names import FunctionName
 
-#: A caller that spends this share of its time in one function gives way to it.
+#: Share of a caller's time from which one callee is reported in place of the caller.
 _ALL: Final = 0.9
-#: A caller whose functions of at least `_PIECE` of its time take this share together is
-#: divided among them.
+#: A caller is divided among its callees if each takes at least the share `_PIECE` of
+#: the caller's time and the callees take the share `_TOGETHER` in total.
 _TOGETHER: Final = 0.8
 _PIECE: Final = 0.1
-#: A function that covers this share of a part is told next to its name.
+#: Least share of a part's time that a callee must take to be named as its detail.
 _MOST: Final = 0.5
-#: Functions below this share of the whole are told as their caller's.
+#: Least share of the whole time for a separate part; smaller functions count as their
+#: caller's time.
 _TOLD: Final = 0.02
-#: A loop is around this share of the steps that it has to do with.
+#: A loop encloses at least this share of the steps that it overlaps.
 _AROUND: Final = 0.9
-#: What is around a single window may leave out this share of it at each end.
+#: Share of a single window, at each end, that a function around it may leave uncovered.
 _MARGIN: Final = 0.02
 _NONE: Final = -1
-#: What Python adds to a function's name for a function without one that it makes.
+#: Suffix of the qualified name of a lambda that is created inside a function.
 _LAMBDA: Final = ".<locals>.<lambda>"
 
 
 class FunctionPart(Frozen, frozen=True, eq=True):
-    """Time of one function, callees without a part of their own included.
+    """Time of one function, with the callees that have no separate part.
 
     Attributes:
-        type: Function, as in `FunctionFrames.type`; -1 where none ran.
-        detail: Function that it calls to which most of the time goes; -1 for none.
-        is_loop: Whether it runs around steps, so that it is none of their work.
-        line: Line of a loop that takes most of it; -1 for none, and where it is not
-            known.
+        type: Function, as in `FunctionFrames.type`; -1 where no function ran.
+        detail: Callee in which most of the time is spent; -1 for none.
+        is_loop: Whether the function runs around steps and is not part of their work.
+        line: Line of a loop that takes most of the time; -1 for none or if unknown.
     """
 
     type: int
@@ -73,7 +72,7 @@ class FunctionPart(Frozen, frozen=True, eq=True):
 
 
 class _Node(Frozen, frozen=True, eq=True):
-    """One path of calls: a function, what it took, and whether steps run inside."""
+    """One call path: its function, its total time, and whether it runs around steps."""
 
     type: int
     time_ps: int
@@ -90,11 +89,11 @@ def function_parts(
     windows: tuple[Int64s, Int64s],
     lines: FunctionLines | None = None,
 ) -> tuple[FunctionPart, ...]:
-    """Divide the time of a set on one thread among functions.
+    """Divide the time of the spans on one thread among functions.
 
     Args:
-        windows: Starts and ends of the steps, in order: a run around several is that
-            of their loop; none for a thread that takes no steps.
+        windows: Starts and ends of the steps, in order; both empty for a thread that
+            runs no steps. A call around several steps is the call of their loop.
 
     Returns:
         Parts that add up to the length of `spans`, most time first.
@@ -129,7 +128,7 @@ def function_parts(
 def _busiest_loop_line(
     lines: FunctionLines, kind: int, spans: Spans, time_ps: int, *, track: int
 ) -> int:
-    """Return the line of a loop that takes most of its time, -1 for none."""
+    """Return the loop's line with most of the time; -1 if no line has half of it."""
     took = {
         line: (seen & spans).length_ps
         for line, seen in lines.own_spans([kind], tracks=[track]).items()
@@ -146,33 +145,35 @@ def calling_function(
     windows: tuple[Int64s, Int64s],
     beside: bool = False,
 ) -> FunctionPart | None:
-    """Return the program's own deepest function that calls most of a set.
+    """Return the program's deepest function from which most of the spans is called.
 
-    A function around steps is no answer, unless it does little else: all that the loop
-    does is called from it. Nor is the program's module: all of the program is.
+    A function around steps is returned only if nearly all of its time within steps lies
+    in the spans, because everything in a step is called from the loop. The program's
+    module is never returned.
 
     Args:
-        beside: Whether the threads run next to the one that takes the steps. What a
-            framework's own thread calls there is no loop, however long samples make
-            it: no look may have come between two calls.
+        beside: Whether the threads run in parallel with the thread that runs the steps.
+            There only functions of threads that Python code started count as loops: two
+            short calls of a framework's thread with no sample between them look like
+            one long call.
 
     Returns:
         The function with the time inside it; None where no such function ran, or none
-        is known to be the program's own.
+        is known to belong to the program.
     """
     rows = np.flatnonzero(np.isin(frames.track, tracks))
     if not len(rows) or not len(spans):
         return None
     tree = _Tree.build_tree(frames, spans, rows, windows, beside=beside)
     most = _MOST * spans.length_ps
-    # On several threads several functions may run most of the time.
+    # With several threads, several functions may each run most of the time.
     found, waiting = None, list(tree.roots)
     while waiting:
         node = tree.nodes[waiting.pop(0)]
         if node.time_ps < most:
             continue
         waiting += node.calls
-        # Whether a function is known to be in no library, by its whole path.
+        # Only functions with an absolute path are known not to belong to a library.
         if not node.is_own or not (
             frames.names[node.type].library is False
             and PurePath(frames.names[node.type].file or "").is_absolute()
@@ -185,7 +186,7 @@ def calling_function(
     if found is None:
         return None
     if found.is_loop:
-        # Functions that call themselves are rare: one path is most of a function.
+        # Recursive functions are rare, so one path has most of a function's time.
         mine = rows[frames.type[rows] == found.type]
         start, end = frames.start_ps[mine], frames.end_ps[mine]
         runs = Spans.from_events(start, end - start)
@@ -196,7 +197,7 @@ def calling_function(
 
 
 class _Tree(Frozen, frozen=True, eq=True):
-    """The paths of calls within a set of instants."""
+    """The call paths within a set of spans."""
 
     nodes: tuple[_Node, ...]
     roots: tuple[int, ...]
@@ -220,12 +221,12 @@ class _Tree(Frozen, frozen=True, eq=True):
         total = np.bincount(path, weights=time, minlength=count).astype(np.int64)
         is_loop = _paths_around_steps(path, count, (start[kept], end[kept]), windows)
         if beside:
-            # Which paths begin with what Python begins a thread with.
+            # Paths whose outermost function is one with which Python starts a thread.
             on_threads = np.array(
                 [frames.function(int(kind)).endswith(BEGINNINGS) for kind in types],
                 np.bool_,
             )
-            # A path is numbered after the one that it is called from.
+            # A path has a larger number than the path that calls it.
             for child, above in enumerate(parent_path.tolist()):
                 if above >= 0:
                     on_threads[child] = on_threads[above]
@@ -234,7 +235,8 @@ class _Tree(Frozen, frozen=True, eq=True):
         roots: list[int] = []
         named = [frames.names[kind] for kind in types.tolist()]
         for number, above in enumerate(parent_path.tolist()):
-            # `queue.get` waits by `threading`'s functions: the first one says for what.
+            # `queue.get` waits by calling functions of `threading`: only `queue.get` is
+            # kept, because it shows what the thread waits for.
             if above < 0 or not (is_wait(named[above]) and is_wait(named[number])):
                 (roots if above < 0 else calls[above]).append(number)
         nodes = tuple(
@@ -253,7 +255,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         """Return the parts of all paths; they add up to the time of the roots."""
         least = _TOLD * whole
         found: list[FunctionPart] = []
-        # Each with the path of the program's own function that it is called from.
+        # Paths to visit, each with the path of the program's function that calls it.
         waiting = [(root, _NONE) for root in self.roots]
         while waiting:
             at, owner = waiting.pop()
@@ -269,13 +271,13 @@ class _Tree(Frozen, frozen=True, eq=True):
         return found
 
     def _separate_calls(self, at: int, owner: int, least: float) -> list[int]:
-        """Return the calls below a path, at any depth, that have parts of their own."""
+        """Return the calls below a path, at any depth, that get a separate part."""
         node = self.nodes[at]
         if node.is_loop:
             return self._large_calls(node.calls, least)
         if owner == _NONE:
             return self._gives_way(at, self._large_calls(node.calls, least))
-        # The program's next own functions below a path, through libraries.
+        # The program's nearest functions below a path, across library calls.
         own: list[int] = []
         waiting = self._large_calls(self.nodes[at].calls, least)
         while waiting:
@@ -284,17 +286,17 @@ class _Tree(Frozen, frozen=True, eq=True):
                 own.append(call)
             else:
                 waiting += self._large_calls(self.nodes[call].calls, least)
-        # What a library calls back is the program's own again.
+        # A program's function that a library calls back gets a separate part.
         return self._gives_way(at, own, most=_MOST) if node.is_own else own
 
     def _large_calls(self, calls: Iterable[int], least: float) -> list[int]:
         return [call for call in calls if self.nodes[call].time_ps >= least]
 
     def _gives_way(self, at: int, calls: list[int], *, most: float = _ALL) -> list[int]:
-        """Return those of some calls among which a function's time is divided.
+        """Return the calls among which a function's time is divided; empty for none.
 
         Args:
-            most: The share of its time from which one of them is distinguished alone.
+            most: Share of the function's time from which one call alone is separated.
         """
         whole = self.nodes[at].time_ps
         shares = {call: self.nodes[call].time_ps / whole for call in calls}
@@ -306,7 +308,7 @@ class _Tree(Frozen, frozen=True, eq=True):
     def _deepest_function(
         self, at: int, apart: list[int], left: int, least: float
     ) -> int:
-        """Return the deepest function that takes most of what a path keeps."""
+        """Return the deepest function with most of the time that a path keeps."""
         most = max(_MOST * left, least)
         without = set(apart)
         while True:
@@ -321,7 +323,7 @@ class _Tree(Frozen, frozen=True, eq=True):
             at = inner
 
     def _kept_time(self, at: int, apart: set[int]) -> int:
-        """Return the time of a path without what is distinguished."""
+        """Return the total time of a path without the calls in `apart`."""
         time, waiting = self.nodes[at].time_ps, [at]
         while apart and waiting:
             for call in self.nodes[waiting.pop()].calls:
@@ -333,9 +335,9 @@ class _Tree(Frozen, frozen=True, eq=True):
 
 
 def _is_own(name: FunctionName) -> bool:
-    """Return whether a function may be the program's own: in a file of no library.
+    """Return whether a function may belong to the program: its file is not a library's.
 
-    A comprehension is a part of the function that it stands in.
+    A comprehension is part of the function that contains it.
     """
     if name.function.endswith(COMPREHENSIONS):
         return False
@@ -345,10 +347,10 @@ def _is_own(name: FunctionName) -> bool:
 def _is_part_of_caller(
     at: int, parent_path: Int64s, named: Sequence[FunctionName]
 ) -> bool:
-    """Return whether a path's function has no name and runs within its maker.
+    """Return whether a path's function is a lambda that runs inside its creator.
 
-    Such a lambda, the key of a sort say, is a part of the function that it stands in.
-    One that is handed on and called elsewhere is nobody's part.
+    Such a lambda, for example the key of a sort, is part of the function that contains
+    it. A lambda that is called outside of its creator is not part of any function.
     """
     name = named[at]
     if not name.function.endswith(_LAMBDA):
@@ -368,13 +370,14 @@ def _paths_around_steps(
     runs: tuple[Int64s, Int64s],
     windows: tuple[Int64s, Int64s],
 ) -> Bools:
-    """Return which paths have runs around two whole steps, or around the only one.
+    """Return which paths have calls around two whole steps, or around the only step.
 
-    Length alone does not say it: what only some steps run is longer than a typical one.
-    And samples join what runs in steps that follow each other, as long as no look finds
-    anything else. Sooner or later one does: a loop is around nearly all of the steps
-    that it has to do with. Around a single window is also what begins and ends a little
-    inside: events of the recording's own begin lie before the first look.
+    The length of a call does not identify a loop: a function that runs only in long
+    steps is longer than a typical step. Calls in successive steps are also joined into
+    one as long as no sample between them shows another function. Such a joined call
+    ends sooner or later, but a loop encloses nearly all steps that it overlaps. A call
+    around a single window may begin and end slightly inside it, because the recorder's
+    own first events come before the first sample.
     """
     starts, ends = windows
     if not len(starts):
@@ -390,7 +393,7 @@ def _paths_around_steps(
     np.logical_or.at(found, path, around >= min(2, len(starts)))
     whole = np.bincount(path, weights=np.maximum(around, 0), minlength=count)
     partly = np.bincount(path, weights=touched, minlength=count)
-    # The recording may begin and end within a step.
+    # The recording may begin or end within a step, so two partial steps are allowed.
     nearly: Bools = whole >= _AROUND * (partly - 2)
     return found & nearly
 
@@ -398,11 +401,11 @@ def _paths_around_steps(
 def _number_call_paths(
     frames: FunctionFrames, rows: NDArray[np.intp]
 ) -> tuple[Int64s, Int64s, Int32s]:
-    """Number the paths of calls.
+    """Number the call paths.
 
     Returns:
-        The path of each row; of each path the one it is called from, -1 for none, and
-        its function.
+        The path of each row; for each path, the path that calls it (-1 for none); and
+        for each path, its function.
     """
     place = np.full(len(frames.type), _NONE, np.int64)
     place[rows] = np.arange(len(rows))

@@ -1,7 +1,7 @@
 """What the host was doing, as candidates for the owner of an idle instant.
 
-The launching thread is looked at first. Where it has no event at all, or only waits for
-other threads, the other threads that drive the step are looked at together.
+The launching thread is considered first. Where it has no event, or only waits for other
+threads, the other threads that drive the step are considered together.
 
 Definition: docs/where-a-steps-time-goes.md#what-the-host-did.
 """
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps
 
-    #: Where a thread, or any step thread, has a code.
+    #: Instants at which a thread, or any step thread, has a host code.
     _State = Callable[[HostCode], Spans]
 
-#: Owners with their instants in the order in which they claim them; an owner may claim
-#: twice.
+#: (Owner, instants) in the order in which owners claim idle time; one owner may have
+#: several claims.
 Claims = tuple[tuple[str, Spans], ...]
 
-#: An interval without the begin of an op or a launch that is longer than this, and than
-#: this many launch latencies, is work of the program itself.
+#: An interval in which no op or launch begins is work of the program if it is longer
+#: than 1 ms and than this number of launch latencies.
 _LONG_STRETCH_PS: Final = 1 * PS_PER_MS
 _LONG_LATENCIES: Final = 20
 
@@ -65,7 +65,7 @@ _WRAPPERS: Final = (
     | EventFlag.CONTROL_FLOW
     | EventFlag.END_THUNK
 )
-#: All that a line says whose thread has another one.
+#: The only codes on a line that has notes about a thread with a separate track.
 _NOTED: Final = frozenset({HostCode.COMPILE, HostCode.GARBAGE})
 _INPUT: Final = (
     HostCode.INPUT_WAIT,
@@ -74,10 +74,10 @@ _INPUT: Final = (
     HostCode.COPY_IN,
     HostCode.FILE_READ,
 )
-#: Making a batch, on a thread that another one may wait for.
+#: Producing a batch, on a thread that another thread may wait for.
 _MAKING: Final = (HostCode.OWN_INPUT, HostCode.ITERATOR)
 _OUTPUT: Final = (HostCode.OUTPUT, HostCode.READ_BACK, HostCode.COPY_OUT)
-#: Codes whose begin shows that the thread is on its way from op to op.
+#: Codes whose start shows that the thread goes from one op to the next.
 _BEGINS: Final = (
     HostCode.LAUNCH,
     HostCode.DISPATCH,
@@ -94,36 +94,36 @@ _WAITING: Final = (
     *(HostCode.COPY_IN, HostCode.COPY_OUT),
     HostCode.SYSTEM_WAIT,
 )
-#: What functions from samples do not take the time of.
+#: Codes with recorded events, which take precedence over sampled functions.
 _SEEN: Final = (HostCode.HOST_COMPUTE, HostCode.GARBAGE)
-#: A thread that does one of these does not wait for the input of another thread.
+#: Codes of work: a thread in one of them does not wait for the input of another thread.
 _WORKING: Final = (
     *(HostCode.LAUNCHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH_OR_COMPUTE),
     *(HostCode.COPY_IN, HostCode.COPY_OUT),
     *(HostCode.COMPILE, HostCode.TRACING),
     HostCode.SYSTEM_CALL,
 )
-#: A thread that does one of these is blocked, on a host without devices.
+#: Codes in which a thread is blocked, on a host without devices.
 _BLOCKED: Final = (HostCode.SYNC, HostCode.READ_BACK, HostCode.SYSTEM_WAIT)
-#: A thread that does one of these waits for other threads: they say what for.
+#: Codes of waiting for other threads, whose work explains the wait.
 _FOR_OTHERS: Final = (HostCode.BLOCKED, HostCode.SYSTEM_WAIT)
 
 
 def long_stretch_ps(latency_ps: int) -> int:
-    """Return the length beyond which silence between ops is work of the program."""
+    """Return the time without a new op, in ps, beyond which the program works."""
     return max(_LONG_STRETCH_PS, _LONG_LATENCIES * latency_ps)
 
 
 class _Told(Frozen, frozen=True, eq=True):
-    """What functions tell of threads; where one fetches, writes, waits or calls.
+    """Where the functions of a thread fetch, write, wait or call.
 
     Attributes:
-        named: Where functions ran that do not wait for a device, nor call it; in
-            `HostStates` also where ranges of the user show what the thread does.
-        fetching: Where one fetches or makes a batch.
-        writing: Where one writes a checkpoint or a model.
-        waiting: Where one waits for a device.
-        calling: Where one calls a device's runtime.
+        named: Where functions ran that neither wait for a device nor call its runtime;
+            in `HostStates` also where annotated ranges show what the thread does.
+        fetching: Where a function fetches or produces a batch.
+        writing: Where a function writes a checkpoint or a model.
+        waiting: Where a function waits for a device.
+        calling: Where a function calls a device's runtime.
     """
 
     named: Spans
@@ -133,15 +133,15 @@ class _Told(Frozen, frozen=True, eq=True):
     calling: Spans
 
     def limit_to(self, within: Spans) -> _Told:
-        """Return the part of all that lies in a set."""
+        """Return every field restricted to a set of spans."""
         return _Told(*(within & getattr(self, field) for field in _TOLD))
 
 
 _TOLD: Final = _Told.__struct_fields__
 _NOTHING_TOLD: Final = _Told(*(Spans.empty() for _ in _TOLD))
 
-#: What programs call their own functions that make or fetch a batch, or write a
-#: checkpoint; those of known libraries have a purpose.
+#: Common names of a program's functions that produce or fetch a batch, or write a
+#: checkpoint. Functions of known libraries have a purpose instead.
 _FETCHES: Final = Pattern(
     r"(?:^|\.)(?:(?:get_)?next_?(?:batch|element)"
     r"|(?:load|get|fetch|read|make|prepare)_?(?:next_?)?(?:batch|inputs?)(?:es)?)$"
@@ -181,19 +181,19 @@ def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> Bools:
 
 
 class HostStates(Frozen, frozen=True):
-    """When the threads of a host were in which state.
+    """The times at which the threads of a host were in each state.
 
-    Claims are asked for within a set, such as the idle time of a device, and worked
-    out there only: of a long recording that is little.
+    Claims are computed only within a set, such as the idle time of a device. In a long
+    recording that set is small.
 
     Attributes:
-        threads: Rows of tracks of the threads that are asked what they do.
-        notes: Those of them that hold nothing but what was noted of a thread of the
-            program, which has another line of its own.
+        threads: Rows of tracks of the threads whose state is considered.
+        notes: The threads of `threads` that hold only notes about a thread of the
+            program which has a separate track.
         chores: Ranges named as callbacks, metrics, evaluations or logs.
         dense: Where ops or launches begin in quick succession on the step threads.
-        told: Row of tracks → what functions and ranges of the user tell.
-        awaiting: Where a function waits for another thread, and none works.
+        told: Row of tracks → what functions and annotated ranges show.
+        awaiting: Where a function waits for another thread and no thread works.
     """
 
     classes: HostClasses
@@ -208,14 +208,14 @@ class HostStates(Frozen, frozen=True):
     off_core: dict[int, Spans]
 
     def program_threads(self) -> tuple[int, ...]:
-        """Return those of the threads that run the program."""
+        """Return the threads of `threads` with recorded functions or program events."""
         return tuple(it for it in self.threads if it in self.told)
 
     def thread_claims(self, track: int, within: Spans, of_any_thread: Claims) -> Claims:
-        """Return what the state of one launching thread claims of a set, in order.
+        """Return the claims of one launching thread on a set, in order of precedence.
 
         Args:
-            of_any_thread: What `claims_of_any_thread` returns of it.
+            of_any_thread: Result of `claims_of_any_thread` for the same set.
         """
         active = self.doing_spans(track, within)
         told = self.told.get(track, _NOTHING_TOLD).limit_to(within)
@@ -228,7 +228,8 @@ class HostStates(Frozen, frozen=True):
             active=active,
             away=away,
         )
-        # Both are in the same order: one owner's own claim, then that of others.
+        # Both lists have the same owners in the same order: the thread's claim for an
+        # owner comes before that of the other threads.
         return tuple(
             claim
             for (owner, mine), (_, theirs) in zip(own, of_any_thread, strict=True)
@@ -236,7 +237,7 @@ class HostStates(Frozen, frozen=True):
         )
 
     def claims_of_any_thread(self, within: Spans) -> Claims:
-        """Return what all step threads together claim of a set, in order."""
+        """Return the claims of all step threads together, in order of precedence."""
         return self._ordered_claims(
             self._state_of_threads(within),
             self._states_within(within),
@@ -246,12 +247,13 @@ class HostStates(Frozen, frozen=True):
         )
 
     def claims_without_device(self, within: Spans) -> Claims:
-        """Return what the step threads claim where the host itself runs the program."""
+        """Return the step threads' claims on a host that has no device."""
         told = self._states_within(within)
         state = self._state_of_threads(within)
         work = self.classes.host_compute
-        # The library communicates on a separate thread; what computes meanwhile does
-        # not wait for it, and of several workers in one process one waits for that.
+        # The library communicates on a separate thread, so a thread that computes
+        # meanwhile is not waiting for peers. Of several workers in one process, one
+        # waits for another.
         peers = _code_on_any_thread(self.classes, HostCode.PEER, within)
         peers = peers - state(HostCode.HOST_COMPUTE)
         waits = self.classes.input_wait
@@ -259,8 +261,8 @@ class HostStates(Frozen, frozen=True):
             ("profiler", self.profiler),
             ("compile", state(HostCode.COMPILE) | state(HostCode.TRACING)),
             ("peer", (state(HostCode.PEER) - self.classes.computing) | peers),
-            # Ops and collections were seen themselves; a look at a stack comes late
-            # while a collection keeps the interpreter's lock, and on a busy machine.
+            # Ops and collections are recorded as events. Stack samples are late on a
+            # busy machine and while a garbage collection holds the interpreter's lock.
             (
                 "input",
                 waits
@@ -287,9 +289,9 @@ class HostStates(Frozen, frozen=True):
         active: Spans | None,
         away: Spans,
     ) -> Claims:
-        # Long silence is work of the program where something says whose; the rest of
-        # a long op that launches at its end is the op's own. Few intervals are that
-        # long, so that they are found first.
+        # A long time without ops is the program's work if a function or range is
+        # recorded for it. The rest of a long op that launches at its end is the op's
+        # own work. Few intervals are long, so they are found first.
         dense = within & self.dense
         long = told.named - dense - self.awaiting
         silent = _subtract_codes(long, state, (*_LAUNCHES, *_WAITING))
@@ -317,7 +319,7 @@ class HostStates(Frozen, frozen=True):
                 | state(HostCode.SYSTEM_CALL)
                 | (state(HostCode.DISPATCH) - dense),
             ),
-            # Earlier claims have all other codes.
+            # All other codes are part of earlier claims.
             (
                 "launch",
                 _union_codes(state, _LAUNCHING)
@@ -356,7 +358,7 @@ class HostStates(Frozen, frozen=True):
         )
 
     def doing_spans(self, track: int, within: Spans) -> Spans:
-        """Return where something says what a thread itself does."""
+        """Return where a recorded event or function shows what a thread itself does."""
         if track not in self.threads:
             return Spans.empty()
         sets = self.classes.by_thread.get(track, {})
@@ -405,7 +407,7 @@ def host_states(
     )
     telling &= ~event_types["name"].is_in(list(marker_names(steps))).to_numpy()
     chore = event_kinds.has(EventFlag.CHORE) & ~event_kinds.has(EventFlag.PYTHON_FRAME)
-    # Of a thread that is not asked, only what its functions are called for counts.
+    # For threads outside `threads`, only the purposes of their functions count.
     told = {
         track: msgspec.structs.replace(ran, named=Spans.empty())
         for track, ran in functions.items()
@@ -415,7 +417,7 @@ def host_states(
         rows = rows_of.track_rows(track)
         mine = types[rows]
         sets = host_classes.by_thread.get(track, {})
-        # The silence of a thread of a pool says nothing of the program.
+        # The silence of a pool's thread does not show what the program does.
         if program[track]:
             plain = host_classes.code[rows] == HostCode.NOTHING
             ran = functions.get(track, _NOTHING_TOLD)
@@ -447,7 +449,7 @@ def host_states(
 def _recorder_spans(
     tracks: pl.DataFrame, rows_of: TrackRows, host_class: UInt8s, types: Int32s
 ) -> Spans:
-    """Return when the recorder worked, on threads or on a line next to them."""
+    """Return when the recorder worked, on the program's threads or separate lines."""
     own = host_class == HostClass.PROFILER
     if not own.any():
         return Spans.empty()
@@ -464,19 +466,19 @@ def _asked_threads(
     classes: HostClasses,
     functions: Mapping[int, _Told],
 ) -> tuple[list[int], Bools]:
-    """Return the threads that are asked what they do, and which run the program.
+    """Return the threads whose state is considered, and which threads run the program.
 
     Args:
-        calling: By row of tracks, whether it holds calls or frames of the program.
+        calling: By row of tracks: whether it has calls or frames of the program.
     """
     on_host = absent_mask(tracks["device"])
     found = [track for track in classes.threads.driving_tracks() if on_host[track]]
     program = on_host & calling
     program[list(functions)] = True
     if not program[found].any():
-        # What launches are threads of the framework; the program feeds them.
+        # The framework's threads launch the work, and the program's threads feed them.
         found += np.flatnonzero(program).tolist()
-    # Samples that no recorded thread is known to be of are of the program's own.
+    # Samples without a recorded thread count as the program's.
     sampled = tracks["kind"].to_numpy() == "samples"
     found += [row for row in functions if sampled[row] and row not in found]
     marked = classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
@@ -486,11 +488,11 @@ def _asked_threads(
 def _note_lines(
     tracks: pl.DataFrame, calling: Bools, classes: HostClasses
 ) -> list[int]:
-    """Return the lines that only say something of the program's first thread.
+    """Return the lines that only have notes about the program's first thread.
 
-    Profilers that number threads in their own way leave what a recorder notes next to
-    them (functions from samples, compilations, collections) on a line apart. Python
-    calls that thread `MainThread`, and Linux gives it the number of its process.
+    A recorder's notes (functions from samples, compilations, collections) are on a
+    separate line where the profiler numbers threads in its own way. Python calls the
+    first thread `MainThread`, and on Linux its id is that of its process.
     """
     first = (pl.col("id") == pl.col("process")) | (pl.col("name") == "MainThread")
     on_host = pl.col("device").is_null() & (pl.col("kind") == "thread")
@@ -532,7 +534,7 @@ def _union_within(sets: Iterable[Spans], within: Spans) -> Spans:
 def _busy_with_ops(
     rows_of: TrackRows, threads: Iterable[int], code: UInt8s, *, most_ps: int
 ) -> Spans:
-    """Return where a thread is busy with ops, or a begin soon follows what it did."""
+    """Return where a thread runs ops, or where a launch or op begins soon."""
     begins = np.zeros(256, np.uint8)
     begins[list(_BEGINS)] = 1
     return Spans.union_of(

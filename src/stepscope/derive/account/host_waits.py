@@ -1,7 +1,8 @@
-"""`host_waits`: where the program's own thread sleeps in a step, and what runs then.
+"""`host_waits`: where the program's thread sleeps in a step, and what runs meanwhile.
 
-Functions say where a thread is, not whether it works there. One that wants no core
-waits: for a lock, a queue, a slow source, another process, or for time to pass.
+A recorded function shows where a thread is, not whether the thread works there. A
+thread that needs no core waits: for a lock, a queue, a slow source, another process, or
+for time to pass.
 
 Definition: docs/definitions/host-time.md#waiting-and-working.
 """
@@ -32,16 +33,17 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.step_windows.windows import Windows
 
-#: Readings must cover this share of the functions' time.
+#: Least share of the functions' time that readings of core time must cover.
 _ENOUGH: Final = 0.5
-#: Threads outside of Python that compute for more than this share of a wait may do so
-#: for whoever waits. On a busy machine they get a core rarely.
+#: Largest share of a wait that may be unclear because threads outside of Python compute
+#: meanwhile, perhaps for the waiting thread. On a busy machine such threads rarely get
+#: a core.
 _OTHERS: Final = 0.1
-#: What runs for this share of a wait is what is waited for.
+#: Least share of a wait in which a thread must run to be what the wait is for.
 _MOST: Final = 0.5
-#: Threads of a pool, and those that the program gave no name, end in a number.
+#: Names of pool threads and of threads that the program did not name end in a number.
 _NUMBERED: Final = Pattern(r"[-_]\d+(?= \(|\Z)")
-#: Files of Python's own in which one thread waits for another.
+#: Files of Python's standard library in which one thread waits for another.
 _FOR_THREADS: Final = Pattern(
     r"[\\/](?:threading|queue|(?:concurrent|multiprocessing)[\\/][\w\\/]+)\.py\Z"
 )
@@ -54,16 +56,17 @@ class HostWaits(Frozen, frozen=True):
 
     Attributes:
         spans: The instants, within the judged steps.
-        function: Function that the thread sleeps in most of that time.
-        busy_ps: Time of it in which another thread of the program works.
-        thread: The thread that works, or else sleeps in a function of its own, most of
-            that time; None where there is none. Threads of a pool are one.
-        running: Function that that thread is in most of that time; None likewise.
-        works: Whether that thread works; else no thread of the process does.
-        of_library: Whether a library began that thread, and runs nothing of the
-            program on it, as one that looks after a pool of processes.
-        pooled: Whether threads outside of Python got a core while it slept, and may
-            have computed for it for longer, had others left them more.
+        function: Function in which the thread sleeps most of that time.
+        busy_ps: Part of `spans` in which another thread of the program works, in ps.
+        thread: Name of the thread that the wait is for: it works, or is the only one
+            that sleeps in a function, most of that time. None for none; one name for a
+            pool.
+        running: Function that `thread` is in most of that time; None for none.
+        works: Whether `thread` works; else no thread of the process does.
+        of_library: Whether a library started `thread` and runs nothing of the program
+            on it, for example to manage a pool of processes.
+        pooled: Whether threads outside of Python may have computed for the sleeping
+            thread: most of `spans` is neither a system call nor a Python wait.
     """
 
     spans: Spans
@@ -77,7 +80,7 @@ class HostWaits(Frozen, frozen=True):
 
 
 class _Other(Frozen, frozen=True, eq=True):
-    """Another thread of the program: its clocks, and its functions where it has any."""
+    """Another thread of the program: its core times, and its functions if recorded."""
 
     name: str
     time: ThreadTime
@@ -98,7 +101,7 @@ def host_waits(
 ) -> HostWaits | Unavailable:
     """Find where the program's thread sleeps, on a host without devices.
 
-    Ops are left out: a framework's pool computes them while the program waits.
+    Time of ops is excluded: a framework's pool computes ops while the program waits.
     """
     if (
         isinstance(naming, Unavailable)
@@ -126,7 +129,7 @@ def host_waits(
     rest = core_time.rest.get(place[:2])
     awaits = function_purposes.purpose == FunctionPurpose.AWAIT
     waits = function_frames.spans(awaits & (function_frames.track == main))
-    # Nobody computes for a thread that waits in a call of the system, or of Python's.
+    # No thread computes for one that waits in a system call or in a wait of Python.
     surely = asleep & (own.system | waits)
     pooled = asleep - surely
     unknown = pooled if rest is None else pooled & rest.awake
@@ -175,10 +178,11 @@ def _other_threads(
 def _awaited_thread(
     naming: Naming, others: list[_Other], asleep: Spans, *, works: bool
 ) -> tuple[str | None, Name | None, bool]:
-    """Return the thread that a wait is for, its function, and whether a library's.
+    """Return the thread that a wait is for, its function, and if it is a library's.
 
-    Where one works it is that one. Where none does, it is one that sleeps in a function
-    of its own, if there is no other: one that waits for a thread has nothing to do.
+    If threads work, it is the one that works most. If none works, it is the only thread
+    (or pool) that sleeps in a function other than a wait for threads; None if several
+    do.
     """
     pools: dict[str, list[_Other]] = defaultdict(list)
     for one in others:
@@ -209,17 +213,17 @@ def _awaited_thread(
 def _functions_of_thread(
     naming: Naming, thread: _Other, spans: Spans, *, idle: bool
 ) -> list[tuple[Name, int, bool]]:
-    """Return what a thread is in for a set, but for waits for other threads.
+    """Return a thread's functions during a set; if `idle`, without waits for threads.
 
-    Each with its time, and whether it is a library's: that runs nothing of the program.
+    Each function comes with its time and whether it belongs to a library.
     """
     frames = thread.frames
     if frames is None:
         return []
     starts, ends = naming.windows
     if len(starts) == 1:
-        # A thread may begin after the only window does: what is around all of its own
-        # time is its loop.
+        # A thread may start after the only window does: a function around all of the
+        # thread's time is its loop.
         mine = frames.track == thread.track
         starts = np.maximum(starts, frames.start_ps[mine].min(initial=ends[0]))
         ends = np.minimum(ends, frames.end_ps[mine].max(initial=starts[0]))

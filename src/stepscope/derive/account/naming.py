@@ -1,4 +1,4 @@
-"""`naming`: what a host's events and functions call the time of each owner.
+"""`naming`: names for the time of each owner, from a host's events and functions.
 
 Definition: docs/where-a-steps-time-goes.md#names.
 """
@@ -48,22 +48,22 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-#: Owners and topics whose time has names.
+#: Owners and topics whose time is divided by name.
 NAMED_OWNERS: Final = frozenset(
     {
         *(name for it in HOST_TIMES for name in it.names),
-        # Topics that no event names: functions do, which say where in the program.
+        # Topics without events: functions show where in the program the time is spent.
         *("scaling", "read_back", "callback", "unfed", "unnamed"),
     }
 )
-#: Owners whose time functions may have, where no op or call does.
+#: Owners and topics whose time is named by functions where no op or call names it.
 OF_FUNCTIONS: Final = frozenset(
     {
         *("host_compute", "between", "input", "output", "sync"),
         *("writing", "debugging", "scaling", "read_back", "callback"),
     }
 )
-#: Topic that functions do not name → owners whose events do.
+#: Topic that functions do not name → owners whose events name it.
 _NAMED_AS: Final = {
     "callback": ("host_compute",),
     "scaling": ("sync", "launch"),
@@ -72,15 +72,15 @@ _NAMED_AS: Final = {
 
 
 class Name(NamedTuple):
-    """What some time is called.
+    """Name of a part of an owner's time.
 
     Attributes:
-        name: The name; None where nobody named it.
-        detail: What most of it is, next to the name; None for nothing.
-        function: The function that the name is of; None where it is no function's.
-        file: The file that holds the function; None where unknown.
-        line: Its first line; None where unknown.
-        loop: Whether the function runs around steps, so that it is none of their work.
+        name: The name; None for time without a name.
+        detail: What takes most of the time, shown next to the name; None for nothing.
+        function: The function that gives the name; None if no function does.
+        file: The file that contains the function; None if unknown.
+        line: First line of the function; None if unknown.
+        loop: Whether the function runs around steps and is not part of their work.
     """
 
     name: str | None
@@ -91,7 +91,7 @@ class Name(NamedTuple):
     loop: bool = False
 
 
-#: A launch call that lasts longer than this is named, not counted as latency.
+#: A launch call longer than this (1 ms) is named instead of counted as launch latency.
 _LONG_CALL_PS: Final = PS_PER_MS
 
 UNNAMED: Final = Name(None)
@@ -103,29 +103,29 @@ _POOL_TASKS: Final = Name("tasks of thread pools")
 
 
 class _Named(NamedTuple):
-    """Parts of a set, and the instants that they are."""
+    """Named parts of a set, and the instants that they cover."""
 
     parts: list[tuple[Name, int]]
     spans: Spans
 
 
 class Naming(Frozen, frozen=True, dict=True):
-    """The events and functions that give time its names.
+    """The events and functions that name the time of owners.
 
     Attributes:
-        names: Name by row of event_types; an op has one wherever it occurs.
-        marks: By row of event_types: whether it marks steps, which names nothing.
+        names: Name by row of event_types; an op has the same name wherever it occurs.
+        marks: By row of event_types: whether it marks steps; marks do not name time.
         passing: By row of event_types: whether it only hands work on.
         calls: By row of event_types: whether it calls a graph or a compiled function.
         system: By row of event_types: whether it is a function of the operating
             system's libraries.
-        has_ops: Whether any op of a framework was recorded, or any Python.
+        has_ops: Whether any op of a framework, or any Python call, was recorded.
         threads: Rows of tracks of the host's threads, those that drive steps first.
-        program: The thread that runs the program itself; None where there is none.
+        program: Row of tracks of the thread that runs the program; None if unknown.
         function_tracks: Rows of tracks with functions, the program's own first.
-        off_core: Row of tracks of a thread → of the line of its time without a core.
+        off_core: Row of tracks of a thread → row of its line of time without a core.
         lines: Row of tracks of each thread of the host → its name.
-        ran: The lines of functions that ran; None where none were recorded.
+        ran: The executed lines of functions; None where none were recorded.
     """
 
     classes: HostClasses
@@ -148,7 +148,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def named_parts(
         self, device: DeviceAccount, owner: str, spans: Spans
     ) -> list[tuple[Name, int]]:
-        """Name the time of one owner; the parts add up to it."""
+        """Return the named parts of one owner's time; they add up to the spans."""
         if owner == "unexplained":
             is_long = spans.end_ps - spans.start_ps >= _LONG_CALL_PS
             long_spans = Spans(spans.start_ps[is_long], spans.end_ps[is_long])
@@ -161,7 +161,7 @@ class Naming(Frozen, frozen=True, dict=True):
         left = spans
         if owner == "launch":
             way = left & device.latency
-            # A call that lasts far longer than a launch does something else as well.
+            # A call that is far longer than a launch also does other work.
             way = way - self._long_calls(device, way)
             found += [(LAUNCH_LATENCY, way.length_ps)] if len(way) else []
             left = left - way
@@ -175,7 +175,7 @@ class Naming(Frozen, frozen=True, dict=True):
         if len(tasks):
             found += self.remaining_parts(owner, tasks, on_device=False)
             left = left - tasks
-        # Between the launches of a program without ops its own functions run.
+        # In a program without recorded ops, its own functions run between launches.
         told = owner in OF_FUNCTIONS or (owner == "launch" and not self.has_ops)
         for track in self.function_tracks if told else ():
             if not len(left):
@@ -201,9 +201,9 @@ class Naming(Frozen, frozen=True, dict=True):
         return spans & Spans.union_of(found)
 
     def tasks_of_ops(self, device: DeviceAccount, owner: str, spans: Spans) -> Spans:
-        """Return where a pool has tasks of the ops, which whoever called these awaits.
+        """Return where a thread pool runs tasks of ops while the caller waits for them.
 
-        Only a host without devices computes so.
+        The result is empty for a device and for owners other than `host_compute`.
         """
         work = self.classes.host_compute
         if (
@@ -215,7 +215,7 @@ class Naming(Frozen, frozen=True, dict=True):
         return spans & work
 
     def asked_threads(self, device: DeviceAccount) -> tuple[int, ...]:
-        """Return the threads that are asked, those that launch on a device first."""
+        """Return the threads that name time, those that launch on the device first."""
         first = [track for track in device.walked_by if track >= 0]
         return tuple(dict.fromkeys((*first, *self.threads)))
 
@@ -224,7 +224,9 @@ class Naming(Frozen, frozen=True, dict=True):
     ) -> tuple[Spans, Int64s, Int64s]:
         """Return what a thread's events of an owner's codes cover of a set.
 
-        With it come the rows of these events, and how much is named by each.
+        Returns:
+            The covered spans, the rows of these events, and the time in ps that each
+            names.
         """
         has = self.classes.may_have
         wanted = [code for code in codes_that_name(owner) if has(track, code)]
@@ -247,11 +249,11 @@ class Naming(Frozen, frozen=True, dict=True):
         if not len(covered):
             return _Named([], covered)
         if owner == "launch":
-            # Name launching by the outermost op around it, calls apart.
+            # Launching is named by the outermost op; launch calls are separate parts.
             calls = self.classes.code_spans(track, covered)(HostCode.LAUNCH)
             parts = []
             for detail, part in (("launch call", calls), ("dispatch", covered - calls)):
-                # A call outside of any op is named by itself.
+                # A launch call outside of any op has its own name.
                 parts += [
                     (Name(name.name, detail), spent)
                     for name, spent in self._parts_by_type(
@@ -270,7 +272,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def _add_awaited(
         self, track: int, spans: Spans, parts: list[tuple[Name, int]]
     ) -> list[tuple[Name, int]]:
-        """Say next to waits for other threads what one of them did meanwhile."""
+        """Add to waits for other threads what one of those threads did meanwhile."""
         waits = self.classes.code_spans(track, spans)(HostCode.SYSTEM_WAIT)
         if not len(waits):
             return parts
@@ -308,7 +310,7 @@ class Naming(Frozen, frozen=True, dict=True):
         return spans.within(start, start + self.classes.rows.dur_ps[at])
 
     def _self_time(self, at: Int64s, spans: Spans) -> Int64s:
-        """Return what each row covers of a set while no row inside it runs."""
+        """Return what each row covers of a set without the rows nested in it."""
         start, dur = self.classes.rows.start_ps[at], self.classes.rows.dur_ps[at]
         nested = nest_subset(start, dur, track=np.zeros(len(at), np.int32))
         time = self._time_within(spans, at)
@@ -328,7 +330,7 @@ class Naming(Frozen, frozen=True, dict=True):
         ]
 
     def type_name(self, kind: int) -> Name:
-        """Return the name of events, by row of event_types."""
+        """Return the name of an event type, by its row of event_types."""
         name = self.names[kind]
         return Name(name, function=name) if self.system[kind] else Name(name)
 
@@ -348,9 +350,10 @@ class Naming(Frozen, frozen=True, dict=True):
         return _Named(parts, covered)
 
     def calling_functions(self, owner: str, spans: Spans) -> list[tuple[Name, int]]:
-        """Return the function of the program that calls most of a set, if one does.
+        """Return the function of the program that calls most of a set, if there is one.
 
-        Only batches are made on other threads than the program's first one.
+        Threads other than the program's first one are considered only for `input`,
+        since they only produce batches.
         """
         frames = self.frames
         if frames is None:
@@ -369,7 +372,7 @@ class Naming(Frozen, frozen=True, dict=True):
                 )
             )
         ]
-        # The loop is told where nothing else is.
+        # A loop is named only if no other function was found.
         found.sort(key=lambda called: called.is_loop)
         return [
             (self.function_name(frames, called.type), called.time_ps)
@@ -379,7 +382,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def function_name(
         self, frames: FunctionFrames, kind: int, detail: int = -1
     ) -> Name:
-        """Return the name of a function, by rows of event_types; -1 for none."""
+        """Return the name of a function, by row of event_types; -1 for none."""
         if kind < 0:
             return UNNAMED
         name = frames.names[kind]
@@ -389,7 +392,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def remaining_parts(
         self, owner: str, spans: Spans, *, on_device: bool
     ) -> list[tuple[Name, int]]:
-        """Name what neither events of the owner nor functions name."""
+        """Name the time that neither the owner's events nor functions name."""
         if owner == "launch":
             between = _BETWEEN_OPS if self.has_ops else _BETWEEN_LAUNCHES
             return [(between, spans.length_ps)]
@@ -408,7 +411,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def _parts_by_ranges(
         self, spans: Spans, last: Name, tracks: tuple[int, ...] | None = None
     ) -> list[tuple[Name, int]]:
-        """Name by the innermost range around, thread after thread."""
+        """Name time by the innermost range around it, one thread after the other."""
         found: list[tuple[Name, int]] = []
         for track in self.threads if tracks is None else tracks:
             if not len(spans):
@@ -426,7 +429,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def _parts_by_ops(
         self, owners: tuple[str, ...], spans: Spans
     ) -> list[tuple[Name, int]]:
-        """Name by events of some owners, thread after thread, then by ranges."""
+        """Name time by the owners' events, thread by thread, then by ranges."""
         found: list[tuple[Name, int]] = []
         for owner in owners:
             for track in self.threads:
@@ -437,7 +440,7 @@ class Naming(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _surroundings(self) -> Surroundings | None:
-        """What the program's own thread did; None where no thread is known."""
+        """Events of the program's thread around unnamed time; None if unknown."""
         if self.program is None:
             return None
         return Surroundings.observe_thread(
@@ -485,7 +488,7 @@ def naming(
     function_frames: FunctionFrames | Unavailable,
     function_lines: FunctionLines | Unavailable,
 ) -> Naming:
-    """Collect what can give time its names."""
+    """Collect the events and functions that name time."""
     names, types = event_types["name"], handles(events, "type")
     on_host = absent_mask(tracks["device"])
     driving = [
@@ -494,24 +497,24 @@ def naming(
     of_program = of_the_program(event_types, event_kinds)
     frames = None if isinstance(function_frames, Unavailable) else function_frames
     framed = [] if frames is None else np.unique(frames.track).tolist()
-    # A thread with ranges of the program and nothing else has no class of time.
+    # A thread that has only ranges of the program has no class of host time.
     ranges = of_program & ~event_kinds.has(EventFlag.PYTHON_FRAME)
     ranging = on_host & host_classes.rows.tracks_having(types, ranges)
     others = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())
     threads = tuple(dict.fromkeys((*driving, *others)))
-    # The thread that carries the marks, else the one that calls most.
+    # The program's thread has the step marks, or else calls most.
     marked = host_classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pool = [track for track in threads if marked[track]] or list(threads)
     calls = values_by_row(of_program, types)
     made = {it: int(calls[host_classes.rows.track_rows(it)].sum()) for it in pool}
     program = max(pool, key=made.__getitem__, default=None)
-    # What only hands work on says nothing of where the program was.
+    # Events that only hand work on do not show where in the program the thread was.
     passing = np.isin(
         event_kinds.host_class,
         (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH, HostClass.API),
     )
-    # TensorFlow numbers threads its own way: samples of the program's thread are on a
-    # track next to that of its events.
+    # TensorFlow numbers threads in its own way, so samples of the program's thread are
+    # on another track than its events.
     started = () if frames is None else frames.threads_in_modules()
     measured = windows.measured
 

@@ -1,6 +1,6 @@
 """`account`: the one owner of every instant of every window, on every device.
 
-All shares of time that a page, a rule or a sentence gives are sums over this account.
+All shares of step time on a page, in a rule or in a finding are sums over this account.
 
 Definition: docs/where-a-steps-time-goes.md.
 """
@@ -51,7 +51,7 @@ _NEVER: Final = np.iinfo(np.int64).max
 
 
 class Launched(Frozen, frozen=True):
-    """The activities of one device, and the launch calls of all.
+    """The activities of one device, and the launch calls of all devices.
 
     Attributes:
         device: The activities of the device, in the order of their starts.
@@ -63,18 +63,18 @@ class Launched(Frozen, frozen=True):
 
 
 class _Endings(Frozen, frozen=True):
-    """What ended each of some intervals, and what was launched behind it.
+    """The activity that ended each idle interval, and the work launched after it.
 
     Attributes:
-        row: Row of device_activity of the first activity that begins at the end; -1
-            for none.
+        row: Row of device_activity of the first activity that begins at the interval's
+            end; -1 for none.
         called_ps: When its launch call began; the largest int64 where unknown.
         returned_ps: When its launch call returned; the largest int64 where unknown.
         track: Row of tracks of the thread that called; -1 where unknown.
-        blocking: Whether the call lasted longer than the copy that it began, by more
-            than the launch latency: the call waited.
-        behind_ps: Earliest return of the calls of all other activities from there on;
-            the largest int64 where there is none.
+        blocking: Whether the activity is a copy whose call lasted longer than the copy
+            plus the launch latency: the call waited for the copy.
+        behind_ps: Earliest return among the launch calls of all later activities; the
+            largest int64 where there are none.
     """
 
     row: Int64s
@@ -86,19 +86,21 @@ class _Endings(Frozen, frozen=True):
 
 
 class Gaps(Frozen, frozen=True):
-    """Idle time of one device, divided by the queue.
+    """Idle time of one device, divided by the state of its launch queue.
 
     Attributes:
         switch: Intervals too short to have a cause.
-        queued: Where launched work waited, with no reason in the record.
-        latency: Where the launch of the next activity was on its way.
+        queued: Where launched work waited, for no recorded reason.
+        latency: Where the launch of the next activity was on its way to the device.
         copy_call: Where the host was in the blocking call of the copy that ended the
             interval.
         copy_call_rows: Row of device_activity of that copy, by entry of `copy_call`.
-        walk_start_ps: Begins of the rest, in which the host had not launched yet.
-        walk_track: Row of tracks of the thread that ended the rest by its launch; -1
-            where nothing or an unknown launch ended it.
-        activity: Row of device_activity that ended the rest; -1 for none.
+        walk_start_ps: Starts of the remaining intervals, in which the host had not yet
+            launched the next activity.
+        walk_end_ps: Ends of these intervals.
+        walk_track: Row of tracks of the thread whose launch ended each of them; -1
+            where no launch or an unknown launch did.
+        activity: Row of device_activity that ended each of them; -1 for none.
     """
 
     switch: Spans
@@ -115,9 +117,9 @@ class Gaps(Frozen, frozen=True):
 def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     """Divide each interval of idle time of one device by the launch that ended it.
 
-    Until the host began that call, it was on its way there; from then on the launch
-    was on its way; and as soon as other launched work waits, the queue is not empty and
-    the host is not to blame.
+    Before the launch call begins, the host is on its way to it. From then on the launch
+    is on its way to the device. As soon as other launched work waits, the queue is not
+    empty and the host is not the cause.
 
     Definition: docs/where-a-steps-time-goes.md#idle-time.
 
@@ -128,8 +130,8 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     short = end - start <= facts.switch_ps
     switch = Spans(start[short], end[short])
     start, end = start[~short], end[~short]
-    # No activity begins within an interval, so what waits in it begins at its end or
-    # later: the earliest return of all such calls is when the queue began to fill.
+    # No activity begins within an interval, so work that waits in it begins at its end
+    # or later. The queue fills at the earliest return of the calls of that work.
     by = _gap_endings(end, launched, facts.latency_ps)
     ended, called, returned = by.row >= 0, by.called_ps, by.returned_ps
     queued_from = np.clip(by.behind_ps, start, end)
@@ -196,7 +198,7 @@ def _gap_endings(end_ps: Int64s, launched: Launched, latency_ps: int) -> _Ending
 
 
 def _nonempty_spans(starts: Int64s, ends: Int64s) -> Spans:
-    """Return ascending disjoint pairs as a set, without those of no length."""
+    """Return ascending disjoint intervals as spans, without empty intervals."""
     some = starts < ends
     return Spans(starts[some], ends[some])
 
@@ -213,9 +215,9 @@ def charged_rows(
     """Return the time of each owner in each window.
 
     Args:
-        device: What the device did; None where there is none to look at.
-        missing: Owners whose time is unknown: their columns are null, and what they
-            would own is unexplained.
+        device: What the device did; None for a host without a recorded device.
+        missing: Owners whose time is unknown: their columns are null, and their time
+            counts as unexplained.
     """
     left = ends - starts
     times: dict[str, Int64s] = {}
@@ -237,8 +239,8 @@ def charged_rows(
         columns[name] = busy
     waits = missing.get("copy_in")
     return _window_rows(starts, ends, ordinal, columns).with_columns(
-        # Without a device to transfer to, input is waiting alone; where transfers were
-        # lost, it is unknown.
+        # Without a device, input is only the waiting time. Where transfers were lost,
+        # input is unknown.
         idle_input_ps=pl.col("input_ps")
         if waits is not None and waits.code == "NO_DEVICE_PLANE"
         else pl.col("input_ps") + pl.col("copy_in_ps")
@@ -251,7 +253,7 @@ def _window_rows(
     ordinal: int | None,
     times: Mapping[str, Int64s | None],
 ) -> pl.DataFrame:
-    """Return one row a window with the time of each owner; None for unknown ones."""
+    """Return one row per window with each owner's time; null for unknown owners."""
     return pl.DataFrame(
         [
             pl.Series("window", np.arange(len(starts), dtype=np.int32)),
@@ -275,10 +277,11 @@ class DeviceAccount(Frozen, frozen=True):
     Attributes:
         device: Ordinal of the device; None for the step threads of the host.
         idle: Each of `IDLE_OWNERS` → its instants. The sets are disjoint and, with the
-            busy time of the device, cover the hull of the windows.
-        walked_by: Row of tracks → where the launch of that thread ended an idle
-            interval; -1 for no or an unknown thread.
-        latency: The part of `launch` in which a launch was on its way.
+            busy time of the device, cover the time range of the windows.
+        between: Time between steps.
+        walked_by: Row of tracks → idle intervals that ended with a launch of that
+            thread; -1 for no thread or an unknown one.
+        latency: The part of `launch` in which a launch was on its way to the device.
     """
 
     device: int | None
@@ -292,18 +295,19 @@ class Account(Frozen, frozen=True):
     """Every instant of every (device, window) and its owner.
 
     Attributes:
-        rows: `window` (row of windows), `device` (null where no device could be looked
-            at), `window_ps`, one column `<owner>_ps` for each of `OWNERS`, null where
-            it is unknown; the others add up to `window_ps` exactly. Also
+        rows: `window` (row of windows), `device` (null without a recorded device),
+            `window_ps`, and for each of `OWNERS` a column `<owner>_ps`, null where it
+            is unknown; the known ones add up to `window_ps` exactly. Also
             `device_busy_ps`, `device_working_ps` (null without a device) and
             `idle_input_ps`.
         between: As `rows`, for the part of each window between steps, with the columns
             of `IDLE_OWNERS`.
-        any_device: The columns of `rows` with all devices taken as one; `device` is
+        any_device: The columns of `rows` with all devices counted as one; `device` is
             null.
         overlapped: Per (window, device) of `rows`: `<owner>_ps` of device work that
             overlapped work of an earlier owner; None without a device.
-        devices: The instants themselves, by ordinal.
+        devices: The instants of each owner, one entry per device.
+        missing: Owner → why its time is unknown.
     """
 
     rows: pl.DataFrame
@@ -314,7 +318,7 @@ class Account(Frozen, frozen=True):
     missing: dict[str, Unavailable]
 
     def self_check(self) -> None:
-        """Raise ValueError where the owners do not add up to their window."""
+        """Raise ValueError if the owners' times do not add up to the window."""
         columns = [f"{owner.name}_ps" for owner in OWNERS]
         for frame in (self.rows, self.any_device):
             total = frame.select(pl.sum_horizontal(columns)).to_series()
@@ -335,12 +339,11 @@ def account(
     correlation: Correlation | Unavailable,
     launch_latency: LaunchLatency | Unavailable,
 ) -> Account:
-    """Give every instant of every window its owner.
+    """Assign an owner to every instant of every window.
 
     Args:
-        windows: The windows; the one of the whole profile where there are no steps.
-        host_states: What the step threads did; without it all idle time is
-            unexplained.
+        windows: The windows; one window over the whole profile if there are no steps.
+        host_states: What the step threads did; without it all idle time is unexplained.
     """
     hull = (
         int(ints(windows.rows, "start_ps").min()),
@@ -370,7 +373,7 @@ def account(
             if isinstance(correlation, Unavailable)
             else WHY["launches_not_known"],
         )
-    # Work before the first step or after the last makes a device no part of them.
+    # Devices that only work before the first step or after the last are left out.
     start, end = (ints(windows.rows, name) for name in ("start_ps", "end_ps"))
     within = tuple(
         one for one in device_sets.devices if one.busy.within(start, end).any()
@@ -384,9 +387,9 @@ def account(
     return _build_account(windows.rows, found, working, missing)
 
 
-#: Owners that only a device has.
+#: Owners that need a recorded device.
 _OF_DEVICES: Final = (*BUSY_OWNERS, "switch", "queued", "launch")
-#: Owners that only launches show.
+#: Owners that need recorded launches.
 _OF_LAUNCHES: Final = ("switch", "queued", "launch")
 _OF_THREADS: Final = (
     *("profiler", "compile", "peer", "input", "output"),
@@ -485,7 +488,7 @@ def _account_device(
 
 
 def _apply_claims(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans:
-    """Give each claim its part of what is left, in order, and return the rest."""
+    """Assign to each claim, in order, its part of `left`; return the unclaimed rest."""
     for owner, spans in claims:
         if not len(left):
             break
@@ -534,7 +537,7 @@ def _build_account(
         }
         between.append(_window_rows(starts, ends, found.device, times))
         if one is not None:
-            # Device work in a window during which an earlier owner was charged.
+            # Time of device work in a window that was charged to an earlier owner.
             overlapped = (
                 _owner_column(
                     name,
@@ -560,7 +563,7 @@ def _build_account(
             ends,
             device=united,
             ordinal=None,
-            # Where no device works, the busiest one says why.
+            # Where no device works, the causes are those of the busiest device.
             idle={name: spans & free for name, spans in most[1].idle.items()},
             missing=missing,
         )

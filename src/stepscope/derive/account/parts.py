@@ -1,4 +1,4 @@
-"""`account_parts`: the time of each owner by name, and event by event.
+"""`account_parts`: the time of each owner by name, and the longest events of an owner.
 
 Definition: docs/where-a-steps-time-goes.md#names.
 """
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 #: Columns of `AccountParts.rows`.
 PART_ROWS: Final[dict[str, pl.DataType]] = {
-    "device": pl.Int32(),  # null where no device could be looked at
+    "device": pl.Int32(),  # null without a recorded device
     "owner": pl.String(),
     "place": pl.String(),  # one of `PLACES`
-    "name": pl.String(),  # null where nobody named it
-    "detail": pl.String(),  # what most of it is, beside the name; null for nothing
-    "function": pl.String(),  # null where the name is no function
+    "name": pl.String(),  # null for time without a name
+    "detail": pl.String(),  # what takes most of the time; null for nothing
+    "function": pl.String(),  # null where no function gives the name
     "file": pl.String(),
     "line": pl.Int64(),
-    "loop": pl.Boolean(),  # whether the function runs around steps: none of their work
+    "loop": pl.Boolean(),  # whether the function runs around steps
     "time_ps": pl.Int64(),
 }
 #: Columns of `AccountParts.callers`.
@@ -52,7 +52,7 @@ CALLER_ROWS: Final[dict[str, pl.DataType]] = {
     for name, kind in PART_ROWS.items()
     if name not in ("name", "detail", "loop")
 }
-#: What takes less than this share of the windows need not be called by anybody.
+#: Least share of the windows' time for which the calling function is searched.
 _CALLED: Final = 0.02
 
 
@@ -62,11 +62,10 @@ class AccountParts(Frozen, frozen=True):
     Attributes:
         rows: Columns `PART_ROWS`, most time first. The parts of one (device, owner,
             place) add up to the owner's time there.
-        topics: Columns `PART_ROWS`, likewise of the topics of idle time, which stand in
-            place of owners.
-        callers: Columns `CALLER_ROWS`: of a (device, owner, place) the program's own
-            deepest function within a step from which most of that time is called, with
-            the time inside it. What takes next to nothing of the windows has none.
+        topics: Columns `PART_ROWS` for the topics of idle time; `owner` is the topic.
+        callers: Columns `CALLER_ROWS`: per (device, owner, place) the program's deepest
+            function from which most of that time is called, with the time inside it.
+            Times below 2 % of the windows have no row.
     """
 
     rows: pl.DataFrame
@@ -83,7 +82,7 @@ def account_parts(
     windows: Windows,
     naming: Naming | Unavailable,
 ) -> AccountParts:
-    """Name the time of each owner as exactly as the recording does."""
+    """Name the time of each owner as precisely as the recording allows."""
     measured = windows.measured
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     judged = Spans.from_events(starts, ends - starts)
@@ -142,16 +141,16 @@ def _named_parts(
     return named.named_parts(device, owner, spans)
 
 
-#: Event row of time that no event is.
+#: Event row of time without an event.
 _NO_EVENT: Final = -1
 
 
 class Ran(NamedTuple):
-    """What ran during some time of an owner.
+    """An event or interval that ran during the time of an owner.
 
     Attributes:
-        start_ps: Begin of what ran, or of the interval that has no event.
-        event: Row of events; -1 where no event is it.
+        start_ps: Start of the event, or of the interval without an event.
+        event: Row of events; -1 without an event.
     """
 
     start_ps: int
@@ -162,10 +161,10 @@ class Ran(NamedTuple):
 
 
 class RanMost(NamedTuple):
-    """What ran: those that name most time, and how many there are.
+    """The events that name most of an owner's time, and the number of all such events.
 
     Attributes:
-        ran: At most as many as were asked for; where there are no more, their times add
+        ran: At most the requested number; if all events are included, their times add
             up to the owner's.
     """
 
@@ -176,7 +175,7 @@ class RanMost(NamedTuple):
 def what_ran(
     naming: Naming, device: DeviceAccount, owner: str, spans: Spans, *, most: int
 ) -> RanMost:
-    """Return what ran in the time of an owner, by the rules of `Naming.named_parts`."""
+    """Return the events of an owner's time, by the rules of `Naming.named_parts`."""
     if owner not in NAMED_OWNERS:
         return interval_parts(spans, most=most)
     found: list[RanMost] = []
@@ -221,7 +220,7 @@ def what_ran(
 
 
 def interval_parts(spans: Spans, name: Name = UNNAMED, *, most: int) -> RanMost:
-    """Return the intervals of a set by themselves, as what no event is."""
+    """Return the longest intervals of a set, none with an event."""
     length = spans.end_ps - spans.start_ps
 
     def described_part(at: int) -> tuple[int, int, int, Name]:
@@ -236,7 +235,7 @@ def largest_times(
     *,
     most: int,
 ) -> RanMost:
-    """Return the largest of some times, each with the rest of what ran by its place."""
+    """Return the largest times; `described_part` describes the event of each index."""
     some = np.flatnonzero(time_ps > 0)
     order = some[np.argsort(-time_ps[some], kind="stable")[:most]]
     ran = [Ran(*described_part(at), int(time_ps[at])) for at in order.tolist()]

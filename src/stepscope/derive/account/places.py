@@ -1,4 +1,4 @@
-"""Where an instant lies: inside a step, or between one step's work and the next's."""
+"""Whether an instant is inside a step, or between the work of two steps."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-#: A program's call stands for the work of a step if it holds this share of the
-#: launches that led to device work, or of the work of a host without a device.
+#: Least share of the launches that led to device work (without a device: of the host's
+#: work) that must be inside the program's calls for these to be the work of the steps.
 _HELD: Final = 0.8
 
 
@@ -38,17 +38,17 @@ def between_steps(
     activity_steps: Int32s | Unavailable,
     requests: Requests | Unavailable,
 ) -> Spans:
-    """Return where no step's own work goes on, within the hull of the windows.
+    """Return where no step's own work runs, within the time range of the windows.
 
     A step's work is what its mark encloses. Without marks it is the program's one call
-    per step that launches nearly everything, else what lies from the step's first
-    launch to its last one. Without a device it is the requests, or that one call, in
-    which nearly all of the host's work is done.
+    per step that contains nearly all launches, or else the time from the step's first
+    launch to its last. Without a device it is the requests, or that one call, if they
+    contain nearly all of the host's work.
 
     Definition: docs/where-a-steps-time-goes.md#inside-or-between.
 
     Args:
-        steps: The steps; without them nothing lies between.
+        steps: The steps; without steps the result is empty.
     """
     nothing = Spans.empty()
     if isinstance(steps, Unavailable) or not windows.rows.height:
@@ -98,7 +98,7 @@ def _between_host_work(
     requests: Requests | Unavailable,
     calls: Spans,
 ) -> Spans:
-    """Return what lies outside of the requests, or else calls, that hold the work."""
+    """Return the time outside of the requests, or else calls, that contain the work."""
     if isinstance(work, Unavailable):
         return Spans.empty()
     served = Spans.empty()
@@ -113,7 +113,7 @@ def _between_host_work(
 
 
 def marker_names(steps: Steps | Unavailable) -> set[str]:
-    """Return the names of the marks of steps, which say nothing of what is done."""
+    """Return the names of the step marks, which do not show what the program does."""
     if isinstance(steps, Unavailable):
         return set()
     names = (*steps.rows["marker"].to_list(), *steps.rows["name"].to_list())

@@ -1,7 +1,7 @@
-"""When threads had no core, and what others did while one waited for them.
+"""When threads had no core, and what other threads did while one waited for them.
 
-Turns of threads on cores are recorded by few; a wait for another thread is a call of
-the system.
+Few recorders record when a thread has a core. A wait for another thread is a system
+call.
 
 Definition: docs/where-a-steps-time-goes.md#waits-for-other-threads.
 """
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.step_time.host_classes import HostClasses
 
-#: What a thread that is waited for does not do: it waits as well.
+#: Codes of waiting: a thread in one of them is not what another thread waits for.
 _WAITS: Final = (
     *(HostCode.SYSTEM_WAIT, HostCode.BLOCKED, HostCode.INPUT_WAIT),
     *(HostCode.SYNC, HostCode.READ_BACK, HostCode.PEER),
 )
 _WORK: Final = tuple(code for code in HostCode if code not in _WAITS)
-#: One kind of event is what was waited for if it takes this share of the wait.
+#: Least share of a wait that one type of event must take to be its cause.
 _MOST: Final = 0.5
 
 
@@ -48,7 +48,7 @@ def off_core(
     *,
     rows_of: TrackRows,
 ) -> dict[int, Spans]:
-    """Return when threads had no core, by row of tracks of the thread."""
+    """Return when each thread had no core, by row of tracks of the thread."""
     return {
         thread: rows_of.covered_spans(rows_of.track_rows(line))
         for thread, line in lines_without_core(tracks, events, event_types).items()
@@ -56,12 +56,12 @@ def off_core(
 
 
 def common_spans(sets: Sequence[Spans]) -> Spans:
-    """Return what all sets have in common; nothing where there are none."""
+    """Return the intersection of all sets; an empty set if there are none."""
     return reduce(and_, sets) if sets else Spans.empty()
 
 
 def long_intervals(spans: Spans) -> Spans:
-    """Return the intervals of a set that are not short next to what threads do."""
+    """Return the intervals of a set that last at least as long as a short op."""
     chosen = spans.end_ps - spans.start_ps >= SHORT_OP_PS
     return Spans(spans.start_ps[chosen], spans.end_ps[chosen])
 
@@ -69,7 +69,7 @@ def long_intervals(spans: Spans) -> Spans:
 def lines_without_core(
     tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
 ) -> dict[int, int]:
-    """Return the line of intervals without a core by thread, both rows of tracks."""
+    """Return the line of each thread's time without a core; both rows of tracks."""
     named: Bools
     named = event_types["name"].str.starts_with(OFF_CORE).to_numpy()
     if not named.any():
@@ -88,7 +88,7 @@ def lines_without_core(
 def host_threads(tracks: pl.DataFrame) -> dict[int, str]:
     """Return the name of each thread of a host by row of tracks.
 
-    A thread of which nothing but samples was recorded has their row.
+    A thread with only stack samples has the row of the samples' track.
     """
     named = tracks.with_row_index("row").filter(
         pl.col("device").is_null(), pl.col("kind").is_in(["thread", "samples"])
@@ -113,15 +113,19 @@ def awaited_thread(
     frames: FunctionFrames | None,
     by: int,
 ) -> tuple[str, int] | None:
-    """Return the thread and the type of event that most of some waits passed with.
+    """Return the thread, and its type of event, that ran during most of some waits.
 
-    Where no event tells it, the innermost functions of the other threads do: a call
-    such as `pthread_join` waits for a thread of which nothing else may be recorded.
+    Where no event did, the innermost functions of the other threads are used: a call
+    such as `pthread_join` waits for a thread that may have only stack samples.
 
     Args:
         threads: Row of tracks of each thread of the host → its name.
-        nameless: By row of event_types: whether it says nothing of what is done.
+        nameless: By row of event_types: whether it does not show what a thread does.
         by: Row of tracks of the thread that waits.
+
+    Returns:
+        Name of the thread and row of event_types; None if none ran for half of the
+        waits.
     """
     found: list[tuple[int, str, int]] = []
     rows = classes.rows

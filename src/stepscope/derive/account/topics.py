@@ -1,9 +1,9 @@
-"""`idle_topics`: what of the idle time is one matter, across owners of the account.
+"""`idle_topics`: what was done in idle time, across the owners of the account.
 
-An owner says who is to blame; a topic says what was done: collecting garbage, writing a
-checkpoint, printing from inside a step, looking whether gradients are finite, reading a
-result back, running callbacks, what precedes the copy of a batch. Each topic is a part
-of the time of some owners, and no two share an instant.
+An owner is the cause of idle time. A topic is the activity: collecting garbage, writing
+a checkpoint, printing from inside a step, checking whether gradients are finite,
+reading a result back, running callbacks, or the time before a batch is copied. Each
+topic is a part of the time of some owners, and topics do not overlap.
 
 Definition: docs/where-a-steps-time-goes.md#topics.
 """
@@ -39,30 +39,31 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-#: Kernels and ops that look for numbers that are not finite.
+#: Names of kernels and ops that check for values that are not finite.
 FINITE_CHECK: Final = (
     r"(?i)non_?finite_check|(?:^|[^a-z])(?:is|all)_?finite(?:[^a-z]|$)|multi_?tensor_?"
     r"(?:scale|l2norm_?scale)_?check"
 )
-#: The answer is no larger than this.
+#: Largest size of a finite check's result, in bytes.
 _ANSWER_BYTES: Final = 16
-#: This many activities at most lie between the look and the copy of its answer: the
-#: answers about several tensors are put together first.
+#: Largest number of activities from a finite check to the copy of its result: the
+#: results for several tensors are combined first.
 _NEAR: Final = 8
 
-#: Owners of time of which nothing says what the program did.
+#: Owners of time in which no event shows what the program did.
 UNFED_OWNERS: Final = ("between", "unexplained")
-#: What is smaller is a scalar or a few indices, no batch.
+#: A batch is a copy of more than this number of bytes; smaller copies are scalars or
+#: indices.
 _LEAST_BYTES: Final = 4096
-#: A batch is copied in this share of the closed windows, at least.
+#: Least share of the closed windows in which a batch must be copied.
 _USUAL: Final = 0.8
 
 
 class BatchCopies(Frozen, frozen=True):
-    """When batches were copied to devices, in a program of which no fetch is known.
+    """The times of batch copies to devices, in a program without recorded fetches.
 
     Attributes:
-        soon_ps: Silence is longer than this; a copy comes sooner after it.
+        soon_ps: Least length of a silence, and longest time from its end to the copy.
     """
 
     windows: Windows
@@ -84,13 +85,13 @@ class BatchCopies(Frozen, frozen=True):
         return cls(windows, correlation, long_stretch_ps(launch_latency.latency_ps))
 
     def waits_for_copy(self, one: DeviceAccount, doing: Spans, blocked: Spans) -> Spans:
-        """Return the long silence of a device's program before it copies a batch.
+        """Return the long silences of a device's program before it copies a batch.
 
         Args:
-            blocked: The part of its idle time in which the program was blocked by
-                something else than a device.
+            blocked: The part of the idle time in which the program was blocked by
+                something other than a device.
         """
-        # When calls began that copy as much as a batch, ascending.
+        # Starts of the calls that copy as many bytes as a batch, ascending.
         activity = self.correlation.activity
         launch = self.correlation.launch_of_activity
         mine = codes(activity, "kind") == ACTIVITY_CODES["h2d"]
@@ -106,8 +107,8 @@ class BatchCopies(Frozen, frozen=True):
         if (copies > 0).mean() < _USUAL:
             return Spans.empty()
         silent = Spans.union_of((blocked, *(one.idle[owner] for owner in UNFED_OWNERS)))
-        # Small work may be launched between the silence and the copy.
-        # The intervals that end less than some time before a call, or with it.
+        # Intervals that end at a copy call or at most `soon_ps` before it: small work
+        # may be launched between the silence and the copy.
         silences = Spans.union_of(one.walked_by.values())
         at = np.searchsorted(called, silences.end_ps)
         next_call = np.append(called, np.iinfo(np.int64).max)[at]
@@ -120,7 +121,7 @@ class BatchCopies(Frozen, frozen=True):
 def scaling_holes(
     device_activity: pl.DataFrame, event_types: pl.DataFrame, device: int | None
 ) -> Spans:
-    """Return from each look to the first kernel after the copy of its answer."""
+    """Return the time from each finite check to the first kernel after its copy."""
     looks = event_types["name"].str.contains(FINITE_CHECK).to_numpy()
     if not looks.any():
         return Spans.empty()
@@ -134,11 +135,11 @@ def scaling_holes(
     size = device_activity["bytes"].fill_null(_ANSWER_BYTES + 1).to_numpy()[mine]
     answers = codes(device_activity, "kind")[mine] == ACTIVITY_CODES["d2h"]
     copies = np.flatnonzero(answers & (size <= _ANSWER_BYTES))
-    # The last look before each copy; -1 where there is none.
+    # The last finite check before each copy; -1 where there is none.
     rows = np.flatnonzero(looking)
     place = np.searchsorted(rows, copies) - 1
     look = np.where(place >= 0, np.append(rows, -1)[place], -1)
-    # The first kernel after each copy; their number for none.
+    # The first kernel after each copy; the number of activities for none.
     kernels = np.append(np.flatnonzero(kernel), len(kernel))
     following: Int64s = kernels[np.searchsorted(kernels, copies, side="right")]
     found = (look >= 0) & (copies - look <= _NEAR) & (following < len(mine))
@@ -146,27 +147,27 @@ def scaling_holes(
     return Spans.from_events(begin, np.maximum(start[following[found]] - begin, 0))
 
 
-#: What is done, in the order in which an instant is given to the first that holds;
-#: `unfed` and `unnamed` are time of which nothing says what was done: before a batch is
-#: copied to the device, and elsewhere between steps.
+#: Topics in order of precedence: an instant has the first that matches. `unfed` and
+#: `unnamed` are time with no recorded activity: before a batch is copied to the device,
+#: and elsewhere between steps.
 TOPICS: Final = (
     *("garbage", "writing", "debugging", "scaling"),
     *("read_back", "callback", "unfed", "unnamed"),
 )
-#: A result of at most this size is read to look at it, not to keep it.
+#: Largest result, in bytes, that is read to inspect it, not to keep it.
 _SMALL_BYTES: Final = 4096
-#: Ops and callbacks that are in a program to look at it: prints, checks of numbers, the
-#: search for what made a gradient wrong.
+#: Ops and callbacks for inspecting a program: prints, numeric checks, and the search
+#: for the op that made a gradient wrong.
 _DEBUGGING: Final = (
     r"(?:^|[:/ ])(?:PrintV2|Print|CheckNumerics(?:V2)?|DebugNumericSummary(?:V[23])?"
     r"|DebugNanCount|DebugIdentity(?:V[23])?)(?::|$)"
     r"|(?i:\bdebug_?(?:callback|print)\b)|anomaly_mode\.py\b"
 )
-#: What TensorFlow's print runs before it: it makes the text of the tensors. Where
-#: nothing is printed the text may be one that the program wants.
+#: TensorFlow's print first runs an op that formats the tensors as text. In a program
+#: without prints, that op may be wanted by the program.
 _PRINTS: Final = r"(?:^|[:/ ])PrintV2(?::|$)"
 _FORMATS: Final = r"(?:^|[:/ ])StringFormat(?::|$)"
-#: A counter that only the recorder writes that keeps collections, in any program.
+#: A counter that shows that the recorder ran which also records garbage collections.
 _WATCHED: Final = "process RSS (bytes)"
 _LAUNCHING: Final = HostCode.LAUNCHING
 _COLLECTING: Final = ("between", "host_compute")
@@ -215,8 +216,8 @@ def idle_topics(
     """Find the topics of all idle time.
 
     Args:
-        steps: The steps: only marks say where a step ends on the host.
-        iterators: The table: where fetches of batches were recorded, silence is none.
+        steps: The steps; only step marks show where a step ends on the host.
+        iterators: The table; if batch fetches were recorded, there is no `unfed` time.
     """
     if isinstance(host_states, Unavailable):
         return IdleTopics((), dict.fromkeys(TOPICS, host_states))
@@ -265,7 +266,7 @@ def idle_topics(
 
 
 class _Host(Frozen, frozen=True):
-    """When the step threads did what, some of it only within the time looked at."""
+    """What the step threads did; some fields only cover the requested time."""
 
     marked: bool
     garbage: Spans
@@ -332,7 +333,7 @@ class _Host(Frozen, frozen=True):
         )
 
     def launch_calls_around(self, times_ps: Int64s) -> Spans:
-        """Return the whole calls that launch around some times, all threads as one."""
+        """Return the launch calls in progress at the given times, of all threads."""
         classes, threads = self.states.classes, self.states.threads
         near = Spans.from_events(times_ps - 1, np.full(len(times_ps), 2))
         while True:
@@ -343,7 +344,7 @@ class _Host(Frozen, frozen=True):
                 for track in threads
                 if _LAUNCHING in (sets := classes.by_thread.get(track, {}))
             ).meeting(near)
-            # Calls of other threads may go on where these end or begin.
+            # Calls of other threads may overlap these calls or touch their ends.
             wider = near | Spans.from_events(
                 found.start_ps - 1, found.end_ps - found.start_ps + 2
             )
@@ -375,10 +376,10 @@ def _topics_of_device(
     idle = one.idle
     writing = idle["output"] & host.writing
     if one.device is None:
-        # What is read back while ops still run is waited for by the step itself.
+        # A read-back while ops still run is a wait of the step itself.
         reading = idle["sync"] & host.for_device
         chores = idle["between"] | (idle["host_compute"] - host.work)
-        # The step goes on where another thread computes.
+        # The step continues where another thread computes.
         looking = host.debugging - host.beside_debugging
     else:
         looking = host.debugging
@@ -415,7 +416,7 @@ def _types_named(event_types: pl.DataFrame, *names: str) -> Bools:
 
 
 class _ReadBacks(Frozen, frozen=True):
-    """What it cost that the host waited for the device to be done."""
+    """Idle time that was caused by waiting for the device to finish."""
 
     activity: pl.DataFrame
     soon_ps: int
@@ -423,9 +424,9 @@ class _ReadBacks(Frozen, frozen=True):
     def drained_spans(self, one: DeviceAccount, host: _Host) -> Spans:
         """Return the idle time from the end of a wait to the next activity.
 
-        The host stopped waiting as the device had nothing left to do: what it launched
-        only then could have been queued before. It waits in a call that synchronises,
-        or in the call of a copy of a small result.
+        The host stopped waiting because the device had finished all its work. Work that
+        the host launched only afterwards could have been queued before. The host waits
+        in a synchronising call, or in the call that copies a small result.
         """
         free = Spans.union_of(one.idle.values())
         # The ends of copies of small results.
@@ -437,7 +438,7 @@ class _ReadBacks(Frozen, frozen=True):
         rows = rows[size <= _SMALL_BYTES]
         start_ps, dur_ps = (ints(self.activity, it) for it in ("start_ps", "dur_ps"))
         copied: Int64s = start_ps[rows] + dur_ps[rows]
-        # Only idle time that begins as a wait ends, or as such a copy does.
+        # Keep idle time that begins when a wait ends, or when such a copy does.
         ends = host.waiting.end_ps
         near = Spans.from_events(
             np.concatenate((ends - self.soon_ps, copied)),
@@ -452,16 +453,18 @@ class _ReadBacks(Frozen, frozen=True):
         is_copied = np.isin(begin, copied)
         calling = host.launch_calls_around(begin[is_copied])
         called = np.where(is_copied, _wait_lengths_ps(calling, begin, soon), 0)
-        # Without the wait the host would have come so much earlier, and no more.
+        # Without the wait the host would launch earlier by the length of the wait at
+        # most.
         length = np.minimum(free.end_ps - begin, np.maximum(waited, called))
         after = Spans.from_events(begin[length > 0], length[length > 0])
-        # What is named in it has other reasons.
+        # Time between steps in which the program did something recorded has another
+        # cause.
         named = one.idle["between"] & host.doing
         return (after & _union_owners(one.idle, _REFILLING)) - named
 
 
 def _wait_lengths_ps(spans: Spans, begin_ps: Int64s, soon_ps: Int64s) -> Int64s:
-    """Return how long a set lasted at some instants, 0 where it did not end soon."""
+    """Return how long a span had lasted at `begin_ps`; 0 if it does not end soon."""
     if not len(spans):
         return np.zeros(len(begin_ps), np.int64)
     at = np.searchsorted(spans.start_ps, begin_ps, side="left") - 1
