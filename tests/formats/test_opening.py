@@ -419,7 +419,7 @@ def test_two_files_of_one_rank_are_not_one_run(tmp_path: Path) -> None:
     _, traces = open_hosts(tmp_path / "a.json", tmp_path / "b.json")
     notes = next(iter(traces.values())).quality_notes()
     (note,) = (it for it in notes if it.kind == "not_one_run")
-    assert "2 of them are rank 0" in note.message
+    assert "2 of the hosts are rank 0" in note.message
     assert "runs of 2 and of 4 processes" in note.message
 
 
@@ -433,8 +433,8 @@ def test_many_equal_files_are_counted_in_one_sentence(tmp_path: Path) -> None:
     )
     assert note.count == 64
     assert note.message == (
-        "The files of 00, 01, 02 and 61 more are equal byte by byte: sums over hosts "
-        "count their work 64 times."
+        "The files of 00, 01, 02 and 61 more are identical: sums over hosts count "
+        "the same work 64 times."
     )
 
 

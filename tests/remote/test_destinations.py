@@ -241,7 +241,7 @@ def test_a_file_that_can_be_kept_nowhere_is_said_to_be_lost(
     ("logdir", "error", "said"),
     [
         ("nowhere://logs", BadInput, "pip install 'stepscope\\[cloud\\]'"),
-        ("no-such-scheme://logs", BadInput, "is no URL that can be read"),
+        ("no-such-scheme://logs", BadInput, "is not a URL that can be read"),
         ("simplecache::memory://logs", BadUsage, "one file system within another"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Readers: bytes of a known format become the tables of a trace."""
+"""Readers that convert files of a known format into the tables of a trace."""

@@ -1,7 +1,7 @@
-"""What the readers of all formats end with: order, hull, absent devices, the tables.
+"""Steps that the readers of all formats share: row order, time range, and final tables.
 
-A reader that has placed and linked the events of a file hands its own tables to
-`assemble`; what follows for every format alike is decided here.
+A reader places and links the events of a file, and passes its own tables to
+`assemble_trace`. This module holds the rules that are the same for every format.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
 
 _Value = TypeVar("_Value")
 
-#: What lies above every integer of a column's type.
+#: Column type → smallest integer that is too large for the type.
 _ENDS: Final[dict[pl.DataType, int]] = {pl.Int32(): 2**31, pl.Int64(): 2**63}
-#: No recording lasts so long (26 days); sums of three such times fit 64 bits.
+#: Longest plausible recording, in ns (26 days); three such times in ps fit 64 bits.
 _LONGEST_NS: Final = 2**61 // PS_PER_NS
-#: How PyTorch names the range around each batch that a DataLoader hands over.
+#: Name of the range that PyTorch records around each batch fetch of a DataLoader.
 _LOADER_CALL: Final = Pattern(r"enumerate\(\w+\)#.*__next__")
-#: What the names of calls that put work or memory on a device have in common, of any
-#: vendor.
+#: Parts of names of runtime calls, of any vendor, that launch work or allocate memory
+#: on a device.
 _GIVES_WORK: Final = Pattern(
     r"(?i)launch|memcpy|memset|prefetch|enqueue|append|(?:malloc|memalloc)(?!host)"
 )
-#: The evidence that calls of a runtime give, where none of them gives a device work.
+#: Evidence for an idle device: no recorded runtime call launched work on the device.
 NO_CALL_GIVES_WORK: Final = "no recorded call gave it work"
-#: Why there is no work of a device of which nothing says whether it was used.
+#: Reason for missing activity of a device that may or may not have been used.
 IN_DOUBT: Final = why_absent("any.device_in_doubt")
 
 
 class Track(Frozen, frozen=True, kw_only=True, eq=True):
-    """One track; fields as the columns of `tracks`."""
+    """One track; the fields are the columns of `tracks`."""
 
     plane: str
     name: str
@@ -66,10 +66,10 @@ class Track(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class PlacedEvents(Frozen, frozen=True, kw_only=True, eq=True):
-    """The events of all tracks in their final rows.
+    """The events of all tracks, in the final order of rows.
 
     Attributes:
-        event_begin, event_end: By track, its rows.
+        event_begin, event_end: Half-open range of rows of each track.
     """
 
     track: Int32s
@@ -93,11 +93,11 @@ class EventValues(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class DeviceTables(Frozen, frozen=True, kw_only=True, eq=True):
-    """The tables `device_activity` and `geometries`, and what was doubtful in them.
+    """The tables `device_activity` and `geometries`, with counts of impossible values.
 
     Attributes:
-        refused: Field of a launch → activities in which it was impossible.
-        undirected: Number of copies whose direction is not recorded; taken as local.
+        refused: Field of a launch → number of activities with an impossible value.
+        undirected: Number of copies without a recorded direction; they count as local.
     """
 
     frame: pl.DataFrame
@@ -117,17 +117,17 @@ def assemble_trace(
     data: UInt8s,
     recorder: str | None = None,
 ) -> TraceData:
-    """Return the trace of a host, as far as possible each table when it is asked for.
+    """Return the trace of a host; most tables are built when they are first read.
 
     Args:
         host: Name of the host.
-        tables: The format's own tables by name; a reason where it never has one.
-        work: What ran on devices.
-        why_no_work: Returns why there is nothing of devices; None where there is.
-        no_geometries: Why no kernel carries launch details, where none does.
-        strings: As `TraceData` has them.
-        data: As `TraceData` has it.
-        recorder: As `TraceData` has it.
+        tables: Table name → its builder, or the reason why the format lacks the table.
+        work: Builder of the tables of device activity.
+        why_no_work: Returns why there is no device activity; None if there is some.
+        no_geometries: The reason to report if no kernel has launch details.
+        strings: Value of `TraceData.strings`.
+        data: Value of `TraceData.data`.
+        recorder: Value of `TraceData.recorder`.
     """
 
     def geometries() -> Table:
@@ -148,7 +148,7 @@ def assemble_trace(
 
 
 def given_table(table: Table) -> Table:
-    """Return a table, or why there is none, for a builder that has nothing to do."""
+    """Return the given table or reason; `partial` makes a builder of this function."""
     return table
 
 
@@ -167,10 +167,10 @@ def compute_once(compute: Callable[[], _Value]) -> Callable[[], _Value]:
 
 
 def only_file(source: HostFiles, what: str = "file") -> Path:
-    """Return the file of a host, which has one.
+    """Return the file of a host that has exactly one file.
 
     Raises:
-        BadInput: Several files were given as parts of one.
+        BadInput: The host has several files.
     """
     if len(source.paths) != 1:
         raise BadInput.at(
@@ -184,7 +184,7 @@ def only_file(source: HostFiles, what: str = "file") -> Path:
 def tracks_frame(
     tracks: Iterable[object], begin: Int64s | pl.Series, end: Int64s | pl.Series
 ) -> pl.DataFrame:
-    """Return the table `tracks`; `begin` and `end` are rows of events, by track."""
+    """Return the table `tracks`; `begin` and `end` are the range of rows per track."""
     dtypes = TRACKS.dtypes()
     columns: dict[str, object] = {
         name: [getattr(track, name) for track in tracks]
@@ -199,7 +199,7 @@ def declared_frame(
     given: Mapping[str, pl.Series | NDArray[Any]],
     height: int,
 ) -> pl.DataFrame:
-    """Return a declared table of some columns; one that is not given is null."""
+    """Return a table with all declared columns; columns that are not given are null."""
     return pl.DataFrame(
         [
             pl.Series(name, given[name], dtype=dtype)
@@ -211,7 +211,7 @@ def declared_frame(
 
 
 def as_declared(frame: pl.DataFrame, dtypes: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    """Return the declared columns of a frame; one that it lacks is null."""
+    """Return the declared columns of a frame; columns that the frame lacks are null."""
     return frame.select(
         pl.col(name).cast(dtype)
         if name in frame.columns
@@ -221,9 +221,9 @@ def as_declared(frame: pl.DataFrame, dtypes: Mapping[str, pl.DataType]) -> pl.Da
 
 
 def environment_frame(given: Mapping[str, object]) -> pl.DataFrame:
-    """Return the one row of `environment`; what is not given is null.
+    """Return the single row of `environment`; values that are not given are null.
 
-    An integer that its column has no room for is unknown, as damaged files have them.
+    An integer that its column cannot hold comes from a damaged file and becomes null.
     """
     dtypes = ENVIRONMENT.dtypes()
     row = {
@@ -237,7 +237,7 @@ def environment_frame(given: Mapping[str, object]) -> pl.DataFrame:
 
 
 def is_far_off(start_ns: Int64s, dur_ns: Int64s) -> Bools:
-    """Return which events start weeks away from most others, or last as long."""
+    """Return which events start over 26 days from the median start, or last longer."""
     near = np.zeros(len(start_ns), np.bool_)
     if not len(start_ns) or (
         int(start_ns.max()) - int(start_ns.min()) <= _LONGEST_NS
@@ -245,18 +245,18 @@ def is_far_off(start_ns: Int64s, dur_ns: Int64s) -> Bools:
     ):
         return near
     middle = int(np.partition(start_ns, len(start_ns) // 2)[len(start_ns) // 2])
-    # Compared with bounds that were computed without overflow.
+    # The bounds are computed as Python integers, which cannot overflow.
     first = max(middle - _LONGEST_NS, np.iinfo(np.int64).min)
     last = min(middle + _LONGEST_NS, np.iinfo(np.int64).max)
     return (start_ns < first) | (start_ns > last) | (dur_ns > _LONGEST_NS)
 
 
 def row_order(track: Int32s, start: Int64s, dur: Int64s) -> Int64s:
-    """Return the rows by track, by start, the longer first; equal ones stay in order.
+    """Return the order of rows by track, start, and longest event; ties keep order.
 
-    What is inside of another event thus follows it, however short both are.
+    An event that is inside another event therefore follows the outer event.
     """
-    # What lies in runs of ascending starts is merged, and few tracks are counted.
+    # NumPy's stable sort merges ascending runs, and uses radix sort for 16-bit numbers.
     order = np.argsort(start, kind="stable")
     few = int(track.max(initial=0)) < 2**16
     own = track.astype(np.uint16) if few else track
@@ -274,9 +274,9 @@ def row_order(track: Int32s, start: Int64s, dur: Int64s) -> Int64s:
 def hull_of_tracks(
     start_ps: Int64s, dur_ps: Int64s, tracks: Iterable[tuple[int, int]]
 ) -> tuple[int, int] | None:
-    """Return first start and last end of some tracks' rows; None where there is none.
+    """Return the first start and last end of events of tracks; None without events.
 
-    Rows of a track are in order of their starts.
+    The rows of each track must be sorted by start.
     """
     filled = [slice(begin, end) for begin, end in tracks if end > begin]
     if not filled:
@@ -287,11 +287,11 @@ def hull_of_tracks(
 
 
 def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:
-    """Return why a table is absent: where damage may have taken it, that is the reason.
+    """Return why a table is absent; in a damaged file the reason is the damage.
 
     Args:
         absent: The reason in a whole file.
-        damaged_at: First byte of the file that cannot be read; None in a whole file.
+        damaged_at: Offset of the file's first unreadable byte; None in a whole file.
     """
     if damaged_at is None:
         return absent
@@ -299,28 +299,27 @@ def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:
 
 
 def gives_work(calls: Iterable[str]) -> bool:
-    """Return whether any of these calls of a runtime or driver puts work on a device.
+    """Return whether any of these runtime or driver calls puts work on a device.
 
-    Memory is work to come. Calls that only ask for properties, or wait for what was
-    never launched, give none.
+    Allocations count as work; queries of properties and waiting calls do not.
     """
     return any(_GIVES_WORK.search(name) for name in calls if name)
 
 
 def idle_devices(evidence: str) -> Unavailable:
-    """Return why there is no work of a device that is listed, and was not used."""
+    """Return the reason for missing activity of a device that was not used."""
     return why_absent("any.idle_devices", evidence=evidence)
 
 
 def is_loader_call(name: str) -> bool:
-    """Return whether a range of this name is one call of a DataLoader's iterator."""
+    """Return whether a range of this name is one `next()` call of a DataLoader."""
     return _LOADER_CALL.match(name) is not None
 
 
 def doubt_note(
     why: Unavailable, count: int | None, kind: str = DEVICE_IN_DOUBT
 ) -> QualityNote:
-    """Note that it is not known whether a listed device was used."""
+    """Return a note that a listed device may or may not have been used."""
     return QualityNote(
         kind=kind,
         severity="warning",
@@ -331,11 +330,11 @@ def doubt_note(
 
 
 def work_notes(refused: Mapping[str, int], undirected: int) -> Iterator[QualityNote]:
-    """Note which details of launches are impossible, and copies without direction.
+    """Return notes on impossible launch details and on copies without a direction.
 
     Args:
-        refused: Field of a launch → kernels in which it was impossible.
-        undirected: Number of copies whose direction is not recorded.
+        refused: Field of a launch → number of kernels with an impossible value.
+        undirected: Number of copies without a recorded direction.
     """
     for field, count in sorted(refused.items()):
         yield quality_note("any.impossible_launch_details", count, scope=field)

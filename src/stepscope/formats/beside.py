@@ -1,4 +1,4 @@
-"""Files that hold tables for a recording, and no recording of their own."""
+"""Files that add tables to a recording, such as kernel metrics of Nsight Compute."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def read_kernels(path: str | PathLike[str]) -> TraceData:
-    """Read what Nsight Compute measured: a table (CSV) or a report.
+    """Read the kernel metrics of Nsight Compute from a table (CSV) or a report.
 
     Raises:
         BadInput: The file cannot be read, or was not written by Nsight Compute.
@@ -39,11 +39,11 @@ def read_kernels(path: str | PathLike[str]) -> TraceData:
 def add_kernel_metrics(
     traces: Mapping[str, TraceData], path: str | PathLike[str]
 ) -> dict[str, TraceData]:
-    """Return traces that also hold what Nsight Compute measured.
+    """Return the traces with the kernel metrics of Nsight Compute added.
 
     Args:
-        traces: Host → its trace; the table counts for each of them.
-        path: A table (CSV) or report of Nsight Compute, of the same program.
+        traces: Host → its trace; every host gets the same metrics.
+        path: A table (CSV) or report of Nsight Compute, recorded from the same program.
 
     Raises:
         BadInput: The file cannot be read, or was not written by Nsight Compute.

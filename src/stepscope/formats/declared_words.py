@@ -1,6 +1,6 @@
-"""What readers say: why a recording lacks a table, and what is doubtful in it.
+"""Declared texts of readers: why a recording lacks a table, and notes on its quality.
 
-The sentences are rows of `reasons.md` and `notes.md`.
+The texts are rows of `reasons.md` and `notes.md`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOTES: Final = {
 
 
 def why_absent(key: str, **values: object) -> Unavailable:
-    """Return a declared reason; the values replace their names in its sentences."""
+    """Return a declared reason; values replace the placeholders in its texts."""
     why = _REASONS[key]
     if not values:
         return why
@@ -39,7 +39,7 @@ def why_absent(key: str, **values: object) -> Unavailable:
     return Unavailable(
         code=why.code,
         reason=why.reason.format_map(values),
-        # An id stays one: what it asks for depends on the recording.
+        # A remedy id is kept as it is: its text depends on the recording.
         remedy=remedy if isinstance(remedy, Remedy) else remedy.format_map(values),
     )
 
@@ -47,7 +47,7 @@ def why_absent(key: str, **values: object) -> Unavailable:
 def quality_note(
     key: str, count: int | None = None, *, scope: str = "", **values: object
 ) -> QualityNote:
-    """Return a declared note; the values replace their names in its sentences."""
+    """Return a declared note; values replace the placeholders in its texts."""
     row = _NOTES[key]
     values |= {"count": count, "scope": scope}
     remedy = row.remedy

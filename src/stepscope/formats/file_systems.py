@@ -1,4 +1,4 @@
-"""File systems that a URL names (`s3://…`, `gs://…`), as fsspec knows them."""
+"""Access to file systems named by a URL (`s3://…`, `gs://…`), through fsspec."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any, Final
 from stepscope.errors import BadInput
 from stepscope.patterns import Pattern
 
-#: Windows' drive letters are no schemes.
+#: A URL scheme has at least two letters, because one letter is a Windows drive.
 _URL: Final = Pattern(r"[A-Za-z][A-Za-z0-9+.-]+(::[a-z0-9+.-]+)*://")
 _INSTALL: Final = "Install it with: pip install 'stepscope[cloud]'."
 
 
 def is_url(text: str) -> bool:
-    """Return whether a path is an address of another file system."""
+    """Return whether a path is a URL of another file system."""
     return _URL.match(text) is not None
 
 
-# fsspec ships no types.
+# The return type is `Any` because fsspec ships no types.
 def file_system(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL, and the path in it.
+    """Return the file system of a URL, and the path in that file system.
 
     Raises:
-        BadInput: There is none: a package is missing, the scheme is unknown, or the
-            file system's own package refuses, for want of credentials as a rule.
+        BadInput: A package is missing, the scheme is unknown, or the file system's
+            package refuses access, mostly because credentials are missing.
     """
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415 - an extra, used for URLs only
@@ -42,11 +42,11 @@ def file_system(url: str) -> tuple[Any, str]:
     except ValueError as error:
         raise BadInput.at(
             url,
-            f"is no URL that can be read ({error})",
+            f"is not a URL that can be read ({error})",
             "Use s3://, gs:// or another scheme that fsspec knows.",
         ) from error
     except Exception as error:
-        # Other packages raise what they like.
+        # Packages for file systems raise exceptions of any type.
         said = " ".join(str(error).split()) or "no reason given"
         raise BadInput.at(
             url,

@@ -1,4 +1,4 @@
-"""The few fields of a serialized HLO module that tools need, read without protobuf.
+"""Parser of the HLO module fields that tools need; works without protobuf.
 
 Field numbers are those of XLA's `hlo.proto` and `xla_data.proto` (HloProto,
 HloModuleProto, HloComputationProto, HloInstructionProto, OpMetadata, ShapeProto,
@@ -19,7 +19,7 @@ from stepscope.xspace.wire import field_text, number_fields, packed_numbers, rea
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: PrimitiveType → (name, bits) of the types with elements.
+#: PrimitiveType → (name, bits per element) of array element types.
 _ELEMENTS: Final = {
     number: (name, bits)
     for bits, names in (
@@ -39,15 +39,15 @@ _ELEMENTS: Final = {
 
 _PRODUCTS: Final = frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})
 
-#: What the names of library calls for products contain.
+#: Parts of the names of library calls that compute matrix products or convolutions.
 _PRODUCT_CALL: Final = Pattern(r"gemm|matmul|conv(?!ert)|fmha|attention", re.IGNORECASE)
 
-#: Computations that call computations deeper than this are not followed.
+#: Maximum depth of nested calls between computations; deeper calls are ignored.
 _DEEPEST: Final = 16
 
 
 class HloInstruction(NamedTuple):
-    """One instruction; None where the module does not record a field."""
+    """One HLO instruction; a field that the module does not record is None."""
 
     name: str
     opcode: str
@@ -83,19 +83,19 @@ class _Frame(NamedTuple):
     line: int | None
 
 
-#: An instruction without metadata.
+#: Metadata tuple of an instruction without metadata.
 _NO_METADATA: Final = (None, None, None, 0, 0)
 
 
 def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
-    """Read a serialized HloProto: the module's name and all its instructions.
+    """Parse a serialized HloProto into the module's name and all its instructions.
 
-    Instructions of called computations (fusions, loop bodies) are listed too. Those of
-    one computation are in the order in which they run, where the module has a
-    schedule, else as they are stored.
+    The list includes instructions of called computations (fusions, loop bodies). Within
+    a computation, instructions are in scheduled order if the module has a schedule, and
+    in stored order otherwise.
 
     Raises:
-        MalformedMessage: A length or a number runs beyond its message.
+        MalformedMessage: A length or a number runs past the end of its message.
     """
     name = ""
     computations: dict[int, list[_Raw]] = {}
@@ -133,7 +133,7 @@ class _Resolver:
         self._computations = computations
         self._computation_names = names
         self._frames = frames
-        # Ids are unique in a module.
+        # Instruction ids are unique in a module.
         everything = [raw for raws in computations.values() for raw in raws]
         self._elements = {raw.id: raw.element for raw in everything}
         self._names = {raw.id: raw.name for raw in everything}
@@ -152,7 +152,8 @@ class _Resolver:
             for operand in raw.operands
             if (element := self._elements.get(operand, 0)) in _ELEMENTS
         ]
-        # Of equal widths a floating type says more than an index or a mask.
+        # Among types with equally many bits, prefer a floating type: an integer may be
+        # an index or a mask.
         widest, _ = max(
             elements,
             key=lambda it: (it[1], it[0][0] in "fbc", it[0]),
@@ -191,7 +192,7 @@ class _Resolver:
     ) -> tuple[_Raw, ...]:
         if computation in self._products or depth > _DEEPEST:
             return self._products.get(computation, ())
-        # Set first: a damaged module may call itself.
+        # Set before the recursion, which ends even if a damaged module calls itself.
         self._products[computation] = ()
         found: list[_Raw] = []
         for raw in self._computations.get(computation, []):
@@ -297,7 +298,7 @@ def _read_op_metadata(
 
 
 def _read_stack_frames(view: memoryview) -> list[_Frame]:
-    """File and line of each frame, by frame number less one."""
+    """Return file and line of each frame; the index is the frame number minus one."""
     files: list[str] = []
     locations: list[tuple[int, int]] = []
     frames: list[int] = []
@@ -313,7 +314,7 @@ def _read_stack_frames(view: memoryview) -> list[_Frame]:
             frames.append(number_fields(value).get(1, 0))
     found = []
     for location in frames:
-        # All three lists are numbered from 1; 0 is none.
+        # Numbers in all three lists start at 1; 0 means no entry.
         known = 0 < location <= len(locations)
         file, line = locations[location - 1] if known else (0, 0)
         name = files[file - 1] if 0 < file <= len(files) else None

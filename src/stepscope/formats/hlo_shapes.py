@@ -1,4 +1,4 @@
-"""Shapes and dimension numbers of HLO instructions, as HLO itself writes them.
+"""Shapes and dimension numbers of HLO instructions, formatted as in HLO text.
 
 Field numbers are those of XLA's `xla_data.proto` (ShapeProto, DotDimensionNumbers,
 ConvolutionDimensionNumbers, Window) and `hlo.proto`.
@@ -25,14 +25,17 @@ _BATCH_GROUPS: Final = 58
 ATTRIBUTE_FIELDS: Final = frozenset(
     {_WINDOW, _CONVOLUTION, _DOT, _BACKEND_CONFIG, _FEATURE_GROUPS, _BATCH_GROUPS}
 )
-#: Tuples inside tuples deeper than this are not followed.
+#: Maximum nesting depth of tuples; elements of deeper tuples are ignored.
 _DEEPEST: Final = 8
 
 
 def shape_text(
     view: memoryview, elements: Mapping[int, tuple[str, int]], depth: int = 0
 ) -> str | None:
-    """`f32[128,10]`, or `(f32[2], s8[0])` of a tuple; None for other types."""
+    """Return an array shape, as `f32[128,10]`, or a tuple's, as `(f32[2], s8[0])`.
+
+    Other types have no shape: the result is None.
+    """
     element = 0
     sizes: list[int] = []
     parts: list[str] = []
@@ -51,11 +54,11 @@ def shape_text(
 
 
 def attributes_text(fields: Mapping[int, int | memoryview]) -> str | None:
-    """Dimension numbers of a product, as in HLO's own text; None without any.
+    """Return a product's dimension numbers in HLO's text form, or None.
 
-    `lhs_contracting_dims={1}` of a dot and of a library call whose configuration has
-    them; `window={size=3x3 stride=2x2 pad=1_1x1_1}, dim_labels=b01f_01io->b01f` of a
-    convolution.
+    A dot has `lhs_contracting_dims={1}`, and so has a library call whose configuration
+    records dimension numbers. A convolution has `window={size=3x3 stride=2x2
+    pad=1_1x1_1}, dim_labels=b01f_01io->b01f`.
     """
     found = []
     dot = fields.get(_DOT)
@@ -130,7 +133,7 @@ def _dims_of_backend_config(text: bytes) -> list[str]:
 
 
 def _window_text(view: memoryview) -> str:
-    """As HLO writes it; what has its usual value everywhere is left out."""
+    """Return a window in HLO's text form; omit settings with default values."""
     sides = [
         number_fields(value)
         for field, value in read_fields(view)
@@ -155,7 +158,7 @@ def _as_signed_number(number: int) -> int:
 
 
 def _dim_labels(view: memoryview) -> str:
-    """`b01f_01io->b01f`: what each dimension of input, kernel and result is."""
+    """Return dimension labels of input, kernel and result: `b01f_01io->b01f`."""
     lists = _packed_lists(view)
     sides = (
         ((7, "b"), (8, "f"), 11),

@@ -1,9 +1,9 @@
-"""Distinct launch shapes of kernels, with what lies beyond the hardware refused.
+"""Distinct launch shapes of kernels, without values that the hardware cannot have.
 
-Limits of every GPU built so far (CUDA programming guide, compute capabilities): 255
-registers a thread, 1,024 threads a block, 227 KiB of shared memory. The first and the
-last are taken generously, so that the next generation is not refused. Values beyond
-them were never written, or damaged.
+Every GPU built so far has at most 255 registers per thread, 1,024 threads per block and
+227 KiB of shared memory (CUDA programming guide, compute capabilities). The limits for
+registers and shared memory are higher here, so that the next GPU generation is
+accepted. Values above the limits were never written, or are damaged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_THREADS: Final = 1024
 MOST_GRID: Final = 2**31 - 1
 MOST_SHARED_BYTES: Final = 2**20
 
-#: Field of a launch → the columns of `geometries` that it fills.
+#: Field of a launch → the columns of `geometries` that hold the field.
 _COLUMNS_OF: Final = {
     "registers": ("registers",),
     "shared memory": (
@@ -41,15 +41,15 @@ def number_shapes(
     """Number launch shapes in the order of their first rows.
 
     Args:
-        recorded: Launches, with those columns of `geometries` that the format has.
-            Shared memory that is declared and asked for counts apart from their sum.
-        counts: How many kernels each of them is.
+        recorded: Launches, with the columns of `geometries` that the format has. If
+            static and dynamic shared memory are given, their sum is not checked.
+        counts: Number of kernels that each launch stands for.
 
     Returns:
-        The table `geometries`, its row by launch (-1: nothing is known), and how many
-        kernels had each field refused as impossible.
+        The table `geometries`, the row of each launch in it (-1 if nothing is known),
+            and per field the number of kernels whose value was refused as impossible.
     """
-    # By field whether its values can be; null where it is not recorded.
+    # One column per field: whether its values are possible; null if not recorded.
     parts = [name for name in _COLUMNS_OF["shared memory"][:2] if name in recorded]
     shared = parts or ["shared_memory_bytes"]
     block, grid = _COLUMNS_OF["block"], _COLUMNS_OF["grid"]
@@ -60,7 +60,7 @@ def number_shapes(
             "shared memory": pl.all_horizontal(
                 pl.col(shared).is_between(0, MOST_SHARED_BYTES)
             ),
-            # Each size first: a product of three could overflow.
+            # Each size is checked first, because the product of three could overflow.
             "block": pl.all_horizontal(pl.col(block).is_between(1, MOST_THREADS))
             & (threads <= MOST_THREADS),
             "grid": pl.all_horizontal(pl.col(grid).is_between(1, MOST_GRID)),
@@ -75,7 +75,7 @@ def number_shapes(
     field_of = {name: field for field, names in _COLUMNS_OF.items() for name in names}
     shapes = judged.select(
         (
-            # Null where not recorded, which is no refusal.
+            # A value that was not recorded stays null and does not count as refused.
             pl.when(f"{field_of[name]}?").then(name)
             if name in recorded.columns
             else pl.lit(None)

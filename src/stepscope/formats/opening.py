@@ -1,4 +1,4 @@
-"""From paths to the traces of a run's hosts."""
+"""Find the runs that a path names, and read the traces of their hosts."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
     from stepscope.trace.quality import QualityNote
 
-#: Bytes below which threads would only wait for each other: one file after the other
-#: is read in less time, and in the memory that the first one needed.
+#: Total size of a run's files, in bytes, below which files are read one after the
+#: other. With threads, small files take longer and need more memory.
 _SMALL: Final = 2**20
-#: So many files of a directory without runs are looked at.
+#: Maximum number of files whose format is detected in one directory.
 _MOST_FILES: Final = 1024
-#: And so many kinds of them are named in the one line.
+#: Maximum number of kinds of files that the error of an empty directory names.
 _MOST_KINDS: Final = 3
-#: So many hosts are named in a sentence.
+#: Maximum number of hosts that one sentence names.
 _MOST_HOSTS_NAMED: Final = 3
-#: Ending of a database that is not packed, and the format of Nsight's.
+#: File ending of an uncompressed SQLite database, and the format of Nsight Systems.
 _DATABASE: Final = ".sqlite"
 _NSIGHT_SYSTEMS: Final = "nsight_systems"
-#: JSON of profilers that no reader reads: it is listed with the reason.
+#: JSON formats of profilers that have no reader; such files are listed with the reason.
 _TRACES: Final = frozenset(
     {
         *("autograd_trace", "chrome_trace", "execution_trace", "memory_timeline"),
@@ -72,8 +72,8 @@ def read(path: str | os.PathLike[str]) -> TraceData:
     """Read one file of any format that has a reader.
 
     Raises:
-        BadInput: The file cannot be read as a profile; the message names it, what is
-            wrong and the way out.
+        BadInput: The file cannot be read as a profile; the message names the file, the
+            problem and a remedy.
     """
     remote = _remote_directory(path)
     run = (
@@ -85,32 +85,33 @@ def read(path: str | os.PathLike[str]) -> TraceData:
 
 
 def open_hosts(*paths: str | os.PathLike[str]) -> tuple[str, dict[str, TraceData]]:
-    """Read every host of a run, large ones each in a thread of its own.
+    """Read every host of a run; hosts with large files are read in parallel threads.
 
-    A path is a log directory (its newest run), a run directory or a file; several are
-    several workers of one run. Hosts of equal names are distinguished by runs, folders
-    or files. A host that cannot be read is left out, which is noted with the others.
+    A path is a log directory (for its newest run), a run directory or a file. Several
+    paths are workers of one run. Hosts of equal names are distinguished by runs,
+    folders or files. A host that cannot be read is left out, with a note in the other
+    traces.
 
     Returns:
         Shown name of the run, and host → trace in the order of the paths.
 
     Raises:
-        BadInput: No host can be read; the message names the path, what is wrong and
-            the way out.
+        BadInput: No host can be read; the message names the path, the problem and a
+            remedy.
     """
     return _open_runs([newest_run(path) for path in paths])
 
 
 def open_run(run: Run) -> tuple[str, dict[str, TraceData]]:
-    """Read every host of a run that was found before; like `open_hosts`."""
+    """Read every host of a run that was already found; see `open_hosts`."""
     return _open_runs([run])
 
 
 def find_runs(path: Path) -> Scan:
-    """Look for every run that a path names.
+    """Find every run that a path names.
 
-    A log directory may hold many, and so may a directory of trace files under names
-    of their own; a run directory or a file holds one.
+    A log directory may hold many runs, and so may a directory of trace files with
+    arbitrary names. A run directory or a file holds one run.
 
     Raises:
         BadInput: The directory cannot be listed.
@@ -136,7 +137,7 @@ def find_runs(path: Path) -> Scan:
     memory, _ = _runs_of_files([it for it in snapshots if it not in taken], path)
     return msgspec.structs.replace(
         found,
-        # A directory means its newest run; memory alone comes after all others.
+        # The first run is the default of a directory. Memory snapshots come last.
         runs=(*newest_first((*runs, *loose)), *newest_first(memory)),
         refused=(*found.refused, *refused),
     )
@@ -145,10 +146,11 @@ def find_runs(path: Path) -> Scan:
 def _runs_of_files(
     files: Sequence[Path], top: Path
 ) -> tuple[list[Run], list[tuple[Path, str]]]:
-    """Return each file that is a trace as a run, and those that cannot be one yet.
+    """Return each readable trace file as a run, and the refused files with reasons.
 
-    A run is named by the file's path below the top: nothing says which files belong
-    together. Refused are traces without a reader, and databases that are not whole.
+    A run is named by the file's path below the top directory, because nothing shows
+    which files belong together. Traces without a reader and incomplete databases are
+    refused.
     """
     runs, refused = [], []
     for file in files:
@@ -174,10 +176,10 @@ def _runs_of_files(
     return runs, refused
 
 
-# A server looks at its log directory again and again.
+# The result is cached because a server scans its log directory repeatedly.
 @lru_cache(maxsize=4096)
 def _cached_format(file: Path, size: int, changed_ns: int) -> str:
-    del size, changed_ns  # part of the question: a file that changed is looked at again
+    del size, changed_ns  # Part of the cache key: a changed file is examined again.
     if file.suffix == _DATABASE:
         from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - for databases alone
             is_export,
@@ -188,7 +190,7 @@ def _cached_format(file: Path, size: int, changed_ns: int) -> str:
 
 
 def loose_runs(remote: RemoteDirectory) -> tuple[Run, ...]:
-    """Return runs of the trace files that lie in a directory, under names of their own.
+    """Return runs of the trace files with arbitrary names in a remote directory.
 
     Raises:
         BadInput: A file cannot be fetched.
@@ -202,12 +204,12 @@ def _open_runs(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
     try:
         sizes = [file.stat().st_size for host in hosts for file in host.paths]
     except OSError:
-        # Reading will say what is the matter.
+        # The reader of the missing file reports the error.
         sizes = [_SMALL]
     if sum(sizes) < _SMALL:
         outcomes = [_read_host_or_error(host) for host in hosts]
     else:
-        # Each in a thread of its own: these files are worth threads.
+        # The files are large enough to read each host in a separate thread.
         workers = min(len(hosts), os.cpu_count() or 1)
         with ThreadPoolExecutor(max_workers=workers) as pool:
             outcomes = list(pool.map(_read_host_or_error, hosts))
@@ -227,7 +229,7 @@ def _open_runs(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
 
 
 def _remote_directory(path: str | os.PathLike[str]) -> RemoteDirectory | None:
-    """Return the directory of a path that is a URL and not a file of this machine."""
+    """Return the remote directory of a URL; None for a path on this machine."""
     text = os.fspath(path)
     if not is_url(text) or Path(text).exists():
         return None
@@ -252,11 +254,11 @@ def _newest_remote_run(remote: RemoteDirectory) -> Run:
 
 
 def newest_run(given: str | os.PathLike[str]) -> Run:
-    """Return the run that one path names, of a log directory the newest.
+    """Return the run that a path names; for a log directory, its newest run.
 
     Raises:
-        BadInput: There is none; the message names the path, what was found there and
-            the way out.
+        BadInput: There is no run; the message names the path, the files found and a
+            remedy.
     """
     remote = _remote_directory(given)
     if remote is not None:
@@ -279,7 +281,8 @@ def _readable_formats(formats: Mapping[Path, str]) -> set[str]:
 
 
 def _most_frequent(formats: Mapping[Path, str], readable: set[str]) -> str:
-    # Tables that stand beside a recording are the run only where they are all there is.
+    # Files that only add tables to a recording are a run only if there are no
+    # recordings.
     recordings = readable - {reader.format for reader in READERS if reader.beside}
     chosen = recordings or readable
     counts = Counter(it for it in formats.values() if it in chosen)
@@ -287,10 +290,10 @@ def _most_frequent(formats: Mapping[Path, str], readable: set[str]) -> str:
 
 
 def _loose_runs(path: Path, formats: dict[Path, str]) -> tuple[Run, ...]:
-    """Return runs of the trace files that lie in a directory under names of their own.
+    """Return runs of the trace files with arbitrary names in a directory.
 
-    Sources of different kinds are never merged: the most frequent one is the runs. Its
-    files are hosts of one run where something shows that they were recorded together.
+    Formats are never mixed: only files of the most frequent format become runs. Files
+    are hosts of one run if their contents show that they were recorded together.
     """
     readable = _readable_formats(formats)
     if not readable:
@@ -316,12 +319,12 @@ def _run_of_group(files: Sequence[Path], format_: str, name: str) -> Run:
     )
 
 
-# A server looks at its log directory again and again.
+# The result is cached because a server scans its log directory repeatedly.
 @lru_cache(maxsize=64)
 def _recorded_together(
     files: tuple[Path, ...], stamps: tuple[tuple[int, int], ...], format_: str
 ) -> list[tuple[Path, ...]]:
-    del stamps  # part of the question: a file that changed is looked at again
+    del stamps  # Part of the cache key: a changed file is examined again.
     for reader in READERS:
         if reader.format == format_ and reader.together is not None and len(files) > 1:
             return reader.together(files)
@@ -336,9 +339,9 @@ def _name_hosts(files: Sequence[Path], found: str) -> tuple[HostFiles, ...]:
 
 
 def _hosts_of_workers(files: tuple[Path, ...]) -> tuple[HostFiles, ...]:
-    """Return files of workers as hosts, named as their format does; all of them.
+    """Return all files of workers as hosts, with the names that their format gives.
 
-    A file that cannot be read is listed too: opening it says what is wrong.
+    A file that cannot be read is listed too; opening the file reports the error.
     """
     try:
         stamps = [(it.stat().st_size, it.stat().st_mtime_ns) for it in files]
@@ -348,12 +351,12 @@ def _hosts_of_workers(files: tuple[Path, ...]) -> tuple[HostFiles, ...]:
     return named_after_files(files)
 
 
-# A server looks at its log directory again and again.
+# The result is cached because a server scans its log directory repeatedly.
 @lru_cache(maxsize=4096)
 def _hosts_of_versions(
     files: tuple[Path, ...], stamps: tuple[tuple[int, int], ...]
 ) -> tuple[HostFiles, ...]:
-    del stamps  # part of the question: a file that changed is looked at again
+    del stamps  # Part of the cache key: a changed file is examined again.
     formats = _detect_formats(files)
     readable = _readable_formats(formats)
     if not readable:
@@ -370,7 +373,7 @@ def _nothing_found(path: Path, found: Scan, files: Counter[str]) -> BadInput:
             "(*.xplane.pb), so nothing more can be computed from it",
             "Give the run's .xplane.pb, or record again.",
         )
-    seen = [f"directories looked into: {found.directories:,}"]
+    seen = [f"directories searched: {found.directories:,}"]
     seen += [
         f"found {count} x {sniff.FOREIGN[kind].what}"
         for kind, count in files.most_common(_MOST_KINDS)
@@ -416,7 +419,7 @@ def _read_host(host: HostFiles) -> TraceData:
 
 
 def _duplicate_notes(hosts: Sequence[HostFiles]) -> list[QualityNote]:
-    """Return files of one run with equal bytes, which sums over hosts count again."""
+    """Return a note per group of hosts with identical files."""
     of_size: dict[tuple[int, ...], list[list[HostFiles]]] = {}
     for host in hosts:
         sizes = tuple(path.stat().st_size for path in host.paths)
@@ -464,8 +467,8 @@ def _with_host_notes(traces: Sequence[TraceData]) -> list[TraceData]:
                     "any.host_name_collides", counts[name], scope=host, inside=name
                 )
             ]
-        # In file names, what is neither letter, digit, point, dash nor underscore
-        # becomes an underscore.
+        # In file names, every character except letters, digits, points, dashes and
+        # underscores becomes an underscore.
         elif re.sub(r"[^A-Za-z0-9._-]", "_", name) != host.rsplit("/", 1)[-1]:
             notes = [quality_note("any.host_name_differs", scope=host, inside=name)]
         else:

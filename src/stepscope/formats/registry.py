@@ -1,4 +1,4 @@
-"""What a reader is, and every reader there is."""
+"""The class of readers, and the list of all readers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Reader(Frozen, frozen=True, eq=True):
     """One format that can be read.
 
     Attributes:
-        format: Its name, as `sniff.detect` says it.
-        read: Fills the tables of one host; raises `BadInput` where nothing can be
-            read, and notes in `quality` what could not.
-        hosts_of: Names the hosts of files that are opened together; None where the
-            names of the files do.
-        together: Groups files of a directory that were recorded together; None where
-            all of them are one run.
-        beside: Whether its files stand beside a recording and are none themselves.
+        format: Name of the format, as `sniff.detect_format` returns it.
+        read: Reads the tables of one host. It raises `BadInput` if nothing can be read,
+            and notes unreadable parts in `quality`.
+        hosts_of: Names the hosts of files that are opened together; None if the file
+            names are the host names.
+        together: Groups files of a directory that were recorded together; None if all
+            files of a directory are one run.
+        beside: Whether files of the format only add tables to a recording.
     """
 
     format: str
@@ -37,9 +37,9 @@ class Reader(Frozen, frozen=True, eq=True):
 
 
 def _import_when_called(module: str, name: str) -> Callable[..., Any]:
-    """Return a reader's function, whose modules are imported when it is first called.
+    """Return a function that imports its module when it is first called.
 
-    A file is of one format; the readers of the others would be imported in vain.
+    Opening a file then imports only the reader of its format.
     """
 
     def call(*arguments: Any) -> Any:
@@ -68,7 +68,7 @@ READERS: Final = (
         _import_when_called(_NSIGHT_SYSTEMS, "read"),
         together=_import_when_called(_NSIGHT_SYSTEMS, "recorded_together"),
     ),
-    # Of a report with its database beside it, the database is read.
+    # If a report's database is in the same folder, the database is read instead.
     Reader(
         "nsys_rep", _import_when_called(_NSIGHT_SYSTEMS, "read_report"), beside=True
     ),
@@ -79,7 +79,8 @@ READERS: Final = (
     Reader("memory_snapshot", _import_when_called(f"{_MEMORY}.snapshot", "read")),
     Reader("device_memory_profile", _import_when_called(f"{_MEMORY}.pprof", "read")),
 )
-#: What `ncu` prints of a report: its path, and that of the tool → tables in CSV.
+#: Return the tables that `ncu` prints of a report, as CSV, from the paths of report and
+#: tool.
 printed_tables: Final[Callable[[Path, str | None], bytes]] = _import_when_called(
     _NSIGHT_COMPUTE, "printed_tables"
 )

@@ -1,8 +1,8 @@
-"""Log directories elsewhere: listed by fsspec, fetched file by file into a cache.
+"""Log directories on remote file systems, listed by fsspec and fetched into a cache.
 
-A file is fetched once for as long as its size and its tag (an ETag, a generation, the
-time of its last change) stay what they were. The cache is bounded; what was not used
-for longest goes first.
+A file is fetched again when its size or its tag changes; a tag is an ETag, a generation
+or the time of the last change. The cache has a maximum size: the least recently used
+files are removed first.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from stepscope.rundir import Run
 
-#: The cache is kept below this; a larger file is refused.
+#: Maximum size of the cache, in bytes; a larger file is refused.
 MOST_BYTES: Final = 16 * 2**30
-#: So many files of a directory without runs are fetched to look what they are.
+#: Maximum number of files fetched to detect formats in a directory without runs.
 _MOST_LOOSE: Final = 64
 
-#: What file systems call the thing that changes with a file's content, best first.
+#: Fields of a listing whose value changes with a file's content, best first.
 _TAGS: Final = (
     *("ETag", "etag", "generation", "md5Hash", "content_md5", "md5", "checksum"),
     *("LastModified", "last_modified", "mtime", "updated", "modified", "created"),
@@ -45,8 +45,8 @@ class RemoteFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file as its file system lists it.
 
     Attributes:
-        tag: Changes whenever the content does, as far as the file system reports.
-        unix_s: When it was last changed, seconds since 1970; 0 where not reported.
+        tag: Changes whenever the content changes, as far as the file system reports.
+        unix_s: Time of the last change, in seconds since 1970; 0 if not reported.
     """
 
     path: str
@@ -56,7 +56,7 @@ class RemoteFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cache:
-    """Fetched files on this machine, at most so many bytes of them."""
+    """Cache of fetched files on this machine, with a maximum size in bytes."""
 
     def __init__(
         self, folder: Path | None = None, *, most_bytes: int = MOST_BYTES
@@ -66,10 +66,10 @@ class Cache:
         self._most_bytes = most_bytes
 
     def place(self, url: str, file: RemoteFile) -> Path:
-        """Return where this version of a file lies, or will.
+        """Return the path that this version of a file has, or will have, in the cache.
 
         Raises:
-            BadInput: It is larger than the whole cache.
+            BadInput: The file is larger than the whole cache.
         """
         if file.size > self._most_bytes:
             raise BadInput.at(
@@ -83,9 +83,9 @@ class Cache:
         return self._folder / digest[:32] / Path(file.path).name
 
     def prune_unused(self, keep: Iterable[Path]) -> None:
-        """Remove what was not used for longest, until the rest fits.
+        """Remove least recently used files until the cache is within its maximum size.
 
-        Whoever still has a removed file open goes on reading it.
+        A process that has a removed file open can still read it.
         """
         kept = {path.parent for path in keep}
         entries = []
@@ -109,7 +109,7 @@ class RemoteDirectory:
         """Find the file system of a URL.
 
         Raises:
-            BadInput: There is none: a package is missing, or the scheme is unknown.
+            BadInput: A package is missing, or the scheme is unknown.
         """
         self.url = url
         self._cache = cache or Cache()
@@ -118,10 +118,10 @@ class RemoteDirectory:
         self._files: dict[Path, RemoteFile] = {}
 
     def runs(self) -> tuple[Run, ...]:
-        """List what is there now: its runs, newest first, with paths as listed.
+        """List the current runs, newest first; their paths are relative to the URL.
 
         Raises:
-            BadInput: It cannot be listed, or nothing is there.
+            BadInput: The URL cannot be listed, or holds no file.
         """
         listed = {
             Path(it.path.removeprefix(self._top).lstrip("/")): it
@@ -136,7 +136,7 @@ class RemoteDirectory:
             whole = msgspec.structs.replace(host, paths=(Path(),))
             return (msgspec.structs.replace(run, hosts=(whole,), unix_s=file.unix_s),)
         times = {path: file.unix_s for path, file in listed.items()}
-        # The content cannot be looked at before it is fetched.
+        # File names become host names, because file contents are not fetched yet.
         return with_worker_runs(
             runs_of_listing(times, Path(self._top)),
             times,
@@ -147,21 +147,21 @@ class RemoteDirectory:
         )
 
     def files(self, run: Run) -> tuple[RemoteFile, ...]:
-        """Return the files of a run as they were last listed.
+        """Return the files of a run from the last listing.
 
         Raises:
-            FileNotFoundError: One is not there any more.
+            FileNotFoundError: A file was missing in the last listing.
         """
         return tuple(
             self._listed_file(path) for host in run.hosts for path in host.paths
         )
 
     def fetched(self, run: Run) -> Run:
-        """Return the run as copied to this machine.
+        """Return the run with its files copied to this machine.
 
         Raises:
-            BadInput: A file cannot be fetched, or changed meanwhile.
-            FileNotFoundError: One is not there any more.
+            BadInput: A file cannot be fetched, or changed while it was fetched.
+            FileNotFoundError: A file was missing in the last listing.
         """
         hosts = tuple(
             msgspec.structs.replace(
@@ -178,10 +178,10 @@ class RemoteDirectory:
         )
 
     def loose_files(self) -> tuple[Path, ...]:
-        """Return the directory's own files, fetched; at most so many are examined.
+        """Fetch the first files directly in the directory, up to `_MOST_LOOSE`.
 
         Raises:
-            BadInput: One cannot be fetched.
+            BadInput: A file cannot be fetched.
         """
         own = [
             file for path, file in sorted(self._files.items()) if len(path.parts) == 1
@@ -200,7 +200,7 @@ class RemoteDirectory:
         try:
             found = self._system.find(self._top, detail=True)
         except Exception as error:
-            # Other packages raise what they like.
+            # Packages for file systems raise exceptions of any type.
             raise self._failure("cannot be listed", error) from error
         if not found:
             raise BadInput.at(
@@ -225,7 +225,7 @@ class RemoteDirectory:
     def _fetch_file(self, file: RemoteFile) -> Path:
         place = self._cache.place(self.url, file)
         if place.exists():
-            # Used now: the cache lets go of it last.
+            # Mark the file as recently used, so that the cache keeps it longer.
             with suppress(OSError):
                 os.utime(place)
             return place
@@ -240,7 +240,7 @@ class RemoteDirectory:
         except BadInput:
             raise
         except Exception as error:
-            # Other packages raise what they like.
+            # Packages for file systems raise exceptions of any type.
             raise self._failure(f"{place.name} cannot be fetched", error) from error
         finally:
             temporary.unlink(missing_ok=True)

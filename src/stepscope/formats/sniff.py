@@ -1,7 +1,7 @@
-"""Recognise a file by its first bytes; its name decides only between equals.
+"""Detect the format of a file by its first bytes, and for a few formats by its name.
 
-Every known format has a name here, also those without a reader: they are refused by
-one line that says what the file is and what to do with it.
+Formats without a reader have names here too. The error for such a file says in one line
+what the file is and what to do with it.
 
 Definition: docs/formats/README.md#how-a-format-is-recognised.
 """
@@ -23,20 +23,20 @@ from stepscope.trace.schema import read_rows
 from stepscope.xspace.reading.input_file import open_input
 from stepscope.xspace.wire import MalformedMessage, read_varint
 
-#: So much of the (unpacked) content is looked at. Traces in JSON may open with tens
-#: of kilobytes about the devices before their first event.
+#: Number of (uncompressed) bytes that are examined. JSON traces may have tens of
+#: kilobytes about devices before the first event.
 _HEAD_BYTES: Final = 256 * 1024
 
 
-#: A file is damaged by a text conversion when more of its characters than this were
-#: replaced. Profiles have bytes above 7F in a fifth of their places.
+#: Share of replacement characters above which a file counts as binary data damaged by a
+#: text conversion. In profiles a fifth of the bytes are above 0x7F.
 _MUCH_REPLACED: Final = 0.02
-#: What an error shows of the begin of an unknown file.
+#: Number of bytes at the start of an unknown file that the error message shows.
 _SHOWN_BYTES: Final = 24
 
 
 class Foreign(Frozen, frozen=True, eq=True):
-    """A format without a reader: what it is, and the way out."""
+    """A format without a reader: a description, and what the user can do."""
 
     what: str
     way_out: str
@@ -47,7 +47,7 @@ _KNOWN_WAY: Final = (
     "Nsight Systems, or record one: `stepscope run -- python …`."
 )
 
-#: Formats that are recognised and have no reader.
+#: Formats that are recognised but have no reader.
 FOREIGN: Final = {
     key: Foreign(what, way_out.format(known=_KNOWN_WAY))
     for key, what, way_out in read_rows(
@@ -62,14 +62,14 @@ _RESULT_NAME: Final = Pattern(
 
 
 def detect_format(path: Path) -> str:
-    """Name the format of a file: that of a reader, or a key of `FOREIGN`.
+    """Return a file's format: that of a reader, or a key of `FOREIGN`.
 
     Raises:
         BadInput: The file cannot be opened, or its compression is broken.
-        UnknownFormat: The content is of no known kind.
+        UnknownFormat: The content matches no known format.
     """
     head = read_head(path)
-    # The bytes of these could be taken for another format's.
+    # Names decide first here: the bytes of these files could look like another format.
     if _RESULT_NAME.search(path.name):
         return "capture_results"
     if path.name.endswith(".riegeli"):
@@ -92,13 +92,13 @@ def detect_format(path: Path) -> str:
 
 
 def foreign_error(path: Path, found: str) -> UnknownFormat:
-    """Return the error that says what a recognised file without a reader is."""
+    """Return the error for a file of a recognised format that has no reader."""
     entry = FOREIGN[found]
     return UnknownFormat.at(path, entry.what, entry.way_out)  # type: ignore[return-value]
 
 
 def read_head(path: Path) -> bytes:
-    """Return the first bytes of a file's content, unpacked where it is gzip."""
+    """Return the first bytes of a file's content, decompressed if the file is gzip."""
     try:
         with open_input(path) as file:
             head = file.read(_HEAD_BYTES)
@@ -111,7 +111,7 @@ def read_head(path: Path) -> bytes:
                 with gzip.open(file) as packed:
                     return packed.read(_HEAD_BYTES)
             except (gzip.BadGzipFile, EOFError, zlib.error):
-                # Cut or damaged after the head: what can be unpacked shows the format.
+                # The file is cut or damaged later; its intact start shows the format.
                 with suppress(zlib.error):
                     return zlib.decompressobj(wbits=31).decompress(head, _HEAD_BYTES)
                 return head
@@ -121,7 +121,7 @@ def read_head(path: Path) -> bytes:
         ) from error
 
 
-#: What a snapshot holds; `torch.cuda.memory_snapshot()` is a list of segments alone.
+#: Keys in a memory snapshot; `torch.cuda.memory_snapshot()` has only `segment_type`.
 _OF_SNAPSHOTS: Final = (b"segments", b"device_traces", b"segment_type")
 _MAGIC: Final = (
     (b"NVIDIA Tegra Pro", "nsys_rep"),
@@ -150,7 +150,7 @@ def _format_by_text(head: bytes) -> str | None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text[:1] in (b"{", b"["):
         return _format_of_json(text)
-    # PowerShell writes UTF-16 where output goes into a file.
+    # PowerShell writes UTF-16 when it redirects output to a file.
     is_utf16 = head.startswith(b"\xff\xfe")
     table = head.decode("utf-16", "replace").encode() if is_utf16 else head
     if _NSIGHT_COMPUTE.search(table.removeprefix(b"\xef\xbb\xbf")):
@@ -160,18 +160,18 @@ def _format_by_text(head: bytes) -> str | None:
     return None
 
 
-#: The header of its table, or a line of the tool where it wrote no table.
+#: Header of an Nsight Compute table, or a line that `ncu` prints if it wrote no table.
 _NSIGHT_COMPUTE: Final = Pattern(
     rb'^(?:"ID"[,;]"Process ID"|ID[,;]Process ID|==(?:PROF|ERROR)==)', re.MULTILINE
 )
 
 
-#: The name of a process that is named like a plane of a profile.
+#: Process name that has the form of a plane name of an XLA profile.
 _PROCESS: Final = Pattern(rb'"name"\s*:\s*"/(?:host|device):')
 
 
-#: Fields that only PyTorch writes, and categories of its events. Programs that convert
-#: into Chrome's format copy its version of the schema with categories of their own.
+#: Fields that only PyTorch writes, and categories of PyTorch's events. Converters to
+#: Chrome's format may copy PyTorch's schema version, but use different categories.
 _KINETO: Final = (b'"deviceProperties"', b'"baseTimeNanoseconds"')
 _KINETO_CATEGORY: Final = Pattern(
     rb'"cat"\s*:\s*"(?:cpu_op|cpu_instant_event|user_annotation|python_function|Trace'
@@ -181,12 +181,12 @@ _KINETO_CATEGORY: Final = Pattern(
 _CATEGORY: Final = Pattern(rb'"cat"\s*:\s*"')
 
 
-#: Processes of PyTorch's profiler before Kineto.
+#: Process names of PyTorch's profiler before Kineto.
 _AUTOGRAD: Final = Pattern(rb'"pid"\s*:\s*"(?:CPU|CUDA) functions"')
 
 
 def _format_of_chrome_trace(text: bytes) -> str:
-    """Tell timelines in Chrome's format apart by what their processes are called."""
+    """Return the format of a Chrome trace, judged by the names of its processes."""
     if _AUTOGRAD.search(text):
         return "autograd_trace"
     of_profile = b'"process_name"' in text and _PROCESS.search(text)
@@ -196,7 +196,7 @@ def _format_of_chrome_trace(text: bytes) -> str:
 def _format_of_json(text: bytes) -> str | None:
     if b"speedscope" in text[:4096] and b'"$schema"' in text:
         return "speedscope"
-    # Metadata may be so long that no event is in sight.
+    # Long metadata may fill the examined bytes, so that they contain no event.
     unseen = b'"schemaVersion"' in text and not _CATEGORY.search(text)
     marked = any(mark in text for mark in _KINETO)
     if marked or unseen or _KINETO_CATEGORY.search(text):
@@ -211,7 +211,7 @@ def _format_of_json(text: bytes) -> str | None:
 
 
 def _format_of_message(head: bytes) -> str | None:
-    """Recognise formats that are protobuf messages by the fields they open with."""
+    """Recognise formats that are protobuf messages by their first fields."""
     if head[0] in _SPACE_TAGS and _is_damaged_text(head):
         return "text_damaged"
     at = 0
@@ -222,13 +222,13 @@ def _format_of_message(head: bytes) -> str | None:
             return None
         if head[at] == _PLANE:
             return _format_of_first_message(head, begin, length)
-        # Errors, warnings and host names may come before the first plane.
+        # Errors, warnings and host names may precede the first plane.
         at = begin + length
     return "xspace" if at == len(head) else None
 
 
-#: Tags of XSpace's fields: planes 1, errors 2, warnings 3, hostnames 4, all messages
-#: or texts.
+#: Tags of XSpace's fields: planes 1, errors 2, warnings 3, hostnames 4. Each field is a
+#: message or a text.
 _SPACE_TAGS: Final = frozenset({0x0A, 0x12, 0x1A, 0x22})
 _PLANE: Final = 0x0A
 #: Tags of XPlane's fields: id 1 (a number), name 2, lines 3, metadata 4 and 5, stats 6.
@@ -237,8 +237,8 @@ _PLANE_NAME: Final = b"\x12"
 _PLANE_TAGS: Final = frozenset({_PLANE_ID, 0x12, 0x1A, 0x22, 0x2A, 0x32})
 
 
-#: A timeline in the form of a message opens with its first process, in the place of a
-#: plane: an entry of a map, whose value opens with the process's name.
+#: Start of a timeline stored as a protobuf message. Its first process is a map entry,
+#: whose value starts with the name of the process.
 _PROCESS_OF_MESSAGE: Final = Pattern(rb"\x0a[\x01-\x7f](?:/host:|/device:)")
 
 
@@ -251,7 +251,7 @@ def _format_of_first_message(head: bytes, begin: int, length: int) -> str | None
             _, at = read_varint(head, at + 1)
     except MalformedMessage:
         return "xspace"
-    # A pprof opens with a pair of numbers, kind and unit, in a message of 4 bytes.
+    # A pprof file starts with a message of 4 bytes: the numbers of its kind and unit.
     if at > begin and head[at : at + 1] == b"\x10":
         return "device_memory_profile" if length < 16 else "perfetto"
     if at < min(len(head), begin + length) and head[at] not in _PLANE_TAGS:
@@ -272,12 +272,12 @@ def _format_by_plane_name(head: bytes, at: int) -> str | None:
 
 
 def _is_damaged_text(head: bytes) -> bool:
-    """Return whether binary data was saved as text: valid UTF-8, much replaced."""
+    """Return whether binary data was saved as UTF-8 text, which replaces many bytes."""
     try:
-        # Not final: the head may end within a character.
+        # The decoder is incremental: the examined bytes may end inside a character.
         text = codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
         return False
-    # A text with a few damaged letters has no control characters.
+    # Without control characters, the file is a text with a few damaged letters.
     has_control = any(character in text for character in "\0\x01\x02\x08")
     return has_control and text.count("\ufffd") > len(text) * _MUCH_REPLACED

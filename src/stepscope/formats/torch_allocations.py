@@ -1,4 +1,4 @@
-"""What PyTorch reports of each allocation becomes rows of the table `allocations`."""
+"""Convert PyTorch's reports of allocations to rows of the table `allocations`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepscope.trace.tables import ALLOCATIONS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: `Device Type` → what PyTorch calls such devices (c10/core/DeviceType.h).
+#: `Device Type` → PyTorch's name of the type of device (c10/core/DeviceType.h).
 _DEVICE_TYPES: Final = {
     0: "cpu",
     1: "cuda",
@@ -30,13 +30,14 @@ _CPU: Final = 0
 def allocation_rows(
     given: pl.DataFrame, *, device_bytes: Mapping[int, int]
 ) -> pl.DataFrame:
-    """Return rows of the declared table, in the order given.
+    """Return rows of the table `allocations`, in the order of the reports.
 
     Args:
-        given: One row per report, in order of time: `event`, `start_ps`, `address`,
-            `bytes` (below 0: given back), `device_type`, `device`, `allocated` and
-            `reserved` (totals after it) and `asked_by`, the operator around it.
-        device_bytes: Device → size of its memory, where it is known.
+        given: One row per report, sorted by time: `event`, `start_ps`, `address`,
+            `bytes` (negative if freed), `device_type`, `device`, `allocated` and
+            `reserved` (totals after the event), and `asked_by` (the operator around the
+            event).
+        device_bytes: Device → size of its memory, in bytes, where known.
     """
     size = pl.col("bytes")
     number = pl.col("device_type")
@@ -45,7 +46,7 @@ def allocation_rows(
         kind, pl.concat_str(pl.lit("device type "), number), pl.lit("unknown")
     )
     numbered = (number != _CPU) & (pl.col("device") >= 0)
-    # The size of the device's memory; unknown on the CPU.
+    # Size of the device's memory, in bytes; unknown on the CPU.
     of_device = pl.col("device").replace_strict(
         dict(device_bytes), default=None, return_dtype=pl.Int64
     )
@@ -68,24 +69,25 @@ def allocation_rows(
         heap_bytes="heap",
         free_bytes="free",
         capacity_bytes=pl.when(pl.col("device_type") != _CPU).then(of_device),
-        # A device's allocator counts all of its blocks, the one of the CPU those that
-        # it saw while it was recorded.
+        # The total of a device's allocator includes blocks from before the recording.
+        # The total of the CPU allocator does not.
         older_counted=pl.when(pl.col("heap").is_not_null()).then(
             pl.col("device_type") != _CPU
         ),
-        # The one who frees a block is not the one who asked for it.
+        # The operator that frees a block may not be the operator that requested it.
         op=pl.when(size > 0).then("asked_by"),
     )
     return as_declared(frame, ALLOCATIONS.dtypes())
 
 
 def _add_allocator_state(given: pl.DataFrame) -> pl.DataFrame:
-    """Add `heap`, in use after each event, and `free`, held without being in use.
+    """Add the columns `heap` and `free`.
 
-    A device's allocator reports both: what is in use, and what it has reserved. On
-    the CPU the total is that of what was allocated since recording began; memory
-    that is shared between processes has no part in it and reports 0, as do older
-    producers. A 0 is believed where what was in use before is what is given back.
+    `heap` is the bytes in use after each event; `free` is reserved bytes not in use.
+    A device's allocator reports the bytes in use and the bytes reserved. On the CPU,
+    the reported total counts allocations since the recording began. Memory shared
+    between processes is not counted and reports 0, and older producers always report 0.
+    A total of 0 is accepted only if the event frees exactly the bytes that were in use.
     """
     total, size = pl.col("allocated"), pl.col("bytes")
     on_cpu = pl.col("device_type") == _CPU

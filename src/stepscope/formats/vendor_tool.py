@@ -1,4 +1,4 @@
-"""NVIDIA's own command-line tools, which alone read NVIDIA's reports."""
+"""Runner of NVIDIA's command-line tools, the only tools that read NVIDIA's reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-#: Longest part of what a tool says that a message repeats.
+#: Maximum number of characters of a tool's output that an error message repeats.
 _LONGEST_SAID: Final = 300
 
 
@@ -24,19 +24,20 @@ def run_vendor_tool(
     by_hand: str,
     made: Path | None = None,
 ) -> bytes:
-    """Run a tool on a report, and return what it prints.
+    """Run a vendor's tool on a report, and return its standard output.
 
     Args:
-        command: The tool's path and its arguments. Give the report by an absolute
-            path, which cannot be taken for an option.
-        report: The report, for messages.
-        product: What wrote the report, such as "Nsight Compute".
-        longest_s: How long the tool may take.
-        by_hand: What a person does instead where the tool does not end.
-        made: A file that the tool must leave.
+        command: The tool's path and its arguments. Give an absolute path of the report,
+            because a relative one may look like an option.
+        report: The report's path, for error messages.
+        product: Name of the product that wrote the report, such as "Nsight Compute".
+        longest_s: Maximum duration of the tool, in seconds.
+        by_hand: What the user can do if the tool fails to start or times out.
+        made: A file that the tool must write; None if there is none.
 
     Raises:
-        BadInput: The tool cannot be run, takes too long, fails, or leaves no file.
+        BadInput: The tool cannot be run, takes too long, fails, or does not write the
+            file.
     """
     tool = command[0]
     try:

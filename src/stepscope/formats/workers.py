@@ -1,10 +1,9 @@
-"""The workers of a run: which files are of one, and what each worker is called.
+"""Group trace files by worker, and name the hosts and runs of workers.
 
-Workers may write their traces into directories of the program's choice: such a
-directory is a run, and each of its files is a host; see `rundir`. Where one worker
-wrote several files, as PyTorch's schedule does every few steps, they are recordings one
-after the other: the newest of each worker are the run, and those before them are older
-runs.
+Programs may write the traces of workers into any directory. Such a directory is a run,
+and each file is a host; see `rundir`. A worker may write several files, as PyTorch's
+schedule does every few steps. The newest file of each worker then belongs to the run,
+and the earlier files belong to older runs.
 
 Definition: docs/decisions/0007-hosts-that-are-not-one-run.md.
 """
@@ -32,17 +31,18 @@ if TYPE_CHECKING:
     from stepscope.trace.quality import QualityNote
 
 _SUFFIX: Final = ".pt.trace.json"
-#: Milliseconds or, since late 2023, nanoseconds since 1970: years 2001 to 2286.
+#: Time in a file name since 1970: in ms (13 digits) or, since late 2023, in ns (19
+#: digits); both cover the years 2001 to 2286.
 _TIME: Final = Pattern(r"\.(?:(?P<ms>\d{13})|(?P<ns>\d{19}))\.pt\.trace\.json")
-#: PyTorch names a worker by its host and its process, unless the program names it, and
-#: writes behind it when the file was written.
+#: File name that PyTorch writes by default: the worker (host and process, or a name
+#: from the program), then the time of writing.
 _OF_WORKER: Final = Pattern(r"(?P<worker>.+)\.(?:\d{13}|\d{19})\.pt\.trace\.json")
 _MS_PER_S: Final = 1e3
 _NS_PER_S: Final = 1e9
 _Host = TypeVar("_Host")
-#: The number of a process in the name of a file.
+#: Number of a process in a file name.
 RANK_IN_NAME: Final = Pattern(r"(?i)(rank|worker)[-_]?(\d{1,9})")
-#: So many runs are named; of more than these the first is.
+#: Maximum number of names that are joined; beyond it only the first name is shown.
 _MOST_NAMES: Final = 3
 
 
@@ -55,26 +55,27 @@ def with_worker_runs(
     changed: Callable[[Path], float],
     hosts_of: Callable[[tuple[Path, ...]], tuple[HostFiles, ...]],
 ) -> tuple[Run, ...]:
-    """Runs, and those of the workers' files among these, newest first.
+    """Return the given runs and the runs of workers' files, newest first.
 
-    A run of workers is shown under the way to its directory, the top directory under
-    its own name; the way begins with `./` where another run is called so.
+    A run of workers is named by the path of its directory below `top`; the top
+    directory has its own name. The path starts with `./` if another run has the same
+    name.
 
     Args:
-        runs: Found otherwise; what lies in their directories is theirs, and all that
-            there is where `top` is one of them.
+        runs: Runs that were found otherwise. Files in their directories are ignored; if
+            `top` is one of these directories, all files are.
         files: Files of any name below `top`; only workers' traces count.
-        top: Where the search began.
+        top: Directory where the search began.
         top_name: Shown name of `top`.
-        changed: When a file was last changed, seconds since 1970; asked where its name
-            does not say when it was written.
-        hosts_of: Names the files of one directory.
+        changed: Returns when a file was last changed, in seconds since 1970; called if
+            the file's name has no time.
+        hosts_of: Names the hosts of the files of one directory.
     """
     taken = {run.directory for run in runs}
     if top in taken:
         return tuple(runs)
     folders: dict[Path, dict[str, Path]] = {}
-    # Descending, so that `x.json` replaces its compressed copy.
+    # Sorted in descending order, so that `x.json` replaces its compressed copy.
     for file in sorted(files, reverse=True):
         if is_worker_trace(file.name) and file.parent not in taken:
             folders.setdefault(file.parent, {})[_worker_stem(file)] = file
@@ -102,7 +103,7 @@ def with_worker_runs(
     older_runs = []
     for run in before:
         written = datetime.fromtimestamp(run.unix_s, tz=UTC)
-        # In milliseconds, as profilers write it.
+        # Truncated to milliseconds, as in the names that profilers give.
         label = f"{written:%Y_%m_%d_%H_%M_%S_%f}"[:-3]
         name = f"{names[run.directory]}@{label}"
         older_runs.append(msgspec.structs.replace(run, name=name))
@@ -110,7 +111,7 @@ def with_worker_runs(
 
 
 def named_after_files(files: Sequence[Path]) -> tuple[HostFiles, ...]:
-    """Return each file as a host named after it, where its content is not examined."""
+    """Return one host per file, named after the file, without reading the file."""
     return tuple(
         HostFiles(host=shown_name(_worker_stem(file)), paths=(file,)) for file in files
     )
@@ -121,9 +122,10 @@ def _worker_stem(file: Path) -> str:
 
 
 def _one_after_the_other(files: Iterable[Path]) -> list[list[Path]]:
-    """Return recordings of a directory, newest first: of each worker one file at most.
+    """Return the recordings of a directory, newest first.
 
-    Files that do not say when they were written are workers of the newest one.
+    A recording has at most one file per worker. Files without a time in their names
+    belong to the newest recording.
     """
     of_worker: dict[str, list[Path]] = {}
     for file in files:
@@ -151,11 +153,10 @@ def _path_below_top(directory: Path, top: Path) -> str:
 
 
 def distinct_hosts(runs: Sequence[Run]) -> list[HostFiles]:
-    """Return every host of all runs once, under a name of its own.
+    """Return every host of all runs once, each under a different name.
 
-    A file that several paths lead to is one host. Hosts of equal names are
-    distinguished by their runs, else by the folders in which their files lie, else by
-    the names of the files, else by number.
+    A file with several paths is one host. Hosts of equal names are distinguished by
+    their runs, else by the folders of their files, else by file names, else by numbers.
     """
     of_files: dict[tuple[Path, ...], tuple[Run, HostFiles]] = {}
     for run in runs:
@@ -172,7 +173,7 @@ def distinct_hosts(runs: Sequence[Run]) -> list[HostFiles]:
                 alike, _distinct_labels([found[it] for it in alike]), strict=True
             ):
                 names[at] = own
-    # A name made up here may be that of another host.
+    # A generated name may equal the name of another host.
     taken: Counter[str] = Counter()
     distinct = []
     for (_, host), name in zip(found, names, strict=True):
@@ -183,12 +184,12 @@ def distinct_hosts(runs: Sequence[Run]) -> list[HostFiles]:
 
 
 def name_of_runs(runs: Sequence[Run]) -> str:
-    """Return the shown name of runs that are looked at as one."""
+    """Return the shown name of several runs that are opened as one."""
     return joined_names([run.name for run in runs])
 
 
 def joined_names(all_names: Iterable[str]) -> str:
-    """Return names as one; of many the first."""
+    """Return distinct names joined; for many, only the first name and a count."""
     names = list(dict.fromkeys(all_names))
     if len(names) > _MOST_NAMES:
         return f"{names[0]} + {len(names) - 1} more"
@@ -196,7 +197,7 @@ def joined_names(all_names: Iterable[str]) -> str:
 
 
 def _distinct_labels(alike: Sequence[tuple[Run, HostFiles]]) -> list[str]:
-    # The first folder in which paths differ, with what follows up to the file.
+    # `same` is the number of leading folders that all paths share.
     parts = [host.paths[0].resolve().parent.parts for _, host in alike]
     same = 0
     while all(len(one) > same for one in parts) and (
@@ -204,7 +205,7 @@ def _distinct_labels(alike: Sequence[tuple[Run, HostFiles]]) -> list[str]:
     ):
         same += 1
     for labels in (
-        # The name of a run says nothing where it is only that of the file.
+        # A run that is named after its file does not distinguish hosts.
         ["" if run.name == host.paths[0].name else run.name for run, host in alike],
         [one[same] if len(one) > same else "" for one in parts],
     ):
@@ -217,7 +218,7 @@ def _distinct_labels(alike: Sequence[tuple[Run, HostFiles]]) -> list[str]:
 
 
 def grouped_by_name(files: Iterable[Path]) -> list[tuple[Path, ...]]:
-    """Group files whose names differ in the number of a rank or worker alone."""
+    """Group files whose names differ only in the number of a rank or worker."""
     groups: dict[str, list[Path]] = {}
     for file in files:
         found = RANK_IN_NAME.search(file.name)
@@ -233,7 +234,7 @@ def grouped_by_name(files: Iterable[Path]) -> list[tuple[Path, ...]]:
 def grouped_by_time(
     recorded: Mapping[_Host, tuple[int, int]],
 ) -> list[tuple[_Host, ...]]:
-    """Group files or hosts that were recorded at the same time.
+    """Group files or hosts whose recordings overlap in time.
 
     Args:
         recorded: File or host → start and end of its recording, on one clock.
@@ -250,10 +251,10 @@ def grouped_by_time(
 
 
 def against_one_run(traces: Sequence[TraceData]) -> list[QualityNote]:
-    """Return what speaks against hosts being of one run, in one note; none for nothing.
+    """Return one note with the evidence against hosts being of one run, or no note.
 
-    Only recordings of one format are compared: a memory snapshot may lie beside a
-    trace of another time.
+    Only recordings of one format are compared, because a memory snapshot may be from a
+    different time than the trace next to it.
     """
     by_format: dict[str, dict[str, dict[str, Any]]] = {}
     for trace in traces:
@@ -283,17 +284,17 @@ def _reasons_against_one_run(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator
     if len(groups) > 1:
         first, second = groups[0][0], groups[1][0]
         yield (
-            f"by their clocks they were recorded at {len(groups):,} times: {first} "
+            f"by their clocks, hosts were recorded at {len(groups):,} times: {first} "
             f"from {_utc_text(spans[first][0])} and {second} from "
             f"{_utc_text(spans[second][0])} on"
         )
     ranks = Counter(it["rank"] for it in hosts.values() if it["rank"] is not None)
     rank, count = max(ranks.items(), key=itemgetter(1), default=(0, 0))
     if count > 1:
-        yield f"{count:,} of them are rank {rank}"
+        yield f"{count:,} of the hosts are rank {rank}"
     sizes = sorted({it["processes"] for it in hosts.values()} - {None})
     if len(sizes) > 1:
-        yield f"they speak of runs of {sizes[0]:,} and of {sizes[-1]:,} processes"
+        yield f"hosts report runs of {sizes[0]:,} and of {sizes[-1]:,} processes"
 
 
 def _utc_text(unix_ns: int) -> str:
