@@ -1,1 +1,1 @@
-"""Costs: floating-point operations and bytes of one execution, by op family."""
+"""Floating-point operations and bytes of one execution, by family of ops."""

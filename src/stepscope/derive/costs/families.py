@@ -1,8 +1,8 @@
-"""Costs: floating-point operations and bytes of one execution, by op family.
+"""Floating-point operations and bytes of one execution, by family of ops.
 
-Families are data: which ops they hold, the formula in words, where it comes from, and
-the function that evaluates it on recorded operands. An op that no family holds, or
-whose operands were not recorded, has no cost: None, never 0.
+A family consists of its ops, the formula in words, the formula's source, and the
+function that computes the formula from recorded operands. An op without a family or
+without recorded operands has an unknown cost: None, never 0.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Operands, Tensor
 
-#: Ranges that only call other ops, which do the work and have costs of their own.
+#: Ops that only call other ops; the called ops do the work and have their own costs.
 CALLERS: Final = Pattern(
     r"autograd::engine::evaluate_function: |\w+Backward\d*$|torch::autograd::\w+$"
     r"|Optimizer\.(?:step|zero_grad)#|aten::(?:dropout|cross_entropy_loss|nll_loss"
     r"|nll_loss_nd|chunk_cat|lstm|gru|multi_head_attention_forward)$"
 )
 
-#: Op type → places of the operands that are variables of a layer. These are the ops
-#: that layers call with their own variables; the ops they call read the same variables.
+#: Op type → positions of the operands that are variables of a layer. Layers call these
+#: ops with their own variables; the ops called inside read the same variables again.
 WEIGHTS: Final = {
     **dict.fromkeys(
         (
@@ -57,7 +57,7 @@ WEIGHTS: Final = {
 
 
 def broadcast_result(given: Operands) -> tuple[int, ...] | None:
-    """Return sizes after broadcasting all operands; None where there are none."""
+    """Return the sizes after broadcasting all operands; None if that is impossible."""
     found: tuple[int, ...] | None = None
     for tensor in given.each_tensor():
         found = broadcast_sizes(found or (), tensor.sizes)
@@ -75,7 +75,7 @@ def _per_element(count: int) -> Rule:
 
 
 def _per_list_element(count: int) -> Rule:
-    """Make a rule for lists of tensors, element by element; the first has the sizes."""
+    """Return the rule of ops on lists of tensors; the first list has the sizes."""
 
     def count_elements(given: Operands) -> int | None:
         if not given.tensors or not given.tensors[0]:
@@ -102,20 +102,20 @@ def _joined_sizes(given: Operands) -> tuple[int, ...] | None:
 
 
 def _compared_bytes(given: Operands) -> int | None:
-    """Return bytes of all operands and of one truth value per element."""
+    """Return the bytes of all operands plus one byte per Boolean of the result."""
     read, sizes = operand_bytes(given), broadcast_result(given)
     return None if read is None or sizes is None else read + math.prod(sizes)
 
 
 def _chosen_bytes(given: Operands) -> int | None:
-    """Return bytes of a condition, of both choices and of what is chosen."""
+    """Return the bytes of the condition, both choices and the result."""
     sizes = broadcast_result(given)
     choices = [
         one for place in (1, 2) if (one := given.tensor_at_place(place)) is not None
     ]
     if sizes is None or not choices:
         return None
-    # A single number takes the type of the tensor next to it.
+    # A single number is converted to the type of the other choice.
     widest = max(choices, key=lambda one: (len(one.sizes), one.elements))
     return total_bytes(
         (*given.each_tensor(), msgspec.structs.replace(widest, sizes=sizes))
@@ -138,9 +138,10 @@ def _per_input(count: int, place: int = 0) -> Rule:
 
 
 def _over_dimensions(count: int) -> Rule:
-    """Make a rule of this many operations per element, over the dimensions at place 1.
+    """Return the rule of a sum over the dimensions in operand 1.
 
-    The short form, without dimensions, gives one number.
+    `count` is the number of operations per element. Without recorded dimensions (the
+    short form) the result is one number.
     """
 
     def result_sizes(given: Operands) -> _Sizes | None:
@@ -162,7 +163,7 @@ def _over_dimensions(count: int) -> Rule:
 
 
 def _normalised_elements(place: int, weights: Sequence[int]) -> Rule:
-    """Make a rule of five operations per element, and one for each weight given."""
+    """Return the rule of normalisation: 5 operations per element, plus 1 per weight."""
 
     def count_flops(given: Operands) -> int | None:
         tensor = given.tensor_at_place(place)
@@ -175,7 +176,7 @@ def _normalised_elements(place: int, weights: Sequence[int]) -> Rule:
 
 
 def _pooled_windows() -> Rule:
-    """Make a rule for a window per result; the stride decides how many there are."""
+    """Return the rule of pooling; window, stride and padding give the result sizes."""
 
     def result_sizes(given: Operands) -> _Sizes | None:
         tensor, window = given.tensor_at_place(0), given.value_at_place(1)
@@ -216,14 +217,15 @@ def _pooled_windows() -> Rule:
     return Rule(count_flops, result_sizes)
 
 
-#: A sum over dimensions has at least the tensor, the dimensions, and whether to keep
-#: them.
+#: Minimum number of operands of a sum over dimensions: the tensor, the dimensions, and
+#: whether to keep them.
 _LONG_FORM: Final = 3
-#: Mean, deviation, square, variance, and the product with its root's inverse.
+#: Operations per element of a normalisation: mean, deviation, square, variance, and the
+#: product with the inverse square root.
 _CENTRED: Final = 5
 
 
-#: Name of a rule in the table of ops → what makes it.
+#: Name of a rule in the table of ops → function that returns the rule.
 ELEMENT_RULES: Final[dict[str, Callable[..., Rule]]] = {
     "per_element": _per_element,
     "lists": _per_list_element,
@@ -238,7 +240,7 @@ ELEMENT_RULES: Final[dict[str, Callable[..., Rule]]] = {
     "joined": lambda: Rule(_no_flops, _joined_sizes),
     "compared": lambda: Rule(_no_flops, _unknown_sizes, _compared_bytes),
     "chosen": lambda: Rule(_no_flops, _unknown_sizes, _chosen_bytes),
-    # No recording says which rows are read, and so how many bytes.
+    # The bytes are unknown: recordings do not contain which rows are accessed.
     "embedding_gradient": lambda: Rule(_per_input(1).flops, _unknown_sizes),
     "scatter_add": lambda: Rule(_per_input(1, 3).flops, _per_input(0).result),
 }
@@ -247,7 +249,7 @@ ELEMENT_RULES: Final[dict[str, Callable[..., Rule]]] = {
 class _RuleRow(
     Frozen, frozen=True, forbid_unknown_fields=True, rename={"given": "with"}
 ):
-    """A rule with its settings, and the ops that it holds for."""
+    """A rule, its settings, and the ops whose cost it computes."""
 
     rule: str
     settings: dict[str, int | bool | list[int]] = msgspec.field(
@@ -274,11 +276,12 @@ class _FamilyRow(Frozen, frozen=True, forbid_unknown_fields=True):
 
 
 class _OpTable(Frozen, frozen=True, forbid_unknown_fields=True):
-    """The declared ops.
+    """Contents of ops.json.
 
     Attributes:
-        last_read: Last place of a tensor that is read → operators, whose variants with
-            `out=` write what follows; from the schemas that PyTorch 2 registers.
+        last_read: Position of the last tensor operand that is read → operators of
+            PyTorch
+            2; their variants with `out=` write the operands behind it.
         instructions: Kinds of instructions of compiled programs → their opcodes.
     """
 
@@ -291,7 +294,7 @@ _MAKERS: Final = {**ELEMENT_RULES, **PRODUCT_RULES}
 _TABLE: Final = msgspec.json.decode(
     Path(__file__).with_name("ops.json").read_bytes(), type=_OpTable
 )
-#: Kind of instruction of a compiled program → opcodes.
+#: Kind of instruction of a compiled program → its opcodes.
 OPCODES: Final = {
     kind: frozenset(names.split()) for kind, names in _TABLE.instructions.items()
 }
@@ -301,22 +304,24 @@ _LAST_PLACE: Final = {
     for name in names.split()
 }
 
-#: All families; an op type is in one of them at most.
+#: All families; an op type belongs to at most one family.
 FAMILIES: Final = tuple(row.read_family() for row in _TABLE.families)
 _BY_TYPE: Final = {op: family for family in FAMILIES for op in family.rules}
 
-#: No execution computes or moves as much: an hour of work at 20 TFLOP/s.
+#: Upper limit of plausible operations or bytes of one execution: an hour at 20 TFLOP/s.
+#: Larger costs come from damaged sizes.
 _COST_END: Final = 2**56
 
 
 class Cost(Frozen, frozen=True, eq=True):
-    """What one execution costs.
+    """Cost of one execution.
 
     Attributes:
-        part: Part of the work that the op counts, among ops that call each other.
-        flops: Floating-point operations; None where they are not known.
+        part: Kind of work that the op's rule counts.
+        flops: Floating-point operations; None if unknown.
         accessed_bytes: Bytes of all tensors read and written, each counted once; None
-            where the sizes of the result or the width of an element are not known.
+            if
+            the sizes of the result or the bytes per element are unknown.
     """
 
     part: Part
@@ -324,18 +329,18 @@ class Cost(Frozen, frozen=True, eq=True):
     accessed_bytes: int | None
 
 
-#: Kernels that a compiler made of functions of single elements and reductions. Their
-#: operands are all tensors that they read or write.
+#: Kernels that a compiler generated from elementwise functions and reductions. Each of
+#: their operands is a tensor that they read or write.
 _FUSED: Final = Pattern(r"triton_(?:poi|per|red)_fused_")
 
 
 def calls_only(op_type: str) -> bool:
-    """Return whether an op type is a range that only calls other ops."""
+    """Return whether ops of this type only call other ops."""
     return CALLERS.match(op_type) is not None
 
 
 def execution_cost(op_type: str, given: Operands) -> Cost | None:
-    """Return the cost of one execution with these operands; None where unknown."""
+    """Return the cost of one execution with the given operands; None if unknown."""
     if _FUSED.match(op_type):
         accessed = operand_bytes(given)
         return None if accessed is None else Cost(Part.OTHER, None, accessed)
@@ -351,20 +356,21 @@ def execution_cost(op_type: str, given: Operands) -> Cost | None:
         one.is_floating for one in given.each_tensor()
     ):
         if any(one.size_bytes is None for one in given.each_tensor()):
-            # What a list of tensors holds is not recorded.
+            # The contents of a list of tensors are not recorded.
             return None
-        # Functions of integers are indices and masks; products of integers count.
+        # Functions of integers compute indices and masks; only integer products are
+        # counted.
         flops = 0
     return Cost(family.part, flops, _accessed_bytes(given, rule, outputs))
 
 
 def plausible_cost(cost: int | None) -> int | None:
-    """Return a cost that an execution can have; None where damaged sizes gave it."""
+    """Return the cost, or None if it is implausible because of damaged sizes."""
     return cost if cost is not None and 0 <= cost < _COST_END else None
 
 
 def weight_sizes(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
-    """Return sizes of the variables of a layer that an execution of its op read."""
+    """Return the sizes of the layer variables that an execution of its op read."""
     found = (given.tensor_at_place(place) for place in WEIGHTS.get(op_type, ()))
     return tuple(tensor.sizes for tensor in found if tensor is not None)
 
@@ -372,7 +378,7 @@ def weight_sizes(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
 def _accessed_bytes(
     given: Operands, rule: Rule, outputs: tuple[Tensor, ...]
 ) -> int | None:
-    """Return bytes: operands read once, the result or what stands for it written."""
+    """Return the bytes of operands (read once) and of the result or `out=` tensors."""
     if rule.accessed is not None:
         return rule.accessed(given)
     tensors = list(given.each_tensor())
@@ -386,7 +392,7 @@ def _accessed_bytes(
 def without_outputs(
     op_type: str, given: Operands
 ) -> tuple[Operands, tuple[Tensor, ...]]:
-    """Return the operands that are read, and the tensors given to be written."""
+    """Return the operands that are read, and the `out=` tensors that are written."""
     last = _LAST_PLACE.get(op_type)
     if last is None or not any(given.tensors[last + 1 :]):
         return given, ()

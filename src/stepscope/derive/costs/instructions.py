@@ -24,17 +24,18 @@ INSTRUCTION_COSTS: Final[dict[str, pl.DataType]] = {
     "accessed_bytes": pl.Int64(),
 }
 
-#: One operation per element of the result, if it is of a floating type. The source is
-#: XLA's cost analysis, except that transcendental functions count here as well.
+#: Opcodes with one operation per element of the result, if its type is floating-point.
+#: The source is XLA's cost analysis; unlike there, transcendental functions are also
+#: counted.
 _ELEMENTWISE: Final = OPCODES["elementwise"]
-#: Opcodes that compute no floating-point number, or whose computation has instructions
-#: of its own that do.
+#: Opcodes without floating-point operations, or whose operations are those of
+#: separately recorded instructions.
 _NOTHING: Final = OPCODES["nothing"]
-#: Sums over participants: one addition per element.
+#: Opcodes that sum over devices: one addition per element.
 _SUMS: Final = frozenset({"all-reduce", "all-reduce-start", "reduce-scatter"})
 _NUMBERS: Final = r"=\{([\d,]*)\}"
 _CONVOLUTION_CALL: Final = Pattern(r"^__cudnn\$conv(?P<way>\w*)")
-#: Fusions inside fusions deeper than this are not followed.
+#: Maximum nesting of fusions; the cost of a deeper fusion is unknown.
 _DEEPEST: Final = 16
 
 
@@ -54,17 +55,17 @@ class _Instruction(Frozen, frozen=True, eq=True):
 def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
     """Compute the cost of one execution of each instruction.
 
-    A fusion costs what the instructions inside it cost. Loops and calls cost nothing
-    themselves, because the instructions that they run are recorded on their own. The
-    cost is unknown of an instruction whose shape was not recorded, of a call of a
-    library function that is no known product, and of a fusion that holds one of these.
+    The cost of a fusion is that of the instructions inside it. Loops and calls have no
+    cost themselves; the instructions that they execute have separate rows. The cost is
+    unknown for an instruction without a recorded shape, for a library call that is not
+    a known product, and for a fusion that contains either.
 
     Returns:
         Columns `INSTRUCTION_COSTS`, one row per row of `hlo_ops`.
     """
     rows: list[tuple[int | None, int | None]] = []
     wanted = hlo_ops.select("program", *_Instruction.__struct_fields__)
-    # Few shapes occur in a program, each many times.
+    # The cache saves time: a program has few distinct shapes, each many times.
     tensors = cache(_tensors_of_shape)
     for _, program in wanted.group_by("program", maintain_order=True):
         instructions = [
@@ -78,7 +79,7 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
             )
             for one in instructions
         ]
-    # Groups keep the order of the table only where programs are not interleaved.
+    # Grouping changes the order of rows if the programs are interleaved in the table.
     order = hlo_ops.with_row_index("row").group_by("program", maintain_order=True)
     places = order.agg("row").explode("row")["row"]
     found = pl.DataFrame(rows, schema=INSTRUCTION_COSTS, orient="row")
@@ -86,7 +87,7 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
 
 
 class _Program:
-    """The instructions of one program by name and by computation."""
+    """The instructions of one program, by name and by computation."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class _Program:
         self._sums: dict[str, int | None] = {}
 
     def count_flops(self, one: _Instruction, depth: int = 0) -> int | None:
-        """Floating-point operations of one execution."""
+        """Return the floating-point operations of one execution; None if unknown."""
         if one.opcode == "fusion":
             if depth > _DEEPEST or not one.calls:
                 return None
@@ -116,16 +117,16 @@ class _Program:
         if not result:
             return None
         if one.opcode in _ELEMENTWISE or one.opcode in _SUMS:
-            # Of a pair of operand and result the last one is the result.
+            # In a pair of operand and result, the result is the last.
             return result[-1].elements if result[-1].is_floating else 0
         return self._product_flops(one, result[0])
 
     def count_bytes(self, one: _Instruction) -> int | None:
-        """Return bytes of operands and result, each once; None for unknown shapes."""
+        """Return the bytes of operands and result, each once; None if unknown."""
         if one.opcode in _NOTHING - OPCODES["moving"]:
             return None
         result = self._tensors(one.shape)
-        # Further results of a library call are its workspace.
+        # The results of a library call after the first are its workspace.
         returned = result[:1] if one.custom_call else result
         groups = [returned, *self._operand_tensors(one)]
         sizes = [tensor.size_bytes for group in groups for tensor in group]
@@ -141,7 +142,7 @@ class _Program:
 
     def _computation_flops(self, name: str, depth: int) -> int | None:
         if name not in self._sums:
-            # Set first: a damaged program may call itself.
+            # The entry is set first because a damaged program may call itself.
             self._sums[name] = None
             costs = [self.count_flops(one, depth) for one in self._inside.get(name, [])]
             known = [number for number in costs if number is not None]
@@ -189,7 +190,7 @@ def _dot_flops(
 def _reduction_flops(
     one: _Instruction, result: Tensor, operands: Sequence[Tensor]
 ) -> int | None:
-    """Count sums over dimensions, over windows and into places; None for others."""
+    """Count the operations of a reduction, windowed reduction or scatter; else None."""
     if one.opcode == "reduce" and operands:
         floating = operands[0].is_floating
         return operands[0].elements - result.elements if floating else 0
@@ -200,7 +201,7 @@ def _reduction_flops(
         per_element = math.prod(window.size) - 1
         return result.elements * per_element if result.is_floating else 0
     if one.opcode == "scatter" and len(operands) > 2:
-        # At most one addition per element that is scattered.
+        # The count is an upper limit: one addition per scattered element.
         return operands[-1].elements if result.is_floating else 0
     return None
 

@@ -1,7 +1,7 @@
-"""Operands of one execution as they were recorded, and families of ops that read them.
+"""Recorded operands of one execution, and the cost rules that read them.
 
-Two notations occur: lists in JSON (sizes, types and plain values apart), and one text
-of the form `(float[16,32];float[32,10])`.
+Recordings contain operands in two notations: JSON lists (separate lists of sizes, types
+and plain values), or one text such as `(float[16,32];float[32,10])`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class Part(IntEnum):
-    """The part of an op's work that a rule counts.
+    """Kind of work that a rule counts.
 
-    Where an op calls others whose rules count its own part, that work is theirs; only
-    the rest is its own. So the product inside a layer counts once, and so does an
-    addition next to it.
+    If an op calls ops whose rules count the same kind of work, their cost is subtracted
+    from its own. So a matrix product inside a layer counts once, and an addition next
+    to the product also counts once.
     """
 
     PRODUCT = 1
@@ -33,14 +33,13 @@ class Part(IntEnum):
 
 
 class Rule(Frozen, frozen=True, eq=True):
-    """The cost of one execution.
+    """Functions that compute the cost of one execution from its operands.
 
     Attributes:
-        flops: Floating-point operations; None where the operands do not determine
-            them.
-        result: Sizes of the result; None where the operands do not determine them.
-        accessed: Bytes read and written, where they are not those of all operands and
-            of a result of the first one's type; None where that is what they are.
+        flops: Floating-point operations; None if the operands do not determine them.
+        result: Sizes of the result; None if the operands do not determine them.
+        accessed: Bytes read and written. The default None means: bytes of all operands
+            plus a result with the first operand's type.
     """
 
     flops: Callable[[Operands], int | None]
@@ -58,7 +57,7 @@ class Family(Frozen, frozen=True, eq=True):
     rules: Mapping[str, Rule]
 
 
-#: Bytes of an element; types of other names have an unknown width.
+#: Bytes of one element; the size of any other type is unknown.
 _WIDTHS: Final = {
     **dict.fromkeys(("bool", "unsigned char", "signed char", "uint8", "int8"), 1),
     **dict.fromkeys(("pred", "s8", "u8", "f8e5m2", "f8e4m3fn", "f8e4m3"), 1),
@@ -74,9 +73,9 @@ _WIDTHS: Final = {
     **dict.fromkeys(("f64", "s64", "u64", "c64", "c10::complex<float>"), 8),
     **dict.fromkeys(("complex128", "c128", "c10::complex<double>"), 16),
 }
-#: Element types that stand for real or complex numbers.
+#: Element types of real or complex floating-point numbers.
 _FLOATING: Final = Pattern(r"float|double|half|bfloat|complex|b?f\d|c\d", re.IGNORECASE)
-#: Types of operands that are no tensors.
+#: Types of operands that are not tensors.
 _PLAIN: Final = frozenset({"", "Scalar", "ScalarList"})
 _OPERAND: Final = Pattern(
     r"(?P<type>[A-Za-z_][\w:<>]*)\[(?P<sizes>\d+(?:,\d+)*)?\](?:\{[^}]*\})?"
@@ -84,24 +83,24 @@ _OPERAND: Final = Pattern(
 
 
 class Tensor(Frozen, frozen=True, eq=True):
-    """One tensor: the name of its element type as recorded, and its sizes."""
+    """A tensor: the recorded name of its element type, and its sizes."""
 
     dtype: str
     sizes: tuple[int, ...]
 
     @property
     def elements(self) -> int:
-        """How many elements it has; a scalar has one."""
+        """Number of elements; 1 for a scalar."""
         return math.prod(self.sizes)
 
     @property
     def is_floating(self) -> bool:
-        """Whether its elements are real or complex numbers."""
+        """Whether the elements are real or complex floating-point numbers."""
         return _FLOATING.match(self.dtype.removeprefix("c10::")) is not None
 
     @property
     def size_bytes(self) -> int | None:
-        """Bytes of all elements; None for an element type of unknown width."""
+        """Bytes of all elements; None for an unknown element type."""
         width = _WIDTHS.get(self.dtype)
         return None if width is None else width * self.elements
 
@@ -110,11 +109,12 @@ class Operands(Frozen, frozen=True, eq=True):
     """The operands of one execution.
 
     Attributes:
-        tensors: By operand: its tensors; several for a list of tensors, none for an
-            operand that is no tensor.
-        values: By operand: its plain value as JSON, None where it has none. Empty
-            where plain values were not recorded.
-        equation: Equation of a sum over named indices (`ij,jk->ik`), else None.
+        tensors: Tensors of each operand: one, several for a list of tensors, none for
+            an
+            operand that is not a tensor.
+        values: Plain value of each operand as JSON, None for a tensor. Empty if plain
+            values were not recorded.
+        equation: Equation of an einsum (`ij,jk->ik`), else None.
     """
 
     tensors: tuple[tuple[Tensor, ...], ...]
@@ -122,17 +122,17 @@ class Operands(Frozen, frozen=True, eq=True):
     equation: str | None = None
 
     def tensor_at_place(self, place: int) -> Tensor | None:
-        """Return the tensor at a place; None where there is none, or a list of them."""
+        """Return the tensor at index `place`; None unless it is a single tensor."""
         if place >= len(self.tensors) or len(self.tensors[place]) != 1:
             return None
         return self.tensors[place][0]
 
     def value_at_place(self, place: int) -> object:
-        """Return the plain value at a place; None where it is not known."""
+        """Return the plain value at index `place`; None if unknown."""
         return self.values[place] if place < len(self.values) else None
 
     def each_tensor(self) -> Iterator[Tensor]:
-        """Yield all tensors."""
+        """Yield all tensors of all operands."""
         for operand in self.tensors:
             yield from operand
 
@@ -140,7 +140,7 @@ class Operands(Frozen, frozen=True, eq=True):
 def broadcast_sizes(
     first: Sequence[int], second: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """Return the sizes to which two operands are broadcast; None where they are not."""
+    """Return the sizes of two operands broadcast together; None if they do not fit."""
     longest = max(len(first), len(second))
     found = []
     for one, other in zip(
@@ -155,13 +155,13 @@ def broadcast_sizes(
 
 
 def operand_bytes(given: Operands) -> int | None:
-    """Return bytes of all tensors, each once; None without any of known width."""
+    """Return the bytes of all tensors; None without tensors or for an unknown type."""
     tensors = list(given.each_tensor())
     return total_bytes(tensors) if tensors else None
 
 
 def total_bytes(tensors: Iterable[Tensor]) -> int | None:
-    """Add up bytes; None where the element type of one has an unknown width."""
+    """Sum the bytes of tensors; None if any element type is unknown."""
     sizes = [tensor.size_bytes for tensor in tensors]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
@@ -170,10 +170,12 @@ def total_bytes(tensors: Iterable[Tensor]) -> int | None:
 def operands_from_lists(
     sizes: str, types: str | None, values: str | None, *, equation: str | None = None
 ) -> Operands | None:
-    """Read JSON lists: sizes by operand (of a list of tensors a list of them), types.
+    """Parse JSON lists of sizes, types and plain values with one item per operand.
+
+    The sizes of a list of tensors are a list of lists.
 
     Returns:
-        None where either list is missing or cannot be read.
+        None if sizes or types are missing or cannot be parsed.
     """
     all_sizes, all_types = _read_json(sizes), _read_json(types)
     if not isinstance(all_sizes, list) or not isinstance(all_types, list):
@@ -188,10 +190,10 @@ def operands_from_lists(
 
 
 def operands_from_text(text: str, *, equation: str | None = None) -> Operands | None:
-    """Read `(float[16,32];float[32,10])`, with or without the parentheses.
+    """Parse `(float[16,32];float[32,10])`, with or without the parentheses.
 
     Returns:
-        None where the text has another form, or a size that was not known.
+        None if the text has another form or contains an unknown size.
     """
     inner = text.strip().removeprefix("(").removesuffix(")").strip()
     if not inner:
@@ -219,7 +221,7 @@ def _read_tensors(sizes: object, dtype: str) -> tuple[Tensor, ...]:
 
 
 def _plain_value(text: object) -> object:
-    """Read `[1, 1]`, `2`, `True`, `ij,jk->ik`; what is not JSON stays a text."""
+    """Parse values such as `[1, 1]`, `2` or `True`; return text that is not JSON."""
     if not isinstance(text, str) or not text:
         return None
     if text in ("True", "False"):

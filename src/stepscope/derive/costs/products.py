@@ -1,4 +1,4 @@
-"""Products of matrices, fused attention, convolutions, and their gradients."""
+"""Cost rules of matrix products, fused attention, convolutions and their gradients."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Operands, Tensor
 
-#: Values of a setting that masks the future: a flag, or the kind of mask.
+#: Values of a setting that turns a causal mask on: a flag, or the kind of mask.
 _CAUSAL: Final = (True, 1, 2)
 
 _Sizes = tuple[int, ...]
 
 
 def _product_rule(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rule:
-    """Make a rule from sizes of the product, and the length that is summed over."""
+    """Return the rule of a product from its result sizes and the length of its sums."""
 
     def result_sizes(given: Operands) -> _Sizes | None:
         found = shape(given)
@@ -37,7 +37,7 @@ def _product_rule(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rul
 
 
 def _matrix_product(left: int, right: int) -> Rule:
-    """Make a rule for (…, m, k) times (…, k, n) with leading sizes equal or 1."""
+    """Return the rule of (…, m, k) times (…, k, n); leading sizes are equal or 1."""
     return _product_rule(
         lambda given: _product_shape(
             given.tensor_at_place(left), given.tensor_at_place(right)
@@ -61,7 +61,7 @@ def _product_shape(
 
 
 def _layer_shape(given: Operands) -> tuple[_Sizes, int] | None:
-    """Return sizes of inputs (…, k) times weights (…, k), and k."""
+    """Return the result sizes of inputs (…, k) times weights (…, k), and k."""
     inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
     if inputs is None or weight is None or not inputs.sizes or not weight.sizes:
         return None
@@ -71,9 +71,10 @@ def _layer_shape(given: Operands) -> tuple[_Sizes, int] | None:
 
 
 def _transposable_shape(given: Operands) -> tuple[_Sizes, int] | None:
-    """Count products of matrices that may have been transposed, which is not recorded.
+    """Return result sizes and sum length of two matrices that may be transposed.
 
-    Where several readings fit and give different products, none is taken.
+    The recording does not contain the transposition. None if several transpositions fit
+    the sizes and give different numbers of operations.
     """
     left, right = given.tensor_at_place(0), given.tensor_at_place(1)
     if left is None or right is None or min(len(left.sizes), len(right.sizes)) < 2:
@@ -92,7 +93,7 @@ def _transposable_shape(given: Operands) -> tuple[_Sizes, int] | None:
 
 
 def _einsum_shape(given: Operands) -> tuple[_Sizes, int] | None:
-    """Return sizes of the result, and the number of terms that are added up in all."""
+    """Return the sizes of the result, and the total number of terms in all its sums."""
     if given.equation is None or "->" not in given.equation or "." in given.equation:
         return None
     inputs, _, output = given.equation.replace(" ", "").partition("->")
@@ -121,10 +122,12 @@ def _einsum_flops(given: Operands) -> int | None:
 def _attention_rule(
     first: int, *, heads_first: bool, products: int, causal: int
 ) -> Rule:
-    """Make a rule for query, key and value from place `first` on.
+    """Return the rule of attention whose query, key and value begin at operand `first`.
 
     Sizes are (batch, heads, length, width) or (batch, length, heads, width). The
-    setting at place `causal` says whether a query sees only the keys before it.
+    operand at index `causal` says whether a query attends only to earlier keys.
+    `products` is the number of matrix products: those of the forward pass, or of the
+    backward pass.
     """
 
     def result_sizes(given: Operands) -> tuple[int, ...] | None:
@@ -137,7 +140,8 @@ def _attention_rule(
         found = [given.tensor_at_place(first + place) for place in range(3)]
         if any(one is None or len(one.sizes) != 4 for one in found):
             return None
-        # Sequences of unknown lengths, packed in one row.
+        # A one-dimensional int32 operand marks packed sequences, whose lengths are
+        # unknown.
         if any(
             tensor.dtype in ("int", "int32") and len(tensor.sizes) == 1
             for operand in given.tensors[first + 3 :]
@@ -147,12 +151,13 @@ def _attention_rule(
         query, key, value = (one.sizes for one in found if one is not None)
         axis = 2 if heads_first else 1
         pairs = query[0] * query[3 - axis] * query[axis] * key[axis]
-        # With as many products over the width of the values as over that of the
-        # keys; the odd one of the backward pass forms the scores again.
+        # Half of the products, rounded down, involve the width of the values; the rest
+        # involve the width of the keys. The odd product recomputes the scores in the
+        # backward pass.
         over_values = products // 2
         width = (products - over_values) * query[3] + over_values * value[3]
-        # Of the pairs that a causal mask leaves, each has a multiplication and an
-        # addition; it leaves half.
+        # A causal mask leaves half of the query-key pairs. Each remaining pair costs
+        # one multiplication and one addition per element of the width.
         masked = given.value_at_place(causal) in _CAUSAL
         return pairs * width if masked else 2 * pairs * width
 
@@ -161,21 +166,23 @@ def _attention_rule(
 
 _WINDOW: Final = Pattern(r"window=\{([^}]*)\}")
 _LABELS: Final = Pattern(r"dim_labels=([\dbf]+)_([\dio]+)->([\dbf]+)")
-#: A dimension is followed position by position up to this length of the result.
+#: Maximum size of a spatial dimension of the result whose elements are counted one by
+#: one; the cost of a longer dimension is unknown.
 _LONGEST: Final = 1 << 20
 
 
 class Window(Frozen, frozen=True, eq=True):
-    """How a window moves; one number per spatial dimension.
+    """Window of a convolution or reduction; one number per spatial dimension.
 
     Attributes:
-        stride: Distance that the window moves from one element of the result to the
-            next.
-        low: Number of zeros before the input; negative where elements are cut off.
-        spread: Distance between the elements that the window takes (its dilation).
+        size: Number of elements in the window.
+        stride: Distance in the input between the windows of neighbouring result
+            elements.
+        low: Number of zeros before the input; negative if input elements are cut off.
+        spread: Distance between the elements of the window (its dilation).
         gaps: Distance between the input's elements, with zeros between them.
         labels: Meaning of each dimension of input, kernel and result: a spatial number,
-            or one of `b`, `f`, `i`, `o`; None for a window without them.
+            or one of `b`, `f`, `i`, `o`; None if not recorded.
     """
 
     size: tuple[int, ...]
@@ -187,7 +194,7 @@ class Window(Frozen, frozen=True, eq=True):
 
 
 class _Places(Frozen, frozen=True, eq=True):
-    """Places of an op's settings among its operands; None for a setting it lacks."""
+    """Operand indices of an op's settings; None if the op lacks the setting."""
 
     stride: int
     padding: int
@@ -199,7 +206,7 @@ class _Places(Frozen, frozen=True, eq=True):
 
 
 def _forward_convolution(places: _Places) -> Rule:
-    """Make a rule for input (batch, channels, …), weight (out, in / groups, …)."""
+    """Return the rule of input (batch, channels, …), weight (out, in / groups, …)."""
 
     def result_sizes(given: Operands) -> _Sizes | None:
         return _convolution_sizes(given, places)
@@ -209,7 +216,7 @@ def _forward_convolution(places: _Places) -> Rule:
         if inputs is None or weight is None or not weight.sizes:
             return None
         if _is_transposed(given, places):
-            # Each input element is multiplied by the weights of its channel.
+            # Each input element is multiplied by all weights of its channel.
             if not weight.sizes[0]:
                 return None
             return 2 * inputs.elements * (weight.elements // weight.sizes[0])
@@ -269,7 +276,7 @@ def _convolution_sizes(given: Operands, places: _Places) -> _Sizes | None:
 def _read_setting(
     given: Operands, place: int | None, room: int, default: int
 ) -> _Sizes | None:
-    """Read a setting: one number per dimension; a lone number applies to all."""
+    """Return one number per spatial dimension; a single number applies to all."""
     if place is None:
         return (default,) * room
     value = given.value_at_place(place)
@@ -284,7 +291,7 @@ def _read_setting(
 
 
 def _read_padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
-    """Read zeros at either end; -1 where the result is as long as the input."""
+    """Return the zeros at either end; -1 if the result is as long as the input."""
     value = None if place is None else given.value_at_place(place)
     if value == "valid":
         return (0,) * room
@@ -294,7 +301,7 @@ def _read_padding(given: Operands, place: int | None, room: int) -> _Sizes | Non
 
 
 def _convolution_gradients() -> Rule:
-    """Make a rule for the gradients that are asked for, of one convolution."""
+    """Return the rule of the requested gradients of one convolution."""
 
     def count_flops(given: Operands) -> int | None:
         outer, inputs, weight = (given.tensor_at_place(place) for place in range(3))
@@ -321,7 +328,7 @@ def _convolution_gradients() -> Rule:
 
 
 def _flops_of_input_gradient(given: Operands) -> int | None:
-    """Count for sizes of the input, result gradient, weight (out, in, …)."""
+    """Count the operations of input sizes, result gradient, weight (out, in, …)."""
     outer, weight = given.tensor_at_place(1), given.tensor_at_place(2)
     if outer is None or weight is None or not weight.sizes or not weight.sizes[0]:
         return None
@@ -329,13 +336,13 @@ def _flops_of_input_gradient(given: Operands) -> int | None:
 
 
 def _input_gradient(*, depthwise: bool) -> Rule:
-    """Make a rule for sizes of the input, filter (…, in, out), result gradient."""
+    """Return the rule; operands: input sizes, filter (…, in, out), result gradient."""
 
     def count_flops(given: Operands) -> int | None:
         kernel, outer = given.tensor_at_place(1), given.tensor_at_place(2)
         if kernel is None or outer is None or len(kernel.sizes) < 3:
             return None
-        # A depthwise filter has no sum over channels.
+        # A depthwise filter does not sum over channels.
         per_element = math.prod(kernel.sizes[:-2] if depthwise else kernel.sizes[:-1])
         return 2 * outer.elements * per_element
 
@@ -343,7 +350,7 @@ def _input_gradient(*, depthwise: bool) -> Rule:
 
 
 def read_window(attributes: str | None) -> Window | None:
-    """Read `window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f`."""
+    """Parse `window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f`."""
     found = _WINDOW.search(attributes or "")
     if found is None:
         return None
@@ -368,10 +375,10 @@ def read_window(attributes: str | None) -> Window | None:
 def convolution_terms(
     window: Window, inputs: Sequence[int], kernel: Sequence[int], result: Sequence[int]
 ) -> int | None:
-    """Count multiplications of input elements by weights, padding left out.
+    """Count multiplications of input elements by weights, without those of padding.
 
     Returns:
-        None where the labels do not fit the sizes.
+        None if the labels do not fit the sizes, or if a dimension is too long to count.
     """
     if window.labels is None:
         return None
@@ -393,7 +400,8 @@ def convolution_terms(
             return None
         if of_result[label] > _LONGEST:
             return None
-        # Count pairs of a place in the result and one in the window on an element.
+        # Count the pairs of a result element and a window element that meet an input
+        # element.
         starts = np.arange(of_result[label], dtype=np.int64) * window.stride[place]
         gaps = window.gaps[place]
         reach = (of_input[label] - 1) * gaps + 1
@@ -413,7 +421,7 @@ def _read_numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts)) if all(one.isdecimal() for one in parts) else ()
 
 
-#: Name of a rule in the table of ops → what makes it.
+#: Name of a rule in the table of ops → function that returns the rule.
 PRODUCT_RULES: Final[dict[str, Callable[..., Rule]]] = {
     "plain": _matrix_product,
     "layer": lambda: _product_rule(_layer_shape),
