@@ -285,8 +285,8 @@ def test_levels_asked_and_in_force_are_in_the_file(tmp_path: Path) -> None:
     assert run.path is not None
     (note,) = (note for note in notes_of(run.path) if note.startswith("Tracer levels"))
     assert note == (
-        "Tracer levels in force: host 1, device 0, Python 0. Asked for: host 2, "
-        "device 1, Python 0."
+        "Tracer levels of the recording: host 1, device 0, Python 0. Asked for: "
+        "host 2, device 1, Python 0."
     )
 
 

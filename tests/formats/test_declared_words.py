@@ -90,7 +90,7 @@ def test_values_stand_where_they_are_named() -> None:
     assert note.message == "1,234 events too late are left out. First: a; b"
     assert note.remedy is None
     why = why_absent("any.idle_devices", evidence="it slept")
-    assert why.reason.startswith("A device is listed, and it slept: ")
+    assert why.reason.startswith("A device is listed, but it slept: ")
 
 
 def test_an_id_of_a_remedy_stays_one() -> None:

@@ -105,7 +105,7 @@ def test_hosts_are_put_on_the_clock_of_who_recorded_them(
         assert environment["stop_unix_ns"].to_list() == [begun + S_NS]
         said = notes_of(profile, host)["clock_compared"]
         assert f"{one.clock_offset_ns / 1e6:+.3f} ms" in said
-        assert f"give or take {one.clock_doubt_ns / 1e6:.3f} ms" in said
+        assert f"± {one.clock_doubt_ns / 1e6:.3f} ms" in said
     # All began at one moment: the timeline says so, but for the doubt of two hosts.
     offsets = clock_offsets(profile)
     assert not isinstance(offsets, Unavailable)

@@ -541,7 +541,7 @@ def test_the_real_copies_are_said_to_be_copies(
     path = str(shared_profile("gpu_tf/xprof_gpu_multi_worker"))
     shown = CliRunner().invoke(main, ["show", "pod", path])
     assert shown.exit_code == 0
-    assert "equal byte by byte" in shown.output
+    assert "are identical" in shown.output
     result = analysed(ss.open(path))
     devices = [one.device for one in result.workers]
     # Devices 1 and 4 ran their part of the step 628 ms apart.

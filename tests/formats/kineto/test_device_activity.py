@@ -428,5 +428,5 @@ def test_of_a_rank_of_several_no_device_is_called_unused(trace_of: Build) -> Non
     )
     (note,) = [one for one in trace.quality_notes() if one.kind == "idle_devices"]
     assert "one of 16" in note.message
-    assert "not at all" not in note.message
+    assert "idle" not in note.message
     assert frame(trace, "environment").select("rank", "processes").rows() == [(3, 16)]

@@ -48,7 +48,7 @@ def calling(*events: Any) -> list[Any]:
         (
             [event("cudaDeviceSynchronize", 9, 5, {"correlation_id": 1})],
             "NO_DEVICE_PLANE",
-            "no recorded call gave it work: what was recorded ran on the CPU",
+            "no recorded call gave it work: the recorded part of the program ran on",
         ),
         (
             [event("MemoryAllocation", 9, 5, {"allocator_name": "GPU_0_bfc"})],
@@ -63,9 +63,13 @@ def calling(*events: Any) -> list[Any]:
         (
             [event("[memory]", 9, 5, {"Device Type": 0, "Bytes": 8})],
             "NO_DEVICE_PLANE",
-            "neither its work nor a call to it was recorded",
+            "neither work on the device nor calls to the device were recorded",
         ),
-        ([], "NO_DEVICE_PLANE", "neither its work nor a call to it was recorded"),
+        (
+            [],
+            "NO_DEVICE_PLANE",
+            "neither work on the device nor calls to the device were recorded",
+        ),
     ],
 )
 def test_a_listed_gpu_was_used_or_not_or_it_stays_in_doubt(

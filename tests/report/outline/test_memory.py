@@ -65,7 +65,7 @@ def test_unknown_use_is_a_dash_and_no_zero() -> None:
 def test_without_allocator_events_the_page_says_how_to_record_them() -> None:
     text = page(blueprint.trace([*host_loop(), ("gpu:0/7", "gemm", 0, 100)]))
     assert section(text, "Memory") is None
-    assert "The profile holds no MemoryAllocation" in unseen(text)
+    assert "The profile contains neither MemoryAllocation" in unseen(text)
 
 
 def test_more_memories_than_the_page_has_room_for_are_counted() -> None:

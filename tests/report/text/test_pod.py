@@ -115,7 +115,7 @@ def test_one_worker_has_nobody_to_be_compared_with() -> None:
 def test_what_is_not_known_is_no_column_but_has_its_reason() -> None:
     text = page(result(blueprint.a2()))
     assert "others waited for it" not in text
-    assert "lists no device" in text or "holds no device" in text
+    assert "lists no device" in text or "contains no device" in text
 
 
 def test_a_narrow_screen_keeps_the_numbers() -> None:
