@@ -103,7 +103,7 @@ def test_where_steps_wait_for_workers_it_says_why_nobody_looked_at_them() -> Non
     lines = section(page(for_workers(looked_at=False), width=100), "Input")
     assert lines is not None
     told = " ".join(one.strip() for one in lines)
-    assert "What worker processes do was not recorded" in told
+    assert "it does not record the functions of worker processes" in told
     assert "What the worker processes" not in told
     # A program that waits for no workers lacks nothing.
     others = section(page(SLOW, width=100), "Input")

@@ -215,7 +215,7 @@ def test_collectives_are_shown_with_bytes_and_rates() -> None:
 
 def test_an_empty_recording_is_one_sentence_and_no_page_of_doubts() -> None:
     text = page(blueprint.trace([]))
-    assert text.count("The profile holds no event at all.") == 2
+    assert text.count("The profile contains no events.") == 2
     assert "Findings" not in text
     assert "What could not be seen" not in text
     assert "Mark each" not in text
