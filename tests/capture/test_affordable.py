@@ -202,7 +202,7 @@ def test_where_nothing_is_left_to_leave_out_fewer_steps_are_recorded(
     assert (note.first, note.last) == (24, 27)
     said = [it for it in note.warnings if "max-slowdown" in it]
     assert len(said) == 3
-    assert "the steps that were left were not recorded" in said[-1]
+    assert "the remaining steps were not recorded" in said[-1]
 
 
 def said_of_cost(note: Note) -> list[str]:

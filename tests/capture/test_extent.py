@@ -53,8 +53,8 @@ def test_a_window_ends_before_its_steps_hold_more_than_is_stored_at_once(
     assert steps_recorded(extent, a_step=a_step) == steps
     assert (extent.shortened is not None) == (steps < 10)
     if extent.shortened is not None:
-        assert f"a step holds about {a_step:,} events" in extent.shortened
-        assert "--steps 10 records as many" in extent.shortened
+        assert f"a step has about {a_step:,} events" in extent.shortened
+        assert "--steps 10 records 10 steps" in extent.shortened
 
 
 def test_who_says_how_many_steps_gets_them() -> None:

@@ -404,7 +404,7 @@ def test_workers_of_torchrun_are_hosts_of_one_run(
     (run,) = scan_directory(tmp_path / "stepscope-logs").runs
     assert [host.host.rpartition(".")[2] for host in run.hosts] == ["0", "1"]
     assert float(done.out) > 0
-    assert "not recorded, because it only started the others" in done.err
+    assert "not recorded (only started other processes)" in done.err
 
 
 @pytest.mark.integration
@@ -467,7 +467,7 @@ def test_of_a_launcher_only_the_workers_are_recorded(
     assert done.status == 0, done.err
     expected = list(range(11, 21)) if program == LAUNCHED else []
     assert list(done.steps.values()) == [expected, expected]
-    assert "not recorded, because it only started the others" in done.err
+    assert "not recorded (only started other processes)" in done.err
 
 
 #: Steps are begun ahead of the device, so that the first ones take no time at all.

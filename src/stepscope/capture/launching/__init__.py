@@ -1,6 +1,7 @@
-"""`stepscope run`: recording a program that was not changed.
+"""`stepscope run`: recording an unmodified program.
 
-The launcher hands a plan to the program's processes by environment; a `sitecustomize`
-of ours arms each Python process, which counts its own steps and records a window of
-them. Nothing is imported here: what is armed must stay light.
+The launcher passes a plan to the program's processes in an environment variable.
+Stepscope's `sitecustomize` prepares (arms) each Python process, which counts its own
+steps and records a window of them. This package imports nothing at its start: an armed
+process must start as fast as before.
 """

@@ -1,7 +1,7 @@
-"""Noticing that the program imports a module, at the moment when it is there.
+"""Callbacks for the moment at which the program has imported a module.
 
-What records is imported only when there is something to record, maybe while the program
-imports other modules.
+Stepscope's recording code is imported only when a recording begins, possibly while the
+program is importing other modules.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 
 
 class Arrivals:
-    """Comes first among the finders of modules, and finds none itself.
+    """First entry of `sys.meta_path`; reports when chosen modules have been imported.
 
-    It asks the others, and has the loader of a module that is waited for say when the
-    module was executed. The loader is as it was before the module's own code runs.
+    It finds no module itself: it asks the other finders and replaces `exec_module` of
+    the loader of a chosen module. The replacement is removed before the module's code
+    runs.
     """
 
     def __init__(self, waited: Mapping[str, Callable[[], None]]) -> None:
-        """Wait for modules; each is announced once, and must not raise."""
+        """Map each module name to a callback, called once, which must not raise."""
         self._waited = dict(waited)
 
     def watch(self) -> None:
-        """Begin to notice; a module that is there already is announced now."""
+        """Start watching imports; report modules that are already imported at once."""
         sys.meta_path.insert(0, self)
         for name in [name for name in self._waited if name in sys.modules]:
             self._announce_module(name)
@@ -42,7 +43,7 @@ class Arrivals:
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """Return what the other finders find; None leaves them to find it."""
+        """Return the spec from the other finders; None for modules not watched."""
         if name not in self._waited:
             return None
         for finder in sys.meta_path:
@@ -61,7 +62,7 @@ class Arrivals:
             return
 
         def execute_and_announce(module: ModuleType) -> None:
-            # Nothing of ours is left on the loader: programs look at it.
+            # Remove the replacement, because programs inspect the loader.
             vars(loader).pop("exec_module", None)
             with NO_FRAME:
                 execute(module)
@@ -70,7 +71,8 @@ class Arrivals:
         try:
             vars(loader)["exec_module"] = execute_and_announce
         except TypeError:
-            # A loader without attributes of its own stays unheard.
+            # A loader without a `__dict__` cannot be changed: its import is not
+            # reported.
             return
 
     def _announce_module(self, name: str) -> None:
@@ -85,11 +87,11 @@ _SESSION: Final = "stepscope.capture.recording.session"
 
 
 def session_class() -> type[Session]:
-    """Return `Session`; StepscopeError where a package that it needs is missing."""
+    """Return `Session`; raise StepscopeError if a package it needs is missing."""
     try:
         from stepscope.capture.recording.session import Session  # noqa: PLC0415
     except ImportError as missing:
-        from stepscope.errors import StepscopeError  # noqa: PLC0415 - arming stays light
+        from stepscope.errors import StepscopeError  # noqa: PLC0415 - keeps process startup fast
 
         raise StepscopeError(
             f"the program runs in {sys.executable}, which cannot record: {missing}. "
@@ -99,6 +101,6 @@ def session_class() -> type[Session]:
 
 
 def is_half_imported() -> bool:
-    """Return whether the program is importing what records at this moment."""
+    """Return whether the import of stepscope's recording code is in progress."""
     spec = getattr(sys.modules.get(_SESSION), "__spec__", None)
     return getattr(spec, "_initializing", False)

@@ -1,7 +1,7 @@
-"""One armed process: what it waits for, and what ends its recording.
+"""One armed process: when its recording starts, and what ends the recording.
 
-Arming happens before the program begins, so it imports next to nothing. Recording is
-imported when there is something to record.
+Arming runs before the program begins, so it imports very little. The recording code is
+imported when a recording begins.
 """
 
 from __future__ import annotations
@@ -31,51 +31,51 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.window import Window
 
 _ANNOTATIONS: Final = "stepscope.capture.ground.annotate"
-#: A program that uses these records itself: two recordings exclude each other.
+#: Modules with which a program records itself: two recordings cannot run at once.
 _OWN_RECORDING: Final = (
     "stepscope.capture.profile",
     "stepscope.capture.keras",
     "stepscope.profiler.recording",
 )
-#: A program that imports nothing we know is watched after so long.
+#: Seconds after which steps and counters are recorded if no framework was imported.
 _WATCH_AFTER_S: Final = 0.2
-#: How long the end waits for our thread, which has nothing left to do then.
+#: Maximum seconds that the end of the process waits for stepscope's waiting thread.
 _ENDS_WITHIN_S: Final = 1.0
-#: By then it is known what noting calls costs.
+#: Seconds into a time window at which the cost of recording Python calls is measured.
 _COST_AFTER_S: Final = 1.5
 
 
 def arm() -> None:
-    """Arm this process by the plan in its environment; without one do nothing."""
+    """Arm this process if its environment contains a plan."""
     plan = RunPlan.from_environment(os.environ)
     forks = any(word.startswith(FORKS) for word in sys.orig_argv)
     if plan is None or (runs_nothing_itself(sys.orig_argv) and not forks):
         return
     if not forks:
-        # What was forked is recorded only if it steps, so its parent stays.
+        # A forked process records only if it counts steps, so its parent records too.
         tell_ancestors(plan.notes)
     Armed(plan, steps_only=forks).begin_waiting()
 
 
 class Armed:
-    """A process that waits for steps, for time to pass, or for its own end."""
+    """A process that starts recording at a step, after some time, or at its exit."""
 
     def __init__(self, plan: RunPlan, *, steps_only: bool = False) -> None:
         """Follow a plan.
 
         Args:
-            steps_only: Without steps record nothing, whatever time passes: so do
-                processes that were forked.
+            steps_only: Whether to record nothing unless the process counts steps, as
+                forked processes do.
         """
-        from stepscope.capture.launching.counting import (  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.counting import (  # noqa: PLC0415 - keeps process startup fast
             StepCounter,
         )
-        from stepscope.capture.launching.window import (  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.window import (  # noqa: PLC0415 - keeps process startup fast
             Window,
         )
 
         self._plan = plan
-        guard = harmless(lambda reason: self._window.abandon(reason))  # noqa: PLW0108 - the window is made with it
+        guard = harmless(lambda reason: self._window.abandon(reason))  # noqa: PLW0108 - the window is created later
         self._end_window = guard(self._close_window)
         self._window = Window(
             plan, begun=self._end_first, left=self._end_window, over=self._stop_hearing
@@ -88,7 +88,7 @@ class Armed:
         self._guard = guard
 
     def begin_waiting(self) -> None:
-        """Hear of frameworks, of time and of the end; nothing is recorded yet."""
+        """Watch for frameworks, elapsed time and the exit, without recording yet."""
         waited: dict[str, Callable[[], None]] = {
             name: functools.partial(self._guard(self._hear_framework), name)
             for name in (*FRAMEWORKS, _ANNOTATIONS)
@@ -106,10 +106,10 @@ class Armed:
             self._watcher.start()
 
     def _hear_framework(self, name: str) -> None:
-        from stepscope.capture.launching.counting import (  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.counting import (  # noqa: PLC0415 - keeps process startup fast
             install_step_source,
         )
-        from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - keeps process startup fast
 
         if self._window.phase is Phase.OVER:
             return
@@ -123,12 +123,12 @@ class Armed:
             self._window.watch_unless_busy()
 
     def _end_first(self) -> None:
-        """What a framework or its collector does at exit comes after us."""
+        """Register the exit handler again, to run before those of frameworks."""
         atexit.unregister(self._end_at_exit)
         atexit.register(self._end_at_exit)
 
     def _leave_to_program(self) -> None:
-        from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - keeps process startup fast
 
         if self._window.phase is not Phase.OVER:
             reason = "the program records itself, so stepscope run recorded nothing"
@@ -148,8 +148,8 @@ class Armed:
             self._call_in_main(self._window.close_by_time)
 
     def _follow_window(self) -> None:
-        """Wait until the window by time is over, which may begin again with less."""
-        from stepscope.capture.launching.extent import (  # noqa: PLC0415 - arming stays light
+        """Wait until the time window ends; it may restart with fewer data sources."""
+        from stepscope.capture.launching.extent import (  # noqa: PLC0415 - keeps process startup fast
             COUNTED_AFTER_S,
         )
 
@@ -167,30 +167,30 @@ class Armed:
         self._ends.wait(lasts_s - (0 if began_again else looks_s))
 
     def _call_in_main(self, call: Callable[[], object]) -> None:
-        """Have the main thread do it, as long as it comes to it; else do it here."""
-        from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - arming stays light
+        """Run a call in the main thread, or in this thread if that one is busy."""
+        from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - keeps process startup fast
             MAIN_THREAD_S,
             at_safe_point,
         )
 
         made = at_safe_point(self._guard(call), within_s=MAIN_THREAD_S, over=self._ends)
-        # Whoever set the end closes the window itself.
+        # The thread that set `_ends` closes the window itself.
         if not made and not self._ends.is_set():
             call()
 
     def _close_window(self) -> None:
         self._ends.set()
-        # What was watched without steps is of no interest there.
+        # A forked process without repeated steps discards its recording.
         if self._steps_only and not self._window.repeats:
             self._window.leave_silently()
         else:
             self._window.close_window()
-        # No thread of ours is left when the interpreter ends.
+        # The interpreter must not end while a stepscope thread is running.
         if self._watcher not in (None, threading.current_thread()):
             self._watcher.join(_ENDS_WITHIN_S)
 
     def _end_at_exit(self) -> None:
-        # The program has ended: its signal handlers can change nothing any more.
+        # The program has ended, so an exception of its signal handlers has no effect.
         with contextlib.suppress(BaseException):
             self._end_window()
 
@@ -206,10 +206,10 @@ class Armed:
         self._watcher = None
         self._window.begin_child()
         self._counter.forked()
-        # Children of multiprocessing leave without the handlers of `atexit`.
+        # Child processes of `multiprocessing` exit without running `atexit` handlers.
         util = sys.modules.get("multiprocessing.util")
         if util is not None:
             util.register_after_fork(
                 self,
-                lambda armed: util.Finalize(None, armed._end_window, exitpriority=1000),  # noqa: SLF001 - it is of this class
+                lambda armed: util.Finalize(None, armed._end_window, exitpriority=1000),  # noqa: SLF001 - a method of the same class
             )

@@ -1,6 +1,6 @@
-"""Counting the steps of a process, from whichever source knows them best.
+"""Counting the steps of a process, from the most reliable source of steps.
 
-Of calls that repeat, the training step is the one that hands its result to itself.
+Among repeated calls, the training step is the call that receives its own last result.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from stepscope.capture.launching.window import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-#: A step has this many parts at least, where each is a call.
+#: Minimum number of calls inside one call that make the inner calls parts of a step.
 _LEAST_PARTS: Final = 2
 
 
 class RepeatedCalls:
-    """Counts calls, and follows one of the things called: the leader.
+    """Counts calls per function, and picks the function that is the step: the leader.
 
-    What hands its own result back to itself (parameters in, parameters out) leads over
-    what does not: that is what a training step does, and what preparing an input or
-    evaluating does not. Among equals the one that was called more often leads, and
-    the first one where they are even: a call that initialises happens once, and
-    whatever goes along with each step comes after it.
+    A function that receives its own last result (parameters in, parameters out) takes
+    precedence: a training step does so, input preparation and evaluation do not. Among
+    equals the function with more calls leads. With equal counts the first one leads: an
+    initialisation is called once, and functions called within a step are called after
+    the step's function.
 
-    A leader that begins again, with other arguments than it returned, whenever
-    something else has advanced a state of its own is a part of that other's step: a
-    cell that a loop in Python calls for each element, or gradients that are
-    accumulated.
+    The leader may be part of a longer step, such as a cell that a Python loop calls for
+    each element, or gradient accumulation. Such a leader starts again from other
+    arguments than its last result whenever another function has advanced its own state;
+    that other function then becomes the leader.
     """
 
     def __init__(self) -> None:
@@ -39,14 +39,15 @@ class RepeatedCalls:
         self._carries: set[Hashable] = set()
         self._leader: Hashable | None = None
         self._settled = False
-        #: What led until it turned out to be a part.
+        #: Former leaders that are parts of a longer step.
         self._parts: set[Hashable] = set()
-        #: What was called since the leader's last call, and what before it began again.
+        #: Functions called since the leader's last call, and functions called before
+        #: the leader started again from other arguments.
         self._since: set[Hashable] = set()
         self._before_anew: set[Hashable] = set()
 
     def count_call(self, called: Hashable, *, carries: bool = False) -> int | None:
-        """Count a call; its number from 1 if it is the leader's, else None."""
+        """Count a call; return its number, from 1, for the leader, else None."""
         calls = self._calls
         calls[called] += 1
         if called == self._leader:
@@ -73,11 +74,11 @@ class RepeatedCalls:
 
     @property
     def leads(self) -> Hashable | None:
-        """What is followed; None before the first call."""
+        """The function whose calls are the steps; None before the first call."""
         return self._leader
 
     def keep_leader(self) -> None:
-        """From now on the leader stays: its steps are being recorded."""
+        """Keep the current leader from now on, because its steps are recorded."""
         self._settled = True
 
     def _takes_lead(self, called: Hashable) -> bool:
@@ -89,37 +90,37 @@ class RepeatedCalls:
         return called not in self._parts and weight > of_leader
 
 
-#: The program annotates its steps itself: what it says is what is counted.
+#: Source of steps that the program annotates itself, with a step number.
 MARKED: Final = "steps that the program annotates"
-#: Batches that a framework trains on.
+#: Source of steps that are the training batches of Keras `fit`.
 FIT: Final = "batches of Keras fit"
-#: Calls of something that repeats.
+#: Source of steps that are repeated calls of one function.
 CALLS: Final = "calls"
-#: A source takes over from those after it, until a window of steps is open.
+#: Sources by reliability: a source replaces later ones until a step window opens.
 _SUREST_FIRST: Final = (MARKED, FIT, CALLS)
-#: A step may be this many parts, such as backward passes whose gradients are added up,
-#: before the first call that ends one.
+#: Number of backward passes without an optimizer step after which each pass counts as a
+#: step: fewer passes may accumulate the gradients of one step.
 _PARTS: Final = 32
 
 
 class HearsSteps(Protocol):
-    """Who is told of the steps that are counted: the window of a recording, or others.
+    """Receiver of counted steps, such as the window of a recording.
 
     Attributes:
-        counted: What is counted as steps, for people.
+        counted: Description of what is counted as steps, shown to the user.
     """
 
     counted: str | None
 
     @property
     def phase(self) -> Phase:
-        """How far the recording has come: while steps are recorded, sources stay."""
+        """State of the recording; the source of steps cannot change in `STEPS`."""
 
     def abandon(self, reason: str) -> None:
-        """Hear no more, because something is wrong."""
+        """Stop receiving steps because of an error."""
 
     def forget_steps(self) -> None:
-        """Forget the count so far: what was counted turned out not to be the steps."""
+        """Discard the count so far, because another source of steps is used."""
 
     def step_begins(
         self,
@@ -130,20 +131,20 @@ class HearsSteps(Protocol):
         settle: Callable[[], object] | None = None,
         forwarded: bool = True,
     ) -> None:
-        """Begin a step, and end the one before it; as `Window.step_begins`."""
+        """End the current step and begin the next one, as `Window.step_begins`."""
 
     def step_ends(self, *, marked: bool = True, may_close: bool = True) -> None:
-        """End the step; it is not known when the next one begins."""
+        """End the current step; the next step begins at an unknown later time."""
 
     def step_was_none(self, batches: int) -> None:
-        """Take back what had begun as a step of this many batches: it did not run."""
+        """Cancel the step in progress, of N batches: it did not run."""
 
 
 _Hearer_co = TypeVar("_Hearer_co", bound=HearsSteps, covariant=True)
 
 
 class StepCounter(Generic[_Hearer_co]):
-    """Hears of steps from several sources, and reports those of one to the window."""
+    """Receives steps from several sources, and reports one source to the window."""
 
     def __init__(self, window: _Hearer_co) -> None:
         self.window = window
@@ -164,12 +165,12 @@ class StepCounter(Generic[_Hearer_co]):
         settle: Callable[[], object] | None = None,
         forwarded: bool = True,
     ) -> None:
-        """Something that may be a step was called, and the call is over.
+        """Note that a call that may be a step has ended.
 
         Args:
-            what: What is counted if this is it, for people.
-            carries: Whether an argument is what the function returned before.
-            settle: Waits until it is done on the device too.
+            what: Description of these calls, shown to the user if they are the steps.
+            carries: Whether an argument is the function's own last result.
+            settle: Waits until the device has finished the call.
         """
         with self._lock:
             if self._muted or not self._takes_source(CALLS):
@@ -183,10 +184,10 @@ class StepCounter(Generic[_Hearer_co]):
                 self._calls.keep_leader()
 
     def pass_ended(self, what: str, called: Hashable) -> None:
-        """Something that is at least a part of a step is over.
+        """Note that a call that is at least part of a step has ended.
 
-        It is the step where it comes again and again, and nothing that ends a step was
-        called. Steps are numbered from where that is taken for sure.
+        Such calls count as steps if one repeats and no optimizer step was called. Steps
+        are numbered from the call at which that is certain.
         """
         with self._lock:
             if self._muted or not self._takes_source(CALLS):
@@ -212,7 +213,7 @@ class StepCounter(Generic[_Hearer_co]):
         return within and self._followed == self._passes.leads
 
     def begins(self, source: str, *, batches: int = 1) -> int | None:
-        """A step begins; its number from 1, None where another source is counted."""
+        """Begin a step; return its number, from 1; None if the source is not in use."""
         with self._lock:
             if not self._takes_source(source):
                 return None
@@ -223,20 +224,20 @@ class StepCounter(Generic[_Hearer_co]):
             return first
 
     def takes_back(self, source: str, *, batches: int) -> None:
-        """Take back the step that began: it was none."""
+        """Cancel the step in progress: it did not run."""
         with self._lock:
             if source == self._source:
                 self._batches -= batches
                 self.window.step_was_none(batches)
 
     def ends(self, source: str, *, may_close: bool = True) -> None:
-        """Note that the step that began has ended, and no other has begun."""
+        """End the step in progress; the next step has not begun."""
         with self._lock:
             if source == self._source:
                 self.window.step_ends(marked=source != MARKED, may_close=may_close)
 
     def mute(self) -> None:
-        """Stop counting calls until `unmute`: what is called now is no training."""
+        """Ignore calls until `unmute`, because the program is evaluating."""
         self._muted += 1
 
     def unmute(self) -> None:
@@ -244,7 +245,7 @@ class StepCounter(Generic[_Hearer_co]):
         self._muted = max(0, self._muted - 1)
 
     def forked(self) -> None:
-        """Count again in a child."""
+        """Reset all counts in a forked child process."""
         self._lock = threading.RLock()
         self._calls = RepeatedCalls()
         self._passes = RepeatedCalls()
@@ -267,7 +268,7 @@ class StepCounter(Generic[_Hearer_co]):
 
 _HERE: Final = "stepscope.capture.launching.step_sources."
 
-#: Module of the program → module here that hears of its steps.
+#: Module that the program imports → stepscope module that counts its steps.
 STEP_SOURCES: Final = {
     "stepscope.capture.ground.annotate": _HERE + "annotations",
     "keras": _HERE + "keras",
@@ -280,7 +281,11 @@ STEP_SOURCES: Final = {
 def install_step_source(
     arrived: str, counter: StepCounter[HearsSteps]
 ) -> Callable[[], None]:
-    """Hear of the steps of a module; return what undoes it. Raises where it cannot."""
+    """Count the steps of an imported module; return a function that undoes it.
+
+    Raises:
+        ImportError, AttributeError: This version of the module has no such hooks.
+    """
     listen = importlib.import_module(STEP_SOURCES[arrived]).listen_to_steps
     undo: Callable[[], None] = listen(counter)
     return undo

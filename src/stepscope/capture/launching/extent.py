@@ -1,4 +1,4 @@
-"""How far a window of steps reaches: by their number, and by the time they take."""
+"""Length of the recorded window: a number of steps, or a time."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ if TYPE_CHECKING:
 
     from stepscope.capture.launching.plan import RunPlan
 
-#: Steps that are so short that more of them fit into the least time are parts of steps.
+#: Maximum number of recorded steps. A loop with more steps in the minimum recording
+#: time probably counts parts of steps.
 _MOST_STEPS: Final = 1000
-#: What was recorded for less time holds few events: one takes a microsecond or more.
+#: Seconds of recording before events are counted: an event takes at least 1 µs.
 COUNTED_AFTER_S: Final = 0.1
-#: This many steps are recorded where they hold at most this multiple of what a window
-#: may: fewer show no pattern.
+#: At least this number of steps is recorded, because fewer show no pattern, unless they
+#: contain more than `_MAX_EXCESS` times the maximum number of events of a window.
 _MIN_STEPS: Final = 3
 _MAX_EXCESS: Final = 2
 
 
 class Extent:
-    """The first and last step of a window, and when it may end.
+    """First and last step of a window, and the time at which it may end.
 
-    It ends with its last step. Where the program's steps are so short that all of them
-    would be over in an instant, it goes on until it has lasted its least time: a few
-    milliseconds show what happened just then, and hardly what a program does. Where
-    steps are long it ends before the last one, with its longest time.
+    A window ends with its last step. If the steps are so short that the window would
+    last less than `least_s`, it records more steps: a few milliseconds rarely represent
+    a program. If the steps are long, the window ends after `max_s`, before its last
+    step.
 
     Attributes:
-        first: The first step; None before the window opens.
-        shortened: Why it holds less than was planned, a sentence; None where it does
-            not.
+        first: First recorded step; None before the window opens.
+        shortened: Why fewer steps or seconds were recorded than planned, as a sentence;
+            None if all were recorded.
     """
 
     def __init__(self, plan: RunPlan) -> None:
@@ -48,28 +49,28 @@ class Extent:
 
     @property
     def second_began_s(self) -> float:
-        """When the second step began; when it opened where none has."""
+        """Time at which the second step began, or else the window opened."""
         return self._second_began_s or self._opened_at_s
 
     def open_window(self, first: int, now_s: float) -> None:
-        """Begin with a step."""
+        """Open the window at a step."""
         self.first = first
         self._opened_at_s = now_s
         self._second_began_s = None
 
     def begins_anew(self, first: int) -> None:
-        """Give it as many steps as before, from this one on."""
+        """Restart the window at a step, with the same number of steps."""
         self.last = first + self._steps - 1
 
     def step_ended(self, now_s: float) -> None:
-        """Take note of the end of a step within."""
+        """Note the end of a step inside the window."""
         if self._second_began_s is None:
             self._second_began_s = now_s
 
     def is_enough(self, next_step: int, now_s: float) -> bool:
-        """Return whether it ends before a step."""
+        """Return whether the window ends before the given step."""
         if self._second_began_s is None:
-            # The first step may take long because profilers are set up in it.
+            # Setting up a profiler lengthens the first step, so its time is ignored.
             return next_step > self.last and not self._least_s
         lasted_s = now_s - self._second_began_s
         if lasted_s >= self._plan.max_s:
@@ -82,10 +83,10 @@ class Extent:
     def is_full(
         self, next_step: int, now_s: float, count_events: Callable[[], int]
     ) -> bool:
-        """Return whether it ends before a step because of how much the first ones hold.
+        """Return whether the event limit ends the window before the given step.
 
         Args:
-            count_events: Says how many events were recorded; called once.
+            count_events: Returns the number of events recorded so far; called once.
         """
         if self._has_counted or self.first is None:
             return False
@@ -104,14 +105,14 @@ class Extent:
         self._steps, self._least_s = max(steps, recorded), 0.0
         self.last = self.first + self._steps - 1
         self.shortened = (
-            f"a step holds about {a_step:,.0f} events of PyTorch, so fewer steps were "
-            "recorded: the program would wait long for more to be stored "
-            f"(--steps {self._plan.steps} records as many)"
+            f"a step has about {a_step:,.0f} events of PyTorch, so fewer steps were "
+            "recorded: storing more would delay the program "
+            f"(--steps {self._plan.steps} records {self._plan.steps} steps)"
         )
         return next_step > self.last
 
     def bound_time(self, events: int, lasted_s: float) -> None:
-        """End a window by time before it holds too many events."""
+        """Shorten a time window so that it stays below the event limit."""
         limit = self._plan.max_events
         if not limit or not events:
             return
@@ -122,11 +123,11 @@ class Extent:
             return
         self.lasts_s = bound_s
         self.shortened = (
-            f"a second holds about {a_second:,.0f} events of PyTorch, so "
-            f"{bound_s:.1f} s were recorded: the program would wait long for more to "
-            f"be stored (--record-s {self._plan.record_s:g} records as much)"
+            f"a second has about {a_second:,.0f} events of PyTorch, so {bound_s:.1f} s "
+            "were recorded: storing more would delay the program (--record-s "
+            f"{self._plan.record_s:g} records {self._plan.record_s:g} s)"
         )
 
     def is_last_step(self, step: int, now_s: float) -> bool:
-        """Return whether it is sure that this step, which begins now, is its last."""
+        """Return whether the step that begins now is certainly the last one."""
         return step >= self.last and self.is_enough(step + 1, now_s)

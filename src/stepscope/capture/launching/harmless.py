@@ -1,4 +1,4 @@
-"""Keeping our faults out of the program: one line, and no more from then on."""
+"""Hooks that never fail the program: an error prints a line and ends the recording."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _R = TypeVar("_R")
 
 
 def say_line(sentence: str) -> None:
-    """Print one line on standard error, which may be closed."""
+    """Print one line on standard error, which the program may have closed."""
     try:
         sys.stderr.write(f"stepscope: {printable_line(sentence)}\n")
     except (OSError, ValueError, AttributeError) as refused:
@@ -27,8 +27,8 @@ def say_line(sentence: str) -> None:
 
 @contextlib.contextmanager
 def silence_log() -> Iterator[None]:
-    """Warnings go into the note: the launcher says them once, after the program."""
-    import logging  # noqa: PLC0415 - arming stays light
+    """Disable logging; the launcher prints the warnings after the program ends."""
+    import logging  # noqa: PLC0415 - keeps process startup fast
 
     log = logging.getLogger("stepscope")
     log.disabled = True
@@ -41,10 +41,10 @@ def silence_log() -> Iterator[None]:
 def harmless(
     after_fault: Callable[[str], None],
 ) -> Callable[[Callable[_P, _R]], Callable[_P, _R | None]]:
-    """Make a hook that never raises: a fault is logged and passed to `after_fault`.
+    """Make a hook that never raises: an error is printed and passed to `after_fault`.
 
-    What interrupts the program (Ctrl-C, whatever its signal handlers raise) is its own
-    and passes through.
+    Exceptions that interrupt the program (Ctrl-C, or raised by its signal handlers)
+    belong to the program and are passed on.
     """
 
     def guard_hook(hook: Callable[_P, _R]) -> Callable[_P, _R | None]:
@@ -55,13 +55,13 @@ def harmless(
             except Exception as fault:
                 if is_from_handler(fault):
                     raise
-                from stepscope.errors import StepscopeError  # noqa: PLC0415 - arming stays light
+                from stepscope.errors import StepscopeError  # noqa: PLC0415 - keeps process startup fast
 
                 is_ours = isinstance(fault, StepscopeError)
                 why = f"{fault}" if is_ours else f"{type(fault).__name__}: {fault}"
                 what = f"recording stops: {why}"
                 say_line(what)
-                # It was said that we stop.
+                # The line above has already announced the end of the recording.
                 with suppress_faults():
                     after_fault(what)
                 return None

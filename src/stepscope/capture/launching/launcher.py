@@ -1,4 +1,4 @@
-"""Running a command: how it is armed, signals passed on, its exit status kept."""
+"""Running a command with a plan: passes signals on, returns the exit status."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
     from stepscope.capture.launching.plan import RunPlan
 
-#: Options of the Python interpreter that may take the place of a program.
+#: Options of the Python interpreter that can replace a script.
 _OF_PYTHON: Final = ("-m", "-c")
 _SCRIPTS: Final = (".py", ".pyw", ".pyz")
-#: Names of an interpreter that this one replaces where none is installed.
+#: Command names for which this interpreter is used if PATH has no such program.
 _PYTHONS: Final = ("python", "python3")
 
 
 def resolve_command(command: Sequence[str]) -> list[str]:
-    """Return the command with the program that runs it in front.
+    """Return the command with the path of its program or interpreter in front.
 
-    A script, `-m MODULE` and `-c CODE` are run by the interpreter that runs stepscope;
-    any other command is looked for on PATH, then next to that interpreter.
+    A script, `-m MODULE` and `-c CODE` are executed by the interpreter of stepscope.
+    Any other command is searched for on PATH, then next to that interpreter.
 
     Raises:
-        BadUsage: There is no such script or command.
+        BadUsage: The script or command does not exist.
     """
     if not command:
         raise BadUsage(
@@ -48,14 +48,14 @@ def resolve_command(command: Sequence[str]) -> list[str]:
         return [sys.executable, *command]
     if first.startswith("-"):
         raise BadUsage(
-            f"stepscope run has no option {first}; see stepscope run --help. What is "
-            "for the program comes after its name"
+            f"stepscope run has no option {first}; see stepscope run --help. Options "
+            "of the program come after its name"
         )
     if first.endswith(_SCRIPTS):
         if not Path(first).is_file():
             raise BadUsage(f"{first}: there is no such file. Name a script that exists")
         return [sys.executable, *command]
-    # Scripts that were installed together with stepscope are found without activating.
+    # Finds scripts of an environment that is not activated.
     beside = str(Path(sys.executable).parent)
     this_one = sys.executable if first in _PYTHONS else None
     program = shutil.which(first) or shutil.which(first, path=beside) or this_one
@@ -63,8 +63,8 @@ def resolve_command(command: Sequence[str]) -> list[str]:
         return [program, *command[1:]]
     if Path(first).is_file():
         raise BadUsage(
-            f"{first}: is neither a script (.py) nor a program that may be run. Name "
-            "the program that runs it"
+            f"{first}: is not a Python script (.py) and is not executable. Name the "
+            "program that runs it"
         )
     if os.sep in first:
         raise BadUsage(f"{first}: there is no such program. Name one that exists")
@@ -80,16 +80,17 @@ _PATH: Final = "PYTHONPATH"
 def armed_environment(
     environment: Mapping[str, str], variable: str, plan: str
 ) -> dict[str, str]:
-    """Return the environment with a plan, our `sitecustomize` first on Python's path.
+    """Return the environment with a plan, and our `sitecustomize` first on PYTHONPATH.
 
-    Children inherit it: what they start is part of the run.
+    Child processes inherit the environment, so they belong to the same run.
 
     Args:
-        variable: Which of our variables carries the plan: what arms the processes.
+        variable: Environment variable for the plan; its name selects what arms a
+            process.
     """
     armed = {**environment, variable: plan}
     before = environment.get(_PATH)
-    # An empty entry would mean the working directory.
+    # An empty entry in PYTHONPATH would mean the working directory.
     armed[_PATH] = f"{_INJECTED}{os.pathsep}{before}" if before else str(_INJECTED)
     return armed
 
@@ -104,17 +105,18 @@ _PASSED_ON: Final = tuple(
 def launch_program(
     arguments: Sequence[str], plan: RunPlan, environment: Mapping[str, str]
 ) -> int:
-    """Run a program that records itself by the plan; its exit status."""
+    """Run a program that records itself by the plan; return its exit status."""
     return supervise_program(
         arguments, armed_environment(environment, VARIABLE, plan.to_text())
     )
 
 
 def supervise_program(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a program with its own input and outputs; its exit status.
+    """Run a program with its own input and outputs; return its exit status.
 
-    A signal that asks to end is passed on, and we wait for the program. Where a signal
-    ended it the status is 128 and the signal's number, as a shell reports it.
+    Signals that ask for an end are passed on to the program, and stepscope waits for
+    it. If a signal ended the program, the status is 128 plus the signal's number, as in
+    a shell.
     """
     started: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
@@ -127,7 +129,7 @@ def supervise_program(arguments: Sequence[str], environment: Mapping[str, str]) 
             started[0].send_signal(number)
 
     def leave_to_program(number: int, frame: FrameType | None) -> None:
-        # On a terminal Ctrl-C reaches the program by itself.
+        # A terminal sends Ctrl-C to the program directly.
         with suppress(OSError, ValueError, AttributeError):
             if os.isatty(sys.stdin.fileno()):
                 return
@@ -135,7 +137,7 @@ def supervise_program(arguments: Sequence[str], environment: Mapping[str, str]) 
 
     handlers = dict.fromkeys(_PASSED_ON, pass_on)
     handlers[signal.SIGINT] = leave_to_program
-    # What is ignored (nohup, a job in the background) stays so in the program too.
+    # A signal that is ignored here (nohup, a background job) is ignored in the program.
     before = {
         number: signal.signal(number, handler)
         for number, handler in handlers.items()
@@ -143,7 +145,7 @@ def supervise_program(arguments: Sequence[str], environment: Mapping[str, str]) 
     }
     try:
         try:
-            process = subprocess.Popen(  # noqa: S603 - running it is what was asked for
+            process = subprocess.Popen(  # noqa: S603 - the command is the user's
                 arguments, env=dict(environment)
             )
         except OSError as error:

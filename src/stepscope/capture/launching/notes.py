@@ -1,4 +1,4 @@
-"""What each process of a run says about its recording, for whoever started it."""
+"""Notes that each process of a run writes about its recording, for the launcher."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from stepscope.errors import is_from_handler
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: What children of `multiprocessing` run that are not forked from the program.
+#: Code that child processes of `multiprocessing` run if they were not forked.
 _CHILD: Final = ("from multiprocessing.spawn ", "from multiprocessing.forkserver ")
-#: Characters of code that are shown as the name of a program.
+#: Maximum number of characters of `-c` code that are shown as a program's name.
 _SHOWN: Final = 48
-#: Characters of an exception's text that are kept.
+#: Maximum number of characters of an exception's text that are kept.
 _MAX_ERROR_CHARACTERS: Final = 160
 
 
 class Note(NamedTuple):
-    """What one process recorded.
+    """Description of the recording of one process.
 
     Attributes:
-        program: Its script, module or code, as it was called.
-        how: Why this was recorded: "steps", "time", "early" where the program ended
-            before its window began, "waited" where it only started other processes:
-            that is kept where nothing else was recorded; "none" where nothing was.
-        counted: What was counted as steps, None without any.
-        path: File of the recording, None where none could be written.
-        unrecorded_s: How long the last steps before the window took.
-        recorded_s: How long the steps of the window took, but for the first one.
-        start_s: How long the program waited for its window to open.
-        stop_s: How long it waited for the recording to be stored.
-        has_framework: Whether it had imported a framework that trains.
+        program: Script, module or code of the process, as given on its command line.
+        how: What opened the window: "steps" or "time"; "early" if the program ended
+            before
+            its window; "waited" if it only started other processes (kept only if no
+                other
+            process has a recording); "none" if nothing was recorded.
+        counted: Description of what was counted as steps; None without steps.
+        path: File of the recording; None if no file was written.
+        unrecorded_s: Durations of the last steps before the window, in seconds.
+        recorded_s: Durations of the steps of the window except the first, in seconds.
+        start_s: Seconds that the program waited for its window to open.
+        stop_s: Seconds that the program waited for the recording to be stored.
+        has_framework: Whether the program had imported a training framework.
     """
 
     process: int
@@ -55,28 +57,28 @@ class Note(NamedTuple):
 
 
 def write_note(folder: str, note: Note) -> None:
-    """Leave a note, whole or not at all; without the folder nobody reads it."""
-    import json  # noqa: PLC0415 - only when a recording ends
+    """Write a note atomically; do nothing if the folder is missing."""
+    import json  # noqa: PLC0415 - needed only at the end of a recording
 
     path = f"{folder}/{note.process}.json"
     try:
-        with open(f"{path}.new", "w", encoding="utf-8") as file:  # noqa: PTH123 - pathlib is not needed for this
+        with open(f"{path}.new", "w", encoding="utf-8") as file:  # noqa: PTH123 - avoids importing pathlib
             json.dump(note._asdict(), file)
-        os.replace(f"{path}.new", path)  # noqa: PTH105 - pathlib is not needed for this
+        os.replace(f"{path}.new", path)  # noqa: PTH105 - avoids importing pathlib
     except OSError:
         return
 
 
 def read_notes(folder: str) -> tuple[Note, ...]:
-    """Return all notes, by process id; what cannot be read is left out."""
-    import json  # noqa: PLC0415 - only when a recording ends
+    """Return all readable notes, in order of process id."""
+    import json  # noqa: PLC0415 - needed only at the end of a recording
 
     notes = []
     for entry in _folder_entries(folder):
         if not entry.name.endswith(".json"):
             continue
         try:
-            with open(entry.path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib is not needed for this
+            with open(entry.path, encoding="utf-8") as file:  # noqa: PTH123 - avoids importing pathlib
                 fields = json.load(file)
             for name, value in fields.items():
                 fields[name] = tuple(value) if isinstance(value, list) else value
@@ -87,9 +89,9 @@ def read_notes(folder: str) -> tuple[Note, ...]:
 
 
 def say_steps_are_counted(folder: str) -> None:
-    """Report to the other processes that this one counts steps."""
+    """Report to the other processes of the run that this one counts steps."""
     try:
-        with open(f"{folder}/{os.getpid()}.steps", "w", encoding="utf-8"):  # noqa: PTH123 - pathlib is not needed for this
+        with open(f"{folder}/{os.getpid()}.steps", "w", encoding="utf-8"):  # noqa: PTH123 - avoids importing pathlib
             pass
     except OSError as refused:
         if is_from_handler(refused):
@@ -102,16 +104,16 @@ def steps_were_counted(folder: str) -> bool:
 
 
 def ending_error() -> str | None:
-    """Return the exception that ends this interpreter now, in one line; None if none.
+    """Return the exception that ends this interpreter, in one line, or None.
 
-    Of `sys.exit` only the exit status is known, to whoever started the program.
+    `sys.exit` is not such an exception: the launcher gets its exit status.
     """
     error = getattr(sys, "last_value", None)
     if error is None:
         return None
     try:
         text = f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - the program's own class
+    except Exception:  # noqa: BLE001 - the exception class is the program's
         text = type(error).__name__
     printable = "".join(it if it.isprintable() else " " for it in text)
     line = " ".join(printable.split()).removesuffix(":")
@@ -121,17 +123,17 @@ def ending_error() -> str | None:
 
 
 def program_is_known() -> bool:
-    """Return whether `program_name` tells; a child of `multiprocessing` has to hear."""
+    """Return whether `program_name` is known; children receive it from their parent."""
     return not _is_child() or (bool(sys.argv) and sys.argv[0] != "-c")
 
 
 def program_name() -> str:
-    """Return the script, module or code that the interpreter runs, as it was called.
+    """Return the script, module or code of this process, as on its command line.
 
-    A child of `multiprocessing` has the name of its program, and its own.
+    A child of `multiprocessing` is named by its program and its process name.
     """
     if _is_child():
-        # What its parent sends replaces the interpreter's own arguments.
+        # `sys.argv` is replaced when the parent sends the program's own arguments.
         if not program_is_known():
             return "a child of multiprocessing"
         process = sys.modules.get("multiprocessing.process")

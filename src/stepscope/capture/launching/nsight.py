@@ -1,4 +1,4 @@
-"""Programs under NVIDIA's profilers: where these are, and how they are called.
+"""Locating NVIDIA's profilers, and their command lines for a program.
 
 Definition: docs/nsight.md.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _PRODUCTS: Final = {"ncu": "Nsight Compute", "nsys": "Nsight Systems"}
-#: Programs that use the interface for tracing a GPU themselves.
+#: Programs that use NVIDIA's tracing interface (CUPTI) themselves.
 _TRACERS: Final = frozenset({"stepscope", "nsys", "ncu", "nvprof"})
 
 
@@ -23,12 +23,12 @@ class NcuPlan(NamedTuple):
     """What Nsight Compute is to measure.
 
     Attributes:
-        kernels: Names of the functions of kernels; empty for all.
-        skip: Launches of these before the first that is measured.
-        launches: How many of them to measure; None for all.
-        range: NVTX range inside which kernels are launched; None for anywhere.
-        profiler_api: Whether only between the program's own calls of cudaProfilerStart
-            and cudaProfilerStop.
+        kernels: Function names of the kernels to measure; empty for all kernels.
+        skip: Number of launches of these kernels before the first measured launch.
+        launches: Number of launches to measure; None for all.
+        range: NVTX range that must contain the launch; None for anywhere.
+        profiler_api: Whether to measure only between the program's own calls of
+            cudaProfilerStart and cudaProfilerStop.
     """
 
     output: str
@@ -45,9 +45,9 @@ class NsysPlan(NamedTuple):
 
     Attributes:
         range: NVTX range to record; None for the whole program.
-        duration_s: Seconds to record; None for until the program ends.
+        duration_s: Seconds to record; None to record until the program ends.
         profiler_api: Whether to record between the program's own calls of
-            cudaProfilerStart and cudaProfilerStop; not together with a range.
+            cudaProfilerStart and cudaProfilerStop; ignored if `range` is given.
     """
 
     output: str
@@ -75,7 +75,7 @@ def check_alone(command: Sequence[str], name: str) -> None:
         BadUsage: Only one tool at a time can use NVIDIA's tracing interface.
     """
     words = [Path(word).name for word in command]
-    # The script of an interpreter is a program too.
+    # After an interpreter, the second word is a script, which may be a tracer.
     first = words[: 2 if words and words[0].startswith("python") else 1]
     inner = next((word for word in first if word in _TRACERS), None)
     for at, word in enumerate(words[:-1]):
@@ -89,7 +89,7 @@ def check_alone(command: Sequence[str], name: str) -> None:
 
 
 def ncu_command(tool: str, plan: NcuPlan, command: Iterable[str]) -> list[str]:
-    """Return the call of Nsight Compute around a command."""
+    """Return the command line of Nsight Compute for a program."""
     chosen: list[str] = []
     if plan.kernels:
         chosen += ["--kernel-name", f"regex:^(?:{'|'.join(plan.kernels)})$"]
@@ -110,7 +110,7 @@ def ncu_command(tool: str, plan: NcuPlan, command: Iterable[str]) -> list[str]:
 
 
 def nsys_command(tool: str, plan: NsysPlan, command: Iterable[str]) -> list[str]:
-    """Return the call of Nsight Systems around a command."""
+    """Return the command line of Nsight Systems for a program."""
     chosen: list[str] = []
     if plan.range is not None:
         chosen += [
@@ -126,7 +126,7 @@ def nsys_command(tool: str, plan: NsysPlan, command: Iterable[str]) -> list[str]
     return [
         *(tool, "profile", "--trace=cuda,nvtx,osrt,cudnn,cublas", "--sample=none"),
         *("--cpuctxsw=none", "--export=sqlite", "--force-overwrite=true"),
-        # What the program leaves running is not waited for.
+        # Do not wait for processes that the program leaves behind.
         "--wait=primary",
         *chosen,
         f"--output={plan.output}",
@@ -135,9 +135,9 @@ def nsys_command(tool: str, plan: NsysPlan, command: Iterable[str]) -> list[str]
 
 
 def nsys_environment(environment: dict[str, str]) -> dict[str, str]:
-    """Return the environment in which a range may have any name.
+    """Return the environment that lets Nsight Systems record any NVTX range.
 
-    Nsight Systems otherwise knows ranges by registered names alone, which frameworks do
-    not register.
+    By default Nsight Systems finds a range only by a registered name, and frameworks do
+    not register names.
     """
     return {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0", **environment}

@@ -1,4 +1,4 @@
-"""What a run recorded, over all its processes."""
+"""Summary of what all processes of a run recorded."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.notes import Note
     from stepscope.capture.launching.plan import RunPlan
 
-#: What a shell adds to the number of the signal that ended a program.
+#: Added by a shell to the number of the signal that ended a program.
 BY_SIGNAL: Final = 128
 
-#: This many steps are a repetition.
+#: Minimum number of steps that count as repetition.
 _REPEATED: Final = 2
-#: A process that lasts so much of its launcher is what was launched.
+#: A child that lasts at least this share of its launcher's time is the main program.
 _MUCH: Final = 0.25
-#: The window begins this many steps after those that are skipped: a step that is known
-#: only by its end is not recorded where it is the first of all.
+#: Number of steps from the last skipped step to the first recorded one. It is 2 if a
+#: step is known only by its end, because the start of the first step is then unknown.
 _FIRST_KNOWN: Final = 2
-#: Longest list of programs in a sentence.
+#: Maximum number of programs listed in a sentence.
 _LISTED: Final = 3
 _NOT_REACHED: Final = (
     "nothing was recorded: no Python process of the command could be reached. It may "
@@ -35,14 +35,15 @@ _NOT_REACHED: Final = (
 
 
 def keep_the_best(notes: Sequence[Note]) -> tuple[tuple[Note, ...], tuple[Note, ...]]:
-    """Keep the processes that trained, and remove the files of the others.
+    """Keep the recordings of processes that trained, and remove the other files.
 
-    A launcher, a worker that loads data or a helper is a process of the run as well.
-    Where any process counted steps, those that did not would stand in the profile as
-    hosts without steps. Where none did, those that were recorded for their time stay.
+    A launcher, a data loader's worker or a helper is also a process of the run. If any
+    process counted steps, processes without steps are removed, because they would
+    appear in the profile as hosts without steps. If none did, recordings of a time
+    window are kept.
 
     Returns:
-        Notes whose files stay, and those whose files were removed.
+        Notes whose files are kept, and notes whose files were removed.
     """
     longest_s = max((note.seconds for note in notes if note.how == "early"), default=0)
     worth = {note: _recording_rank(note, longest_s) for note in notes}
@@ -57,9 +58,10 @@ def keep_the_best(notes: Sequence[Note]) -> tuple[tuple[Note, ...], tuple[Note, 
 
 
 def tell_early_ends(notes: Sequence[Note], status: int) -> None:
-    """Add to the recordings of programs without a step with what these ended.
+    """Add the reason for the end to recordings of programs that ended before a step.
 
-    One without a framework that ends as it should has no steps to come to.
+    A program without a framework that ends without an error expects no steps, so
+    nothing is added to its recording.
 
     Args:
         status: Exit status of the program that was started.
@@ -85,10 +87,10 @@ def describe_outcome(
     anything: bool,
     status: int,
 ) -> Iterator[str]:
-    """Sentences about what was recorded, and what was not.
+    """Yield sentences that describe what was recorded and what was left out.
 
     Args:
-        anything: Whether the run holds a file.
+        anything: Whether the run contains a file.
     """
     told: set[str] = set()
     for note in kept:
@@ -97,7 +99,7 @@ def describe_outcome(
             told.add(sentence)
             yield sentence
         if note.how != "none":
-            # Other reasons were said by the process itself.
+            # A process that recorded nothing has already printed its reasons.
             yield from (warning for warning in note.warnings if warning not in told)
             told |= set(note.warnings)
     longest_wait = long_wait(max((note.stop_s for note in kept), default=0.0))
@@ -106,15 +108,15 @@ def describe_outcome(
     waited = [note for note in left_out if note.how == "waited"]
     others = [note for note in left_out if note.how != "waited"]
     if others:
-        yield f"left out, because it did not train: {_list_programs(others)}"
+        yield f"left out (no training steps): {_list_programs(others)}"
     if waited:
         listed = _list_programs(waited)
-        yield f"not recorded, because it only started the others: {listed}"
+        yield f"not recorded (only started other processes): {listed}"
     if not anything:
         yield _NOT_REACHED if not kept else "nothing was recorded"
     elif not kept:
         how = "was killed" if status > BY_SIGNAL else "ended at once (as by os._exit)"
-        yield f"the program {how}: what had been written until then is kept"
+        yield f"the program {how}: events written before the end are kept"
     if status:
         yield f"the program ended with status {status}"
 
@@ -126,16 +128,16 @@ def _list_programs(notes: Sequence[Note]) -> str:
 
 
 def _recording_rank(note: Note, longest_s: float) -> int:
-    """Rank what a process recorded.
+    """Return the rank of a recording; only the highest rank is kept.
 
     Args:
-        longest_s: How long the longest was that ended before its window.
+        longest_s: Longest time, in seconds, of a process that ended before its window.
     """
     if note.how == "none" or note.path is None:
         return 0
     if note.how == "waited":
-        # One that starts many short ones is their program; a launcher starts one that
-        # lasts as long as itself.
+        # A process that starts many short ones is the program itself. A launcher starts
+        # one process that lasts nearly as long as the launcher.
         return 3 if longest_s < _MUCH * note.seconds else 1
     if note.steps >= _REPEATED:
         return 5
@@ -145,23 +147,23 @@ def _recording_rank(note: Note, longest_s: float) -> int:
 def _recorded_text(note: Note, plan: RunPlan) -> str:
     if note.how == "waited":
         return (
-            "it mostly waited for processes that it started, and none of those lasted: "
+            "it mostly waited for processes that it started, which all ended early: "
             "annotations, counters and samples of its functions were recorded"
             if note.path is not None
             else "it only started other processes and waited for them, so it was not "
-            "recorded, and of those none was: they may have ended at once"
+            "recorded. These processes were not recorded: they may have ended at once"
         )
     if note.path is None:
-        # What was wrong has been said by the process itself.
+        # The process itself has already printed the error.
         return "nothing was recorded" if note.how == "none" else "nothing was written"
     if note.how == "steps":
         short = ""
         first, last = note.first, note.last
         if first is not None and last is not None:
-            # A window that began again has another last step.
+            # A window that was restarted has another last step than planned.
             began_again = first > plan.skip_steps + _FIRST_KNOWN
             wanted = first + plan.steps - 1 if began_again else plan.last_step
-            # The program, or the time, ended before it.
+            # The program or the maximum time ended the window before its last step.
             if last < wanted:
                 short = f", of {plan.steps} that were to be recorded"
         return f"steps {note.first} to {note.last}{short}; counted: {note.counted}"
@@ -174,10 +176,10 @@ def _recorded_text(note: Note, plan: RunPlan) -> str:
         return (
             f"it ended after step {note.steps}, before the window began "
             f"(--skip-steps {plan.skip_steps}): its steps, counters and samples of its "
-            f"functions were recorded, the framework was not; counted: {note.counted}"
+            f"functions were recorded, but not the framework; counted: {note.counted}"
         )
     return (
         f"it ended before the window began (--wait-s {plan.wait_s:g}) and no steps "
         "were found: annotations, counters and samples of its functions were recorded, "
-        "and no framework; --wait-s 0 records from its start"
+        "but not the framework; --wait-s 0 records from its start"
     )

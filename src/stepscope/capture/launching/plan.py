@@ -1,4 +1,4 @@
-"""What is to be recorded of a program: handed to all its processes by environment."""
+"""What to record of a program, passed to its processes in an environment variable."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: The environment variable that carries the plan.
+#: Environment variable that contains the plan.
 VARIABLE: Final = "STEPSCOPE_RUN"
-#: Modules of a program that record more than its Python calls, and count as training.
+#: Frameworks that are recorded in addition to Python; importing one implies training.
 FRAMEWORKS: Final = ("keras", "torch", "jax", "tensorflow")
 
 
@@ -21,23 +21,27 @@ class RunPlan(NamedTuple):
     """Where to record, and which window of each process.
 
     Attributes:
-        logdir: Log directory, absolute.
-        run: Name of the run, one for all processes.
-        notes: Folder where each process says what it recorded.
-        skip_steps: Steps that are counted but not recorded.
-        least_s: Shortest recording of steps after the first one: where `steps` are over
-            before, it goes on with more.
-        max_s: Longest recording of steps after the first one: it ends with the step
-            that ends later.
-        wait_s: Without steps: seconds before recording begins.
-        record_s: Without steps: seconds that are recorded.
-        max_slowdown: Steps that are recorded may take so much longer than those
-            before, 1 for twice as long; where they do, less is recorded.
-        max_events: Most events of a framework whose storing the program waits for; the
-            window ends before it holds more. 0 for no limit.
-        watches: Whether steps and counters are kept before the window, for a program
-            that ends too early.
-        host_tracer_level: As in `ProfilerOptions`, and so are the rest.
+        logdir: Log directory, as an absolute path.
+        run: Name of the run, the same for all processes.
+        notes: Folder to which each process writes a note about its recording.
+        skip_steps: Number of steps that are counted but not recorded.
+        least_s: Minimum seconds to record after the first step; more than `steps` steps
+            are
+            recorded if they take less.
+        max_s: Maximum seconds to record after the first step; the recording ends with
+            the
+            step in progress at that time.
+        wait_s: Seconds before recording begins if the program has no steps.
+        record_s: Seconds to record if the program has no steps.
+        max_slowdown: Maximum slowdown of recorded steps over earlier ones; 1 means
+            twice as
+            long. Above it, less is recorded.
+        max_events: Maximum number of framework events in a window, because the program
+            waits while they are stored; 0 for no limit.
+        watches: Whether to record steps and counters before the window, in case the
+            program
+            ends before the window opens.
+        host_tracer_level: As in `ProfilerOptions`, like all further fields.
     """
 
     logdir: str
@@ -61,11 +65,11 @@ class RunPlan(NamedTuple):
 
     @property
     def last_step(self) -> int:
-        """Number of the last step that is recorded; the first of all is 1."""
+        """Number of the last recorded step, from 1."""
         return self.skip_steps + self.steps
 
     def checked(self) -> RunPlan:
-        """Return the plan itself; raise BadUsage where a number is out of its range."""
+        """Return the plan; raise BadUsage if a number is out of its range."""
         least = {
             "skip_steps": 0.0,
             "steps": 1.0,
@@ -77,15 +81,17 @@ class RunPlan(NamedTuple):
         }
         for name, bound in least.items():
             value = getattr(self, name)
-            # Written so that no number at all is refused too.
+            # The comparison is negated so that NaN is refused too.
             if not value >= bound:
                 flag = f"--{name.replace('_', '-')}"
-                raise BadUsage(f"{flag} {value:g} cannot be; give {bound:g} or more.")
+                raise BadUsage(
+                    f"{flag} {value:g} is too small; give {bound:g} or more."
+                )
         self.options()
         return self
 
     def options(self) -> ProfilerOptions:
-        """Return the options of the plan's recordings."""
+        """Return the profiler options for the recordings of this plan."""
         from stepscope.capture.ground.options import ProfilerOptions  # noqa: PLC0415
 
         return ProfilerOptions(
@@ -98,7 +104,7 @@ class RunPlan(NamedTuple):
         )
 
     def to_text(self) -> str:
-        """Write the plan, one line a field; a line feed within a path is escaped."""
+        """Return the plan as text, one field per line, with line feeds escaped."""
         fields = zip(self._fields, self, strict=True)
         return "\n".join(
             f"{name}=" + str(value).replace("\\", "\\\\").replace("\n", "\\n")
@@ -107,16 +113,16 @@ class RunPlan(NamedTuple):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> RunPlan | None:
-        """Return the plan that this process was given; None where it was given none."""
+        """Return the plan in the environment of this process; None without one."""
         text = environment.get(VARIABLE)
         if text is None:
             return None
-        # No JSON: its parser would take longer to import than all of the arming.
+        # Importing a JSON parser would take longer than all other arming.
         given = dict(line.split("=", 1) for line in text.split("\n"))
         try:
             return cls(*(_read_field(name, given[name]) for name in cls._fields))
         except KeyError as missing:
-            raise ValueError(f"the plan does not say {missing}") from missing
+            raise ValueError(f"the plan lacks {missing}") from missing
 
 
 def _read_field(name: str, text: str) -> Any:

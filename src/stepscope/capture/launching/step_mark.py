@@ -1,4 +1,4 @@
-"""The annotation of a step that was counted: ours, among those of the program."""
+"""Annotation with which stepscope marks a counted step, next to the program's own."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
     from stepscope._core.recorder import Trace
 
-#: Name of the annotation of a step that was counted.
+#: Name of the annotation of a counted step.
 STEP: Final = "step"
 
 
 class StepMark:
-    """The annotation of the step that is under way, if there is one."""
+    """Stepscope's annotation of the step in progress, if there is one."""
 
     def __init__(self) -> None:
         self.marking = False
@@ -24,12 +24,12 @@ class StepMark:
 
     @property
     def is_open(self) -> bool:
-        """Whether a step of ours is under way."""
+        """Whether stepscope's annotation of a step is open."""
         return self._open is not None
 
     @contextlib.contextmanager
     def marks(self) -> Iterator[None]:
-        """Mark annotations that begin within as ours, not the program's."""
+        """Treat annotations that begin inside as stepscope's, not the program's."""
         self.marking = True
         try:
             yield
@@ -37,8 +37,8 @@ class StepMark:
             self.marking = False
 
     def enter(self, first: int, batches: int, *, forwarded: bool) -> None:
-        """Begin the annotation of a step."""
-        from stepscope.capture.ground import annotate  # noqa: PLC0415 - arming stays light
+        """Begin the annotation of a step, for the framework too if `forwarded`."""
+        from stepscope.capture.ground import annotate  # noqa: PLC0415 - keeps process startup fast
 
         more = {"n_steps": batches} if batches > 1 else {}
         self._open = annotate.Trace(STEP, step_num=first, _r=1, **more)
@@ -49,18 +49,18 @@ class StepMark:
                 annotate.enter_beside_framework(self._open)
 
     def leave(self) -> None:
-        """End the step that is under way."""
+        """End the annotation of the step in progress."""
         step, self._open = self._open, None
         if step is not None:
             step.__exit__(None, None, None)
 
     def hold(self) -> None:
-        """Take the step back: it was none.
+        """Cancel the step in progress: it did not run.
 
-        Its annotation is held, because a framework keeps one that is let go.
+        Its annotation object is kept, because a framework records one that is released.
         """
         self._held, self._open = self._open, None
 
     def forget(self) -> None:
-        """Let go of a step that began and never ended: it is not kept."""
+        """Discard a step that began and never ended."""
         self._open = None

@@ -1,7 +1,7 @@
-"""The window of one process that is recorded: opened and closed by steps, or by time.
+"""The recorded window of one process, opened and closed by steps or by time.
 
-Before the window the process is watched: its steps and counters are kept, nothing of
-the framework is. So a program that ends too early still shows what there was.
+Before the window, steps and counters are recorded without the framework. So a program
+that ends before its window opens still has a small recording.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.plan import RunPlan
     from stepscope.capture.recording.session import Session
 
-#: While nothing but steps is watched, counters are read as rarely as this.
+#: Rate at which counters are read before the window opens, in Hz.
 _WATCH_HZ: Final = 1.0
-#: This many steps are a repetition.
+#: Minimum number of steps that count as repetition.
 _REPEATED: Final = 2
 
 
 class Phase(enum.Enum):
-    """How far the recording of a process has come."""
+    """State of the recording of a process."""
 
     IDLE = "nothing is recorded yet"
     WATCHED = "steps and counters only"
@@ -61,7 +61,7 @@ class Phase(enum.Enum):
 
 
 class Window:
-    """What one process records. Its methods may be called by any thread."""
+    """The recording of one process. Any thread may call its methods."""
 
     def __init__(
         self,
@@ -75,9 +75,10 @@ class Window:
         """Record by a plan.
 
         Args:
-            begun: Called whenever a recording has begun.
-            left: Called when the process ends within a recording; it has to end it.
-            over: Called once when no more will be recorded.
+            begun: Called each time a recording has begun.
+            left: Called if the process ends during a recording, which it must end.
+            over: Called once, when nothing more will be recorded.
+            now_s: Clock, in seconds.
         """
         self.plan = plan
         self.counted: str | None = None
@@ -99,44 +100,45 @@ class Window:
         self._extent = Extent(plan)
         self._now_s = now_s
         self._cost = StepCost(plan.max_slowdown)
-        #: When the step began that is under way; None before the first.
+        #: Start of the step in progress, in seconds; None before the first step.
         self._step_began_s: float | None = None
         self._cost_from = 0
         self._start_s = self._stop_s = 0.0
         self._control: Control | None = None
         self._is_acquitted = False
-        #: What was recorded of the steps that are compared.
+        #: Options with which the recorded steps of a comparison were recorded.
         self._options: ProfilerOptions | None = None
         self._noted: Note | None = None
         self._lowered: tuple[str, ...] = ()
         self._by_time: str | None = None
         self._warnings: tuple[str, ...] = ()
         self._ours_s = 0.0
-        #: When the recording began that is under way, and how long the last one was.
+        #: Start of the recording in progress, and length of the last one, in seconds.
         self._recording_s = 0.0
         self._recorded_s = 0.0
 
     @property
     def repeats(self) -> bool:
-        """Whether steps were seen to repeat."""
+        """Whether enough steps have ended to count as repetition."""
         return self._ended >= _REPEATED
 
     def watch_program(self) -> None:
-        """Keep steps and counters from now on, if nothing else is recorded."""
+        """Record steps and counters from now on, unless a recording is in progress."""
         with self._exclusive_access():
             if self.phase is Phase.IDLE and self.plan.watches:
-                # A program that ends before a window opens is explained by its
-                # functions. After a window, what is watched may go on for days.
+                # Samples of functions explain a program that ends before its window
+                # opens. They are left out after a window, which may be followed by
+                # days.
                 self._begin_session(
                     self._watching_options(functions=self._by_time is None)
                 )
                 self.phase = Phase.WATCHED
 
     def watch_unless_busy(self) -> None:
-        """Watch, but never wait for another thread, nor within a beginning.
+        """Record steps and counters, but do not wait for a lock or another start.
 
-        While a module is being imported no lock may be waited for: whoever holds it may
-        be waiting for that module.
+        Waiting for a lock during an import could deadlock: the thread that holds the
+        lock may be waiting for the imported module.
         """
         if self._lock.acquire(blocking=False):
             try:
@@ -157,12 +159,12 @@ class Window:
         """Begin a step, and end the one before it.
 
         Args:
-            first: Its number from 1; of several batches in one execution the first's.
-            marked: Whether it is to be annotated; not where the program does.
-            settle: Waits until the step before is done on the device too: called where
-                the window opens and closes, and nowhere else.
-            forwarded: Whether the framework may annotate it too; not where it would
-                keep a step that began and never ended.
+            first: Number of the step, from 1; of several batches, the first one's.
+            marked: Whether stepscope annotates the step; false if the program does.
+            settle: Waits until the device has finished the last step; called only if
+                the window opens, closes or is compared with unrecorded steps.
+            forwarded: Whether the framework may also annotate the step; false if it
+                would record a step that began and never ended.
         """
         with self._lock, self._inside_step(annotation=not marked):
             if self.phase is Phase.OVER:
@@ -174,7 +176,7 @@ class Window:
             control = self._control
             closes = within and self._extent.is_enough(first, self._now_s())
             opens = not within and control is None and last > self.plan.skip_steps
-            # Whether recorded steps may take too long is not asked twice.
+            # Check the slowdown only until steps were found to be not slower.
             doubts = (
                 within
                 and not closes
@@ -208,11 +210,11 @@ class Window:
                 self.mark.enter(first, batches, forwarded=forwarded)
 
     def step_ends(self, *, marked: bool = True, may_close: bool = True) -> None:
-        """End the step; it is not known when the next one begins.
+        """End the current step; the next step begins at an unknown later time.
 
         Args:
-            may_close: Whether the window may end with it at once; not within an
-                annotation that is still to be kept.
+            may_close: Whether the window may end with this step now; false inside an
+                annotation that must still be recorded.
         """
         with self._lock, self._inside_step(annotation=not marked):
             self._note_ended(self._begun)
@@ -223,13 +225,13 @@ class Window:
                 self.close_window()
 
     def step_was_none(self, batches: int) -> None:
-        """Take back what had begun as a step of this many batches: it did not run."""
+        """Cancel the step in progress, of N batches: it did not run."""
         with self._lock:
             self.mark.hold()
             self._begun -= batches
 
     def forget_steps(self) -> None:
-        """Forget the count so far: what was counted turned out not to be the steps."""
+        """Discard the count so far, because another source of steps is used."""
         with self._exclusive_access():
             self._cost = StepCost(self.plan.max_slowdown)
             self._step_began_s = None
@@ -244,12 +246,12 @@ class Window:
                 self.watch_program()
 
     def is_last_step(self, step: int) -> bool:
-        """Return whether it is sure that a step that has begun is its last one."""
+        """Return whether a step in progress is certainly the last of the window."""
         is_open = self.phase is Phase.STEPS
         return is_open and self._extent.is_last_step(step, self._now_s())
 
     def bound_by_time(self) -> None:
-        """Let the window by time end before it holds too much."""
+        """Shorten the time window so that it stays below the event limit."""
         with self._exclusive_access():
             session = self._session if self.phase is Phase.TIME else None
             if session is not None and self.plan.max_events:
@@ -258,16 +260,16 @@ class Window:
 
     @property
     def lasts_s(self) -> float:
-        """How long the window by time lasts."""
+        """Length of the time window, in seconds."""
         return self._extent.lasts_s
 
     @property
     def is_by_time(self) -> bool:
-        """Whether time has opened it, and nothing has closed it since."""
+        """Whether a time window is open."""
         return self.phase is Phase.TIME
 
     def open_by_time(self) -> None:
-        """Begin to record because of the time that has passed, without steps."""
+        """Open a time window, unless steps were counted or the process only waits."""
         with self._exclusive_access():
             waits = self.phase in {Phase.IDLE, Phase.WATCHED}
             if not waits or self.repeats or steps_were_counted(self.plan.notes):
@@ -279,7 +281,7 @@ class Window:
             self.phase = Phase.TIME
 
     def lower_by_time(self) -> None:
-        """Begin again with less where noting calls costs too much."""
+        """Restart the recording without Python calls if noting them costs too much."""
         with self._exclusive_access():
             session = self._session if self.phase is Phase.TIME else None
             less = session and without_calls(
@@ -291,7 +293,7 @@ class Window:
                 self._begin_session(less.options)
 
     def close_by_time(self) -> None:
-        """End the window that `open_by_time` began; one by steps may follow."""
+        """Close the time window; a step window may follow."""
         with self._exclusive_access():
             if self.phase is Phase.TIME:
                 self._by_time = self._save_session("time")
@@ -299,15 +301,15 @@ class Window:
                 self.watch_program()
 
     def close_window(self) -> None:
-        """End the window: save it, and record no more."""
+        """Close the window, save its recording, and stop recording for good."""
         with self._exclusive_access():
             how = {Phase.STEPS: "steps", Phase.TIME: "time"}.get(self.phase, "early")
-            # Steps are what was to be recorded: they replace what time had opened.
+            # A step window replaces the file of an earlier time window.
             before, self._by_time = self._by_time, None
             is_known = before is not None and how == "early"
             waits = self.phase in {Phase.IDLE, Phase.WATCHED}
             if waits and not is_known and self._only_waits(ends=True):
-                # It stays only where nothing else of the run was recorded.
+                # The launcher keeps this file only if no other process has a recording.
                 if self._session is None:
                     self._write_own_note("waited", None, ())
                 self._save_session("waited")
@@ -320,7 +322,7 @@ class Window:
             self._end_recording()
 
     def abandon(self, reason: str) -> None:
-        """Record no more, keep nothing of what is under way, and note why."""
+        """Stop recording for good, discard the recording, and write the reason."""
         with self._exclusive_access():
             if self.phase is Phase.OVER:
                 return
@@ -329,13 +331,13 @@ class Window:
             self._end_recording()
 
     def leave_silently(self) -> None:
-        """Stop recording, and discard it silently: the window is empty."""
+        """Stop recording for good, and discard the recording without a note."""
         with self._exclusive_access():
             self._drop_session()
             self._end_recording()
 
     def begin_child(self) -> None:
-        """Begin again in a child: nothing of the parent's recording is its own."""
+        """Reset the state in a forked child; the parent keeps its recording."""
         self._lock = threading.RLock()
         self._beginning = False
         self._session = None
@@ -356,7 +358,7 @@ class Window:
 
     @contextlib.contextmanager
     def _inside_step(self, *, annotation: bool) -> Iterator[None]:
-        """We are called by an annotation of the program, which is open meanwhile."""
+        """Note whether an open annotation of the program makes the current call."""
         self._within_step = annotation
         try:
             yield
@@ -369,7 +371,7 @@ class Window:
         return only_waits(self.plan.notes, ours_s=self._ours_s, ends=ends)
 
     def _forked_while_recording(self) -> None:
-        from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
+        from stepscope._core import recorder  # noqa: PLC0415 - keeps process startup fast
 
         recorder.stop_recording()
         if self.phase is not Phase.OVER:
@@ -377,19 +379,19 @@ class Window:
 
     @contextlib.contextmanager
     def _exclusive_access(self) -> Iterator[None]:
-        """No other thread is in here, and SIGTERM waits, which would close it."""
+        """Exclude other threads, and delay SIGTERM, which would close the window."""
         with self._lock, leaving.undisturbed():
             yield
 
     def _watching_options(self, *, functions: bool) -> ProfilerOptions:
-        from dataclasses import replace  # noqa: PLC0415 - arming stays light
+        from dataclasses import replace  # noqa: PLC0415 - keeps process startup fast
 
         kept = ("host", "process", *(("python_samples",) if functions else ()))
         return replace(self.plan.options(), collectors=kept, counters_hz=_WATCH_HZ)
 
     def _open_steps(self, first: int, options: ProfilerOptions) -> None:
         if self.phase is Phase.TIME:
-            say_line("steps begin: they are recorded instead of what time had opened")
+            say_line("steps begin: they replace the recording that was based on time")
         with self._exclusive_access():
             before_s = self._now_s()
             self._drop_session()
@@ -413,22 +415,22 @@ class Window:
             self._extent.step_ended(self._now_s())
 
     def _compare_steps(self, first: int, *, waited_s: float) -> None:
-        """Record no more for some steps, to see whether it is the recording.
+        """Stop recording for some steps, to compare their duration with recorded ones.
 
         Args:
-            waited_s: How long devices took to be done with those that were recorded.
+            waited_s: Seconds until devices had finished the recorded steps.
         """
         if self._session is None:
             return
         with self._exclusive_access():
             recorded = max(2, first - (self._extent.first or first))
-            # From the second step to the end on the device. Devices may work on the
-            # first one in that time too: where they were waited for, they did.
+            # Time from the start of the second step until the devices were done. If the
+            # devices ran late, this includes work of the first step: subtract that.
             all_s = self._now_s() - self._extent.second_began_s
             of_first_s = min(waited_s, all_s / recorded)
             recorded_s = (all_s - of_first_s) / (recorded - 1)
             self._options = self._session.options
-            # Should the program end before it is known, this is what there is.
+            # This recording remains if the program ends during the comparison.
             self._by_time = self._save_session("steps", instead_of=self._by_time)
             self._begin_session(self._watching_options(functions=False))
             self.phase = Phase.COMPARED
@@ -437,18 +439,18 @@ class Window:
             )
 
     def _record_again(self, first: int) -> bool:
-        """Record from this step on, less if need be; return whether it is recorded."""
+        """Restart the recording, with less if needed; return whether it restarted."""
         control, self._control = self._control, None
         options = self._options
         if control is None or options is None:
             return False
         times = control.measured_slowdown(self._now_s())
         if times is None:
-            # Steps take as long without us.
+            # Steps take as long without recording.
             self._is_acquitted = True
         else:
             less = lower_options(options)
-            left_out = "the steps that were left" if less is None else less.left_out
+            left_out = "the remaining steps" if less is None else less.left_out
             sentence = (
                 f"recorded steps took {times:.1f} times as long as others "
                 f"(--max-slowdown {self.plan.max_slowdown:g}), so {left_out} were not "
@@ -463,7 +465,7 @@ class Window:
                 return False
             options = less.options
             self._cost.set_baseline(control.steps_s)
-        # What was recorded until here is replaced.
+        # The new recording replaces the recording before the comparison.
         self._open_steps(first, options)
         self._extent.begins_anew(first)
         return True
@@ -488,7 +490,8 @@ class Window:
         self._begun_recording()
         self.after_begin()
         if self.beginnings == 1:
-            # After the session's own: it readies a child to be recorded in another way.
+            # Registered after the session's own fork handler, which prepares a forked
+            # child for a different kind of recording.
             os.register_at_fork(after_in_child=self._forked_while_recording)
 
     def _drop_session(self) -> None:
@@ -497,7 +500,7 @@ class Window:
             self._stop_keeping()
             with silence_log():
                 run = session.drop()
-            # At the end of the process it may have been saved before we are asked.
+            # At the end of the process the session may already be saved.
             if run.path is not None:
                 run.path.unlink(missing_ok=True)
 
@@ -522,18 +525,19 @@ class Window:
         path = None if run.path is None else os.fspath(run.path)
         if path is not None and instead_of is not None:
             with contextlib.suppress(OSError):
-                os.replace(path, instead_of)  # noqa: PTH105 - pathlib is not needed for this
+                os.replace(path, instead_of)  # noqa: PTH105 - avoids importing pathlib
                 path = instead_of
         self._write_own_note(how, path, warnings)
         return path
 
     def _stop_keeping(self) -> int:
-        """Keep no more annotations; how many were open that are no step of ours.
+        """Stop recording annotations; return how many of the program's are open.
 
-        A step that is open now has not ended, so it is none. It is held until the
-        recording has stopped, because frameworks keep what is let go.
+        A step in progress has not ended, so it is not recorded. Its annotation object
+        is kept until the recording has stopped, because frameworks record one that is
+        released.
         """
-        from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
+        from stepscope._core import recorder  # noqa: PLC0415 - keeps process startup fast
 
         ours = int(self.mark.is_open or self._within_step)
         return max(0, recorder.stop_recording() - ours)
@@ -563,7 +567,7 @@ class Window:
         write_note(self.plan.notes, self._noted)
 
     def _end_recording(self) -> None:
-        # A step that is open now never ended: it is not kept.
+        # A step in progress never ends, so it is not recorded.
         self.mark = StepMark()
         if self.phase is not Phase.OVER:
             self.phase = Phase.OVER

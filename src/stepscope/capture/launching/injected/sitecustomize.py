@@ -1,10 +1,10 @@
 """Arms a Python process that `stepscope run` started, before its program begins.
 
-Python imports a module of this name at its start. The one that would have been imported
-without us is imported here afterwards, and `sys.path` is left without this folder. The
-program may run in an interpreter where stepscope is not installed: the package is found
-here by its place, and nothing else of its surroundings comes along. `pathlib` is not
-imported: the program may never need it.
+Python imports the first module of this name on `sys.path` at its start. This module
+removes its own folder from `sys.path` and then imports the `sitecustomize` that Python
+would have imported otherwise. The program's interpreter may not have stepscope
+installed: stepscope is found by the path of this file, and no other package from there
+becomes importable. `pathlib` is not imported: the program may never need it.
 """
 
 import importlib
@@ -14,10 +14,10 @@ from importlib.machinery import PathFinder
 from typing import Any
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-#: This folder is `<where stepscope is>/stepscope/capture/launching/injected`.
+#: This folder is `<parent folder>/stepscope/capture/launching/injected`.
 _LEVELS_UP = 4
 _OLDEST = (3, 11)
-#: Variable of the environment → module that arms a process by the plan in it.
+#: Environment variable with a plan → module that arms a process by that plan.
 _ARMED_BY = {
     "STEPSCOPE_RUN": "stepscope.capture.launching.autostart",
     "STEPSCOPE_SERVE": "stepscope.remote.autoserve",
@@ -42,19 +42,19 @@ def _arm_process() -> None:
     try:
         if sys.version_info < _OLDEST:
             needed = ".".join(str(part) for part in _OLDEST)
-            raise RuntimeError("it needs Python " + needed + " or newer")  # noqa: TRY301 - one place says it
+            raise RuntimeError("it needs Python " + needed + " or newer")  # noqa: TRY301 - one handler prints all errors
         sys.meta_path.insert(0, finder)
         for variable, module in _ARMED_BY.items():
             if variable in os.environ:
                 importlib.import_module(module).arm()
-    except Exception as error:  # noqa: BLE001 - the program must run whatever is wrong with us
+    except Exception as error:  # noqa: BLE001 - a fault of stepscope must not stop the program
         sys.stderr.write(f"stepscope: this process is not recorded: {error}\n")
     finally:
         sys.meta_path[:] = [it for it in sys.meta_path if it is not finder]
 
 
 def _import_next() -> None:
-    """Import the `sitecustomize` that follows this one on the path, if any."""
+    """Import the next `sitecustomize` on the path, if there is one."""
     ours = sys.modules.pop(__name__)
     try:
         importlib.import_module(__name__)
@@ -62,7 +62,7 @@ def _import_next() -> None:
         if error.name != __name__:
             raise
     finally:
-        # The import under way wants to find a module of this name.
+        # Python is still importing this module and needs its name in `sys.modules`.
         sys.modules.setdefault(__name__, ours)
 
 

@@ -1,1 +1,1 @@
-"""Where steps are heard of: a module for each, installed when its framework arrives."""
+"""Hooks that count steps: one module per framework, used when that is imported."""

@@ -1,4 +1,4 @@
-"""Steps that the program announces itself, with annotations that carry `step_num`."""
+"""Steps that the program annotates itself, with a `step_num`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.window import Window
 
 _NUMBER: Final = "step_num"
-#: Annotations that are kept before the first step begins a recording.
+#: Capacity of the recorder before a recording begins, in annotations.
 _UNHEARD_OF: Final = 1
 
 
 def listen_to_steps(counter: StepCounter[Window]) -> Callable[[], None]:
-    """Count the outermost annotations with a step number; what ends it."""
+    """Count the outermost annotations with a step number; return a stop function."""
     steps = _OwnSteps(counter)
 
     def hear_without_recording() -> None:
-        # Annotations are heard of only while they are kept.
+        # Listeners are called only while the recorder is running.
         if not recorder.is_recording():
             recorder.start_recording(_UNHEARD_OF)
         annotate.add_listener(steps.begun)
@@ -35,7 +35,7 @@ def listen_to_steps(counter: StepCounter[Window]) -> Callable[[], None]:
         hear_without_recording()
 
     hear_without_recording()
-    # The end of a recording ends all forwarding.
+    # Each recording removes all listeners at its end, so add this one again.
     counter.window.after_begin = lambda: annotate.add_listener(steps.begun)
     counter.window.after_fork = hear_in_child
     return lambda: annotate.remove_listener(steps.begun)
@@ -45,7 +45,7 @@ class _OwnSteps:
     def __init__(self, counter: StepCounter[Window]) -> None:
         self.counter = counter
         self.depth = 0
-        # One bound method, so that it can be removed.
+        # A bound method that is stored once can be removed by identity.
         self.begun = self._hear_annotation
         self.begins = harmless(counter.window.abandon)(self._begin_step)
         self.ends = harmless(counter.window.abandon)(self._end_step)
@@ -70,7 +70,7 @@ class _OwnSteps:
         if number is None:
             return
         if window.is_last_step(number) or window.beginnings != before:
-            # Annotated once more, without being counted again.
+            # Annotate the step a second time, without counting it again.
             heard.again = annotate.Trace(heard.name, **heard.stats)
             with window.mark.marks():
                 heard.again.__enter__()
@@ -81,15 +81,16 @@ class _OwnSteps:
             return
         if heard.again is not None:
             heard.again.__exit__(None, None, None)
-        # A recording that ends here keeps only what was annotated once more.
+        # A recording that ends in this call contains only the second annotation.
         self.counter.ends(MARKED, may_close=heard.again is not None)
 
 
 class _Heard:
-    """One annotation with a step number.
+    """An annotation of the program with a step number.
 
-    A recording that begins or ends within an annotation does not keep it. So the first
-    and the last step of the window are annotated once more, inside.
+    A recording that begins or ends inside an annotation does not contain that
+    annotation. So the first and the last step of the window are annotated a second
+    time, inside.
     """
 
     __slots__ = ("_steps", "again", "name", "stats")

@@ -1,4 +1,4 @@
-"""JAX: a step ends when a call of a jitted function of the program returns."""
+"""Steps of JAX: a step ends when a call of a jitted function returns."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
 
     from stepscope.capture.launching.counting import HearsSteps, StepCounter
 
-#: Operations of JAX are jitted functions as well; they are no steps. Those that it
-#: makes of its own for a gradient have the name of no function.
+#: Module prefixes of JAX's own jitted functions, which are not steps. Functions that
+#: JAX generates for a gradient have no function name.
 _LIBRARY: Final = ("jax.", "jaxlib.")
-#: Functions of this module are made around one that the program hands to `jax.pmap`.
+#: Module of the functions with which `jax.pmap` wraps the program's functions.
 _PMAP: Final = "jax._src.pmap"
-#: This many of a function's calls are looked at for results that come back to it, and
-#: so many where any did: by then a window has been recorded.
+#: Number of first calls of a function whose arguments are compared with the last
+#: result; `_FOLLOWED` calls if one matched: the window is recorded by then.
 _LOOKED_AT: Final = 4
 _FOLLOWED: Final = 2000
-#: This many of the arrays that it returns.
+#: Maximum number of arrays per result that are compared until one matches.
 _ARRAYS: Final = 256
-#: So many that came back are looked for from then on.
+#: Maximum number of array positions per result that are compared after a match.
 _PLACES: Final = 8
-#: Where in a result an array was, and the array.
+#: Position of an array in a result, and a weak reference to the array.
 _Kept: TypeAlias = "tuple[int, Callable[[], object]]"
 
 
 def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
-    """Count the calls of every jitted function; what ends it.
+    """Count the calls of every jitted function; return a stop function.
 
-    A call takes one of two paths. The compiled path ends with the hook that JAX uses to
-    look for NaN, which leaves the path as it is; the other one, of a call that compiles
-    or has effects, ends in Python.
+    JAX has two call paths. The compiled path ends with the hook that JAX uses for its
+    NaN check, so listening there keeps the path compiled. The other path, for calls
+    that compile or have effects, ends in a Python function.
     """
-    import jax  # noqa: PLC0415 - the user's
+    import jax  # noqa: PLC0415 - the program's framework
 
     carried = _Carried(jax.tree_util.tree_leaves)
 
@@ -67,10 +67,10 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
 
 def _function_name(function: Any) -> tuple[str, str]:
-    """Return the module and the name of the program's function that was compiled.
+    """Return the module and name of the program's function that was compiled.
 
-    `pmap` compiles a function of its own around it, which is the program's all the
-    same. Where it cannot be found there, it is named by that.
+    `pmap` compiles a wrapper around that function. If the function cannot be found
+    inside the wrapper, its name is "a function of pmap".
     """
     module = getattr(function, "__module__", None) or ""
     if module != _PMAP:
@@ -88,8 +88,8 @@ def _function_name(function: Any) -> tuple[str, str]:
 def _hear_compiled_calls(
     returned: Callable[[Any, Any, Any], object],
 ) -> Callable[[], None]:
-    from jax._src.api import _post_hook_state as own  # noqa: PLC0415 - the user's
-    from jax._src.lib import jax_jit  # noqa: PLC0415 - the user's
+    from jax._src.api import _post_hook_state as own  # noqa: PLC0415 - the program's framework
+    from jax._src.lib import jax_jit  # noqa: PLC0415 - the program's framework
 
     def after_call(function: Any, args: Any, kwargs: Any, result: Any) -> None:
         looks_for_nan = own.value
@@ -97,7 +97,7 @@ def _hear_compiled_calls(
             looks_for_nan(function, args, kwargs, result)
         returned(function, (args, kwargs), result)
 
-    # A setting of our own: JAX changes its own one now and then, for a thread or all.
+    # JAX changes its own hook setting at times, so a separate setting is used.
     jax_jit.set_post_hook_state(
         type(own)("stepscope_post_hook", after_call, include_in_jit_key=False)
     )
@@ -107,18 +107,18 @@ def _hear_compiled_calls(
 def _hear_other_calls(
     returned: Callable[[Any, Any, Any], object],
 ) -> Callable[[], None]:
-    from jax._src import core, pjit  # noqa: PLC0415 - the user's
+    from jax._src import core, pjit  # noqa: PLC0415 - the program's framework
 
     run = getattr(pjit, "_run_python_pjit", None)
     if run is None:
-        # Other versions: calls that compile are not counted, which is the first one.
+        # In other JAX versions, calls that compile (the first call) are not counted.
         return lambda: None
 
     @functools.wraps(run)
     def call_and_hear(p: Any, flat: Any, function: Any, args: Any, kwargs: Any) -> Any:
         with NO_FRAME:
             result = run(p, flat, function, args, kwargs)
-        # Within a function that is being traced it is no call.
+        # A call inside a function that is being traced is not executed.
         if core.trace_state_clean():
             returned(function, (args, kwargs), result[0])
         return result
@@ -127,24 +127,24 @@ def _hear_other_calls(
 
 
 class _Carried:
-    """Whether a function is given back what it returned: a state that it advances."""
+    """Detects functions that receive their own last result, for example a state."""
 
     def __init__(self, leaves_of: Callable[[Any], Iterable[Any]]) -> None:
         self._leaves_of = leaves_of
         self._looked: dict[object, int] = {}
-        #: Where in a result its arrays were that came back.
+        #: Function → positions of the arrays in its result that it received again.
         self._came_back: dict[object, frozenset[int]] = {}
         self._returned: dict[object, dict[int, _Kept]] = {}
 
     def comes_back(self, called: object, arguments: Any, result: Any) -> bool:
-        """Return whether an argument of this call is what the last one returned."""
+        """Return whether an argument of this call is part of the last result."""
         looked = self._looked.get(called, 0)
         comes_back = called in self._came_back
         if looked >= (_FOLLOWED if comes_back else _LOOKED_AT):
             return comes_back
         self._looked[called] = looked + 1
         before = self._returned.pop(called, {})
-        # Once it is known which come back, one of them shows that the state goes on.
+        # Once the positions are known, one matching array is enough.
         wanted = 1 if comes_back else _PLACES
         back: list[int] = []
         for leaf in self._leaves_of(arguments) if before else ():
@@ -158,7 +158,7 @@ class _Carried:
         if looked + 1 < _LOOKED_AT or called in self._came_back:
             leaves = list(self._leaves_of(result))
             places = self._came_back.get(called, range(min(len(leaves), _ARRAYS)))
-            # Weak references: no array of the program is kept alive.
+            # Weak references do not keep the program's arrays alive.
             self._returned[called] = {
                 id(leaves[place]): (place, weakref.ref(leaves[place]))
                 for place in places

@@ -1,8 +1,8 @@
-"""Keras: a step of `fit` begins where its callbacks are called for a batch.
+"""Steps of Keras: a step of `fit` begins when its callbacks are called for a batch.
 
-The list of callbacks is listened to, not joined: one callback more could switch off
-Keras's asynchronous dispatch, and programs look at the list. In a loop of the program's
-own a step ends when an optimizer has changed the variables outside of a graph function.
+`CallbackList` is patched instead of adding a callback, because a callback could disable
+Keras's asynchronous dispatch, and programs inspect the list. In a custom training loop
+a step ends when an optimizer has updated the variables outside of a graph function.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _UPDATES: Final = "updates of the optimizer (Keras)"
 
 
 def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
-    """Count the batches of every `fit`, and updates outside of it; what ends it."""
-    from keras.callbacks import CallbackList  # noqa: PLC0415 - the user's
-    from keras.optimizers import Optimizer  # noqa: PLC0415 - the user's
+    """Count batches of `fit`, and updates outside of it; return a stop function."""
+    from keras.callbacks import CallbackList  # noqa: PLC0415 - the program's framework
+    from keras.optimizers import Optimizer  # noqa: PLC0415 - the program's framework
 
     fit = _Fit(counter)
 
     def evaluation_begins(callbacks: Any, *_: object) -> None:
-        # What a callback of a batch evaluates is a part of the step.
+        # An evaluation inside a callback of a batch is part of the step.
         if not fit.calling:
             fit.pause_steps(callbacks)
         counter.mute()
@@ -63,10 +63,11 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
     @harmless(counter.window.abandon)
     def optimizer_updated(optimizer: Any) -> None:
-        # TensorFlow may be tracing a graph.
+        # TensorFlow may be tracing a graph, which updates no variable.
         tensorflow = sys.modules.get("tensorflow")
         if tensorflow is None or tensorflow.executing_eagerly():
-            # An update leads over calls that repeat more often: it is what trains.
+            # `carries` ranks an update above other calls, even above more frequent
+            # ones.
             counter.call_ended(_UPDATES, id(optimizer), carries=True)
 
     undone.append(_wrap_method(Optimizer, "apply", after=optimizer_updated))
@@ -81,12 +82,12 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 class _Fit:
     def __init__(self, counter: StepCounter[HearsSteps]) -> None:
         self._counter = counter
-        self._begun = 0  # batches of the execution that began and has not ended
-        #: Whether callbacks are being called for a batch.
+        self._begun = 0  # number of batches in the execution in progress
+        #: Whether callbacks of a batch are being called.
         self.calling = False
 
     def batch_begins(self, callbacks: Any, batch: int = 0, *_: object) -> None:
-        # Asking for `model` would wait for the device.
+        # Reading the public `model` property would wait for the device.
         model = getattr(callbacks, "_model", None)
         batches = getattr(model, "steps_per_execution", 1)
         if not isinstance(batches, int) or batches < 1:
@@ -104,8 +105,8 @@ class _Fit:
     def pause_steps(self, callbacks: Any, *_: object) -> None:
         del callbacks
         if self._begun:
-            # Where Keras does not know how many batches there are, it learns it from
-            # an execution that finds none.
+            # If the number of batches is unknown, Keras starts one execution after the
+            # last batch, which then finds no data.
             self._counter.takes_back(FIT, batches=self._begun)
             self._begun = 0
         self._counter.ends(FIT)
@@ -119,11 +120,12 @@ def _wrap_method(
     after: Callable[..., object] | None = None,
     fit: _Fit | None = None,
 ) -> Callable[[], None]:
-    """Hear of the calls of a method of a class; return what puts the method back.
+    """Patch a method of a class to report its calls; return a function that undoes it.
 
     Args:
-        after: Called with its object once it has returned.
-        fit: Notes meanwhile that callbacks are being called for a batch.
+        before: Called with the object and arguments before the method.
+        after: Called with the object after the method has returned.
+        fit: Its `calling` is set during the call.
     """
     method = getattr(owner, name)
 

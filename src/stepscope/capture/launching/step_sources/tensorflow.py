@@ -1,4 +1,4 @@
-"""TensorFlow: a step ends when a call of a `tf.function` returns to eager code."""
+"""Steps of TensorFlow: a step ends when a `tf.function` returns to eager code."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ if TYPE_CHECKING:
 
 
 def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
-    """Count the calls of every `tf.function`; what ends it."""
-    from tensorflow.python.eager import context  # noqa: PLC0415 - the user's
-    from tensorflow.python.eager.polymorphic_function.polymorphic_function import (  # noqa: PLC0415 - the user's
+    """Count the calls of every `tf.function`; return a stop function."""
+    from tensorflow.python.eager import context  # noqa: PLC0415 - the program's framework
+    from tensorflow.python.eager.polymorphic_function.polymorphic_function import (  # noqa: PLC0415 - the program's framework
         Function,
     )
 
     @harmless(counter.window.abandon)
     def function_returned(function: Any) -> None:
-        # Within a function that is being traced, or within another, it is no step.
+        # A call inside another `tf.function`, or during tracing, is not a step.
         if context.executing_eagerly():
             name = getattr(function.python_function, "__name__", "without a name")
-            # It may be made again for each call: its code is one.
+            # A function may be created again for each call; its code object is the
+            # same.
             place = getattr(function.python_function, "__code__", id(function))
             counter.call_ended(f"calls of tf.function {name}", place)
 

@@ -1,7 +1,7 @@
-"""PyTorch: a step ends when an optimizer has stepped.
+"""Steps of PyTorch: a step ends when an optimizer has stepped.
 
-Where none ever does, as where weights are updated by hand, it ends with the backward
-pass.
+If no optimizer ever steps, as with weights that are updated by hand, a step ends with
+the backward pass.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _PASSES: Final = "backward passes (PyTorch)"
 
 
 def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
-    """Count the steps of the optimizer that steps most often; what ends it.
+    """Count the steps of the most frequent optimizer; return a stop function.
 
-    Where it ends within a step the hook stays, and does nothing: PyTorch goes through
-    its hooks then, and the program's own would fail with the change.
+    The hook is not removed while PyTorch iterates over its hooks: the removal would
+    make the program's own step fail. The hook then stays and does nothing.
     """
-    from torch.optim.optimizer import (  # noqa: PLC0415 - the user's
+    from torch.optim.optimizer import (  # noqa: PLC0415 - the program's framework
         register_optimizer_step_post_hook,
     )
 
@@ -43,8 +43,8 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
         del args, kwargs
         if is_over:
             return
-        # The hook runs within PyTorch's own range of the optimizer, which a range that
-        # begins here would not lie in.
+        # The hook runs inside PyTorch's range of the optimizer. A range that begins in
+        # the hook would end after PyTorch's range, so it would not nest.
         counter.call_ended(_WHAT, id(optimizer), forwarded=False)
 
     handle = register_optimizer_step_post_hook(optimizer_stepped)
@@ -54,9 +54,9 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
         nonlocal is_over
         is_over = True
         undo_passes()
-        # PyTorch may be going through the hooks, on any thread.
+        # Keep the hook if any thread is executing PyTorch's optimizer module.
         file = getattr(sys.modules.get("torch.optim.optimizer"), "__file__", None)
-        for top in sys._current_frames().values():  # noqa: SLF001 - what it is there for
+        for top in sys._current_frames().values():  # noqa: SLF001 - the only way to read all stacks
             frame: FrameType | None = top
             while frame is not None:
                 if frame.f_code.co_filename == file:
@@ -68,9 +68,9 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
 
 def _hear_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
-    """Count the calls that compute gradients; what ends it.
+    """Count the backward passes; return a stop function.
 
-    A version that keeps the function elsewhere is not heard: then time counts.
+    PyTorch versions without this function are not counted; a time window is used.
     """
     autograd: Any = sys.modules.get("torch.autograd")
     run = getattr(autograd, "_engine_run_backward", None)
@@ -81,7 +81,7 @@ def _hear_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
     @harmless(counter.window.abandon)
     def pass_ended(frame: FrameType | None) -> None:
-        # The place in the program that asked PyTorch for gradients.
+        # Find the line of the program that started the backward pass.
         while frame is not None and frame.f_code.co_filename.startswith(folder):
             frame = frame.f_back
         place = frame and (frame.f_code.co_filename, frame.f_lineno)
@@ -89,7 +89,7 @@ def _hear_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
     @functools.wraps(run)
     def run_and_hear(*args: Any, **kwargs: Any) -> Any:
-        # A pass may run another one, for what it computes again.
+        # A backward pass may run another one, to recompute activations.
         if getattr(within, "a_pass", False):
             with NO_FRAME:
                 return run(*args, **kwargs)
@@ -99,8 +99,8 @@ def _hear_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
                 result = run(*args, **kwargs)
         finally:
             within.a_pass = False
-        pass_ended(sys._getframe(1))  # noqa: SLF001 - cheaper than `inspect`
+        pass_ended(sys._getframe(1))  # noqa: SLF001 - faster than `inspect`
         return result
 
-    # Nothing public is called by all.
+    # PyTorch has no public function through which all backward passes go.
     return replace_function(autograd, "_engine_run_backward", run_and_hear)
