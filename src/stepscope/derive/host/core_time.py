@@ -1,4 +1,4 @@
-"""`core_time`: when threads were on a core or ready for one, where that was read.
+"""`core_time`: when threads were on a core or ready for one, if that was recorded.
 
 Definition: docs/definitions/host-time.md#waiting-and-working.
 """
@@ -26,19 +26,20 @@ if TYPE_CHECKING:
 
 _NOT_READ: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="The clocks of the program's threads were not read.",
+    reason="The CPU clocks of the program's threads were not read.",
     remedy="Record with stepscope on Linux, with `python_sampling_hz` above 0.",
 )
 
 
 class ThreadTime(Frozen, frozen=True):
-    """When a thread's clocks were read, and what they said.
+    """When a thread's CPU clock was read, and whether the thread was on a core.
 
     Attributes:
-        seen: From the first to the last of readings in a row.
-        awake: Where in that time it was on a core, or ready while others had them all.
-        system: Where it was found to wait for the system, as for a file, a process or
-            time to pass, and not for another thread. Only of the main thread known.
+        seen: Spans from the first to the last of consecutive readings.
+        awake: Part of `seen` in which the thread was on a core, or ready while other
+            threads had all cores.
+        system: Where the thread waited for the system (a file, a process, or time to
+            pass), not for another thread. Known for the main thread only.
     """
 
     name: str
@@ -48,17 +49,17 @@ class ThreadTime(Frozen, frozen=True):
 
     @property
     def asleep(self) -> Spans:
-        """Return where it wanted no core: it slept, read, or waited for others."""
+        """Return where the thread needed no core: it slept, read, or waited."""
         return self.seen - self.awake
 
 
 class CoreTime(Frozen, frozen=True):
-    """The clocks of a process's threads.
+    """The core times of a process's threads.
 
     Attributes:
-        threads: (Plane, process, system's id of the thread) → its time.
-        rest: Plane and process → all other threads of the process, where any of them
-            was on a core; how long these were ready for one is not known.
+        threads: (Plane, process, thread id of the system) → times of the thread.
+        rest: (Plane, process) → times at which any other thread of the process was on a
+            core. How long these threads were ready for a core is not known.
     """
 
     threads: Mapping[tuple[str, int | None, int], ThreadTime]
@@ -68,7 +69,7 @@ class CoreTime(Frozen, frozen=True):
 def core_time(
     *, tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
 ) -> CoreTime | Unavailable:
-    """Collect what the lines of core time hold."""
+    """Collect the core times from their sample lines."""
     threads: dict[tuple[str, int | None, int], ThreadTime] = {}
     rest: dict[tuple[str, int | None], ThreadTime] = {}
     sampled = tracks.with_row_index("row").filter(tracks["kind"] == "samples")
@@ -95,7 +96,7 @@ def core_time(
 
 
 def thread_places(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:
-    """Return by row of tracks where its thread is: plane, process and system's id.
+    """Return plane, process and thread id of the system by row of tracks.
 
     These are the keys of `CoreTime.threads`.
     """

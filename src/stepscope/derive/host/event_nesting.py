@@ -1,4 +1,4 @@
-"""`event_nesting` and `launching_ops`: which event, and which op, contains which."""
+"""`event_nesting`: the event around each event; `launching_ops`: the op of a launch."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 
 
 class LaunchingOps(Frozen, frozen=True):
-    """The execution that each launch call belongs to; -1 where there is none.
+    """The op execution that each launch call belongs to; -1 for none.
 
     Attributes:
-        execution: int32 by row of launches; a place in the arrays of
-            `host_op_events`.
+        execution: int32 by row of launches; index into the arrays of `host_op_events`.
         op: int32 by row of launches; a row of `ops`.
         ops: `HostOpEvents.ops`.
     """
@@ -44,10 +43,10 @@ class LaunchingOps(Frozen, frozen=True):
 def launching_ops(
     *, launches: pl.DataFrame, event_nesting: Nesting, host_op_events: HostOpEvents
 ) -> LaunchingOps:
-    """Find the nearest op event around each launch call, on its own thread.
+    """Find the nearest op event around each launch call, on the thread of the call.
 
-    Iterators of an input pipeline, calls of functions and control flow launch
-    nothing themselves: the search goes through them.
+    Iterators of an input pipeline, function calls and control flow do not launch work
+    themselves, so the search skips them.
     """
     ops = host_op_events.ops
     launching = ((ops["category"] != int(OpCategory.DATASET)) & ~ops["call"]).to_numpy()
@@ -55,12 +54,12 @@ def launching_ops(
     label = np.full(len(event_nesting.parent), -1, np.int32)
     label[host_op_events.event[chosen]] = chosen
     event = handles(launches, "event")
-    # Nothing before the first op event or after the last launch call matters.
+    # Events before the first op event or after the last launch call are not needed.
     begin = int(host_op_events.event[chosen[0]]) if len(chosen) else 0
     end = max(int(event.max(initial=-1)) + 1, begin)
     answer = inherit_from_parents(event_nesting.parent, label, begin, end)
     if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
+        raise ValueError(f"the compiled function rejected its arrays ({answer})")
     execution = values_by_row(label, event)
     op = values_by_row(host_op_events.op, execution, none=-1)
     return LaunchingOps(execution, op, ops)
@@ -72,9 +71,9 @@ def event_nesting(
     events: pl.DataFrame,
     host_values: Mapping[str, StatRows] | Unavailable,
 ) -> Nesting:
-    """Nest all events but those whose value `_a` marks them as asynchronous.
+    """Nest all events except those whose value `_a` marks them as asynchronous.
 
-    Asynchronous events are shown on a thread's track without having run there.
+    Asynchronous events are on a thread's track but did not run on that thread.
 
     Definition: docs/definitions/names-and-events.md#nesting-and-self-time.
     """

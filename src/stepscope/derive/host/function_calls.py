@@ -1,4 +1,4 @@
-"""`function_calls`: calls of graph functions, how each was served and what it cost."""
+"""`function_calls`: calls of graph functions, with their modes and times."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ FUNCTION_ROWS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),
     "mode": pl.String(),  # as recorded: eager, concrete, traced-xla, notTraced-xla, …
     "calls": pl.Int64(),
-    "self_ps": pl.Int64(),  # without calls of functions inside
-    "tracing_count": pl.Int64(),  # the largest recorded; null where none was
+    "self_ps": pl.Int64(),  # without nested function calls
+    "tracing_count": pl.Int64(),  # the largest recorded; null if none was
 }
 
-#: Modes in which a call does work that a cached program would not.
+#: Modes in which a call does work that a cached program avoids.
 EXPENSIVE_MODES: Final = ("traced-xla", "traced-nonXla", "eager")
 
 
@@ -45,7 +45,7 @@ def function_calls(
 
     Returns:
         Columns `FUNCTION_ROWS`, by self time descending, then name and mode;
-        unavailable where no call of a function was recorded.
+        unavailable if no function call was recorded.
     """
     owner, code, texts = text_codes(trace, host_values[StatKey.FUNCTION_CALL])
     if not len(owner):

@@ -1,7 +1,8 @@
 """`function_frames`: which functions ran when, on which thread.
 
-Exact where Python's calls were traced; else from samples of the thread's stack. Threads
-that were looked at only because a step may wait for them are in `frames_beside`.
+Frames are exact where Python's calls were traced, and otherwise come from stack
+samples. Threads that drive no step, but that a step may wait for, are in
+`frames_beside`.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.xspace.samples_line import SamplesKind
 
-#: A recording with fewer looks at the stack does not say what its time was spent on.
+#: Least number of stack samples in a recording for statements about its time.
 LEAST_LOOKS: Final = 20
-#: Fewer looks at an interval do not say what it was spent on.
+#: Least number of stack samples in an interval for statements about its time.
 FEW_LOOKS: Final = 3
 
 _KINDS: Final = TRACK_KINDS.categories.to_list()
@@ -45,41 +46,40 @@ _NO_FRAMES: Final = Unavailable(
     reason="No Python function was recorded.",
     remedy=Remedy.RECORD_CALLS,
 )
-#: Lines of the program → the functions that they are lines of.
+#: Kind of samples of source lines → kind of the functions that contain the lines.
 _LINES_OF: Final[dict[SamplesKind, SamplesKind]] = {
     "source_lines": "functions",
     "source_lines_of_worker": "functions_of_worker",
 }
-#: What Python calls the code of a whole file.
+#: Python's name for the code of a whole file.
 _MODULE: Final = "<module>"
-#: What Python begins a program and a thread with, as the names of functions end.
+#: Suffixes of the names of the functions with which Python starts programs and threads.
 BEGINNINGS: Final = (_MODULE, "_bootstrap")
 
 
 class FunctionFrames(Frozen, frozen=True):
-    """Runs of Python functions: arrays by row, by thread, then start, outer first.
+    """Calls of Python functions: arrays by row, by thread, then start, outer first.
 
-    On each thread the frames are exact where a tracer recorded its calls, and from
-    samples where none did. Of samples a frame lasts from halfway before the first look
-    that found it to halfway after the last; what ran between two looks is not seen.
+    On each thread the frames are exact if a tracer recorded its calls, and otherwise
+    come from stack samples. A sampled frame lasts from halfway before its first sample
+    to halfway after its last; calls between two samples are missing.
 
     Definition: docs/definitions/host-time.md#functions.
 
     Attributes:
-        track: int32; row of `tracks` of the thread. Where nothing else of a sampled
-            thread was recorded, the row of its samples.
+        track: int32; row of `tracks` of the thread; the row of its samples for a thread
+            with nothing but samples.
         start_ps: int64.
         end_ps: int64.
-        parent: int32; row of this table that called this one, -1 for none.
+        parent: int32; row of this table of the caller, -1 for none.
         self_ps: int64; the time in which the frame was innermost on its thread.
         type: int32; row of `event_types`, the same for each frame of a function.
         event: int32; row of `events`.
         sampled: Whether the frames of at least one thread come from samples.
-        hz: How often a second sampled threads were to be looked at; None for exact
-            frames.
+        hz: Intended samples per second of sampled threads; None for exact frames.
         names: Function of each `type`.
-        of_framework: The threads whose frames come from samples and that Python did not
-            begin: a framework calls functions of the program there.
+        of_framework: Sampled threads that Python did not start: a framework calls
+            functions of the program on them.
     """
 
     track: Int32s
@@ -100,16 +100,16 @@ class FunctionFrames(Frozen, frozen=True):
         return frozenset(np.unique(self.track[np.isin(self.type, modules)]).tolist())
 
     def of_python(self) -> bool:
-        """Return whether Python's functions are among them, not compiled ones alone."""
+        """Return whether any function is Python's, not compiled."""
         return any(it.file is None or it.line is not None for it in self.names.values())
 
     def spans(self, chosen: Bools) -> Spans:
-        """Return when any of some frames runs, which are chosen by row."""
+        """Return when at least one of the chosen frames (by row) runs."""
         starts = self.start_ps[chosen]
         return Spans.from_events(starts, self.end_ps[chosen] - starts)
 
     def looks(self) -> int | None:
-        """Return how many looks the most looked-at thread had; None for exact calls."""
+        """Return the number of samples of the most sampled thread; None if exact."""
         if self.hz is None or not len(self.track):
             return None
         most = 0
@@ -119,7 +119,7 @@ class FunctionFrames(Frozen, frozen=True):
         return round(most * self.hz / PS_PER_S)
 
     def rows_called_from(self, chosen: Bools) -> Bools:
-        """Return which frames chosen ones called, by whatever way."""
+        """Return which frames the chosen frames called, directly or indirectly."""
         below = np.zeros(len(chosen), np.bool_)
         is_called = self.parent >= 0
         while True:
@@ -129,9 +129,10 @@ class FunctionFrames(Frozen, frozen=True):
             below = more
 
     def outermost_called(self, callers: Sequence[int]) -> Int64s:
-        """Return the rows of the outermost frames of the program below functions.
+        """Return the rows of the program's outermost frames called from `callers`.
 
-        A framework's threads have names of their own, so it is known by who called it.
+        The names of a framework's threads are the framework's, so callers identify
+        them.
         """
         own_types = [
             kind
@@ -143,13 +144,13 @@ class FunctionFrames(Frozen, frozen=True):
         return np.flatnonzero(own & ~self.rows_called_from(own))
 
     def called_most(self, callers: Sequence[int]) -> FunctionName | None:
-        """Return that of these functions which ran longest; None for none."""
+        """Return the function below `callers` that ran longest; None for none."""
         rows = self.outermost_called(callers)
         if not len(rows):
             return None
         kinds, place = np.unique(self.type[rows], return_inverse=True)
         times = np.bincount(place, weights=(self.end_ps - self.start_ps)[rows])
-        # Of equal ones the last in the order of the types.
+        # Of functions with equal times, the last in the order of types is returned.
         return self.names[int(kinds[len(kinds) - 1 - np.argmax(times[::-1])])]
 
     def function(self, event_type: int) -> str:
@@ -164,7 +165,7 @@ def function_frames(
     event_kinds: EventKinds,
     function_names: FunctionNames,
 ) -> FunctionFrames | Unavailable:
-    """Collect the frames of all threads, and who called whom.
+    """Collect the frames of all threads that drive steps, with their callers.
 
     Definition: docs/definitions/host-time.md#functions.
     """
@@ -182,7 +183,7 @@ def frames_beside(
 ) -> FunctionFrames | Unavailable:
     """Collect the frames of threads of the program that drive no step.
 
-    They say nothing of what a step does, but what runs while it waits.
+    These frames show what runs while a step waits, not what the step does.
 
     Definition: docs/definitions/host-time.md#threads-that-drive-no-step.
     """
@@ -200,7 +201,7 @@ def worker_frames(
 ) -> FunctionFrames | Unavailable:
     """Collect the frames of the first thread of each worker process.
 
-    They are no time of the program's own process, and so of no step.
+    Their time is not time of the program's own process or of a step.
 
     Definition: docs/definitions/host-time.md#worker-processes.
     """
@@ -217,9 +218,9 @@ def _collect_frames(
     *,
     wanted: SamplesKind,
 ) -> FunctionFrames | Unavailable:
-    """Collect the frames of some threads: of samples those of the wanted kind.
+    """Collect the frames from samples of the wanted kind.
 
-    Exact frames count with those of threads that drive steps.
+    The kind `functions` also includes the exact frames.
     """
     kind, is_frame = codes(tracks, "kind"), event_kinds.has(EventFlag.PYTHON_FRAME)
     on_host = absent_mask(tracks["device"]) & np.isin(kind, (_THREAD, _SAMPLES))
@@ -248,8 +249,9 @@ def _collect_frames(
     nested = nest_subset(start, dur, track=track)
     types = function_names.canonical[handles(events, "type")[rows]]
     rates = [hz[it] for it in np.unique(recorded[by_samples]).tolist()]
-    # Threads that Python began: samples find what it begins one with. A tracer begins
-    # in the midst of calls, so that of its threads nothing is known.
+    # Samples of a thread that Python started include the function that starts threads.
+    # A tracer starts during calls, so its threads may lack that function; they count as
+    # started by Python.
     names = function_names.names
     beginning = [it for it, name in names.items() if name.function.endswith(BEGINNINGS)]
     pythons = np.unique(track[~by_samples[order] | np.isin(types, beginning)])
@@ -271,13 +273,14 @@ def _collect_frames(
 def sampled_threads(
     tracks: pl.DataFrame, wanted: SamplesKind
 ) -> tuple[Int32s, dict[int, float]]:
-    """Return by track the thread that it is or was looked at for, and rates of these.
+    """Return the thread by track, and the sampling rate of each track of samples.
 
-    Lines of the program are with the functions that they are lines of.
+    A track of samples has the row of the sampled thread. Samples of source lines have
+    the same row as samples of their functions.
 
     Args:
         tracks: The table.
-        wanted: What lines of samples hold that count.
+        wanted: Kind of samples whose tracks are included.
     """
     kind = codes(tracks, "kind")
     thread = np.arange(len(kind), dtype=np.int32)

@@ -1,8 +1,8 @@
 """`function_lines`: which lines of which functions ran when, on which thread.
 
-A recorder that looks at stacks notes the line as well as the function. Where it did,
-the runs of a function are cut where another of its lines ran; all else is as in
-`function_frames`, so that the time of each function is the same.
+A stack sample may have the line as well as the function. If it does, the time of a
+function is split where another of its lines ran; otherwise it is as in
+`function_frames`. The time of each function is the same in both.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _NONE: Final = np.int32(-1)
 
 
 class FunctionLines(Frozen, frozen=True):
-    """Runs of lines of Python functions: by thread, then start, outer first.
+    """Executed lines of Python functions: by thread, then start, outer first.
 
-    The runs of a function's lines on a thread, and those of which the line is not
-    known, take the time of its frames: they meet where the line changed, or where a
-    line further out did.
+    The rows of a function's lines on a thread, with the rows of unknown lines, cover
+    the time of the function's frames. Rows meet where the line, or the line of a
+    caller, changed.
 
     Definition: docs/definitions/host-time.md#functions.
 
@@ -53,8 +53,8 @@ class FunctionLines(Frozen, frozen=True):
         track: int32; as in `FunctionFrames`.
         start_ps: int64.
         end_ps: int64.
-        type: int32; row of `event_types`, the same for each run of a function.
-        line: int32; the line that ran, -1 where the recording has only the function.
+        type: int32; row of `event_types`, the same for each row of a function.
+        line: int32; the executed line, -1 where only the function was recorded.
         names: Function of each `type`.
     """
 
@@ -66,36 +66,37 @@ class FunctionLines(Frozen, frozen=True):
     names: Mapping[int, FunctionName]
 
     def known(self) -> FunctionLines | None:
-        """Return the lines; None where not one of them is known."""
+        """Return the lines; None if no line is known."""
         return self if (self.line >= 0).any() else None
 
     def spans_of_rows(self, chosen: Bools) -> Spans:
-        """Return when any of some runs lasts, which are chosen by row."""
+        """Return when at least one of the chosen rows lasts."""
         starts = self.start_ps[chosen]
         return Spans.from_events(starts, self.end_ps[chosen] - starts)
 
     def chosen_rows(self, rows: Bools | Int64s) -> FunctionLines:
-        """Return some runs, by place or by flag."""
+        """Return the given rows, chosen by index or by flag."""
         return FunctionLines(
             *(self.track[rows], self.start_ps[rows], self.end_ps[rows]),
             *(self.type[rows], self.line[rows], self.names),
         )
 
     def depth_of_runs(self) -> Int32s:
-        """Return how many runs are around each."""
+        """Return the number of rows around each row."""
         length = self.end_ps - self.start_ps
         return nest_subset(self.start_ps, length, track=self.track).depth
 
     def own_spans(
         self, kinds: Sequence[int], *, tracks: Sequence[int]
     ) -> dict[int, Spans]:
-        """Return by line of a function when no other one of the program ran in it.
+        """Return the time of each line of a function, without callees of the program.
 
-        What libraries do for a line is its own, and what has no name and is in it.
+        Time in libraries, and in nameless functions such as lambdas, counts as the
+        line's.
 
         Args:
-            kinds: The function, as in `type`.
-            tracks: Rows of tracks of the threads that are asked.
+            kinds: The types of the function, as in `type`.
+            tracks: Rows of tracks of the threads to include.
         """
         own_types = [
             kind
@@ -128,7 +129,7 @@ def function_lines(
     function_frames: FunctionFrames | Unavailable,
     function_names: FunctionNames,
 ) -> FunctionLines | Unavailable:
-    """Cut the frames of all threads where another line of the function ran.
+    """Split the frames of all threads where another line of the function ran.
 
     Definition: docs/definitions/host-time.md#functions.
     """
@@ -147,7 +148,7 @@ def worker_lines(
     worker_frames: FunctionFrames | Unavailable,
     function_names: FunctionNames,
 ) -> FunctionLines | Unavailable:
-    """Cut the frames of worker processes where another line of the function ran.
+    """Split the frames of worker processes where another line of the function ran.
 
     Definition: docs/definitions/host-time.md#worker-processes.
     """
@@ -162,7 +163,7 @@ def _cut_frames(
     lines: FunctionLines | None,
     tracks: pl.DataFrame,
 ) -> FunctionLines | Unavailable:
-    """Cut frames where recorded lines say so: from when on these are known."""
+    """Replace frames by recorded lines, from the time on at which lines are known."""
     if isinstance(frames, Unavailable):
         return frames
     whole = FunctionLines(
@@ -200,14 +201,15 @@ def _line_runs(
     *,
     wanted: SamplesKind,
 ) -> FunctionLines | None:
-    """Return the runs of lines that were recorded; None where none were."""
+    """Return the recorded lines with their times; None if none were recorded."""
     thread, hz = sampled_threads(tracks, wanted)
     if not hz or isinstance(stats, Unavailable):
         return None
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     parts = [np.arange(begins[track], ends[track]) for track in sorted(hz)]
     rows = np.concatenate(parts).astype(np.int32)
-    # What took no time has none to give, and may begin with the run around it.
+    # Lines without duration add no time and may begin together with the line around
+    # them.
     rows = rows[ints(events, "dur_ps")[rows] > 0]
     values = rows_of_owners(stats, "event", rows)
     key = find_handle(trace.strings, StatKey.SOURCE_LINE)
@@ -226,8 +228,8 @@ def _line_runs(
 def _known_since(frames: FunctionLines, lines: FunctionLines) -> dict[int, int]:
     """Return by thread the time from which on the lines of all frames are known.
 
-    A recording that keeps the last of what it found has a frame in whole, and not all
-    of its lines; a thread may be looked at before its lines are kept.
+    A recording that keeps only its last samples has whole frames but lacks some of
+    their lines. A thread may be sampled before its lines are recorded.
     """
     frames = frames.chosen_rows(
         (frames.end_ps > frames.start_ps) & np.isin(frames.track, lines.track)
@@ -238,7 +240,8 @@ def _known_since(frames: FunctionLines, lines: FunctionLines) -> dict[int, int]:
     around = frames.chosen_rows(np.maximum(frame_row, 0))
     fits = frame_row >= 0
     fits &= (around.type == lines.type) & (around.end_ps >= lines.end_ps)
-    # By frame, then start: a run begins with its frame or where the one before ended.
+    # Order by frame, then start: a line begins with its frame or where the previous
+    # line ended.
     order = np.lexsort((lines.start_ps, frame_row))
     meets = np.zeros(len(order), np.bool_)
     meets[1:] = (frame_row[order][1:] == frame_row[order][:-1]) & (
@@ -263,7 +266,7 @@ def _known_since(frames: FunctionLines, lines: FunctionLines) -> dict[int, int]:
 
 
 def _last_begun(frames: FunctionLines, lines: FunctionLines) -> Int64s:
-    """Return by run the last frame of its depth that began before it; -1 for none."""
+    """Return by line the last frame of its depth that began before it; -1 for none."""
     count, total = len(frames.track), len(frames.track) + len(lines.track)
     track, depth, start = (
         np.concatenate(columns)

@@ -1,4 +1,4 @@
-"""`function_names`: which function each frame's type is, and whose file it is in."""
+"""`function_names`: the function, file and library of each frame's event type."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-#: What Python calls the code of comprehensions, each a part of a function.
+#: Python's names for the code of comprehensions, which are part of a function.
 COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
-#: `path/train.py(12): load`; the folder from which it was imported may be cut off.
+#: `path/train.py(12): load`; the folder from which the file was imported may be
+#: missing.
 _CUT_OFF: Final = Pattern(
     r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.*)\Z", re.DOTALL
 )
@@ -45,23 +46,23 @@ _IN_NO_FILE: Final = (
     Pattern(r"<built-in (?:function|method) (?P<function>[^ >]+)"),
     Pattern(r"\$(?:<unknown> )?(?P<function>.*)\Z", re.DOTALL),
 )
-#: Paths of what was installed, or comes with Python, and of code that libraries make.
+#: Paths of installed files, of Python's own files, and of generated code.
 _LIBRARY: Final = Pattern(
     r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*"
     r"|Python\d+[\\/]Lib)[\\/]"
     r"|(?:^|[\\/])__autograph_generated_file|^<(?!stdin>|string>|ipython-input-)"
-    # PyTorch's profiler cuts off the folder from which a file was imported, whether
-    # it holds packages or the program: these names no program gives its own folders.
+    # PyTorch's profiler omits the folder from which a file was imported, for packages
+    # and for the program alike. Programs do not use these names for their own folders.
     r"|^(?:torch(?:vision|audio)?|functorch|triton|numpy|scipy|pandas|sklearn|PIL|tqdm"
     r"|tensorflow|keras|jax|jaxlib|asyncio|collections|concurrent|ctypes|encodings|html"
     r"|importlib|json|logging|multiprocessing|unittest|urllib|xml)[\\/]"
-    # XLA's tracer leaves the name of the file alone: so are modules of Python called.
+    # XLA's tracer only records the name of the file; these are modules of Python.
     r"|^(?:queue|selectors|subprocess|threading)\.py\Z"
 )
 
 
 def is_nameless(function: str) -> bool:
-    """Return whether a function has no name to tell: it stands within another one."""
+    """Return whether a function is a lambda or comprehension inside another one."""
     return function.endswith((*COMPREHENSIONS, "<lambda>"))
 
 
@@ -75,15 +76,15 @@ def name_with_place(function: str, file: str | None, line: int | None) -> str:
 
 
 class FunctionName(Frozen, frozen=True, eq=True):
-    """A function, as its events are named.
+    """A function, as named by its events.
 
     Attributes:
-        function: Its name, with its class where that was recorded.
-        file: The file that holds it: the whole path where that was recorded, else
-            what the name has of it; None for what has no file.
-        line: Its first line in that file; None for what has no file.
-        library: Whether the file belongs to an installed package or to Python; None
-            where only the file's own name was recorded.
+        function: Its name, with its class if recorded.
+        file: The file that contains it: the whole path if recorded, else the part in
+            the event's name; None for a function without a file.
+        line: Its first line in that file; None for a function without a file.
+        library: Whether the file belongs to an installed package or to Python; None if
+            only the file's name was recorded.
     """
 
     function: str
@@ -92,19 +93,19 @@ class FunctionName(Frozen, frozen=True, eq=True):
     library: bool | None
 
     def placed(self) -> str:
-        """Return `load (train.py:12)`, as far as its place is known."""
+        """Return `load (train.py:12)`, as far as the place is known."""
         return name_with_place(self.function, self.file, self.line)
 
 
 class FunctionNames(Frozen, frozen=True):
-    """The functions that frames may be of.
+    """The functions that frames refer to.
 
-    A file may hold several types for one function: of several processes, say.
+    One function may have several event types in a file, for example of several
+    processes.
 
     Attributes:
-        names: Function of each type that stands for one.
-        canonical: int32; by row of `event_types`, the type that stands for its
-            function.
+        names: Function of each canonical type.
+        canonical: int32; by row of `event_types`, the canonical type of its function.
     """
 
     names: Mapping[int, FunctionName]
@@ -118,7 +119,7 @@ def function_names(
     type_stats: pl.DataFrame | Unavailable,
     event_kinds: EventKinds,
 ) -> FunctionNames:
-    """Read the functions from the names of events.
+    """Parse the functions from the names of events.
 
     Definition: docs/definitions/host-time.md#functions.
     """
@@ -146,13 +147,13 @@ def _parse_name(name: str, path: str | None) -> FunctionName:
         if match is None:
             continue
         file = path or match["file"]
-        # A file's own name does not say where it is.
+        # A file name without its folder does not show whether the file is a library's.
         is_library = False if "/" in file or "\\" in file else None
         if _LIBRARY.search(file):
             is_library = True
         elif is_library is None and form is _CUT_OFF:
-            # A file next to the program, unless Python has one of that name; of
-            # packages the folder is left where the one around it is cut off.
+            # The file is next to the program, unless Python has a module of that name.
+            # Of a package, the name of its folder may be all that is recorded.
             stem = file.removesuffix(".py")
             may_be_pythons = stem == file or stem in sys.stdlib_module_names
             is_library = None if may_be_pythons else False

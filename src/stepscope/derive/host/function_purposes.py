@@ -1,8 +1,8 @@
 """`function_purposes`: what functions of known libraries are called for, and do.
 
-`known_functions.json` declares them: path of the file and name of the function, as
-expressions. Of the rows with a purpose, and of those with a kind of work, the first
-that matches decides. With a purpose goes all that such a function calls.
+`known_functions.json` lists them: regular expressions for the file's path and the
+function's name. Among rows with a purpose, and among rows with a kind of work, the
+first match decides. A purpose also applies to everything that the function calls.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class FunctionPurpose(IntEnum):
     AWAIT = 7
 
 
-#: What a function does; unlike a purpose it does not decide who owns its time.
+#: What a function does. In contrast to a purpose, work does not decide who owns the
+#: time.
 KnownWork: TypeAlias = Literal[
     "copies",
     "compiles_patterns",
@@ -70,7 +71,7 @@ KnownWork: TypeAlias = Literal[
 
 
 class _KnownFunctions(msgspec.Struct, forbid_unknown_fields=True, dict=True):
-    """A row of the table; in its files `PYTHON/` is Python's own library."""
+    """A row of the table; `PYTHON/` in `files` is Python's standard library."""
 
     files: str
     functions: str = ""
@@ -79,7 +80,7 @@ class _KnownFunctions(msgspec.Struct, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
-        """Return what paths and names of functions match."""
+        """Return the patterns for paths and for names of functions."""
         files = self.files.replace("PYTHON/", r"/(?:python|pypy)\d[.\d]*/")
         return re.compile(files), re.compile(self.functions)
 
@@ -91,12 +92,12 @@ def _known_functions() -> tuple[_KnownFunctions, ...]:
 
 
 def _first_row(name: FunctionName, *, with_work: bool) -> _KnownFunctions | None:
-    """Return the first row with a purpose, or with work, that a function is one of."""
+    """Return the first row with a purpose, or with work, that matches a function."""
     path = (name.file or "").replace("\\", "/")
     if not path or (not name.library and "/" in path):
-        # Without its folder it is not known whose a file is: rows name such files.
+        # Without its folder, a file may belong to a library or to the program.
         return None
-    # The folder before it may have been cut off.
+    # The path may lack the folders before this one, so a separator is added.
     path = f"/{path}" if "/" in path else path
     for row in _known_functions():
         if (row.work is not None) == with_work:
@@ -113,20 +114,19 @@ def _known_purpose(name: FunctionName) -> FunctionPurpose:
 
 
 class FunctionPurposes(Frozen, frozen=True):
-    """What functions are called for, and which of them do a known kind of work.
+    """The purposes of functions, and the functions that do a known kind of work.
 
     Attributes:
-        purpose: uint8 by row of `function_frames`; `FunctionPurpose` codes. What a
-            function calls has its purpose; of several around a frame the outermost
-            counts.
-        types_by_work: The functions, as in `FunctionFrames.type`, that do it.
+        purpose: uint8 by row of `function_frames`; `FunctionPurpose` codes. A called
+            function has its caller's purpose; the outermost purpose counts.
+        types_by_work: Kind of work → functions that do it, as in `FunctionFrames.type`.
     """
 
     purpose: UInt8s
     types_by_work: Mapping[KnownWork, tuple[int, ...]]
 
     def types_with_work(self, *works: KnownWork) -> list[int]:
-        """Return the functions that do any of some kinds of work."""
+        """Return the functions that do at least one of these kinds of work."""
         return [kind for work in works for kind in self.types_by_work.get(work, ())]
 
 
@@ -144,7 +144,7 @@ def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
         if row is not None and row.work is not None:
             types[row.work].append(kind)
     own = purpose_of_type[frames.type]
-    # From caller to called, until nothing is handed on any more.
+    # Copy purposes from callers to callees until nothing changes.
     purpose, inside = own, frames.parent >= 0
     while True:
         above = np.where(inside, purpose[frames.parent], 0)
@@ -156,15 +156,15 @@ def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
 
 
 def is_wait(name: FunctionName) -> bool:
-    """Return whether Python itself waits in a function for another thread."""
+    """Return whether the function is one in which Python waits for another thread."""
     return _known_purpose(name) is FunctionPurpose.AWAIT
 
 
 def idle_waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
-    """Return where a thread waits for another one, and none that was recorded works.
+    """Return where a thread waits for another one while no recorded thread works.
 
-    Where the functions of one thread alone were recorded it is not known what it waits
-    for: then this is empty.
+    If the functions of only one thread were recorded, it is unknown what it waits for
+    and the result is empty.
     """
     if not len(frames.track) or frames.track.min() == frames.track.max():
         return Spans.empty()

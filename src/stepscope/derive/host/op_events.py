@@ -1,4 +1,4 @@
-"""`host_op_events`: the executions of ops on host threads, and what each one cost."""
+"""`host_op_events`: the executions of ops on host threads, with their times."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 #: Columns of `HostOpEvents.ops`; null means unknown.
 HOST_OPS: Final[dict[str, pl.DataType]] = {
-    "name": pl.String(),  # of a compiled program: framework op, else the instruction
-    "type": pl.String(),  # of a compiled program: of that op, else the opcode
+    "name": pl.String(),  # of a compiled program: framework op, else instruction
+    "type": pl.String(),  # of a compiled program: type of that op, else opcode
     "category": pl.UInt8(),  # an `OpCategory`
     **HLO_TEXTS,
-    "call": pl.Boolean(),  # calls a function or controls flow; its work has other ops
+    "call": pl.Boolean(),  # function call or control flow; its work is in other ops
 }
 
-#: How an event came to be known as an op. Of two events that stand for one execution
-#: the one with the higher number stays.
+#: Rank of the rule that identified an event as an op. Of two events for one execution,
+#: the one with the higher rank is kept.
 _WRAPPER: Final = 1
 _EAGER: Final = 2
 _NAMED: Final = 3
@@ -54,17 +54,17 @@ class HostOpEvents(Frozen, frozen=True):
         op: int32; row of `ops` of each execution.
         start_ps: int64; start of each execution.
         dur_ps: int64; duration of each execution.
-        self_ps: int64; time in which no op inside the execution runs. The self times
-            of a thread add up to the length of the union of its op events.
+        self_ps: int64; time in which no op inside the execution runs. The self times of
+            a thread add up to the length of the union of its op events.
         parent: int32; the execution around it on its thread, -1 for none.
         depth: int32; 0 without a parent, else one more than the parent's.
-        outermost: False where an execution of the same op encloses this one, whose
-            time is then part of that execution's.
-        eager: int8; 1 where the op ran at once, 0 as part of a function, -1 unknown.
+        outermost: False if an execution of the same op encloses this one, whose time is
+            then part of the enclosing execution.
+        eager: int8; 1 if the op ran eagerly, 0 as part of a function, -1 if unknown.
         ops: Distinct ops, columns `HOST_OPS`.
-        without_values: Why the values of events could not be read; None where they
-            could. Only values identify instructions of compiled programs and, in part,
-            ops that ran eagerly.
+        without_values: Why the values of events could not be read; None if they could.
+            Values are needed to identify instructions of compiled programs and some ops
+            that ran eagerly.
     """
 
     event: Int32s
@@ -92,10 +92,10 @@ def host_op_events(
 ) -> HostOpEvents:
     """Find the op events of all host threads.
 
-    Op events are events whose name is an op's, ops that ran eagerly, input stages,
-    instructions of compiled programs, and calls that carry an op's annotation; never
-    allocator events, markers, wrappers or frames. Where several nested events stand
-    for one execution, it counts once.
+    Op events are: events with the name of an op, ops that ran eagerly, input stages,
+    instructions of compiled programs, and calls with an op's annotation. Allocator
+    events, markers, wrappers and frames are not op events. Several nested events of one
+    execution count once.
 
     Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
     """
@@ -108,7 +108,7 @@ def host_op_events(
         named.name_annotated_calls(values)
         named.name_instructions(values, hlo_ops)
     event, op, rank, ops = named.distinct_ops()
-    # 1 where the name or a stored value says that an op ran eagerly, else 0.
+    # 1 if the name or a stored value shows that an op ran eagerly, else 0.
     by_rank = np.zeros(_NAMED + 1, np.int8)
     by_rank[[_EAGER, _WRAPPER]] = 1
     eager = values_by_row(by_rank, rank)
@@ -123,7 +123,7 @@ def host_op_events(
         event, op, eager = event[keep], op[keep], eager[keep]
     start_ps, dur_ps = ints(events, "start_ps")[event], ints(events, "dur_ps")[event]
     nested = nest_subset(start_ps, dur_ps, track=handles(events, "track")[event])
-    # Only ops of one vocabulary come in both modes.
+    # Only TensorFlow's ops run both eagerly and in functions.
     both = (ops["category"] == int(OpCategory.TENSORFLOW)).to_numpy()
     eager[~values_by_row(both, op)] = -1
     if values is None:
@@ -146,7 +146,7 @@ def host_op_events(
 
 
 class _NamedEvents:
-    """Events and what names them; a later rule overrides an earlier one."""
+    """Events with their op names; a later rule overrides an earlier one."""
 
     def __init__(self, trace: TraceData, kinds: EventKinds, types: Int32s) -> None:
         self._trace, self._kinds, self._types = trace, kinds, types
@@ -155,14 +155,14 @@ class _NamedEvents:
         self._count = 0
 
     def name_by_type(self, tracks: pl.DataFrame, event_types: pl.DataFrame) -> None:
-        """Name events whose own name is an op's."""
+        """Name events whose event name is the name of an op."""
         kinds = self._kinds
         eager = event_types["name"].str.starts_with("EagerLocalExecute: ").to_numpy()
         call = kinds.has(EventFlag.FUNCTION_CALL | EventFlag.CONTROL_FLOW)
         no_op = kinds.has(
             EventFlag.ALLOCATOR | EventFlag.END_THUNK | EventFlag.PYTHON_FRAME
         )
-        # A function of the program runs ops, mostly elsewhere: it is no op itself.
+        # A function of the program is not an op: it runs ops, mostly on other threads.
         function = kinds.op_type.str.starts_with("__inference_").fill_null(value=False)
         is_op = kinds.is_op() & ~no_op & ~function.to_numpy()
         if not is_op.any():
@@ -183,7 +183,7 @@ class _NamedEvents:
         )
 
     def name_eager_calls(self, values: Mapping[str, StatRows]) -> None:
-        """Name `EagerExecute` events by the op's type; functions are no ops."""
+        """Name `EagerExecute` events by the op's type; functions are skipped."""
         owner, code, texts = text_codes(self._trace, values[StatKey.EAGER_OP])
         if not len(owner):
             return
@@ -196,7 +196,7 @@ class _NamedEvents:
         self._name_rows(owner[plain], code[plain], _WRAPPER, named)
 
     def name_marked_stages(self, values: Mapping[str, StatRows]) -> None:
-        """Name stages of an input pipeline that the program itself marked."""
+        """Name input pipeline stages that the program itself marked."""
         owner, code, texts = text_codes(self._trace, values[StatKey.STAGE_NAME])
         if not len(owner):
             return
@@ -207,7 +207,7 @@ class _NamedEvents:
         self._name_rows(owner[marked], code[marked], _NAMED, named)
 
     def name_annotated_calls(self, values: Mapping[str, StatRows]) -> None:
-        """Name calls (of the driver, say) by the annotation of the op they serve."""
+        """Name calls, for example of the driver, by their op annotation."""
         owner, code, texts = text_codes(self._trace, values[StatKey.TF_OP])
         if not len(owner):
             return
@@ -253,7 +253,7 @@ class _NamedEvents:
         self._name_rows(owner, distinct.code, _NAMED, named)
 
     def distinct_ops(self) -> tuple[Int64s, Int32s, Int32s, pl.DataFrame]:
-        """Return events, the ops that name them, ranks of the rules, and all ops."""
+        """Return event rows, their ops, ranks of the rules, and the table of ops."""
         if not self._rules:
             nothing = np.empty(0, np.int32)
             empty = pl.DataFrame(schema=HOST_OPS)
@@ -269,10 +269,10 @@ class _NamedEvents:
             event, op, rank = event[last], op[last], rank[last]
         used = number_values(op)
         rows = pl.concat(self._frames)[op[used.first]]
-        # Instructions of one framework op stay apart: each has its own cost.
+        # Instructions of one framework op are separate ops: each has its own cost.
         key = ["name", "type", "module", "program", "hlo_op"]
         numbers: dict[tuple[Any, ...], int] = {}
-        # Distinct ops, of which there are far fewer than events.
+        # There are far fewer distinct ops than events.
         number = np.array(
             [numbers.setdefault(it, len(numbers)) for it in rows.select(key).rows()],
             np.int32,
@@ -287,7 +287,7 @@ class _NamedEvents:
         rank: int | Int32s,
         named: pl.DataFrame,
     ) -> None:
-        """Name events, whose rows ascend, each by a row of columns of `HOST_OPS`."""
+        """Name ascending event rows, each by a row of columns of `HOST_OPS`."""
         if not len(rows):
             return
         columns = [
@@ -297,14 +297,14 @@ class _NamedEvents:
             for column, dtype in HOST_OPS.items()
         ]
         self._frames.append(named.select(columns))
-        # Rows of 64 bits, so that look-ups need not convert them.
+        # Rows are int64, so that look-ups need no conversion.
         ranks = np.full(len(rows), rank, np.int32)
         op = code + np.int32(self._count)
         self._rules.append((rows.astype(np.int64, copy=False), op, ranks))
         self._count += len(named)
 
     def _is_unnamed(self, rows: Int32s) -> Bools:
-        """Return True where no rule has named an event yet."""
+        """Return True for events that no rule has named yet."""
         free = np.ones(len(rows), np.bool_)
         for named, *_ in self._rules:
             place = np.minimum(np.searchsorted(named, rows), len(named) - 1)
@@ -321,15 +321,15 @@ def _one_per_execution(
     ops: pl.DataFrame,
     eager: NDArray[np.int8],
 ) -> tuple[Bools, NDArray[np.int8]]:
-    """Choose which events stay, so that nested names of one execution count once.
+    """Choose which events are kept, so that nested names of one execution count once.
 
-    A wrapper yields to the event inside it that has the same op type, and hands
-    over that it ran eagerly; a call with an annotation yields to the op around it.
+    A wrapper is dropped in favour of the event inside it with the same op type, which
+    then counts as eager. An annotated call is dropped in favour of the op around it.
     """
     keep = np.ones(len(event), np.bool_)
     if not (rank != _NAMED).any():
         return keep, eager
-    # Only threads that hold such an event need a look.
+    # Only threads with wrappers, eager events or annotated calls are searched.
     track = handles(events, "track")[event]
     concerned = np.zeros(int(track[-1]) + 1, np.bool_)
     concerned[track[rank != _NAMED]] = True
@@ -351,11 +351,11 @@ def _one_per_execution(
 
 
 def outermost_of_op(parent: Int32s, op: Int32s) -> Bools:
-    """Return False for an event that some ancestor of the same op encloses."""
+    """Return False for each event that is inside an event of the same op."""
     outermost = np.ones(len(op), np.bool_)
     row = np.flatnonzero(parent >= 0)
     above = parent[row]
-    # One round per level of nesting, over the rows that still have an ancestor.
+    # One iteration per level of nesting, over the rows that still have an ancestor.
     while len(row):
         recursive = op[above] == op[row]
         outermost[row[recursive]] = False

@@ -1,4 +1,4 @@
-"""`tracers`: the tracers that were in force while recording."""
+"""`tracers`: the tracers that were active while recording, with their levels."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def tracers(
     device_activity: pl.DataFrame | Unavailable,
     event_kinds: EventKinds,
 ) -> Tracers:
-    """Read the levels that the recording states; else what its events show.
+    """Read the tracer levels from the recording, or else infer them from events.
 
-    Frames are there only where the Python tracer ran, unless they are samples, and work
-    of devices only where the device tracer ran, whatever a file says of it.
+    Whatever level a file states, exact frames show that the Python tracer ran, and
+    device activities show that the device tracer ran. Sampled frames show nothing.
     """
     host, device, python = None, None, None
     if not isinstance(environment, Unavailable) and len(environment):

@@ -1,4 +1,4 @@
-"""`host_values`: the few named values of host events that say what an op event is."""
+"""`host_values`: named values of host events that identify their ops."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def host_values(
     """Collect the `HOST_VALUES` of events on host threads in one pass.
 
     Returns:
-        Name → its rows, owners ascending. A value that all events of a type share is
-        listed for each of those events that has none of its own.
+        Name → its rows, owners ascending. A value of an event type is listed for each
+        event of the type that has no value itself.
     """
     values = host_stats(trace.strings, tracks, stats, HOST_VALUES)
     add_shared_values(values, trace.strings, tracks, events, type_stats)
@@ -99,7 +99,7 @@ def add_shared_values(
     events: pl.DataFrame,
     type_stats: pl.DataFrame,
 ) -> None:
-    """Add what all events of a type share, for those without a value of theirs."""
+    """Add the values of event types for events without a value themselves."""
     types = handles(events, "type")
     for name, own in values.items():
         shared = rows_with_key(type_stats, "type", find_handle(strings, name))
@@ -129,7 +129,7 @@ def host_stats(
 ) -> dict[StatKey, StatRows]:
     """Return by name the stats of events on host threads; owners ascend.
 
-    The other half of a table of millions, that of the devices, is not looked at.
+    Stats of device events, half of a table of millions of rows, are not read.
     """
     handle_of = {name: find_handle(strings, name) for name in names}
     wanted = np.zeros(len(strings) + 1, np.uint8)
@@ -137,7 +137,8 @@ def host_stats(
     owner, key = handles(stats, "event"), handles(stats, "key")
     chosen = [np.empty(0, np.int64)]
     for bounds in host_ranges(tracks):
-        # Of the column's own type, so that the search need not copy the column.
+        # The bounds have the column's type, so that the search does not copy the
+        # column.
         first, last = np.searchsorted(owner, np.array(bounds, owner.dtype))
         chosen.append(wanted_rows(key, wanted, int(first), int(last)))
     values = stats_in_rows(stats, "event", np.concatenate(chosen))
@@ -145,7 +146,7 @@ def host_stats(
 
 
 def int_values(rows: StatRows) -> tuple[Int32s, Int64s]:
-    """Return owners and their whole numbers; the last of several numbers counts."""
+    """Return owners and their integers; of several values the last one counts."""
     real = rows.kind == DOUBLE
     numbers = rows.only((rows.kind == INT) | (rows.kind == UINT) | real)
     values = numbers.value
@@ -157,7 +158,7 @@ def int_values(rows: StatRows) -> tuple[Int32s, Int64s]:
 
 
 def text_codes(trace: TraceData, rows: StatRows) -> tuple[Int32s, Int32s, list[str]]:
-    """Owners, codes and the texts that the codes stand for; other kinds are skipped.
+    """Return owners, codes and the texts of the codes; other kinds are skipped.
 
     Equal texts may have several codes.
     """
@@ -168,7 +169,7 @@ def text_codes(trace: TraceData, rows: StatRows) -> tuple[Int32s, Int32s, list[s
     ]
     owners, numbers = [interned.owner], [distinct.code]
     placed = np.flatnonzero(rows.kind == PLACE_TEXT)
-    # Texts of one length are compared as blocks of bytes, all at once.
+    # Texts of equal length are compared together, as blocks of bytes.
     for length in np.unique(rows.length[placed]).tolist():
         rows_of_length = placed[rows.length[placed] == length]
         places = rows.value[rows_of_length]
@@ -184,7 +185,7 @@ def text_codes(trace: TraceData, rows: StatRows) -> tuple[Int32s, Int32s, list[s
         numbers.append((code + len(texts)).astype(np.int32))
         texts += [trace.text(place, length) for place in places[first].tolist()]
     if not len(placed):
-        # A single piece is in order.
+        # Values from a single source are already ordered.
         return owners[0], numbers[0], texts
     owner, number = np.concatenate(owners), np.concatenate(numbers)
     order = np.argsort(owner, kind="stable")

@@ -1,9 +1,9 @@
-"""`requests` and `request_waits`: what a program served, and waited for meanwhile.
+"""`requests` and `request_waits`: the requests that a program served, and their waits.
 
-A request is what the program announced as one (a request id or a batch size, a root of
-its own), or the call with which a serving library runs one. Each instant of a request
-is charged once: to device work that it launched, else to what its own thread was doing,
-else to what other threads did for it.
+A request is an event that the program announced as one (with a request id, a batch
+size, or as a root), or the call with which a serving library runs one. Each instant of
+a request is charged once: to device work that the request launched, else to what its
+thread was doing, else to what other threads did for it.
 
 Definition: docs/tools/inference_profile.md#what-is-a-request.
 """
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 #: Columns of `Requests.rows`, by start.
 REQUEST_ROWS: Final[dict[str, pl.DataType]] = {
     "event": pl.Int32(),  # row of events
-    "track": pl.Int32(),  # the thread that served it
+    "track": pl.Int32(),  # the thread that served the request
     "name": pl.String(),
     "start_ps": pl.Int64(),
     "dur_ps": pl.Int64(),
@@ -64,25 +64,26 @@ REQUEST_ROWS: Final[dict[str, pl.DataType]] = {
 
 _ID: Final = StatKey.REQUEST_ID
 _BATCH: Final = StatKey.BATCH_SIZE
-#: Size of a request that a batcher put together with others.
+#: Size of a request that a batcher combined with others.
 _TASK: Final = StatKey.BATCHING_TASK_SIZE
 _ROOT: Final = StatKey.ROOT_LEVEL
 _STEP: Final = StatKey.STEP_NUM
 _KEYS: Final = (_ID, _BATCH, _TASK, _ROOT, _STEP)
-#: The level of a root that the program declared as a request.
+#: Value of the root level for a root that the program declared as a request.
 _REQUEST_ROOT: Final = -1
 
-#: Calls of serving libraries, the outer ones first; the first that occur count.
+#: Calls of serving libraries, outer calls first; only the first pattern that matches
+#: any event counts.
 _CALLS: Final = (
     r"^BatchingSessionRun$",
     r"^TfrtModelRun$",
     r"^ServingModelRun$",
     r"^(?:SessionRun|RunGraph)$",
 )
-#: The calls at the end of this list also run training steps.
+#: The last pattern also matches calls that run training steps.
 _PLAIN_SESSIONS: Final = _CALLS[-1]
-#: Events that carry a batch size and are no requests: the pipeline's own calls, ops,
-#: and the batches that a batcher makes of requests.
+#: Events with a batch size that are not requests: calls of the pipeline, ops, and the
+#: batches that a batcher forms from requests.
 _NO_REQUEST: Final = (
     EventFlag.DATASET
     | EventFlag.PRODUCER
@@ -99,8 +100,8 @@ class Requests(Frozen, frozen=True):
     """The requests of one host; those on one thread do not overlap.
 
     Attributes:
-        without_values: Why ids and sizes could not be read, nor the requests that only
-            these show; None where they could.
+        without_values: Why ids and sizes, and the requests identified by them, could
+            not be read; None if they could.
     """
 
     rows: pl.DataFrame
@@ -121,8 +122,7 @@ def requests(
     """Find the outermost request events of every host thread.
 
     Args:
-        steps: The steps; where the program marks them, an event without an id is
-            training.
+        steps: The steps; if the program marks them, an event without an id is training.
     """
     if not event_types["known"].any():
         return WHY["nameless_requests"]
@@ -143,7 +143,7 @@ def requests(
 
 
 class _Scene(Frozen, frozen=True):
-    """The tables and codes that the search for requests needs throughout."""
+    """The tables and codes for the search for requests."""
 
     trace: TraceData
     tracks: pl.DataFrame
@@ -151,7 +151,7 @@ class _Scene(Frozen, frozen=True):
     kinds: EventKinds
 
     def library_calls(self, names: pl.Series, *, marked: bool) -> Int64s:
-        """Calls of the outermost serving library that was at work."""
+        """Return calls of the outermost serving library with recorded calls."""
         for pattern in _CALLS:
             if pattern == _PLAIN_SESSIONS and marked:
                 break
@@ -164,7 +164,7 @@ class _Scene(Frozen, frozen=True):
     def request_values(
         self, stats: pl.DataFrame, type_stats: pl.DataFrame | Unavailable
     ) -> Mapping[StatKey, StatRows]:
-        """Return the few values that mark requests, by name; owners ascend."""
+        """Return the values that mark requests, by name; owners ascend."""
         strings = self.trace.strings
         found = host_stats(strings, self.tracks, stats, _KEYS)
         if isinstance(type_stats, Unavailable):
@@ -181,7 +181,7 @@ class _Scene(Frozen, frozen=True):
         found = self._host_requests(named, self.kinds.has(_NO_REQUEST))
         if marked:
             return found
-        # A step or an op may state its batch size too.
+        # A step or an op may also have a batch size.
         sized = values[_BATCH].owner
         others = np.union1d(values[_STEP].owner, level_of[level >= 1])
         sized = np.unique(sized[~np.isin(sized, others)])
@@ -198,7 +198,7 @@ class _Scene(Frozen, frozen=True):
     def outermost_requests(
         self, rows: Int64s, names: pl.Series, values: Mapping[StatKey, StatRows] | None
     ) -> pl.DataFrame:
-        """Return the requests that lie in no other one, by start."""
+        """Return the requests that are not inside another request, by start."""
         start_ps = ints(self.events, "start_ps")[rows]
         dur_ps = ints(self.events, "dur_ps")[rows]
         track = handles(self.events, "track")[rows]
@@ -220,7 +220,7 @@ class _Scene(Frozen, frozen=True):
     def request_ids(
         self, rows: Int64s, values: Mapping[StatKey, StatRows] | None
     ) -> pl.Series:
-        """Return the id of each request as text; null where it has none."""
+        """Return the id of each request as text; null if it has none."""
         if values is None:
             return pl.Series([None] * len(rows), dtype=pl.String)
         owner, number = int_values(values[_ID])
@@ -236,7 +236,7 @@ class _Scene(Frozen, frozen=True):
     def batch_sizes(
         self, rows: Int64s, values: Mapping[StatKey, StatRows] | None
     ) -> pl.Series:
-        """Return the batch size of each request; null where it is not recorded."""
+        """Return the batch size of each request; null if not recorded."""
         if values is None:
             return pl.Series([None] * len(rows), dtype=pl.Int64)
         size, known = values_of_owners(rows, *int_values(values[_BATCH]))
@@ -247,7 +247,7 @@ class _Scene(Frozen, frozen=True):
 
 
 class RequestBucket(Frozen, frozen=True, eq=True):
-    """One thing that a request may be doing.
+    """A bucket of request time.
 
     Attributes:
         category: The category of the results that the bucket is part of.
@@ -289,13 +289,13 @@ _CODES: Final = {
         *(HostCode.BLOCKED, HostCode.SYSTEM_WAIT),
     ),
 }
-#: Labels of threads share the type of codes.
+#: Largest number of serving threads: their labels are stored as uint8 codes.
 _MOST_THREADS: Final = 254
 
 _MANY_THREADS: Final = Unavailable(
     code="NOT_RECORDED",
-    reason=f"More than {_MOST_THREADS} threads served requests, too many to tell whose "
-    "work the tasks of thread pools are.",
+    reason=f"More than {_MOST_THREADS} threads served requests: too many to "
+    "assign the tasks of thread pools to requests.",
     remedy="Record a shorter window.",
 )
 
@@ -305,8 +305,8 @@ class RequestWaits(Frozen, frozen=True):
 
     Attributes:
         rows: One row per row of `Requests.rows`: `<bucket>_ps` for each of
-            `REQUEST_BUCKETS`, null where it is unknown; the others add up to the
-            request's duration exactly.
+            `REQUEST_BUCKETS`, null if unknown; the known ones add up to the request's
+            duration exactly.
     """
 
     rows: pl.DataFrame
@@ -326,7 +326,7 @@ def request_waits(
     correlation: Correlation | Unavailable,
     precision: Precision | Unavailable,
 ) -> RequestWaits:
-    """Charge every request, thread by thread."""
+    """Charge the time of every request, thread by thread."""
     served = _Served.group_requests(requests.rows)
     tasks = _served_tasks(
         trace, events, event_kinds, event_nesting, stats=stats, served=served
@@ -340,7 +340,7 @@ def request_waits(
     if host_classes.launch_unknown is not None:
         missing["launch"] = host_classes.launch_unknown
     if isinstance(host_classes.host_compute, Unavailable):
-        # It is also unknown which calls hand work to a device and wait for it.
+        # Which calls hand work to a device and wait for it is unknown too.
         lost = host_classes.host_compute
         missing |= {"host_compute": lost, "blocked": lost}
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
@@ -394,7 +394,7 @@ class _Served(Frozen, frozen=True):
     """Requests by row, and the threads that served them.
 
     Attributes:
-        thread: intp by request; place in `tracks`.
+        thread: intp by request; index into `tracks`.
     """
 
     tracks: Int32s
@@ -406,7 +406,7 @@ class _Served(Frozen, frozen=True):
 
     @classmethod
     def group_requests(cls, rows: pl.DataFrame) -> _Served:
-        """Requests of one thread do not overlap, so their starts order them."""
+        """Group requests by thread, ordered by start; on a thread they are disjoint."""
         start_ps = ints(rows, "start_ps")
         distinct, thread = np.unique(handles(rows, "track"), return_inverse=True)
         order = np.lexsort((start_ps, thread))
@@ -423,11 +423,12 @@ class _Served(Frozen, frozen=True):
     def clip_to_requests(
         self, number: int, at_ps: Int64s, start_ps: Int64s, end_ps: Int64s
     ) -> Spans:
-        """Intervals cut to the request of a thread in which something caused them.
+        """Return intervals clipped to the thread's request in which each was caused.
 
         Args:
-            number: Place of the thread in `tracks`.
-            at_ps: When each was caused; one outside of all requests is left out.
+            number: Index of the thread in `tracks`.
+            at_ps: When each interval was caused; causes outside of all requests are
+                skipped.
         """
         mine = self.rows[number]
         at = np.searchsorted(self.start_ps[mine], at_ps, side="right") - 1
@@ -450,10 +451,10 @@ def _served_tasks(
     stats: pl.DataFrame,
     served: _Served,
 ) -> PoolTasks | None:
-    """Return tasks of thread pools, with the thread they serve as their code.
+    """Return tasks of thread pools; their code is the number of the thread they serve.
 
-    Threads are counted from 1, in the order of `served.tracks`; None where there are
-    too many threads.
+    Threads are numbered from 1, in the order of `served.tracks`; None if there are too
+    many threads.
     """
     if len(served.tracks) > _MOST_THREADS:
         return None
@@ -530,7 +531,7 @@ def _charge_requests(
     *,
     skipped: Collection[str],
 ) -> None:
-    """Charge the requests of one thread; what no set covers is unexplained."""
+    """Charge the requests of one thread; time that no set covers is unexplained."""
     rows = served.rows[number]
     starts, ends = served.start_ps[rows], served.end_ps[rows]
     taken, covered = Spans.empty(), np.zeros(len(rows), np.int64)
