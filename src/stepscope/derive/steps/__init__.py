@@ -1,1 +1,1 @@
-"""Where steps begin and end, and which activity belongs to which step."""
+"""Where steps begin and end, and to which step each device activity belongs."""

@@ -1,4 +1,4 @@
-"""Where the training steps are, how surely, and the step of each device activity."""
+"""The chosen steps, their confidence, and the step of each device activity."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _REMEDY: Final = Remedy.MARK_STEPS_WITH_FETCH
 
 
 class StepCandidates(Frozen, frozen=True):
-    """Every way found to divide the profile into steps, the preferred one first.
+    """All candidates for the steps of the profile, the preferred one first.
 
     Attributes:
-        found: Candidates with their steps. Inferred ones are only looked for where
-            the recording holds neither markers nor a stored line of steps.
-        stored: Spans of the stored step lines, columns `STORED_STEPS`; empty where
-            there is no such line.
+        found: Candidates with their steps. Steps are inferred only without markers,
+            engine iterations and a stored line of steps.
+        stored: Spans of the stored step lines, columns `STORED_STEPS`; empty if the
+            recording has no such line.
     """
 
     found: tuple[FoundSteps, ...]
@@ -53,10 +53,10 @@ class Steps(Frozen, frozen=True):
     Attributes:
         rows: One row per step in time order, columns `STEP_ROWS`.
         source: As in `Candidate`.
-        confidence: Likewise; the rules of the advice call 0.80 high and 0.60 medium.
+        confidence: As in `Candidate`; advice rules call 0.80 high and 0.60 medium.
         on_device: As in `FoundSteps`.
-        last_end_ps: Likewise; None of stored lines, too.
-        candidates: The candidates that were tried, the accepted one first.
+        last_end_ps: As in `FoundSteps`.
+        candidates: All candidates, the accepted one first.
         stored: As in `StepCandidates`.
     """
 
@@ -70,7 +70,7 @@ class Steps(Frozen, frozen=True):
 
     @property
     def inferred(self) -> bool:
-        """Whether the steps were recognised by repetition, not announced."""
+        """Whether the steps were inferred from repetition, not recorded."""
         return self.source in ("launch", "period")
 
 
@@ -87,7 +87,7 @@ def step_candidates(
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> StepCandidates:
-    """Try every source of steps."""
+    """Find candidates for the steps in every source."""
     stored = stored_steps(trace, tracks, events, stats=stats)
     found = list(
         find_markers(
@@ -109,7 +109,6 @@ def step_candidates(
     if engine is not None:
         found.append(engine)
     if not found:
-        # Only where nothing announces steps.
         from stepscope.derive.steps.inferred import find_inferred  # noqa: PLC0415
 
         found = find_inferred(
@@ -137,8 +136,8 @@ def step_candidates(
 def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
     """Return the steps of the first accepted candidate.
 
-    `NO_STEPS` names the best candidate that was not good enough; `choose_steps` takes
-    such a candidate on the user's word.
+    If no candidate is accepted, the `NO_STEPS` reason names the best one. A user can
+    still choose that candidate with `choose_steps`.
     """
     for index, found in enumerate(step_candidates.found):
         if found.candidate.accepted:
@@ -162,7 +161,7 @@ def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
 
 
 def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
-    """Return the steps of one candidate, whatever its confidence."""
+    """Return the steps of one candidate, even if the candidate was not accepted."""
     found = step_candidates.found[index]
     others = (other.candidate for other in step_candidates.found if other is not found)
     return Steps(
@@ -176,9 +175,9 @@ def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
     )
 
 
-#: Work of a call that lasts less than this many steps is that of one step.
+#: All work of a call belongs to one step if it lasts less than this many steps.
 _ONE_STEP: Final = 1.5
-#: Shorter ascending intervals than this are not worth a search of their own.
+#: Minimum average length of an ascending run of times that is worth its own search.
 _WORTHWHILE: Final = 4096
 
 
@@ -188,14 +187,14 @@ def activity_steps(
     device_activity: pl.DataFrame,
     correlation: Correlation | Unavailable,
 ) -> Int32s | Unavailable:
-    """Return the row of `steps.rows` per row of device_activity, -1 for none.
+    """Return the step of each device activity, as row of `steps.rows`; -1 for none.
 
-    The first of these that is known gives the step: the step group that the producer
-    stored; the step in whose host interval the launch call began (where the boundaries
-    are device times, the one in which the activity itself began, or, of a call with
-    several, in which the middle of their time lies); the step of the nearest earlier
-    activity of its stream. Unavailable where host and device cannot be tied together at
-    all.
+    The first known one of these is the step: the step group that the producer stored;
+    the step in whose host interval the launch call began; the step of the nearest
+    earlier activity on the same stream. If the boundaries are device times, the second
+    one is the step in which the activity itself began; several activities of one call
+    belong to the step at the middle of their time range. Unavailable if no activity can
+    be assigned.
 
     Definition: docs/how-steps-are-found.md#which-step-an-activity-belongs-to.
     """
@@ -211,12 +210,12 @@ def activity_steps(
         if (found < 0).all():
             return correlation
     else:
-        # A call belongs to one step whatever it put on the device, so steps are
-        # looked up per call.
+        # All activities of a call belong to one step, so the step is found once per
+        # call.
         step_of_call = _last_step_begun(starts, ints(correlation.launches, "start_ps"))
         found = values_by_row(step_of_call, correlation.launch_of_activity, none=-1)
     _assign_by_group(steps, device_activity, found)
-    # Fill gaps from the nearest earlier row of the same stream; rows are by stream.
+    # Fill gaps from the previous row of the same stream; rows are ordered by stream.
     track = handles(device_activity, "track")
     if not len(found) or (found >= 0).all():
         return found
@@ -236,10 +235,10 @@ def _step_within(starts: Int64s, last_end: int | None, times: Int64s) -> Int32s:
 def _unite_call_activities(
     starts: Int64s, last_end: int | None, correlation: Correlation, found: Int32s
 ) -> None:
-    """Keep the activities of one call in one step.
+    """Assign all activities of one call to one step.
 
-    The boundaries are times of one device. Another one that is a little behind ends the
-    work of a step when the next has begun there, and one that is ahead begins before.
+    The boundaries are times of one device. A second device that is slightly behind ends
+    a step's work after the next boundary; one that is ahead begins before the boundary.
     """
     launch = correlation.launch_of_activity
     several = correlation.activity_count_of_launch > 1
@@ -248,10 +247,10 @@ def _unite_call_activities(
     start_ps, dur_ps = (ints(correlation.activity, it) for it in ("start_ps", "dur_ps"))
     hulls = hulls_by_code(launch, start_ps, dur_ps, count=len(several))
     middle = hulls.first_ps + (hulls.last_ps - hulls.first_ps) // 2
-    # Tell work of one step from that of a call of several, such as a graph of steps.
-    # Work that meets two steps belongs to one of them. What begins a little before a
-    # step and ends a little after it meets three, as a graph of two steps does, and
-    # lasts about as long as the step between.
+    # Leave out calls whose work spans several steps, such as a graph of steps. Work
+    # that touches one or two steps belongs to one step. Work that touches three either
+    # extends slightly beyond its step on both sides, and then lasts about as long as
+    # the middle step, or comes from a graph of several steps.
     begin, end = (
         _last_step_begun(starts, hulls.first_ps),
         _last_step_begun(starts, hulls.last_ps),
@@ -267,10 +266,10 @@ def _unite_call_activities(
 
 
 def _last_step_begun(starts: Int64s, times: Int64s) -> Int32s:
-    """Return the last step that began by each time, -1 before the first.
+    """Return the last step that began by each time, or -1 before the first step.
 
-    Times come in few ascending intervals (one per track). The few starts are searched
-    for among the many times of an interval, not the other way round.
+    Times are a few ascending runs, one per track. Searching the few starts in the many
+    times of a run is faster than searching every time in the starts.
     """
     turns = np.flatnonzero(times[1:] < times[:-1]) + 1
     if len(turns) * _WORTHWHILE > len(times):

@@ -1,8 +1,8 @@
-"""What tells a step from a layer: where a program begins or ends one, and calls around.
+"""Evidence that separates steps from layers: step edges, and the calls around segments.
 
-Layers repeat as well as steps do. A step copies a batch, reads a result back, waits for
-the device, computes gradients, updates the weights, serves a request or runs a program
-of its own. Layers lie together inside one call of a module, an op or a program.
+Layers repeat as steps do. But only a step copies a batch, reads a result back, waits
+for the device, computes gradients, updates the weights, serves a request or runs a
+separate program. And several layers lie inside one call of a module, op or program.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
@@ -32,35 +32,35 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.sequences import SymbolSequence
 
-#: An edge belongs to the cycle if this share of the segments holds one.
+#: Minimum share of the segments that contain an edge, for the edge to mark steps.
 _IN_NEARLY_ALL: Final = 0.9
-#: This many repetitions per call that holds them are repetitions inside the call.
+#: Minimum repetitions per enclosing call that prove that the call contains them.
 _PER_CALL: Final = 1.5
-#: A program with so few instructions is hardly more than one op.
+#: A program with at most this many instructions counts as a single op.
 _OPS_PER_PROGRAM: Final = 2
-#: This many different ops may as well be a layer: a product, a sum, an activation.
+#: Maximum different ops that may form one layer: a product, a sum, an activation.
 _OPS_OF_A_LAYER: Final = 4
-#: Fewer numbered instances are no series.
+#: Minimum number of numbered instances that form a series.
 _LEAST_SERIES: Final = 3
-#: Names that are numbered by instance.
+#: Pattern of names that end in the number of an instance.
 _INSTANCE: Final = r"^(.*?)[_.# ]*\d+$"
-#: A copy of this many bytes brings numbers to the device, not a batch.
+#: Maximum size of a copy to the device, in bytes, that is not a batch but scalars.
 _SCALAR_BYTES: Final = 64
-#: Nodes of a graph of gradients, as they are worked off.
+#: Pattern of the event in which PyTorch executes a node of the backward graph.
 _NODE: Final = r"^autograd::engine::evaluate_function: "
-#: What numbered ranges of parts of a model are called.
+#: Pattern of names of numbered model parts.
 _PART: Final = r"(?i)(?:^|[^a-z])(?:layers?|blocks?|stage|encoder|decoder)[_.# ]*\d+$"
 
 
 class _Calls(Frozen, frozen=True, eq=True):
-    """Calls of one thread, one after another."""
+    """The calls of one thread in time order; no call overlaps another."""
 
     start_ps: Int64s
     end_ps: Int64s
     type: Int32s
 
     def calls_around(self, at_ps: Int64s) -> NDArray[np.intp]:
-        """Return the call around each time, -1 for none."""
+        """Return the call around each time, or -1 if no call is around it."""
         return Spans(self.start_ps, self.end_ps).holding(at_ps)
 
 
@@ -70,7 +70,7 @@ _NONE: Final = _Calls(
 
 
 class StepEvidence(Frozen, frozen=True, dict=True):
-    """The tables in which edges of steps and calls around them are looked up."""
+    """The tables in which step edges, and the calls around segments, are looked up."""
 
     tracks: pl.DataFrame
     events: pl.DataFrame
@@ -81,23 +81,23 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def ops(self) -> dict[int, SymbolSequence]:
-        """The sequences of ops by row of tracks; of all threads together under -1."""
+        """Ops by row of tracks; key -1 has the ops of all threads together."""
         return op_sequences(self.tracks, self.events, self.event_kinds)
 
     @cached_property
     def runs(self) -> dict[int, Spans]:
-        """When programs ran on each host thread."""
+        """Spans in which programs ran, by host thread."""
         return program_runs(self.tracks, self.events, self.event_kinds)
 
     def lacks_an_edge(
         self, start_ps: Int64s, *, on_device: bool, programs: bool = True
     ) -> bool:
-        """Return whether no kind of edge lies in nearly every segment.
+        """Return whether nearly all segments lack every kind of step edge.
 
         Args:
-            start_ps: Begins of the segments, ascending; the last one is not looked at.
-            on_device: They are times of device work, not of the host.
-            programs: Whether the run of a program is an edge.
+            start_ps: Start of each segment, ascending; the last segment is ignored.
+            on_device: Whether the starts are times of device work, not host times.
+            programs: Whether running a program counts as an edge.
         """
         segments = len(start_ps) - 1
         if segments < 1:
@@ -107,7 +107,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             edges = (*edges, self._program_calls) if programs else edges
             counts = self._runs if programs else self._waits
             if any(abs(count - len(start_ps)) <= 1 for count in counts):
-                # Programs run behind their calls: one per segment, elsewhere.
+                # A program runs after its call, maybe in another segment than its call.
                 return False
         for at in edges:
             held = np.searchsorted(start_ps, at, side="right") - 1
@@ -117,15 +117,15 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         return True
 
     def runs_op_by_op(self, segments: int, *, executed: float) -> bool:
-        """Return whether the segments are a few ops, each a compiled program.
+        """Return whether each segment is a few ops, and each op is a compiled program.
 
-        A step that is run as a program is one call, or some calls of programs that hold
-        more. Of two to four programs that hold hardly more than one op each nothing
-        says whether they are a step or one of its layers.
+        A step usually calls one program, or a few programs of many ops each. Two to
+        four programs with about one op each can be a step or only one of its layers.
 
         Args:
-            segments: How many there are. What they run may run behind its calls, so
-                that no segment holds its own.
+            segments: Number of segments. Calls are counted over all segments together,
+                because a program may run in a later segment than its call.
+            executed: Number of entries in a typical segment.
         """
         of_program = self._compiled_calls
         often = of_program[2 * of_program >= segments]
@@ -147,7 +147,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         )
 
     def inside_one_call(self, track: Int32s, start_ps: Int64s) -> bool:
-        """Return whether repetitions share calls of modules, ops or requests."""
+        """Return whether several segments lie inside one module, op or request call."""
         for calls in self._calls:
             shared = 0
             for thread in np.unique(track).tolist():
@@ -158,9 +158,9 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         return False
 
     def numbered_instances(self, start_ps: Int64s) -> bool:
-        """Return whether each segment belongs to another instance of one module.
+        """Return whether segments belong to different numbered instances of a module.
 
-        Instances `X_0 … X_n` that were called once each are parts of one step.
+        Instances `X_0 … X_n` that are each called once are parts of one step.
         """
         for at in self._series:
             held = np.searchsorted(start_ps, at, side="right")
@@ -215,7 +215,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         if self.correlation is None:
             return found
         launch = self.correlation.launch_of_activity
-        # A backward pass begins there with the first work that it launches.
+        # On the device a backward pass begins with the first work that it launches.
         row = np.flatnonzero(launch >= 0)
         called = ints(self.correlation.launches, "start_ps")[launch[row]]
         order = np.argsort(called, kind="stable")
@@ -224,9 +224,9 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _backward_passes(self) -> Int64s:
-        """Host times at which gradients begin to be computed.
+        """Host times at which the computation of gradients begins.
 
-        In the layers of one pass nodes follow nodes, and the program runs no op itself.
+        Within a pass, gradient nodes follow each other without an op of the program.
         """
         is_node = self.event_types["name"].str.contains(_NODE)
         node = self._program_rows(is_node.fill_null(value=False).to_numpy())
@@ -237,7 +237,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         op = self._program_rows(self.event_kinds.is_op())
         op = op[running.within(start[op], start[op] + 1) == 0]
         thread = handles(self.events, "track")[op]
-        # Threads other than the program's own may run ops at any time.
+        # Use the program's own thread only; other threads may run ops at any time.
         busiest = np.bincount(thread).argmax() if len(op) else -1
         op = op[thread == busiest]
         at = np.concatenate([start[op], start[node]])
@@ -247,7 +247,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         return found
 
     def _edges_on_device(self) -> Iterator[Int64s]:
-        """Yield what a step begins or ends with: copies, updates of weights."""
+        """Yield the device activities that mark steps: copies and weight updates."""
         if self.device_activity is None:
             return
         kind = codes(self.device_activity, "kind")
@@ -258,7 +258,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _scalars(self) -> Bools:
-        """Return which activity copies so few bytes to the device as no batch has."""
+        """By device activity, whether it copies only scalars to the device."""
         if self.device_activity is None:
             return np.empty(0, np.bool_)
         few = (pl.col("kind") == "h2d") & (pl.col("bytes") <= _SCALAR_BYTES)
@@ -269,7 +269,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     def _copies_scalars(self, rows: Int64s) -> Bools:
         """Return which events lie in an op that copies a scalar to the device.
 
-        Such an op waits for its copy, in any layer of a model.
+        Such an op waits for its copy, and can occur in any layer of a model.
         """
         inside = np.zeros(len(rows), np.bool_)
         if self.correlation is None:
@@ -316,14 +316,14 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _waits(self) -> frozenset[int]:
-        """How often the program waited for something, or read it back, by one name."""
+        """Set of counts: how often each wait or read-back event occurred."""
         return self._call_counts(self._waiting)
 
     @cached_property
     def _waiting(self) -> Bools:
         kinds = self.event_kinds
         waits = np.isin(kinds.host_class, (HostClass.SYNC, HostClass.READ_BACK))
-        # Who runs a program waits for its end: that is the run.
+        # A wait for the end of a program counts as the run of the program.
         waits = (waits | kinds.has(EventFlag.READ_BACK)) & ~kinds.has(PROGRAM_CALLS)
         found: Bools = waits
         return found
@@ -334,7 +334,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _series(self) -> list[Int64s]:
-        """Begins of the instances of each numbered name, where each was called once."""
+        """Starts of the instances of each series whose instances are called once."""
         names = self.event_types.select(
             base=pl.col("name").str.extract(_INSTANCE, 1),
             part=pl.col("name").str.contains(_PART),

@@ -1,7 +1,6 @@
-"""Steps that nobody announced: repeated launches of a program, else periods.
+"""Steps inferred from repetition: repeated launches of a program, else periods.
 
-One formula judges both. What was tried and was not good enough stays visible as a
-candidate.
+Launches and periods are rated by the same formula. Rejected candidates stay visible.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
@@ -59,13 +58,13 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.sequences import SymbolSequence
 
-#: Most candidates that stay visible.
+#: Maximum number of rejected candidates that stay visible.
 _SHOWN: Final = 12
-#: This many repetitions per run of a program are repetitions inside the program.
+#: Minimum repetitions per program execution that prove that the program contains them.
 _PER_RUN: Final = 1.5
-#: Segments of two threads are one step if their signatures are this similar.
+#: Minimum similarity of the segments of two threads that count as the same step.
 _ALIKE_THREADS: Final = 0.9
-#: Moved boundaries may cover at most this much less of the activity.
+#: Maximum loss of confidence when boundaries are moved to the begin of the cycle.
 _PHASE_COSTS: Final = 0.05
 
 
@@ -79,7 +78,7 @@ def find_inferred(
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> list[FoundSteps]:
-    """Candidates of launches and, where those do not convince, of periods."""
+    """Return candidates from launches, and from periods if launches do not suffice."""
     activity = None if isinstance(device_activity, Unavailable) else device_activity
     matched = None if isinstance(correlation, Unavailable) else correlation
     evidence = StepEvidence(tracks, events, event_types, event_kinds, activity, matched)
@@ -164,7 +163,7 @@ def _searched_sequences(
     kernels: SymbolSequence | None,
     instructions: SymbolSequence | None,
 ) -> Iterator[tuple[SymbolSequence, int]]:
-    """Yield the sequences to find periods in, with the track (-1: several)."""
+    """Yield the sequences to search for periods, with the track (-1: several)."""
     if kernels is not None:
         yield kernels, -1
     yield from ((ops, track) for track, ops in list(evidence.ops.items())[:1])
@@ -201,7 +200,7 @@ def _period_candidates(
 def _layer_evidence(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period, *, track: int
 ) -> str:
-    """Say what shows that repetitions lie inside a step; empty where nothing does."""
+    """Return why the segments look like layers inside a step; empty if they do not."""
     if _repeats_inside_run(evidence, sequence, period):
         return "it repeats inside single runs of a program"
     begins = _host_begins(evidence, sequence, period, track=track)
@@ -210,7 +209,7 @@ def _layer_evidence(
     if evidence.inside_one_call(*begins):
         return "it repeats inside single calls of a module, an op or a request"
     if evidence.numbered_instances(begins[1]):
-        return "each repetition is another instance of one module"
+        return "each repetition is a different instance of one module"
     return ""
 
 
@@ -234,9 +233,9 @@ def _host_begins(
 def _lacks_an_edge(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period
 ) -> bool:
-    """Return whether nothing in the segments begins or ends a step.
+    """Return whether the segments contain no edge of a step.
 
-    The host's calls and the device's own copies are looked at, each on its clock.
+    Host calls are compared on the host's clock, device copies on the device's clock.
     """
     if _one_launch_each(sequence, period):
         return False
@@ -254,7 +253,7 @@ def _lacks_an_edge(
 def _repeats_inside_run(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period
 ) -> bool:
-    """Return whether repetitions come from one run of a program, as equal layers do."""
+    """Return whether repetitions lie inside one program execution, as layers do."""
     if sequence.launch is None or evidence.correlation is None:
         return False
     launch = sequence.launch[period.first]
@@ -267,7 +266,7 @@ def _repeats_inside_run(
 
 
 def _one_launch_each(sequence: SymbolSequence, period: Period) -> bool:
-    """Return whether single calls put whole segments on the device, as graphs do."""
+    """Return whether single calls launch whole segments, as graph launches do."""
     if sequence.launch is None or period.n < LEAST_STEPS:
         return False
     first = period.first[:-1]
@@ -291,7 +290,7 @@ def _best_candidate(evidence: StepEvidence, found: list[Measured]) -> Measured |
 def _same_on_other_threads(
     evidence: StepEvidence, best: Measured, good: list[Measured]
 ) -> list[Measured]:
-    """Find the step on other threads that work in parallel (a server's workers)."""
+    """Find the same step on parallel threads, such as the workers of a server."""
     own = evidence.ops.get(int(best.track[0]))
     if best.sequence is not own or best.track[0] < 0:
         return []

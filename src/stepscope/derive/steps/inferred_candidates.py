@@ -1,8 +1,8 @@
-"""A way to infer steps: what speaks against it, its steps, and where they begin.
+"""Candidates for inferred steps: objections, rows of steps, and where the steps begin.
 
-Once it is known how long a cycle is, every event that occurs once per cycle on the
-thread that drives the steps could begin them. Programs fetch a batch and then use it,
-so a cycle that fetches input begins there; otherwise it begins after the longest pause.
+In a cycle of known length, every event that occurs once per cycle on the driving thread
+may begin a step. A program fetches a batch before using it, so a cycle with a fetch
+begins at the fetch. Any other cycle begins after its longest pause.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from stepscope.derive.sequences import SymbolSequence
     from stepscope.derive.steps.periods import Period
 
-#: Bookkeeping that says nothing about what the program does.
+#: Kinds of bookkeeping events, which are ignored.
 _NOISE: Final = EventFlag.THREADPOOL | EventFlag.ALLOCATOR | EventFlag.END_THUNK
-#: Nothing that lasts this share of the recording is part of one cycle of several.
+#: An event longer than this share of the recording is not part of a cycle.
 _TOO_LONG: Final = 0.5
-#: An event begins a cycle if this many of the cycles hold it exactly once.
+#: An event can begin a cycle if at least this share of the cycles contains it once.
 _NEARLY_ALL: Final = 0.98
-#: Cycles that are read to learn what occurs once in each.
+#: Maximum number of cycles in which events are counted.
 _CYCLES_READ: Final = 300
-#: Another pause of this share of the longest could equally be the one between steps.
+#: A second pause of more than this share of the longest makes the begin ambiguous.
 _RIVAL: Final = 0.5
 
 
 class Boundaries(Frozen, frozen=True, eq=True):
-    """Begins of cycles.
+    """Starts of cycles.
 
     Attributes:
-        slack_ps: Time just before each begin in which nothing was recorded.
-        clear: False where the cycle could equally well begin elsewhere.
+        slack_ps: Time just before each start in which nothing was recorded.
+        clear: False if the cycle could equally well begin at another event.
     """
 
     start_ps: Int64s
@@ -59,27 +59,27 @@ class Boundaries(Frozen, frozen=True, eq=True):
     clear: bool
 
 
-#: Characters of a name that are shown.
+#: Maximum number of characters of a name to show.
 _NAME: Final = 60
-#: Highest confidence where the length of a step is clear, but not where it begins.
+#: Highest confidence if the length of a step is clear, but not where the step begins.
 _UNCLEAR_BEGIN: Final = 0.79
-#: Highest confidence where the segments may as well be layers.
+#: Highest confidence if the segments may be layers.
 _NO_EDGE: Final = 0.59
 
 
 class Measured(Frozen, frozen=True):
-    """A candidate with the sequence that it was measured in.
+    """A candidate and the sequence in which it was measured.
 
     Attributes:
         source: `launch` or `period`.
         sequence: The work between the boundaries.
-        track: int32 by boundary; row of tracks, -1 for boundaries seen on several.
+        track: int32 by boundary; row of tracks, -1 if the boundary is on several.
         slack_ps: By boundary, time before it in which nothing was recorded; None if
             unknown.
-        begin_is_clear: Whether no other place in the cycle could be its begin.
-        layers: What shows that it repeats inside a step, as layers do; empty where
-            nothing does.
-        edge: Whether its segments hold something that a step begins or ends with.
+        begin_is_clear: Whether the cycle can begin at one place only.
+        layers: Evidence that the segments are layers inside a step; empty without
+            evidence.
+        edge: Whether the segments contain something with which a step begins or ends.
     """
 
     source: str
@@ -98,8 +98,8 @@ class Measured(Frozen, frozen=True):
     def confidence(self) -> float:
         """Confidence of the period.
 
-        Less where a step could equally begin elsewhere, or where nothing tells its
-        segments from layers.
+        The confidence is limited if a step may begin elsewhere, or if the segments may
+        be layers.
         """
         sure = self.period.confidence
         if self.layers or not self.edge:
@@ -108,27 +108,27 @@ class Measured(Frozen, frozen=True):
 
 
 def candidate_objection(measured: Measured) -> str:
-    """Name the limit that a candidate breaks; empty where it breaks none."""
+    """Return the reason for rejecting a candidate; empty without a reason."""
     if measured.source == "period" and measured.period.repeats <= 1:
-        # A launch alone proves that a program ran once more; a lone kernel may
-        # be anything.
-        return "one lone symbol that repeats is no step"
+        # A launch proves that a program ran again. A single repeating kernel may be
+        # anything.
+        return "a single repeating symbol is not a step"
     if measured.layers:
         return measured.layers
     broken = period_objection(measured.sequence, measured.period)
     if broken or measured.edge:
         return broken
-    return "its segments neither fetch, copy, wait, update nor serve, as steps do"
+    return "its segments lack what steps have: a fetch, copy, wait, update or request"
 
 
 def ranking_key(measured: Measured) -> tuple[bool, float]:
-    """Return the ranking key: candidates without objection first, then the surest."""
+    """Return the key by which the best candidate is the maximum."""
     good = not candidate_objection(measured)
     return good, measured.confidence
 
 
 def unite_threads(alike: list[Measured]) -> Measured:
-    """Unite steps of several threads to one sequence in time order."""
+    """Unite the steps of several threads into one sequence in time order."""
     if len(alike) == 1:
         return alike[0]
     start = np.concatenate([it.period.start_ps for it in alike])
@@ -153,7 +153,7 @@ def unite_threads(alike: list[Measured]) -> Measured:
 
 
 def multiset_similarity(a: dict[int, int], b: dict[int, int]) -> float:
-    """Return the multiset Jaccard index of two multisets."""
+    """Return the Jaccard index of two multisets."""
     labels = a.keys() | b.keys()
     either = sum(max(a.get(label, 0), b.get(label, 0)) for label in labels)
     common = sum(min(a.get(label, 0), b.get(label, 0)) for label in labels)
@@ -161,7 +161,7 @@ def multiset_similarity(a: dict[int, int], b: dict[int, int]) -> float:
 
 
 def found_steps(measured: Measured, *, rejected: bool) -> FoundSteps:
-    """Number a candidate's steps from 0; `rejected` means another was chosen."""
+    """Return a candidate with its steps; `rejected` means another one was chosen."""
     period, n = measured.period, measured.period.n
     why_not = candidate_objection(measured)
     if not why_not and measured.confidence < INFERRED_CONFIDENCE:
@@ -207,7 +207,7 @@ def found_steps(measured: Measured, *, rejected: bool) -> FoundSteps:
 
 
 def shorten_name(name: str) -> str:
-    """Shorten a name to fit in a sentence; names of kernels may fill a page."""
+    """Shorten a name to fit in a sentence; kernel names can be very long."""
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
@@ -219,10 +219,10 @@ def begin_of_cycle(
     track: int,
     start_ps: Int64s,
 ) -> Boundaries | None:
-    """Find better boundaries of the given cycles; None where the thread shows none.
+    """Move boundaries to the begin of each cycle; None if the thread shows no begin.
 
     Args:
-        start_ps: Boundaries somewhere in the cycles, ascending.
+        start_ps: One boundary in each cycle, at any place, ascending.
     """
     outer = _outermost_events(tracks, events, event_kinds, track)
     if not len(outer):
@@ -230,13 +230,13 @@ def begin_of_cycle(
     start, dur = (ints(events, name)[outer] for name in ("start_ps", "dur_ps"))
     end = start + dur
     pause = np.maximum(start - np.concatenate([start[:1], end[:-1]]), 0)
-    # The event that holds a boundary belongs to the cycle which begins there.
+    # An event around a boundary belongs to the cycle that begins at that boundary.
     holder = np.searchsorted(start, start_ps, side="right") - 1
     held = (holder >= 0) & (start_ps < end[np.maximum(holder, 0)])
     edges = np.where(held, start[np.maximum(holder, 0)], start_ps)
     if len(edges) < LEAST_STEPS or (np.diff(edges) <= 0).any():
         return None
-    # The cycle in which each event begins, -1 before the first edge.
+    # The cycle in which each event begins; -1 before the first cycle.
     cuts = np.searchsorted(start, edges, side="left")
     lengths = np.diff(np.concatenate(([0], cuts, [len(start)])))
     cycle = np.repeat(np.arange(-1, len(edges)), lengths)
@@ -263,10 +263,10 @@ def begin_of_cycle(
 def _first_fetches(
     fetches: Bools, cycle: Int64s, start: Int64s, end: Int64s
 ) -> Int64s | None:
-    """Find the fetch that begins each cycle; None where cycles differ in their fetches.
+    """Find the fetch that begins each cycle; None if cycles have unequal fetches.
 
-    Of several fetches per cycle (one per replica, say) it is the one that follows its
-    predecessor at the longest distance.
+    With several fetches per cycle (one per replica, say), take the one with the longest
+    average pause before it.
     """
     at = np.flatnonzero(fetches)
     if not len(at):
@@ -299,7 +299,7 @@ def _outermost_events(
     left_out = event_kinds.has(_NOISE)[handles(events, "type")[begin:end]]
     left_out |= dur <= 0
     left_out |= dur > _TOO_LONG * hull
-    # What is left out holds nothing and reaches nowhere.
+    # Left-out events get the earliest end, so that they enclose nothing.
     ends[left_out] = start[0]
     reach = np.maximum.accumulate(ends, out=ends)
     outer = ~left_out
@@ -309,7 +309,7 @@ def _outermost_events(
 
 
 def _once_per_cycle(code: Int32s, cycle: Int64s, names: int, cycles: int) -> Int64s:
-    # This many cycles show as much as all of them.
+    # The first cycles show as much as all cycles.
     cycles = min(cycles, _CYCLES_READ)
     read = cycle < cycles
     code, cycle = code[read], cycle[read]
@@ -317,7 +317,7 @@ def _once_per_cycle(code: Int32s, cycle: Int64s, names: int, cycles: int) -> Int
     cell = np.bincount(
         code[inside].astype(np.int64) * cycles + cycle[inside], minlength=names * cycles
     ).reshape(names, cycles)
-    # The last cycle may be cut, and so may be what precedes the first.
+    # Ignore the last cycle and the part before the first cycle; both may be cut.
     once = (cell[:, :-1] == 1).mean(axis=1)
     most = np.maximum(cell.max(axis=1), np.bincount(code[~inside], minlength=names))
     return np.flatnonzero((once >= _NEARLY_ALL) & (most == 1))

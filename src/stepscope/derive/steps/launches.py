@@ -1,7 +1,7 @@
 """Repeated launches of one program, as boundaries of steps.
 
 A launch is a host call that runs a compiled program or a graph function, or a program
-on a device's line of modules. Its repetitions are judged by the work between them.
+on a device's line of modules. The work between the launches shows whether it repeats.
 
 Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.sequences import SymbolSequence
 
-#: Names that stand for running a program.
+#: Kinds of events that run a program.
 PROGRAM_CALLS: Final = (
     EventFlag.FUNCTION_CALL
     | EventFlag.PJIT
@@ -41,7 +41,7 @@ PROGRAM_CALLS: Final = (
     | EventFlag.FUNCTION_RUN
     | EventFlag.SERVING
 )
-#: How many launches are tried, those that last longest first.
+#: Maximum number of programs to try, in order of total launch time.
 _TRIED: Final = 16
 
 
@@ -49,7 +49,7 @@ class Launch(Frozen, frozen=True, eq=True):
     """The launches of one program on one track.
 
     Attributes:
-        start_ps: Their begins, ascending; a launch inside an equal one counts once.
+        start_ps: Starts, ascending; launches inside an equal launch do not count.
     """
 
     track: int
@@ -60,16 +60,16 @@ class Launch(Frozen, frozen=True, eq=True):
 def host_launches(
     tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
 ) -> list[Launch]:
-    """Return the launches on host threads, except those of an input pipeline.
+    """Return the launches on host threads, except launches of an input pipeline.
 
-    A call of a module that lies in no other module runs a model as a program does.
+    An outermost module call counts as a launch, because it runs a whole model.
     """
     of_type, of_track = handles(events, "type"), handles(events, "track")
     event = wanted_rows(of_type, event_kinds.has(PROGRAM_CALLS))
     event = event[program_threads(tracks)[of_track[event]]]
     captured = wanted_rows(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
     inside = _begins_inside(events, event, captured)
-    # The calls of modules that lie in no other module of their thread.
+    # Keep module calls that lie in no other module call of their thread.
     type_of, track_of = handles(events, "type"), handles(events, "track")
     call = wanted_rows(type_of, event_kinds.has(EventFlag.MODULE_CALL))
     call = call[program_threads(tracks)[track_of[call]]]
@@ -88,7 +88,7 @@ def host_launches(
 def program_runs(
     tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
 ) -> dict[int, Spans]:
-    """Return when programs ran on each host thread; runs inside others are merged."""
+    """Return when programs ran on each host thread; nested runs are merged."""
     of_type, of_track = handles(events, "type"), handles(events, "track")
     program = wanted_rows(of_type, event_kinds.has(PROGRAM_CALLS))
     program = program[program_threads(tracks)[of_track[program]]]
@@ -101,10 +101,9 @@ def program_runs(
 
 
 def count_runs(runs: dict[int, Spans], launches: pl.DataFrame, launch: Int32s) -> int:
-    """Count the runs of programs that some launch calls come from.
+    """Count the program executions from which the given launch calls come.
 
-    Calls inside one run of a program, and repetitions of one call (a graph), count
-    once.
+    Calls inside one execution count once, as do repetitions of one call (a graph).
 
     Args:
         runs: From `program_runs`.
@@ -124,7 +123,7 @@ def count_runs(runs: dict[int, Spans], launches: pl.DataFrame, launch: Int32s) -
 def module_launches(
     tracks: pl.DataFrame, events: pl.DataFrame
 ) -> list[tuple[SymbolSequence, list[Launch]]]:
-    """Return each device line of modules as a sequence, with the launches on it."""
+    """Return each device line of modules as a sequence, with its launches."""
     found = []
     lines = np.flatnonzero(codes(tracks, "derived") == LINE_CODES["xla_modules"])
     begin, end = ints(tracks, "event_begin"), ints(tracks, "event_end")
@@ -139,7 +138,7 @@ def module_launches(
 
 
 def is_outermost(start: Int64s, end: Int64s) -> Bools:
-    """Return which of a thread's events, in their order, lie in no earlier one."""
+    """Return which of a thread's events, in time order, lie in no earlier event."""
     reach = np.maximum.accumulate(end)
     outer: Bools = np.ones(len(start), np.bool_)
     outer[1:] = start[1:] >= reach[:-1]
@@ -159,7 +158,7 @@ def _repeated_launches(events: pl.DataFrame, event: Int64s) -> list[Launch]:
     for code in order[often[order]][:_TRIED].tolist():
         mine = np.flatnonzero(program.code == code)
         first = program.first[code]
-        # The begins of a thread's events that lie in no earlier one.
+        # Keep the starts of events that lie in no earlier event.
         end = start[mine] + dur[mine]
         inside = np.concatenate([[False], end[1:] <= np.maximum.accumulate(end)[:-1]])
         starts: Int64s = start[mine][~inside]

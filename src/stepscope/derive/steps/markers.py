@@ -1,8 +1,8 @@
-"""Steps that were announced: events with a step number, numbered ranges, iterations.
+"""Steps that the program marked: numbered events, numbered ranges, engine iterations.
 
-A marker is a host event whose values or whose name carry the number of the step. A
-serving engine marks each of its iterations, which runs the model once, for all requests
-that are being served.
+A marker is a host event with the number of the step in a value or in its name. A
+serving engine marks each iteration, which runs the model once for all requests being
+served.
 
 Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 """
@@ -55,22 +55,22 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-#: The name of the marker of Keras 3, which may record only one.
+#: Name of the Keras 3 marker, which is accepted even if it occurs once.
 _SURE_WITHOUT_ROOT: Final = "Profiled batch"
-#: A numbered range whose name says that it is a step.
+#: Pattern of a numbered range that marks a step: a word for step, and a number.
 STEP_RANGE: Final = (
     r"^(?:NVTX:)?(ProfilerStep|(?i:(?:.*[^a-z])?(?:step|iter|iteration|batch)))"
     r"(?:\s*#\s*|\s+)([0-9]{1,18})$"
 )
 
-#: How a producer names a step that it stored: a name, and the step's number.
+#: Pattern of a stored step name: a text followed by the step's number.
 _STORED_NAME: Final = r"^(.*\S) ([0-9]{1,18})$"
 
 
 class Marks(Frozen, frozen=True):
-    """Marker events, one entry each.
+    """Marker events, one entry per event.
 
-    `name` is equal for markers that differ in their number only.
+    Markers with equal `name` differ only in their number.
     """
 
     event: Int32s
@@ -85,7 +85,7 @@ class Marks(Frozen, frozen=True):
         return len(self.event)
 
     def choose_marks(self, chosen: Bools | Int64s) -> Marks:
-        """Return the entries chosen by a mask, or by positions in the order given."""
+        """Return the entries selected by a mask, or by positions in the given order."""
         return Marks(*(column[chosen] for column in msgspec.structs.astuple(self)))
 
 
@@ -98,9 +98,9 @@ def numbered_events(
     strings: Sequence[str],
     event_kinds: EventKinds,
 ) -> tuple[Marks, Bools]:
-    """Return host events with a `step_num`, and which of them are roots.
+    """Return host events with a `step_num`, and a mask of the roots.
 
-    A root says so (`_r` ≥ 1), or is called as older releases of a framework call roots.
+    A root has `_r` ≥ 1, or the name that older TensorFlow releases use for roots.
     """
     number_key, root_key = (
         find_handle(strings, key) for key in (StatKey.STEP_NUM, StatKey.ROOT_LEVEL)
@@ -129,7 +129,7 @@ def numbered_events(
     level, has_level = level[present], has_level[present]
     marks = _build_marks(events, event, number)
     rows = rows_with_key(type_stats, "type", root_key)
-    # The `_r` that all events of a type share; 0 where there is none.
+    # The `_r` that all events of a type share; 0 if the type has no `_r`.
     shared_level = np.zeros(len(marks.type), np.int64)
     if len(rows.owner):
         owners = np.unique(rows.owner)
@@ -145,7 +145,7 @@ def numbered_events(
 def stored_names(trace: TraceData, marks: Marks, stats: pl.DataFrame) -> pl.Series:
     """Return the name that the producer stored for each step, without its number.
 
-    Null where it stored none, or one that does not end in the step's number.
+    Null if no name is stored, or if the name does not end in the step's number.
     """
     order = np.argsort(marks.event, kind="stable")
     event = marks.event[order]
@@ -164,7 +164,7 @@ def stored_names(trace: TraceData, marks: Marks, stats: pl.DataFrame) -> pl.Seri
 
 
 def growing_numbers(marks: Marks, event_types: pl.DataFrame) -> Marks:
-    """Without `_r`: the well-known name, or numbers that strictly grow on a thread."""
+    """Return markers without `_r` that have a known name, or growing numbers."""
     if not len(marks):
         return marks
     ordered = marks.choose_marks(np.lexsort((marks.event, marks.name, marks.track)))
@@ -177,9 +177,9 @@ def growing_numbers(marks: Marks, event_types: pl.DataFrame) -> Marks:
 def numbered_ranges(
     tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
 ) -> Marks:
-    """Return ranges named `<text> <n>` or `<text>#<n>` whose text says step.
+    """Return ranges named `<text> <n>` or `<text>#<n>` whose text is a word for step.
 
-    Numbers that fall, or a range that occurs twice on its thread, do not count steps.
+    Ranges do not mark steps if their numbers fall or repeat on one thread.
     """
     parts = event_types.select(
         text=pl.col("name").str.extract(STEP_RANGE, 1),
@@ -227,10 +227,10 @@ def _is_thread(tracks: pl.DataFrame) -> Bools:
 
 
 def _count_falls(marks: Marks) -> tuple[Int64s, Int64s, Int64s]:
-    """Return the size of each run of one name on one thread, and how often it falls.
+    """Return the size of each group of equal thread and name, and its falls.
 
-    The last array is the run of each marker. The markers are ordered by thread, name
-    and time.
+    A fall is a number that does not grow. The third array is the group of each marker.
+    `marks` are ordered by thread, name and time.
     """
     same = (np.diff(marks.track) == 0) & (np.diff(marks.name) == 0)
     run = np.concatenate([[0], np.cumsum(~same)])
@@ -239,9 +239,9 @@ def _count_falls(marks: Marks) -> tuple[Int64s, Int64s, Int64s]:
     return np.bincount(run), falls, run
 
 
-#: An outermost marker that occurs once gives way to this many markers inside it.
+#: A single outermost marker is ignored if it contains at least this many markers.
 _INNER_WINS: Final = 3
-#: Numbers that grow by n stand for n batches only if little time is unmarked.
+#: Maximum unmarked share of the time, for numbers that grow by n to mean n batches.
 _LARGEST_UNMARKED: Final = 0.5
 
 
@@ -255,10 +255,10 @@ def find_markers(
     stats: pl.DataFrame,
     type_stats: pl.DataFrame,
 ) -> tuple[FoundSteps, ...]:
-    """Return the steps of each kind of marker that occurs, the surest first.
+    """Return the steps of each kind of marker in the recording, the surest kind first.
 
-    Markers inside each other count once: the outermost wins, unless it occurs once
-    and holds three or more others.
+    Of nested markers only the outermost counts, unless it occurs once and contains
+    three or more others.
     """
     marks, has_root = numbered_events(
         tracks,
@@ -297,7 +297,7 @@ def find_markers(
                 accepted=True,
             )
             found.append(FoundSteps(candidate, rows, on_device=False))
-    # Order by source, but let a lone marker yield to markers inside it.
+    # A single marker of the first source yields to a source with markers inside it.
     if len(found) < 2 or len(found[0].rows) != 1:
         return tuple(found)
     start, end = found[0].rows.select("start_ps", "end_ps").row(0)
@@ -321,8 +321,8 @@ def _one_per_step(marks: Marks) -> Marks:
         np.flatnonzero(np.isin(marks.event, np.concatenate(chosen)))
     )
     kept = kept.choose_marks(np.lexsort((kept.event, kept.end_ps, kept.start_ps)))
-    # The replicas of one step announce it on a thread each: an equal number at an
-    # equal time is one step.
+    # Replicas of one step mark it on one thread each. Overlapping markers with an equal
+    # number are one step.
     before = np.concatenate(
         [[np.iinfo(np.int64).min], np.maximum.accumulate(kept.end_ps)[:-1]]
     )
@@ -371,7 +371,7 @@ def _step_rows(
     marker = numbered.fill_null(full)
     number = pl.Series(marks.number)
     name = full.zip_with(numbered.is_not_null(), full + " " + number.cast(pl.String))
-    # The batches of each step: as its marker states, else by the step numbers.
+    # Batches per step: the recorded number, else derived from the step numbers.
     known = stated.to_frame("stated").select(
         pl.when(pl.col("stated") >= 1).then("stated")
     )["stated"]
@@ -398,13 +398,13 @@ def _step_rows(
 
 
 def _batches_per_step(marks: Marks) -> int | None:
-    """Return the constant difference of the step numbers, which is batches per step."""
+    """Return the constant difference of step numbers, which is the batches per step."""
     grows = np.unique(np.diff(marks.number))
     if len(grows) != 1 or grows[0] < 1:
         return None
     unmarked = np.maximum(marks.start_ps[1:] - marks.end_ps[:-1], 0)
     periods = np.diff(marks.start_ps)
-    # Every tenth step marked also makes the numbers grow by ten, with much between.
+    # Marking every tenth step also adds ten, but leaves most of the time unmarked.
     if grows[0] > 1 and unmarked.sum() > _LARGEST_UNMARKED * periods.sum():
         return None
     return int(grows[0])
@@ -417,11 +417,11 @@ def engine_iterations(
     event_types: pl.DataFrame,
     event_kinds: EventKinds,
 ) -> FoundSteps | None:
-    """Return one step per iteration, also of a single one; None without any."""
+    """Return one step per engine iteration, also for one; None without iterations."""
     of_type = handles(events, "type")
     row = wanted_rows(of_type, event_kinds.has(EventFlag.ENGINE_ITERATION))
     row = row[program_threads(tracks)[handles(events, "track")[row]]]
-    # In time order, the ranges that lie in no other range of their thread.
+    # Keep ranges that lie in no other range of their thread, in time order.
     start_ps, dur = (ints(events, name)[row] for name in ("start_ps", "dur_ps"))
     thread, end = handles(events, "track")[row], start_ps + dur
     kept = np.zeros(len(row), np.bool_)

@@ -1,15 +1,15 @@
 """Whether a sequence of symbols repeats, with which period, and how surely.
 
-Every symbol whose occurrences could be the beginnings of steps is a candidate.
-Candidates are proposed by how often symbols occur, thinned out by exact tests that cost
-one pass over their boundaries, and only then compared.
+Every symbol whose occurrences may be the starts of steps is a candidate. Candidates are
+proposed by how often symbols occur, then reduced by exact tests that cost one pass over
+their boundaries. Only the remaining ones are compared.
 
 Boundaries cut a sequence into segments. A segment's signature is the multiset of its
 symbols; segments are compared by the multiset Jaccard index. Signatures come from a
-search in an index by symbol, so that a comparison costs symbols times segments, not the
-length of the sequence. Where that product exceeds the given limit (`cells`), segments
-are sampled at even distances and the lightest symbols are united into one. Both choices
-follow from the data alone, so the answer is repeatable.
+search in an index by symbol, so the cost is symbols times segments, not the length of
+the sequence. If that product exceeds the limit `cells`, segments are sampled at even
+distances and the symbols with the least weight are merged. Both reductions depend on
+the data only, so results are repeatable.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
@@ -33,32 +33,32 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int64s
     from stepscope.derive.sequences import SymbolSequence
 
-#: Fewer repetitions are no evidence. This and the next two limits are defined in
+#: Minimum number of repetitions. This and the next two limits are defined in
 #: docs/how-steps-are-found.md#steps-without-markers.
 LEAST_STEPS: Final = 3
-#: The highest confidence of anything inferred.
+#: Highest confidence of inferred steps.
 HIGHEST_CONFIDENCE: Final = 0.90
-#: A segment at least this similar to the modal one is another run of that step.
+#: Minimum similarity to the modal segment, for a segment to count as the same step.
 ALIKE: Final = 0.9
-#: Different signatures among which the modal one is sought.
+#: Maximum number of different signatures among which the modal one is searched.
 _MODAL_TRIED: Final = 64
 
 
 class Period(Frozen, frozen=True):
-    """One set of boundaries, measured.
+    """One set of boundaries and its measures.
 
     Attributes:
-        symbol: The symbol whose occurrences are the boundaries; -1 where they were
-            given.
-        first: First entry of each segment; the last segment runs to the end.
+        symbol: The symbol whose occurrences are the boundaries; -1 if the boundaries
+            were given.
+        first: First entry of each segment; the last segment ends with the sequence.
         coverage: Share of the weight that lies in segments like the modal one.
-        cv: Standard deviation of the work of the closed segments over its mean.
+        cv: Standard deviation over mean of the work of the closed segments.
         gap_ps: Mean idle time just before a boundary.
         last_is_alike: Whether the open segment at the end is like the modal one.
-        counted: Whether the work is a number of symbols, not a time.
+        counted: Whether work is measured as a number of symbols, not as time.
         repeats: Number of entries in the modal segment.
-        signature: Label → occurrences in the modal segment; labels of the symbols
-            that weigh most.
+        signature: Occurrences in the modal segment by label, for the labels of the
+            symbols with the most weight.
     """
 
     symbol: int
@@ -75,58 +75,58 @@ class Period(Frozen, frozen=True):
 
     @property
     def n(self) -> int:
-        """Number of steps that these boundaries give."""
+        """Number of steps that these boundaries define."""
         return len(self.first)
 
     @property
     def even_coverage(self) -> float:
-        """Coverage, less where segments hold unequal numbers of symbols.
+        """Coverage, reduced if segments have unequal numbers of symbols.
 
-        Half a step may be nearly like the other half, but the numbers of what they hold
-        differ by turns.
+        Two halves of a step may be nearly alike, but their numbers of symbols
+        alternate.
         """
         uneven = min(self.cv, 1.0) if self.counted else 0.0
         return self.coverage * (1.0 - uneven)
 
     @property
     def confidence(self) -> float:
-        """How sure it is that the segments are steps, from 0 to 1."""
+        """Confidence that the segments are steps, from 0 to 1."""
         return min(
             HIGHEST_CONFIDENCE,
             self.coverage * max(0.0, 1.0 - self.cv) * (1.0 - 2.0 ** (1 - self.n)),
         )
 
 
-#: Limits that a candidate must keep. This one and those up to `_NEAR` are defined in
+#: Limits for candidates. These and all down to `_NEAR` are defined in
 #: docs/how-steps-are-found.md#steps-without-markers.
 _LEAST_COVERAGE: Final = 0.70
 _CV_LIMIT_DEVICE: Final = 0.25
 _CV_LIMIT_HOST: Final = 0.30
-#: A coverage this far below the best still competes on period.
+#: Maximum coverage below the best with which a candidate still competes on period.
 _COVERAGE_SLACK: Final = 0.05
-#: Periods within this share of each other are equal.
+#: Periods within this share of each other count as equal.
 _NEAR: Final = 0.05
 
-#: Counts of occurrences that are tried as numbers of steps.
+#: Maximum number of different occurrence counts to try as number of steps.
 _COUNTS_TRIED: Final = 24
-#: Symbols tried per count.
+#: Maximum number of symbols to try per occurrence count.
 _SYMBOLS_TRIED: Final = 4
-#: Segments times symbols compared for a proposal, and for the chosen one.
+#: Maximum segments times symbols to compare: for a proposal, and for the chosen one.
 _CELLS: Final = 40_000
 _FINAL_CELLS: Final = 400_000
-#: Entries of a cycle, and of all cycles together, that are read to find its pauses.
+#: Maximum entries to read for finding pauses, per cycle and over all cycles.
 _LONGEST_CYCLE: Final = 1_000_000
-#: A pause this much longer than the one before the boundaries takes their place.
+#: Boundaries move to a pause that is this many times longer than the one before them.
 _CLEARLY_LONGER: Final = 1.5
-#: Candidates that are shown where none is worth a comparison.
+#: Maximum number of candidates to show if none fulfils the limits.
 _SHOWN: Final = 3
 
 
 def preferred_period(periods: Sequence[Period]) -> Period:
-    """Return the candidate that gives the steps, of those that break no limit.
+    """Return the preferred one of the candidates that break no limit.
 
-    Of those that cover almost as much as the best, the smallest period; of equal
-    periods, the one with the longest pause before its boundaries.
+    Of the candidates that cover almost as much as the best, take the smallest period.
+    Of equal periods, take the one with the longest pause before its boundaries.
     """
     covered = max(period.even_coverage for period in periods) - _COVERAGE_SLACK
     covering = [period for period in periods if period.even_coverage >= covered]
@@ -136,12 +136,12 @@ def preferred_period(periods: Sequence[Period]) -> Period:
 
 
 def period_objection(sequence: SymbolSequence, period: Period) -> str:
-    """Name the limit that a candidate breaks; empty where it breaks none."""
+    """Return the limit that a candidate breaks, in words; empty if it breaks none."""
     limit = _CV_LIMIT_DEVICE if sequence.on_device else _CV_LIMIT_HOST
     if period.n < LEAST_STEPS:
         return f"fewer than {LEAST_STEPS} repetitions"
     if period.period_ps <= 0:
-        return "its repetitions lie at one point in time"
+        return "all its repetitions are at one point in time"
     if period.coverage < _LEAST_COVERAGE:
         return f"covers less than {_LEAST_COVERAGE:.0%} of the activity"
     if period.cv >= limit:
@@ -150,17 +150,16 @@ def period_objection(sequence: SymbolSequence, period: Period) -> str:
 
 
 def propose_periods(sequence: SymbolSequence) -> list[Period]:
-    """Measure possible beginnings of steps: symbols, else pairs of neighbours.
+    """Measure candidates for the starts of steps: symbols, else adjacent pairs.
 
-    Where every symbol occurs several times per step, a pair of neighbours may still
-    occur once.
+    If every symbol occurs several times per step, a pair may still occur only once.
     """
     if len(sequence) < LEAST_STEPS:
         return []
     found = _measure_symbols(sequence, sequence)
     good = [period for period in found if not period_objection(sequence, period)]
     if not good:
-        # The sequence with each entry's symbol paired with its successor's.
+        # Replace each entry's symbol by the pair of this symbol and the next one.
         following = np.append(sequence.symbol[1:], np.int32(-1))
         pairs = number_rows([sequence.symbol, following])
         label = sequence.label[sequence.symbol[pairs.first]]
@@ -185,17 +184,17 @@ def propose_periods(sequence: SymbolSequence) -> list[Period]:
 
 
 def measure_boundaries(sequence: SymbolSequence, start_ps: Int64s) -> Period:
-    """Measure boundaries that were given as ascending times."""
+    """Measure boundaries that are given as ascending times."""
     first = np.searchsorted(sequence.at_ps, start_ps, side="left")
     return measure_segments(sequence, -1, first, start_ps, cells=_FINAL_CELLS)
 
 
 def _measure_symbols(sequence: SymbolSequence, symbols: SymbolSequence) -> list[Period]:
-    """Measure the occurrences of the plausible symbols of a second sequence.
+    """Measure the occurrences of the plausible symbols of `symbols` as boundaries.
 
-    `symbols` has as many entries as `sequence`, in which the segments are compared.
-    Where no candidate can succeed, some are measured nevertheless, so that the user
-    sees what was tried.
+    `symbols` has one entry per entry of `sequence`; segments are compared in
+    `sequence`. If no candidate can succeed, a few are measured anyway, to show what was
+    tried.
     """
     limit = _CV_LIMIT_DEVICE if sequence.on_device else _CV_LIMIT_HOST
     hopeful: list[Int64s] = []
@@ -218,10 +217,10 @@ def _measure_symbols(sequence: SymbolSequence, symbols: SymbolSequence) -> list[
 
 
 def _begin_after_pause(sequence: SymbolSequence, first: Int64s) -> Int64s:
-    """Move the begin of each cycle to the end of the longest pause inside it.
+    """Move the start of each cycle to the end of the longest pause inside the cycle.
 
-    Nearly all cycles must have equally many entries, so that a place in one is a place
-    in the others, and the entry at that place must be one symbol in nearly all.
+    Nearly all cycles must have an equal number of entries, so that entries correspond
+    by position. The entry after the pause must be the same symbol in nearly all cycles.
     """
     lengths = np.diff(first)
     length = int(np.median(lengths))
@@ -240,10 +239,10 @@ def _begin_after_pause(sequence: SymbolSequence, first: Int64s) -> Int64s:
 
 
 def _proposed_symbols(sequence: SymbolSequence) -> Int64s:
-    """Symbols to try: for each plausible count, those after the longest pauses.
+    """Return symbols to try: per plausible count, those after the longest pauses.
 
-    A count is plausible if the symbols that occur so often weigh much, or if there
-    are many of them: in n equal steps most symbols occur n times or a multiple.
+    A count is plausible if the symbols that occur that often weigh much or are many: in
+    n equal steps most symbols occur n times, or a multiple of n.
     """
     counts = sequence.counts
     if not (counts >= LEAST_STEPS).any():
@@ -278,11 +277,11 @@ def measure_segments(
     *,
     cells: int,
 ) -> Period:
-    """Measure the segments that begin at given entries and times.
+    """Measure the segments that begin at the given entries and times.
 
     Args:
-        symbol: The symbol whose occurrences the boundaries are; -1 for none.
-        cells: Segments times symbols that may be compared.
+        symbol: The symbol whose occurrences are the boundaries; -1 if there is none.
+        cells: Maximum segments times symbols to compare.
     """
     edges = np.append(first, len(sequence))
     symbols = min(len(sequence.counts), max(32, cells // max(len(first), 1)))
@@ -290,7 +289,7 @@ def measure_segments(
     table = _segment_signatures(sequence, edges, taken, sequence.heaviest[:symbols])
     modal = modal_row(table)
     alike = rows_likeness(table, table[modal]) >= ALIKE
-    # A segment that is like no other one is no repetition, however much it holds.
+    # A segment that is unlike every other segment does not count as a repetition.
     alike &= alike.sum() > 1
     weight = sequence.weight_before[edges[taken + 1]]
     weight = weight - sequence.weight_before[edges[taken]]
@@ -323,14 +322,14 @@ def measure_segments(
 
 
 def work_variation(sequence: SymbolSequence, first: Int64s) -> float:
-    """Return the population standard deviation / mean of the closed segments' work."""
+    """Return standard deviation / mean of the closed segments' work (population)."""
     work = np.diff(sequence.work_before[first]).astype(np.float64)
     mean = float(work.mean()) if len(work) else 0.0
     return float(work.std() / mean) if mean > 0 else np.inf
 
 
 def share_after(sequence: SymbolSequence, first: Int64s) -> float:
-    """Return the share of the weight that lies after the first boundary."""
+    """Return the share of the weight after the first boundary."""
     total = int(sequence.weight_before[-1])
     if not total or not len(first):
         return 0.0
@@ -338,7 +337,7 @@ def share_after(sequence: SymbolSequence, first: Int64s) -> float:
 
 
 def even_indices(n: int, most: int) -> Int64s:
-    """Return at most `most` of n indices at even distances, the last one included."""
+    """Return at most `most` of n indices at even distances, including the last one."""
     if n <= most:
         return np.arange(n)
     return np.unique(np.linspace(0, n - 1, most).round().astype(np.int64))
@@ -347,8 +346,8 @@ def even_indices(n: int, most: int) -> Int64s:
 def _segment_signatures(
     sequence: SymbolSequence, edges: Int64s, taken: Int64s, symbols: Int64s
 ) -> Int64s:
-    """Count occurrences per segment and symbol; the last column is all others."""
-    # Ascending searches keep to one end of the index; the order is restored below.
+    """Count occurrences per segment and symbol; the last column is the rest."""
+    # Ascending search keys are faster; the order of symbols is restored below.
     rank = np.argsort(symbols)
     base = symbols[rank][:, None] * (len(sequence) + 1)
     if len(taken) == len(edges) - 1:
@@ -363,9 +362,9 @@ def _segment_signatures(
 
 
 def modal_row(table: Int64s) -> int:
-    """Return the row with the highest total similarity to all rows."""
+    """Return the index of the row with the highest total similarity to all rows."""
     table = np.ascontiguousarray(table)
-    # Numbers without any pattern (splitmix64); numpy.random loads slowly.
+    # Pseudo-random numbers by splitmix64, because importing numpy.random is slow.
     mixed = np.arange(1, table.shape[1] + 1, dtype=np.uint64) * np.uint64(
         0x9E3779B97F4A7C15
     )
@@ -380,7 +379,7 @@ def modal_row(table: Int64s) -> int:
 
 
 def rows_likeness(table: Int64s, row: Int64s) -> NDArray[np.float64]:
-    """Return the multiset Jaccard index of each row with one row; 0 if both empty."""
+    """Return the multiset Jaccard index of each row with `row`; 0 if both are empty."""
     common = np.minimum(table, row).sum(axis=1)
     either = table.sum(axis=1) + row.sum() - common
     index: NDArray[np.float64] = common / np.maximum(either, 1)

@@ -1,11 +1,11 @@
-"""Steps that the producer stored: a line of a device, or calls of the host.
+"""Steps that the producer stored: a step line of a device, or calls on the host.
 
-The line repeats time that streams already show, so it is evidence of where steps are
-and never adds to a total.
+The time of a step line is also shown on streams. The line is evidence of where steps
+are; its time is never added to a total.
 
-A producer that finds no marks of the program takes the calls of its graph for steps,
-and notes so at each: the group, and the name that it shows for the step. Several graphs
-may have been called: those whose calls last longest are the steps.
+A producer that finds no markers of the program treats calls of the program's graph as
+steps. It stores a group and a step name with each call. If several graphs were called,
+the steps are the calls of the graph with the most time.
 
 Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 """
@@ -54,19 +54,18 @@ STORED_STEPS: Final[dict[str, pl.DataType]] = {
     "group": pl.Int64(),  # step group
     "number": pl.Int64(),  # step number
     "name": pl.String(),  # as recorded
-    "key": pl.Int64(),  # equal for spans of one step
+    "key": pl.Int64(),  # equal for the spans of one step
 }
 
 
 def stored_steps(
     trace: TraceData, tracks: pl.DataFrame, events: pl.DataFrame, *, stats: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return every span of the stored step lines, in order of `events`.
+    """Return all spans of the stored step lines, in the order of `events`.
 
-    Spans belong to one step if they carry an equal group, else an equal number, else
-    an equal place in their line.
+    Spans belong to one step if they have an equal group. Without groups an equal number
+    counts, and without numbers an equal position in their line.
     """
-    # Rows of the events on stored step lines, ascending.
     lines = np.flatnonzero(codes(tracks, "derived") == LINE_CODES["steps"])
     begin, end = (ints(tracks, f"event_{edge}")[lines] for edge in ("begin", "end"))
     ranges = [
@@ -115,11 +114,11 @@ def stored_steps(
 
 
 def spans_apart(stored: pl.DataFrame) -> pl.DataFrame:
-    """Return the spans with `apart`: whether a hole divides it from the main part.
+    """Return the spans with `apart`: whether a gap separates a span from the main part.
 
-    A hole is longer than the longest span of the step: devices that ran their parts of
-    one step so far from each other did not work on it together. The main part holds the
-    longest span.
+    The gap is longer than the longest span of the step. Devices whose spans are that
+    far apart did not work together on the step. The main part contains the longest
+    span.
     """
     longest = (pl.col("end_ps") - pl.col("start_ps")).max().over("key")
     ended = pl.col("end_ps").cum_max().shift().over("key")
@@ -133,9 +132,9 @@ def spans_apart(stored: pl.DataFrame) -> pl.DataFrame:
 
 
 def steps_of_stored_line(stored: pl.DataFrame) -> FoundSteps | None:
-    """Return one step per stored group: the hull of its spans; None without a line.
+    """Return one step per stored key, the time range of its spans; None without spans.
 
-    Spans that a hole divides from the others are left out of the hull.
+    Spans that are `apart` from the main part are left out.
     """
     if not len(stored):
         return None
@@ -190,11 +189,11 @@ def steps_of_stored_calls(
     event_kinds: EventKinds,
     stats: pl.DataFrame,
 ) -> FoundSteps | None:
-    """Return one step per stored call of the graph that took most time; None without.
+    """Return one step per stored call of the longest-running graph; None without calls.
 
-    A single call is one step of one. Ops that a program runs one by one are no steps,
-    though a producer may store them so. Where there is a device, a call shows how long
-    it takes to ask for a step, and no more.
+    A single call is one step. Ops that a program runs one by one are not steps, even if
+    the producer stored them. With a device the result is None, because a call then
+    shows only the time to dispatch the step.
     """
     if not isinstance(trace.table("devices"), Unavailable):
         return None
@@ -203,8 +202,8 @@ def steps_of_stored_calls(
     )
     event = np.unique(rows_with_key(stats, "event", named).owner)
     event = event[program_threads(tracks)[handles(events, "track")[event]]]
-    # The type of the call of a graph around each event; -1 where none is. What runs a
-    # graph stands for itself where no call is around it.
+    # The type of the graph call around each event; -1 without a graph call. An event
+    # that runs a graph is used itself if no call is around it.
     of_type = handles(events, "type")
     calls = wanted_rows(of_type, event_kinds.has(EventFlag.FUNCTION_CALL))
     runs = event_kinds.has(EventFlag.FUNCTION_RUN)[of_type[event]]
