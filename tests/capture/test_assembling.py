@@ -232,5 +232,5 @@ def test_what_is_malformed_is_left_out_and_told() -> None:
     data = assembled(("first", b"\x0a\xff\xff"), ("second", b""))
     assert [event[1] for event in events_of(data, HOST_PLANE)] == ["train"] * 3
     assert values_of_message(data)["warnings"] == [
-        "what first recorded is malformed and is left out"
+        "the recording of first is malformed and is left out"
     ]

@@ -1,1 +1,1 @@
-"""One recording: started, kept on disk, assembled and saved."""
+"""One recording: start, storage on disk, assembly and saving."""

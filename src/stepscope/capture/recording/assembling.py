@@ -1,8 +1,8 @@
-"""What the collectors recorded made into one profile: one plane of each name.
+"""Merging what the collectors recorded into one profile, without duplicate planes.
 
-The framework's planes come first and keep their bytes; our lines and those of
-a second framework join the plane of the host's threads. All times count from the
-earliest start.
+The framework's planes come first and keep their bytes. Stepscope's lines, and the lines
+of a second framework, are added to the plane of the host's threads. All times are
+relative to the earliest start.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.xspace.writing.builders import PlaneBuilder, Value
 
-#: A message of protobuf's cannot be larger; readers other than ours refuse it.
+#: Maximum size of a protobuf message; other readers refuse larger ones.
 _MESSAGE_LIMIT_BYTES: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """What is known of a recording next to its events.
+    """Description of a recording without its events.
 
     Attributes:
-        begin: Both clocks when it began: times of our own lines count from there.
-        own: Levels in force where no framework says its own.
+        begin: Both clocks at the start; times of stepscope's lines are relative to it.
+        asked: Tracer levels that were requested.
+        own: Tracer levels in force if no framework reports its own.
     """
 
     hostname: str
@@ -54,7 +55,7 @@ class Recording:
 
 
 def spool_head(recording: Recording) -> bytes:
-    """Return the first fragment of a spool: when and how the recording began."""
+    """Return the first fragment of a spool: start time and options of a recording."""
     space = XSpaceBuilder(recording.hostname, start_ns=None)
     environment = space.environment()
     environment.stat(EnvironmentStat.START, Unsigned(recording.begin.wall_ns))
@@ -72,15 +73,16 @@ def assemble_profile(
     forwarded_elsewhere: bool = False,
     since_ns: int | None = None,
 ) -> bytes:
-    """Make one message of all that was recorded.
+    """Merge everything that was recorded into one message.
 
     Args:
-        frameworks: Names of collectors and what they recorded, as XSpaces whose lines
-            count from their own start.
-        forwarded_elsewhere: Annotations that were forwarded stand in a framework's
-            recording, and are left out of ours.
-        since_ns: The profile begins then, in ns since 1970: of a recording of which
-            only the last part was kept. None means with the recording.
+        frameworks: Pairs of a collector's name and its XSpace, whose times are relative
+            to its own start.
+        ours: XSpace of stepscope's own collectors.
+        forwarded_elsewhere: Whether a framework recorded the forwarded annotations, so
+            that stepscope's copies are left out.
+        since_ns: Start of the profile in ns since 1970, for a recording of which only
+            the last part was kept; None for the start of the recording.
     """
     told = list(warnings)
     readable = []
@@ -88,7 +90,7 @@ def assemble_profile(
         try:
             merge_messages([Part(data=xspace)])
         except ValueError:
-            told.append(f"what {name} recorded is malformed and is left out")
+            told.append(f"the recording of {name} is malformed and is left out")
         else:
             readable.append(xspace)
     environments = [environment_stats(xspace) for xspace in readable]
@@ -112,15 +114,15 @@ def assemble_profile(
         for xspace, own_ns in zip(readable, starts_ns, strict=True)
     ]
     parts.append(Part(data=own, shift_ns=recording.begin.wall_ns - start_ns))
-    # XProf counts as a step's only what is on the line of its marker, so a thread is
-    # one line, whoever recorded it.
+    # XProf assigns to a step only events on the line of its marker, so the lines of one
+    # thread from several recorders are joined.
     merged = merge_messages(
         parts, start_ns=start_ns, without={ENVIRONMENT_PLANE}, join_lines=True
     )
     if len(merged) > _MESSAGE_LIMIT_BYTES:
         told.append(
-            "the recording exceeds 2 GiB, the largest message that TensorBoard and "
-            "XProf open; record fewer steps"
+            "the recording exceeds 2 GiB, the maximum size that TensorBoard and XProf "
+            "can open; record fewer steps"
         )
     space = XSpaceBuilder(
         recording.hostname,
@@ -148,7 +150,7 @@ def _describe_end(
         found = stats.get(EnvironmentStat.OPTIONS)
         in_force = found if isinstance(found, bytes) else in_force
     _describe_recording(environment, recording, in_force=in_force)
-    # The program has loaded its libraries by now.
+    # Read at the end, when the program has loaded its CUDA libraries.
     versions = cuda_versions()
     for name, version in (
         (EnvironmentStat.CUDA_RUNTIME, versions.runtime),

@@ -1,6 +1,6 @@
-"""Where a process's file goes, and how it gets there: whole or not at all.
+"""The file of a process: its name, and how it is written atomically.
 
-While a recording is under way a thread stores what was recorded, a few times a second.
+During a recording a thread stores new events a few times per second.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from stepscope.capture.collectors.contract import Streaming
     from stepscope.capture.ground.spool import Fragment
 
-#: With less free space than this a recording is likely to be refused by the disk.
+#: Free disk space, in bytes, below which a recording probably does not fit.
 _LITTLE_BYTES: Final = 64 * 2**20
-#: So often another process may take the name that we are about to take.
+#: Maximum number of names to try, because other processes may take a name first.
 _ATTEMPTS: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the file of one process will be.
+    """Directory and name of the file of one process.
 
     Attributes:
-        host: What the file is named after.
-        warnings: What is doubtful about it.
+        host: Name of the file without its suffix.
+        warnings: Problems with the directory, as sentences.
     """
 
     directory: Path
@@ -45,19 +45,19 @@ class Place:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Path of the finished file."""
         return self.directory / f"{self.host}{rundir.TRACE_SUFFIX}"
 
     @property
     def spool(self) -> Path:
-        """The file while it is being recorded."""
+        """Path of the file during the recording."""
         return self.directory / f"{self.host}{rundir.SPOOL_SUFFIX}"
 
 
 def claim_place(directory: Path, *, head: bytes, max_bytes: int) -> tuple[Place, Spool]:
-    """Make the directory of a run and take a name in it that no other process has.
+    """Create a run's directory and reserve a file name that no other process uses.
 
-    Where that cannot be done, the recording stays in memory, which is a warning.
+    If that fails, the recording is kept in memory and the place has a warning.
     """
     host = rundir.host_file_name(platform.node(), os.environ, ())
     try:
@@ -85,7 +85,7 @@ def claim_place(directory: Path, *, head: bytes, max_bytes: int) -> tuple[Place,
                     "may not fit"
                 )
             return replace(place, warnings=tuple(warnings)), spool
-        reason = "other processes take every name"
+        reason = "other processes took every name"
     except OSError as error:
         reason = error.strerror or str(error)
     place = Place(
@@ -102,10 +102,10 @@ def _refusal_text(directory: Path, reason: str | None) -> str:
 
 
 def save_file(place: Place, content: bytes) -> Path:
-    """Write the file: under another name first, on the disk, then in its place.
+    """Write a file atomically: write and sync a temporary file, then rename it.
 
     Raises:
-        OSError: It could not be written; no file is left.
+        OSError: The file could not be written; no file is left behind.
     """
     place.directory.mkdir(parents=True, exist_ok=True)
     unfinished = place.directory / f".{place.path.name}.{os.getpid()}.unfinished"
@@ -121,19 +121,19 @@ def save_file(place: Place, content: bytes) -> Path:
 
 
 def hosts_in_run(directory: Path) -> tuple[str, ...]:
-    """Return the hosts that have a file in a run's directory."""
+    """Return the hosts that have a file in the directory of a run."""
     try:
         return tuple(host.host for host in rundir.traces_in(directory))
     except OSError:
         return ()
 
 
-#: A kill loses what was recorded since the last flush: at most this many seconds.
+#: Seconds between two flushes; a killed program loses at most its events since then.
 FLUSH_S: Final = 0.2
 
 
 class Flusher:
-    """Takes fragments from collectors and appends them to a spool."""
+    """Thread that appends fragments from collectors to a spool."""
 
     def __init__(
         self,
@@ -143,11 +143,11 @@ class Flusher:
         ended: Callable[[], bool] | None = None,
         end: Callable[[], object] | None = None,
     ) -> None:
-        """Begin nothing yet.
+        """Prepare the thread without starting it.
 
         Args:
-            ended: Asked at every flush, whether recording is over for another reason.
-            end: Called once, from this thread, when it is.
+            ended: Called at every flush; returns whether the recording is over.
+            end: Called once, in this thread, when `ended` returns true.
         """
         self.failures: dict[str, str] = {}
         self._collectors = tuple(collectors)
@@ -161,16 +161,16 @@ class Flusher:
         )
 
     def start_thread(self) -> None:
-        """Start it; RuntimeError where the interpreter gives no more threads."""
+        """Start the thread; raise RuntimeError if no thread can be started."""
         self._thread.start()
 
     def flush_collectors(self) -> None:
-        """Store what there is now."""
+        """Store the events of all collectors now."""
         with self._lock:
             for collector in self._collectors:
                 try:
                     self.store_fragment(collector.take_fragment())
-                except Exception as error:  # noqa: BLE001 - a collector's edge
+                except Exception as error:  # noqa: BLE001 - any collector may fail
                     name = type(collector).__name__
                     self.failures.setdefault(name, f"{type(error).__name__}: {error}")
 
@@ -178,14 +178,15 @@ class Flusher:
         """Append a fragment to the spool.
 
         Raises:
-            ValueError: It is no message; after it nothing could be read.
+            ValueError: The fragment is malformed, so later fragments would be
+                unreadable.
         """
         if whole_length(fragment.xspace) != len(fragment.xspace):
             raise ValueError("the fragment is malformed")
         self._spool.append_fragment(fragment)
 
     def stop_thread(self) -> None:
-        """End the thread; what was recorded since its last flush is not stored."""
+        """Stop the thread without storing the events since its last flush."""
         self._stop.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()

@@ -1,8 +1,8 @@
-"""The one recording of a process: from its start to its file.
+"""The recording of a process, from its start to its file; only one runs at a time.
 
-A recording never harms the program. What a collector raises, a full disk or a
-directory that cannot be written to becomes a warning of the run; only a second start
-and options that do not exist are errors, raised before anything begins.
+A recording never fails the program. An exception of a collector, a full disk or a
+read-only directory becomes a warning of the run. Only a second recording and unknown
+options are errors, which are raised before anything starts.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     from stepscope.capture.collectors.contract import Collector
 
 _log: Final = logging.getLogger("stepscope")
-#: How long an end waits for a beginning that was put off, and is called off.
+#: Maximum seconds that `stop` waits for the cancelled thread of a delayed start.
 _ENDS_WITHIN_S: Final = 1.0
 _OURS: Final = str(Path(__file__).resolve().parents[1])
 
 
 class StandBy(Protocol):
-    """Who records while no recording was asked for, and gives way to one."""
+    """A recorder that runs between recordings, such as the flight recorder."""
 
     def pause_for_recording(self) -> None:
-        """Record no more: a recording begins."""
+        """Stop recording, because another recording begins."""
 
     def resume_after_recording(self) -> None:
-        """Record again: it has ended."""
+        """Record again, because the other recording has ended."""
 
 
 class _Slot:
@@ -67,20 +67,20 @@ _slot: Final = _Slot()
 
 
 def current_session() -> Session | None:
-    """Return the recording of this process that is under way."""
+    """Return the recording in progress in this process."""
     return _slot.session
 
 
 def set_stand_by(who: StandBy | None) -> None:
-    """Have someone record next to recordings; None ends it."""
+    """Set the recorder that runs between recordings; None removes it."""
     _slot.stand_by = who
 
 
 class Session:
-    """A recording that is under way.
+    """A recording in progress.
 
     Attributes:
-        owner: File and line of the program that started it.
+        owner: File and line of the program that started the recording.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Session:
         self.logdir = logdir
         self.run = run
         self.options = options
-        # Our own frames are not the program's.
+        # Skip stepscope's own stack frames.
         frame = sys._getframe()  # noqa: SLF001 - as tracebacks do
         while frame.f_back and frame.f_code.co_filename.startswith(_OURS):
             frame = frame.f_back
@@ -104,9 +104,9 @@ class Session:
         self._child = parent is not None
         self._under_way: UnderWay | None = None
         self._delay: threading.Timer | None = None
-        #: What to say where nothing was recorded.
+        #: Warning of the run if nothing was recorded.
         self._nothing = (
-            "recording was stopped before it began (delay_ms): nothing is left"
+            "recording was stopped before it began (delay_ms): nothing was recorded"
         )
         self._lock = threading.RLock()
         self._left: Run | None = None
@@ -122,18 +122,19 @@ class Session:
         run: str | None = None,
         end: Callable[[], object] | None = None,
     ) -> Session:
-        """Begin to record into `<logdir>/plugins/profile/<run>/`.
+        """Start a recording into `<logdir>/plugins/profile/<run>/`.
 
         Args:
-            logdir: Is made where it does not exist.
-            options: What to record; None means the defaults.
-            run: Name of the run; several processes that are given one name are
-                hosts of one run. None makes a new one.
-            end: Called instead of `stop` when the process ends; it has to stop.
+            logdir: Log directory; created if it does not exist.
+            options: What to record; None for the defaults.
+            run: Name of the run; processes with the same name are hosts of one run.
+                None creates a new name.
+            end: Called instead of `stop` when the process ends; must call `stop`.
 
         Raises:
-            AlreadyRecording: A recording of this process is under way; it goes on.
-            BadUsage: A collector that was named does not exist or cannot record here.
+            AlreadyRecording: Another recording of this process is in progress; it
+                continues.
+            BadUsage: A named collector does not exist or cannot record here.
         """
         options = options or ProfilerOptions()
         name = run or rundir.new_run_name(time.time())
@@ -142,12 +143,12 @@ class Session:
         return session._start_collectors()
 
     def already(self) -> AlreadyRecording:
-        """Return the error for whoever wants to record during this recording."""
+        """Return the error for a second recording during this one."""
         since = time.strftime("%H:%M:%S", time.localtime(self.began.wall_ns / 1e9))
         return AlreadyRecording.of(self.owner, since, self.logdir)
 
     def flush(self) -> None:
-        """Store what was recorded until now, so that a kill spares it."""
+        """Store the events so far, so that they survive a kill of the process."""
         under_way = self._under_way
         if under_way is not None:
             with leaving.undisturbed():
@@ -155,45 +156,45 @@ class Session:
 
     @property
     def slowdown(self) -> float | None:
-        """How much longer the program takes for noting calls; None if not known."""
+        """Slowdown of the program by noting Python calls; None if unknown."""
         return None if self._under_way is None else self._under_way.slowdown
 
     def count_events(self) -> int:
-        """Return how many events were recorded whose storing the program waits for."""
+        """Return the number of recorded events that take long to store."""
         with leaving.undisturbed(), self._lock:
             if self._left is not None or self._under_way is None:
                 return 0
             return self._under_way.count_events()
 
     def tell(self, sentence: str) -> None:
-        """Add a sentence to the warnings of the run, and of the file."""
+        """Add a sentence to the warnings of the run and of its file."""
         if self._under_way is not None:
             self._under_way.add_warning(sentence)
 
     def stop(self, *, save: bool = True) -> Run:
-        """End, and write the file unless `save` is false; a second call gives that run.
+        """Stop the recording and write its file if `save`; again, return the same run.
 
-        Collectors are stopped in reverse order. Whatever goes wrong, the process is
-        free for the next recording afterwards.
+        Collectors are stopped in reverse order. After any error the process can still
+        start another recording.
         """
         end = functools.partial(UnderWay.end_collecting, to_file=save)
         left = self._end_once(end)
-        # Out of the lock, for which the one that would have begun may be waiting.
+        # Join without the lock: the delayed start may be waiting for the lock.
         if self._delay not in (None, threading.current_thread()):
             self._delay.join(_ENDS_WITHIN_S)
         return left
 
     def drop(self) -> Run:
-        """End without reading what was recorded, because nobody wants it.
+        """Stop the recording and discard its events without reading them.
 
         Returns:
-            What an earlier end left; else nothing but warnings.
+            The run of an earlier `stop`, or else a run with warnings only.
         """
         return self._end_once(UnderWay.drop_events)
 
     def drop_at_exit(self) -> None:
-        """End as the process does: it is not kept for longer than a moment."""
-        # Another thread may be ending it, which takes as long as it takes.
+        """Discard the recording at the end of the process, without delaying it."""
+        # Another thread may be stopping the recording, which may take long.
         if self._lock.acquire(timeout=_ENDS_WITHIN_S):
             try:
                 self._end_once(UnderWay.drop_at_exit)
@@ -201,10 +202,10 @@ class Session:
                 self._lock.release()
 
     def halt(self) -> None:
-        """Record no more; `stop` has to follow, on any thread.
+        """Record nothing more; `stop` must follow, from any thread.
 
-        PyTorch's profiler ends only on the thread that began it. What comes after, to
-        read and to store what was recorded, needs no particular thread.
+        PyTorch's profiler can only be stopped by the thread that started it. Reading
+        and storing the recorded events works on any thread.
         """
         with leaving.undisturbed(), self._lock, self._noted_wait():
             if self._left is None and self._under_way is not None:
@@ -240,8 +241,8 @@ class Session:
                 self._take_slot(choose_collectors(self.options))
             return self  # noqa: TRY300 - an interrupt here ends it too
         except BaseException:
-            # An interrupt of the user's, or what a handler of the program raised
-            # meanwhile: the process is free again.
+            # Free the process after an interrupt by the user or an exception of one of
+            # the program's signal handlers.
             if _slot.session is self:
                 self.drop()
             raise
@@ -255,7 +256,7 @@ class Session:
         if _slot.stand_by is not None:
             _slot.stand_by.pause_for_recording()
         if not self._child:
-            # Annotations may be kept only to be heard of; those are not ours.
+            # The recorder may have run only for its listeners; drop those annotations.
             recorder.stop_recording()
         if self.options.delay_ms:
             self._delay = threading.Timer(
@@ -296,9 +297,9 @@ class Session:
                     ended=self.shared.has_ended if self._child else None,
                     end=self._stop_with_parent,
                 )
-                # Collectors and frameworks may have registered for the exit meanwhile.
+                # Collectors and frameworks may have registered exit handlers meanwhile.
                 leaving.come_first()
-            except Exception as error:  # noqa: BLE001 - the edge to the program
+            except Exception as error:  # noqa: BLE001 - must not fail the program
                 self._nothing = f"nothing is recorded: {type(error).__name__}: {error}"
                 _log.warning("stepscope: %s", self._nothing)
 
@@ -311,15 +312,15 @@ class Session:
             self._under_way.add_warning("SIGTERM ended the recording")
         try:
             return end(self._under_way)
-        except Exception as error:  # noqa: BLE001 - the edge to the program
+        except Exception as error:  # noqa: BLE001 - must not fail the program
             lost = (
                 f"the recording could not be ended ({type(error).__name__}: {error}); "
-                f"what was stored meanwhile is in {self._under_way.spool}"
+                f"the events stored so far are in {self._under_way.spool}"
             )
             return Run(path=None, run=self.run, warnings=(lost,))
 
     def _stop_with_parent(self) -> None:
-        """Called by the thread that flushes, for which a stop under way waits."""
+        """Stop from the flush thread, unless another thread already stops and waits."""
         if self._lock.acquire(blocking=False):
             try:
                 self.stop()
@@ -327,7 +328,7 @@ class Session:
                 self._lock.release()
 
     def _abandon_in_child(self) -> None:
-        """In a child: nothing of this recording is the child's."""
+        """Forget the parent's recording in a forked child."""
         _slot.lock = threading.RLock()
         _slot.session = None
         annotate.forget_forwards()
@@ -341,10 +342,10 @@ class _Shared:
     def __init__(self, logdir: Path, run: str, options: ProfilerOptions) -> None:
         self._logdir = logdir
         self._run = run
-        # What the framework's collectors need does not survive a fork.
+        # Collectors of frameworks do not work after a fork.
         self._options = replace(options, collectors=("host",), delay_ms=None)
         self._owner = os.getpid()
-        #: One byte that parent and children have in common.
+        #: One byte of memory shared by the parent and its children.
         self._ended = mmap.mmap(-1, 1)
 
     def has_ended(self) -> bool:
@@ -361,14 +362,14 @@ class _Shared:
             return
         child = Session(self._logdir, self._run, self._options, parent=self)
         child._start_collectors()  # noqa: SLF001 - its own module
-        # Children of multiprocessing end without the interpreter's exit functions.
+        # Children of `multiprocessing` exit without `atexit` handlers.
         util = sys.modules.get("multiprocessing.util")
         if util is not None:
             util.Finalize(None, child.stop, exitpriority=0)
 
 
 def choose_collectors(options: ProfilerOptions) -> tuple[Collector, ...]:
-    """New collectors for a recording, in the order in which they are started."""
+    """Return new collectors for a recording, in the order of their start."""
     asked = options.collectors
     if asked != "auto":
         for name in asked:
@@ -386,7 +387,7 @@ def choose_collectors(options: ProfilerOptions) -> tuple[Collector, ...]:
                 collectors.append(collector)
             else:
                 why_not = f"{lacking.reason} {lacking.remedy}"
-        except Exception as error:  # noqa: BLE001 - a collector's edge
+        except Exception as error:  # noqa: BLE001 - any collector may fail
             why_not = f"{type(error).__name__}: {error}"
             collectors.append(BrokenCollector(name, error))
         if why_not and asked != "auto":

@@ -1,4 +1,4 @@
-"""A recording between its start and its end: collectors, spool and the file."""
+"""A recording in progress: its collectors, its spool and its file."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.spool import Spool
     from stepscope.capture.recording.saving import Place
 
-#: This many collections of the middle generation are as good as due: a recording's own
-#: threads make one in some seconds.
+#: Number of middle-generation collections before a full garbage collection at which the
+#: full one counts as due: a recording's threads cause one every few seconds.
 _NEAR: Final = 2
-#: This many collections of the youngest are between them, and this many more are
-#: enough.
+#: Maximum number of collections of the youngest generation to trigger, which is more
+#: than enough to reach a full collection.
 _MOST: Final = 64
 
 
 def collect_what_is_due() -> None:
-    """Let Python collect all objects now, if it would before long.
+    """Trigger Python's full garbage collection if it is nearly due.
 
-    Python collects where it allocates, whoever does. What starts a recording imports
-    modules, thousands of objects, and the threads that record allocate as well: the
-    next collection of all objects of the program would come soon, on a thread of ours,
-    and delay the first steps for hundreds of milliseconds in a large program.
+    Python collects garbage during allocations, on the allocating thread. Starting a
+    recording imports modules with thousands of objects, and recording threads allocate
+    as well. A full collection would thus soon run on a stepscope thread, and delay the
+    first steps of a large program by hundreds of milliseconds.
 
-    Objects are made until it decides by its own rules, so that nothing is collected
-    that it would leave. Nothing happens where the program collects by itself
-    (`gc.disable()`), or has set the last generation aside.
+    Objects are allocated until Python itself starts the collection, so that no object
+    is collected against Python's rules. Nothing happens if the program disabled
+    collection (`gc.disable()`) or full collections (a threshold of 0).
     """
     youngest, _, oldest = gc.get_threshold()
     if not gc.isenabled() or not youngest or not oldest:
@@ -71,16 +71,16 @@ def collect_what_is_due() -> None:
         made: list[list[int]] = [[] for _ in range(youngest + 1)]
         del made
         if before > oldest and gc.get_count()[2] >= before:
-            # It could have, and did not: too few objects are new.
+            # Python skipped the full collection: too few objects are new.
             return
 
 
-#: User annotations alone, as frameworks number their levels.
+#: Host tracer level at which frameworks record only user annotations.
 _ANNOTATIONS_LEVEL = 1
 
 
 class UnderWay:
-    """Collectors that record, and where their events go."""
+    """Collectors of a recording in progress, and the storage of their events."""
 
     def __init__(
         self,
@@ -91,18 +91,18 @@ class UnderWay:
         collectors: Sequence[Collector],
     ) -> None:
         self.flusher = flusher
-        #: Those of the warnings that nobody has to be shown.
+        #: Warnings that are stored in the file but not shown to the user.
         self.remarks: list[str] = []
         self._recording = recording
         self._place = place
         self._spool = spool
         self._collectors = tuple(collectors)
-        # Asked before the first starts: who notes Python calls would note this.
+        # Checked before any start: a Python call tracer would record these checks.
         self._tracers = [it for it in collectors if isinstance(it, TracesPython)]
         self._halting = [it for it in collectors if isinstance(it, Halting)]
         self._started: list[Collector] = []
         self._is_halted = False
-        #: Those that failed to halt: what they recorded is lost.
+        #: Collectors that failed to halt, so their events are lost.
         self._lost: list[Collector] = []
         self._warnings = list(place.warnings)
 
@@ -117,10 +117,10 @@ class UnderWay:
         ended: Callable[[], bool] | None = None,
         end: Callable[[], object] | None = None,
     ) -> UnderWay:
-        """Start collectors; one that fails is a warning.
+        """Start collectors; a collector that fails causes a warning.
 
         Args:
-            collectors: In the order of their start.
+            collectors: Collectors in the order of their start.
         """
         names = tuple(collector.name for collector in collectors)
         asked = TracerLevels.asked(options)
@@ -147,7 +147,7 @@ class UnderWay:
         try:
             under_way._start_collectors(options)
         except BaseException:
-            # An interrupt of the user's: what has begun ends.
+            # After an interrupt by the user, stop the collectors that have started.
             under_way.drop_events()
             raise
         return under_way
@@ -155,7 +155,7 @@ class UnderWay:
     def end_collecting(self, *, to_file: bool) -> Run:
         """Stop the collectors and write the file.
 
-        None of them records any more when the first puts together what it has.
+        All collectors are halted before the first one hands over its events.
         """
         self.halt_collectors()
         self.flusher.stop_thread()
@@ -167,7 +167,7 @@ class UnderWay:
                 continue
             try:
                 collected = collector.hand_over()
-            except Exception as error:  # noqa: BLE001 - a collector's edge
+            except Exception as error:  # noqa: BLE001 - any collector may fail
                 self._tell_lost(collector, error)
                 continue
             self._warnings += (*collected.warnings, *collected.remarks)
@@ -177,7 +177,7 @@ class UnderWay:
                     self.flusher.store_fragment(Fragment(collected.xspace, 0))
                 except ValueError as error:
                     self._warnings.append(
-                        f"what {collector.name} recorded last is lost: "
+                        f"the last events of {collector.name} are lost: "
                         f"{_error_text(error)}"
                     )
             elif collected.xspace:
@@ -193,17 +193,17 @@ class UnderWay:
                 warnings=self._warnings,
                 forwarded_elsewhere=forwarded_elsewhere,
             )
-        except Exception as error:  # noqa: BLE001 - the edge to the program
+        except Exception as error:  # noqa: BLE001 - must not fail the program
             self._warnings.append(
-                f"the recording could not be put together ({_error_text(error)}); what "
-                f"was stored meanwhile is in {self._place.spool}"
+                f"the recording could not be assembled ({_error_text(error)}); the "
+                f"events stored so far are in {self._place.spool}"
             )
             self._spool.leave_file()
             return self._make_run(None, b"")
         return self._store_run(content, to_file=to_file)
 
     def drop_events(self) -> Run:
-        """Stop the collectors, and read nothing of what they recorded."""
+        """Stop the collectors and discard their events without reading them."""
         self.halt_collectors()
         self.flusher.stop_thread()
         for collector in reversed(self._started):
@@ -214,31 +214,31 @@ class UnderWay:
                     collector.drop_events()
                 else:
                     collector.hand_over()
-            except Exception as error:  # noqa: BLE001 - a collector's edge
+            except Exception as error:  # noqa: BLE001 - any collector may fail
                 self._tell_lost(collector, error)
         self._spool.remove_file()
         return self._make_run(None, b"")
 
     def drop_at_exit(self) -> Run:
-        """Drop what was recorded where nothing may take long: the process ends."""
+        """Discard the events quickly, because the process ends."""
         for collector in self._started:
             try:
                 if isinstance(collector, Exiting):
                     collector.leave_at_exit()
-            except Exception as error:  # noqa: BLE001 - a collector's edge
+            except Exception as error:  # noqa: BLE001 - any collector may fail
                 self._tell_lost(collector, error)
         self._started = [it for it in self._started if not isinstance(it, Exiting)]
         self._tracers = [it for it in self._tracers if not isinstance(it, Exiting)]
         return self.drop_events()
 
     def count_events(self) -> int:
-        """Return how many events were recorded that take time to store."""
+        """Return the number of recorded events that take long to store."""
         counted = 0
         for collector in self._started:
             if isinstance(collector, Counting):
                 try:
                     counted += collector.count_events() or 0
-                except Exception as error:  # noqa: BLE001 - a collector's edge
+                except Exception as error:  # noqa: BLE001 - any collector may fail
                     self._warnings.append(
                         f"{collector.name} recorded nothing after its events were "
                         f"counted: {_error_text(error)}"
@@ -251,17 +251,17 @@ class UnderWay:
 
     @property
     def slowdown(self) -> float | None:
-        """How much longer the program takes for noting calls; None if not known."""
+        """Slowdown of the program by noting Python calls; None if unknown."""
         found = (getattr(it, "slowdown", None) for it in self._started)
         return next((it for it in found if it is not None), None)
 
     @property
     def spool(self) -> Path:
-        """Where the recording is stored while it is under way."""
+        """Path at which events are stored during the recording."""
         return self._place.spool
 
     def leave_to_parent(self) -> None:
-        """In a child that was forked: the file is the parent's."""
+        """Leave the file to the parent, in a forked child."""
         self._spool.leave_file()
 
     def _start_collectors(self, options: ProfilerOptions) -> None:
@@ -270,20 +270,20 @@ class UnderWay:
         )
         for collector in self._collectors:
             if collector is first_own:
-                # Frameworks have been started, and imported what they need.
+                # The frameworks have started and imported their modules by now.
                 collect_what_is_due()
-            # Stopped also where its start fails.
+            # A collector whose start fails must also be stopped.
             self._started.append(collector)
             asked = options
             if any(it.traces_python for it in self._tracers):
-                # A framework notes Python's calls itself, and Python has one such hook;
-                # with all calls there is nothing that samples would add.
+                # Python has one hook for calls, which a framework already uses; samples
+                # add nothing to a record of all calls.
                 asked = dataclasses.replace(
                     options, python_tracer_level=0, python_sampling_hz=0
                 )
             try:
                 collector.start_collecting(asked, self._recording.begin)
-            except Exception as error:  # noqa: BLE001 - a collector's edge
+            except Exception as error:  # noqa: BLE001 - any collector may fail
                 self._warnings.append(
                     f"{collector.name} did not record: {_error_text(error)}"
                 )
@@ -295,24 +295,24 @@ class UnderWay:
             )
 
     def halt_collectors(self) -> None:
-        """Let all collectors record no more; once more does nothing."""
+        """Halt all collectors; a second call does nothing."""
         if self._is_halted:
             return
         self._is_halted = True
-        # Who notes Python calls comes first: the others run Python here.
+        # Halt Python call tracers first: they would record the other halts.
         noting = [it for it in self._tracers if it.traces_python]
         others = [it for it in reversed(self._started) if it not in noting]
         for collector in (*noting, *others):
             try:
                 if collector in self._halting:
                     collector.halt_collecting()
-            except Exception as error:  # noqa: BLE001 - a collector's edge
+            except Exception as error:  # noqa: BLE001 - any collector may fail
                 self._tell_lost(collector, error)
                 self._lost.append(collector)
 
     def _tell_lost(self, collector: Collector, error: Exception) -> None:
         self._warnings.append(
-            f"what {collector.name} recorded is lost: {_error_text(error)}"
+            f"the recording of {collector.name} is lost: {_error_text(error)}"
         )
 
     def _store_run(self, content: bytes, *, to_file: bool) -> Run:
@@ -324,8 +324,8 @@ class UnderWay:
         except OSError as error:
             self._warnings.append(
                 f"{self._place.path} could not be written ({error.strerror or error}); "
-                "the recording is in memory (Run.xspace()), and as far as it was "
-                f"stored in {self._place.spool}"
+                "the recording is in memory (Run.xspace()), and its stored part is in "
+                f"{self._place.spool}"
             )
             self._spool.leave_file()
             return self._make_run(None, content)
@@ -354,7 +354,7 @@ def _storing_warnings(spool: Spool, flusher: Flusher) -> list[str]:
         )
     if spool.dropped_events:
         found.append(
-            f"dropped {spool.dropped_events} events: the oldest, beyond max_bytes"
+            f"dropped {spool.dropped_events} events: the oldest ones (max_bytes)"
         )
     return found
 
