@@ -1,4 +1,4 @@
-"""Recording a running program: from annotations and collectors to a run directory.
+"""Recording of a running program: from annotations and collectors to a run directory.
 
-Nothing is imported here, so that an annotation (`annotate`) costs no more than itself.
+This module imports nothing, so that importing `annotate` alone stays cheap.
 """

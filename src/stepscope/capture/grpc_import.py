@@ -1,4 +1,4 @@
-"""gRPC as stepscope uses it in a program that may fork."""
+"""Import of gRPC in a program that may fork."""
 
 from __future__ import annotations
 
@@ -8,37 +8,38 @@ import sys
 from typing import Any, Final
 
 _FORKS: Final = "GRPC_ENABLE_FORK_SUPPORT"
-#: What gRPC's own code reads when it is imported, unless the user has set it.
+#: Environment variables that gRPC reads at its import, unless the user has set them.
 #:
-#: It logs errors alone. At its usual level it writes a line to standard error for each
-#: child that a program with a server forks, as PyTorch's DataLoader does every epoch.
+#: gRPC logs only errors. At its default level it writes a line to standard error for
+#: each child that a program with a server forks, as PyTorch's DataLoader does each
+#: epoch.
 #:
-#: It does nothing at a fork. What it usually does there lets a child go on with gRPC.
-#: But one child in 25 died of SIGSEGV, and some hung, where their parent was being
-#: recorded meanwhile.
+#: gRPC's fork handling is off. By default it lets a forked child continue to use gRPC.
+#: But while the parent was being recorded, one child in 25 died of SIGSEGV, and some
+#: children hung.
 _SETTINGS: Final = {"GRPC_VERBOSITY": "ERROR", _FORKS: "0"}
-#: How gRPC reads that it is to do nothing at a fork.
+#: Values that gRPC reads as "fork handling off".
 _OFF: Final = frozenset({"0", "f", "false", "n", "no"})
-#: The process that imported it so that it does nothing at a fork.
+#: Ids of the processes that imported gRPC with fork handling off.
 _importers: Final[list[int]] = []
 
 
 class ForkedSince(ImportError):
-    """A parent of this process imported gRPC, which does not work on this side."""
+    """A parent process imported gRPC, which does not work in its forked children."""
 
 
 def import_grpc() -> Any:
-    """Import gRPC with settings of ours, unless the program uses it already.
+    """Import gRPC with stepscope's settings, unless the program has imported it.
 
     Raises:
-        ForkedSince: A parent of this process had it imported so.
-        ImportError: It is not installed.
+        ForkedSince: A parent process imported gRPC with fork handling off.
+        ImportError: gRPC is not installed.
     """
     if "grpc" in sys.modules:
         if _importers and _importers[-1] != os.getpid():
             raise ForkedSince(
-                "this process was forked from one that uses gRPC, which does not "
-                "outlive a fork; have the program spawn its children instead"
+                "this process was forked from a process that uses gRPC, and gRPC does "
+                "not work after a fork; start child processes by spawn instead"
             )
         return sys.modules["grpc"]
     ours = [name for name in _SETTINGS if name not in os.environ]

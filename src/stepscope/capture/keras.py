@@ -1,7 +1,7 @@
 """A callback that records some batches of a Keras `fit` and marks every step.
 
 It works with the TensorFlow, JAX and PyTorch back ends. Keras is imported by the
-program, never here.
+program, never by this module.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProfilerCallback"]
 
-#: Attribute of a `fit` that ends recordings when it raises.
+#: Attribute that marks a `fit` method which ends recordings when it raises.
 _ENDS_RECORDINGS: Final = "_stepscope_ends_recordings"
 
 
@@ -40,36 +40,36 @@ class ProfilerCallback:
         model.fit(data, callbacks=[ss.keras.ProfilerCallback("logs", "10,15")])
 
     Batches are counted from 1 over all epochs of one `fit`, and the range includes its
-    last batch. Where the model runs several batches per execution
-    (`steps_per_execution`), an execution that holds a batch of the range is recorded
-    whole, and its marker says how many batches it covers.
+    last batch. If the model runs several batches per execution (`steps_per_execution`),
+    an execution with a batch of the range is recorded as a whole, and its step marker
+    contains the number of its batches.
 
-    Steps are marked also while something else records, so that a recording made around
-    `fit` has them too.
+    Steps are also marked while another recording is under way, such as one around
+    `fit`.
 
     Attributes:
-        run: What was recorded by the last `fit`; None before, and if nothing was.
+        run: Recording of the last `fit`; None before, and if nothing was recorded.
     """
 
-    # Only hooks that the main thread calls at a begin are overridden: one at the end of
-    # a batch would switch off Keras's asynchronous dispatch. No hook reads `logs` or
-    # `self.model`: both wait for the device (the latter on JAX).
+    # Only hooks that the main thread calls at a begin are overridden: a hook at the end
+    # of a batch would switch off Keras's asynchronous dispatch. No hook reads `logs` or
+    # `self.model`, because both wait for the device (`self.model` on JAX).
 
     params: dict[str, Any] | None
-    #: Batches of the epochs that ended, the number of the next one, and how many an
-    #: execution has.
+    #: Batches of the finished epochs, number of the next batch, and batches per
+    #: execution.
     _batches_before: int
     _next_batch: int
     _execution: int
     _tests: int
     _started: bool
-    #: The recording under way, and when it ends at the latest.
+    #: Current recording, and the latest time at which it ends.
     _session: Session | None
     _ends_at: float
     _began_at: float
 
     def __new__(cls, *_args: object, **_kwargs: object) -> Self:
-        """Make it a callback of the Keras that the program imported.
+        """Return a callback of the Keras that the program imported.
 
         Raises:
             BadUsage: The program has not imported Keras.
@@ -84,18 +84,18 @@ class ProfilerCallback:
         profile_batch: str | int | tuple[int, int] | None = None,
         options: ProfilerOptions | None = None,
     ) -> None:
-        """Say what to record and where to.
+        """Set the batches to record and the log directory.
 
         Args:
             logdir: Log directory; the run is stored below it.
             profile_batch: Batches to record: `"10,15"`, `(10, 15)`, or one number. 0
-                records nothing and only marks steps. Left out, the first ten are
-                skipped and ten are recorded: more where these take less than 0.4 s,
-                fewer where they take more than ten seconds.
-            options: What to record of them.
+                only marks steps. By default, the first ten batches are skipped and the
+                next ten recorded: more if the ten take less than 0.4 s, fewer if they
+                take more than ten seconds.
+            options: Options of the recording; None means the defaults.
 
         Raises:
-            BadUsage: `profile_batch` cannot be understood.
+            BadUsage: `profile_batch` is not a valid range.
         """
         self._window = parse_window(profile_batch)
         super().__init__()
@@ -108,19 +108,19 @@ class ProfilerCallback:
         _end_recordings_with_fit()
 
     def set_model(self, model: object) -> None:
-        """Remember the model without asking it for its state."""
+        """Store the model without reading its state."""
         super().set_model(model)  # type: ignore[misc]
         self._trained_model = model
 
     def on_train_begin(self, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
-        """Count from the first batch again."""
+        """Reset all counts for a new `fit`."""
         self._end_fit()
         self._forget_counts()
         self.run = None
         _fitting.append(self)
 
     def on_train_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
-        """End the step before, and begin the next one."""
+        """End the previous step and begin the next one."""
         self._end_step()
         first = self._batches_before + batch + 1
         count = getattr(self._trained_model, "steps_per_execution", None)
@@ -137,8 +137,8 @@ class ProfilerCallback:
         """End the last step of the epoch."""
         self._end_step()
         if (self.params or {}).get("steps") is None:
-            # Where Keras does not know how many batches there are, the loops that fetch
-            # inside the execution learn it from one that finds nothing.
+            # If Keras does not know the number of batches, the loops that fetch inside
+            # the execution start one more execution, which gets no batch.
             fetches_inside = _imported_keras().config.backend() in {"tensorflow", "jax"}
             stopped = getattr(self._trained_model, "stop_training", False)
             if fetches_inside and not stopped:
@@ -147,12 +147,12 @@ class ProfilerCallback:
         self._stop_after_window()
 
     def on_test_begin(self, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
-        """End the last training step before the validation."""
+        """End the last training step before validation begins."""
         self._end_step()
         self._stop_after_window()
 
     def on_test_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
-        """Mark a validation step."""
+        """Mark the begin of a validation step."""
         self._end_step()
         self._tests += 1
         self._begin_step("test", self._tests)
@@ -169,7 +169,7 @@ class ProfilerCallback:
             warnings.warn(
                 f"stepscope recorded nothing: fit ended after "
                 f"{self._next_batch - 1} batches, before batch {window.first}. Give a "
-                "profile_batch that it reaches.",
+                "smaller profile_batch.",
                 stacklevel=2,
             )
 
@@ -205,7 +205,7 @@ class ProfilerCallback:
             except Exception as error:
                 if is_from_handler(error):
                     raise
-                # Nothing of ours may end the training.
+                # An error of the profiler must not end the training.
                 warnings.warn(f"stepscope records nothing: {error}", stacklevel=2)
                 return
             limit_s = math.inf if window.seconds is None else window.seconds
@@ -240,7 +240,7 @@ class ProfilerCallback:
             _fitting.remove(self)
 
 
-#: Callbacks whose `fit` runs.
+#: Callbacks whose `fit` is running.
 _fitting: list[ProfilerCallback] = []
 
 
@@ -263,9 +263,9 @@ def _as_callback(cls: Any) -> Any:
 
 
 def _end_recordings_with_fit() -> None:
-    """See to it that a `fit` that raises ends what its callback records.
+    """Replace `fit` so that an exception in it ends its callbacks' recordings.
 
-    Keras calls no hook then.
+    Keras calls no hook when `fit` raises.
     """
     model = _imported_keras().Model
     fit: Callable[..., object] = model.fit
@@ -279,8 +279,8 @@ def _end_recordings_with_fit() -> None:
                 return fit(self, *args, **kwargs)
             except BaseException:
                 for callback in tuple(_fitting):
-                    if callback._trained_model is self:  # noqa: SLF001 - of this module
-                        callback._end_fit()  # noqa: SLF001 - of this module
+                    if callback._trained_model is self:  # noqa: SLF001 - same module
+                        callback._end_fit()  # noqa: SLF001 - same module
                 raise
 
     setattr(fit_and_end, _ENDS_RECORDINGS, True)
@@ -294,9 +294,9 @@ class BatchWindow(NamedTuple):
     """Batches `first` to `last` of a `fit`, counted from 1, both included.
 
     Attributes:
-        seconds: Recording ends after so long even if `last` was not reached; None
-            means that it does not.
-        least_s: Recording goes on after `last` until so long.
+        seconds: Maximum duration of the recording, even if `last` was not reached; None
+            means no limit.
+        least_s: Minimum duration of the recording in seconds, even after `last`.
     """
 
     first: int
@@ -305,20 +305,20 @@ class BatchWindow(NamedTuple):
     least_s: float = 0.0
 
 
-#: The first ten batches compile and warm up; a few steps say what many would, unless
-#: all of them are over in an instant.
+#: Ten batches after the first ten, which compile and warm up. Recording continues if
+#: ten steps take less than `LEAST_WINDOW_S`.
 DEFAULT_WINDOW: Final = BatchWindow(
     first=11, last=20, seconds=10.0, least_s=LEAST_WINDOW_S
 )
 
 
 def parse_window(profile_batch: object) -> BatchWindow | None:
-    """Read `profile_batch`: `"10,15"`, `(10, 15)`, `10` or `"10"`.
+    """Parse `profile_batch`: `"10,15"`, `(10, 15)`, `10` or `"10"`.
 
-    None takes `DEFAULT_WINDOW`; 0 (of whichever form) records nothing.
+    None returns `DEFAULT_WINDOW`. 0 in any form returns None, which records nothing.
 
     Raises:
-        BadUsage: It is none of these, or the last batch comes before the first.
+        BadUsage: The value has another form, or the last batch is before the first.
     """
     if profile_batch is None:
         return DEFAULT_WINDOW
@@ -352,7 +352,7 @@ def _read_range(profile_batch: object) -> tuple[int, int]:
     ):
         return profile_batch[0], profile_batch[1]
     raise BadUsage(
-        f"profile_batch={profile_batch!r} is no range of batches; give for instance "
+        f"profile_batch={profile_batch!r} is not a range of batches; give for instance "
         '"10,15", (10, 15), or 10.'
     )
 

@@ -1,6 +1,6 @@
 """Recording an interval of a program: `start` and `stop`, a block, or steps of a loop.
 
-Steps of a loop are recorded by a schedule in PyTorch's words, for any framework.
+A schedule, with PyTorch's parameter names, records steps of a loop in any framework.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def start(
     """Begin to record this process into a log directory.
 
     Args:
-        logdir: Runs lie below `plugins/profile` in it, as TensorBoard looks for them.
-        options: What to record; None means the defaults.
+        logdir: Directory whose `plugins/profile` receives the runs, as in TensorBoard.
+        options: Options of the recording; None means the defaults.
 
     Raises:
-        AlreadyRecording: A recording is under way, which goes on.
-        BadUsage: A collector that was named does not exist or cannot record here.
+        AlreadyRecording: Another recording is under way; it continues.
+        BadUsage: A named collector does not exist or cannot record here.
     """
     Session.start(logdir, options)
 
@@ -44,10 +44,10 @@ def stop(save: bool = True) -> Run:  # noqa: FBT001, FBT002 - TensorFlow's signa
     """End the recording that is under way.
 
     Args:
-        save: Write the file; otherwise only `Run.xspace()` has what was recorded.
+        save: Write the file; otherwise only `Run.xspace()` contains the recording.
 
     Raises:
-        BadUsage: Nothing is being recorded.
+        BadUsage: No recording is under way.
     """
     session = current_session()
     if session is None:
@@ -62,7 +62,7 @@ class Profile:
             train()
         print(run.path, run.warnings)
 
-    What the block raises passes through, and what was recorded until then is kept.
+    An exception of the block is passed on, and the recording until then is kept.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Profile:
 
     @property
     def run(self) -> Run:
-        """What the block recorded.
+        """Result of the block's recording.
 
         Raises:
             BadUsage: The block has not ended.
@@ -96,17 +96,17 @@ class Profile:
 
     @property
     def path(self) -> Path | None:
-        """The file; None where it could not be written."""
+        """Path of the recorded file; None if it could not be written."""
         return self.run.path
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Hosts that the run's directory holds."""
+        """Hosts in the run's directory."""
         return self.run.hosts
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was lost, ignored or went wrong."""
+        """Sentences about losses, ignored options and errors."""
         return self.run.warnings
 
     def xspace(self) -> bytes:
@@ -126,24 +126,24 @@ def schedule(
     logdir: str | os.PathLike[str],
     options: ProfilerOptions | None = None,
 ) -> Schedule:
-    """Record `active` steps after `wait + warmup` others, `repeat` times.
+    """Record `active` steps after `wait + warmup` other steps, `repeat` times.
 
         with ss.schedule(wait=2, warmup=1, active=3, logdir="logs") as profiler:
             for batch in batches:
                 train_step(batch)
                 profiler.step()
 
-    Steps count from 0; the example records steps 3, 4 and 5. While warming up the
-    profiler runs already and what it records is thrown away, because a profiler's
-    first steps are slow.
+    Steps count from 0; the example records steps 3, 4 and 5. The profiler also runs
+    during warmup steps, whose recording is discarded, because a profiler's first steps
+    are slow.
 
     Args:
-        wait: Steps of each cycle that nothing records.
-        warmup: Steps that are recorded and thrown away.
-        active: Steps that are recorded; each is marked.
-        repeat: Cycles, a run each; 0 means until the end.
+        wait: Unrecorded steps of each cycle.
+        warmup: Steps of each cycle whose recording is discarded.
+        active: Recorded steps of each cycle; each gets a step marker.
+        repeat: Number of cycles, one run each; 0 means until the loop ends.
         logdir: The log directory.
-        options: What to record; None means the defaults.
+        options: Options of the recording; None means the defaults.
 
     Raises:
         BadUsage: A number is negative, or nothing would be recorded.
@@ -156,16 +156,16 @@ def schedule(
     ):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise BadUsage(
-                f"{name}={value!r} is no number of steps; give {least} or more."
+                f"{name}={value!r} is not a number of steps; give {least} or more."
             )
     return Schedule(wait, warmup, active, repeat, logdir=logdir, options=options)
 
 
 class Schedule:
-    """The recording of some steps of a loop; made by `schedule`.
+    """Recording of some steps of a loop; created by `schedule`.
 
     Attributes:
-        runs: What each finished cycle produced, oldest first.
+        runs: Results of the finished cycles, oldest first.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Schedule:
         self._options = options or ProfilerOptions()
         self._cost = StepCost(self._options.max_slowdown)
         self._now_s = now_s
-        #: When the step began that is under way; None where that is not comparable.
+        #: Start of the current step in seconds; None if its duration is not comparable.
         self._began_s: float | None = None
         self._lowered: tuple[str, ...] = ()
         self._step = 0
@@ -200,8 +200,8 @@ class Schedule:
         return self
 
     def __exit__(self, *error: object) -> None:
-        # The step that begins after the last `step()` is none of the loop's, and one
-        # that an exception ended is not whole: neither is marked.
+        # The step begun by the last `step()` is not a step of the loop, and a step that
+        # an exception ended is incomplete. Such a step gets no marker.
         if self._open is not None:
             self._open.cancel()
             self._open = None
@@ -210,7 +210,7 @@ class Schedule:
             self._end_session(keep=is_active)
 
     def step(self) -> None:
-        """Say that a step of the loop is over."""
+        """Mark the end of one step of the loop."""
         if self._open is not None:
             self._open.__exit__(None, None, None)
             self._open = None
@@ -225,7 +225,7 @@ class Schedule:
         try:
             self._begin_step()
         except StepscopeError as error:
-            # The loop goes on, without us.
+            # The loop continues without recording.
             self._repeat, self._cycle = 1, self._step
             _log.warning("stepscope: the schedule ends here: %s", error)
 
@@ -265,7 +265,8 @@ class Schedule:
         session, self._session = self._session, None
         if session is not None:
             if not self.runs:
-                # The first steps of a loop compile, or run ahead of their device.
+                # The first steps compile or run ahead of the device: not a usable
+                # baseline.
                 self._cost.set_baseline(())
             with leaving.undisturbed():
                 run = session.stop(save=keep)

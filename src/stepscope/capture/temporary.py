@@ -1,6 +1,6 @@
-"""Temporary folders of ours, which say whose they are: a killed program leaves some.
+"""Temporary folders named after their process, because killed programs leave some.
 
-The next process of the same user that makes one removes those whose process is gone.
+The next process of the same user that makes one removes those of ended processes.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import zlib
 from pathlib import Path
 from typing import Final
 
-#: Where recordings of TensorFlow are written, in memory.
-_IN_MEMORY: Final = "/dev/shm"  # noqa: S108 - only folders of our own are looked for
-#: Kind, place, process, when that started, and what makes the name unique.
+#: Folder in memory, to which TensorFlow's recordings are written.
+_IN_MEMORY: Final = "/dev/shm"  # noqa: S108 - only stepscope's own folders are used
+#: Kind, process namespace, process id, process start in ticks, and unique suffix.
 _NAMED: Final = re.compile(r"stepscope-[a-z]+-([0-9a-f]{8})-(\d+)-(\d+)-\w+")
-#: Field of /proc/PID/stat, counted from after the name of the process.
+#: Index of the start time in /proc/PID/stat, counted after the process name.
 _STARTED_TICKS: Final = 19
 _ONLY_OURS: Final = 0o700
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def make_folder(kind: str, *, within: str | os.PathLike[str] | None = None) -> str:
-    """Make a temporary folder; those that killed programs left are removed first."""
+    """Create a temporary folder; first remove the folders that killed programs left."""
     parent = tempfile.gettempdir() if within is None else os.fspath(within)
     for folder in {parent, _IN_MEMORY}:
         _remove_left_behind(folder)
@@ -35,7 +35,7 @@ def make_folder(kind: str, *, within: str | os.PathLike[str] | None = None) -> s
 
 
 def folder_prefix(kind: str) -> str:
-    """Return how the name of a folder begins that this process makes."""
+    """Return the prefix of the names of this process's temporary folders."""
     process = os.getpid()
     ticks = _started_ticks(process) or 0
     return f"stepscope-{kind}-{_processes_here()}-{process}-{ticks}-"
@@ -43,23 +43,24 @@ def folder_prefix(kind: str) -> str:
 
 @functools.cache
 def _remove_left_behind(folder: str) -> None:
-    """Remove what ended processes of this user left in a folder; once a process."""
+    """Remove folders of this user's ended processes; at most once per folder."""
     if _started_ticks(os.getpid()) is None:
         return
     try:
-        status = os.stat(folder)  # noqa: PTH116 - a text is what is at hand
+        status = os.stat(folder)  # noqa: PTH116 - the path is a text
         is_safe = status.st_uid in {0, os.geteuid()}
         if status.st_mode & _WRITABLE_BY_OTHERS:
             is_safe = bool(status.st_mode & stat.S_ISVTX)
         if not is_safe:
-            # Somebody else could give a folder of ours another name there.
+            # Another user could rename a folder of this user there.
             return
         with os.scandir(folder) as entries:
             left = [entry.path for entry in entries if _is_left_behind(entry)]
     except OSError:
         return
     for path in left:
-        # Where the system can, it follows no link, whatever is put there meanwhile.
+        # `rmtree` follows no link if the system supports that, even a link put there
+        # later.
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -81,12 +82,12 @@ def _is_left_behind(entry: os.DirEntry[str]) -> bool:
 
 @functools.cache
 def _processes_here() -> str:
-    """Return where ids of processes are those that this process knows.
+    """Return a code of the machine and process namespace that process ids belong to.
 
-    Containers and machines may share a temporary folder, and not their processes.
+    Containers and machines may share a temporary folder but not their processes.
     """
     try:
-        numbering = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - as above
+        numbering = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the path is a text
     except OSError:
         numbering = ""
     return f"{zlib.crc32(f'{platform.node()} {numbering}'.encode()):08x}"

@@ -1,4 +1,4 @@
-"""What a recording costs a loop, and what to leave out where that is too much."""
+"""The slowdown that a recording causes, and lower options where it is too high."""
 
 from __future__ import annotations
 
@@ -11,70 +11,70 @@ if TYPE_CHECKING:
 
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: Medians of this many steps before the recording.
+#: Number of latest unrecorded steps whose median duration is the baseline.
 _BEFORE: Final = 64
 _LEAST_BEFORE: Final = 3
-#: The first recorded step has what a profiler sets up then.
+#: Number of recorded steps left out at first: they include the profiler's setup.
 _SETTING_UP: Final = 1
 _LEAST_WITHIN: Final = 3
-#: Steps that are longer by less do no harm, and a busy machine lengthens them by more.
+#: Smallest lengthening of a step that counts as harmful, in seconds.
 _LEAST_S: Final = 0.05
-#: Steps that are not recorded, to compare with those that were.
+#: Number of unrecorded steps that are compared with the recorded steps.
 _CONTROL: Final = 5
-#: Of calls that were noted for less time nothing is said.
+#: Seconds for which calls must be noted before their slowdown is estimated.
 _LEAST_NOTED_S: Final = 1.0
 _SCHEDULED: Final = "/proc/self/schedstat"
 _CALLS: Final = 1000
 _ROUNDS: Final = 3
-#: An entry and an exit.
+#: Notes per function call: one at the entry, one at the exit.
 _NOTES_A_CALL: Final = 2
-#: Beyond this share of the time the rest is too little to divide by.
+#: Upper bound of the share of time spent on notes; keeps `1 - share` above 0.
 _MOST: Final = 0.99
-#: The framework's ops that are critical, and none of the others.
+#: Host tracer level that records only the framework's critical ops.
 _CRITICAL: Final = 1
 
 
 class Lowered(NamedTuple):
-    """Options that record less, and what they leave out, in words."""
+    """Options that record less; `left_out` names the omitted events in words."""
 
     options: ProfilerOptions
     left_out: str
 
 
 class StepCost:
-    """Compares steps within a recording with those before it."""
+    """Comparison of recorded steps with the unrecorded steps before them."""
 
     def __init__(self, max_slowdown: float) -> None:
-        """Allow so much: 1.0 lets steps take twice as long."""
+        """Set the limit: `max_slowdown` 1.0 lets steps take twice as long."""
         self._max_slowdown = max_slowdown
         self._before: deque[float] = deque(maxlen=_BEFORE)
         self._within: list[float] = []
         self._skipped = 0
 
     def note_unrecorded(self, step_s: float) -> None:
-        """Take note of a step that was not recorded."""
+        """Add the duration of an unrecorded step."""
         self._before.append(step_s)
 
     def note_recorded(self, step_s: float) -> None:
-        """Take note of a step that was recorded."""
+        """Add the duration of a recorded step; the first step is ignored."""
         if self._skipped < _SETTING_UP:
             self._skipped += 1
         else:
             self._within.append(step_s)
 
     def set_baseline(self, steps_s: Sequence[float]) -> None:
-        """Compare with these steps from now on, and no earlier ones."""
+        """Use these durations as the baseline, in place of all earlier steps."""
         self._before.clear()
         self._before.extend(steps_s)
 
     def begin_recording(self) -> None:
-        """Forget the steps within: another recording begins."""
+        """Discard the durations of recorded steps, because another recording begins."""
         self._within.clear()
         self._skipped = 0
 
     @property
     def times(self) -> float | None:
-        """How many times as long steps take within; None where it is not known."""
+        """Median recorded step divided by median unrecorded step; None if unknown."""
         if len(self._before) < _LEAST_BEFORE or len(self._within) < _LEAST_WITHIN:
             return None
         before_s, within_s = _median_value(self._before), _median_value(self._within)
@@ -82,49 +82,48 @@ class StepCost:
 
     @property
     def is_too_much(self) -> bool:
-        """Whether the limit is passed, by more than a busy machine would."""
+        """Whether recorded steps exceed the slowdown limit by a harmful duration."""
         if self.times is None:
             return False
         return self.is_beyond(_median_value(self._within), _median_value(self._before))
 
     @property
     def unrecorded_s(self) -> tuple[float, ...]:
-        """How long the last steps took that were not recorded."""
+        """Durations of the latest unrecorded steps, in seconds."""
         return tuple(self._before)
 
     @property
     def recorded_s(self) -> tuple[float, ...]:
-        """How long recorded steps took, but for the first one."""
+        """Durations of the recorded steps without the first one, in seconds."""
         return tuple(self._within)
 
     @property
     def within_s(self) -> float:
-        """How long a recorded step takes; there has been one."""
+        """Median duration of a recorded step, in seconds; needs at least one step."""
         return _median_value(self._within)
 
     def is_beyond(self, recorded_s: float, other_s: float) -> bool:
-        """Return whether a recorded step takes too long compared with another one."""
+        """Return whether a step of `recorded_s` is too slow compared with `other_s`."""
         longer_s = recorded_s - other_s
         return longer_s > self._max_slowdown * other_s and longer_s >= _LEAST_S
 
 
 class Control:
-    """Steps that are not recorded, right after steps that seem to take too long.
+    """Unrecorded steps, measured right after recorded steps that seem too slow.
 
-    Steps before a recording may be no measure of those within: a framework that runs
-    ahead of its device begins its first steps at once and later ones when there is
-    room for them, and a program may come to longer steps at any time. What is recorded
-    costs too much only if steps are short again without it.
+    Steps before a recording may be a poor baseline. A framework that runs ahead of its
+    device starts the first steps at once, and later steps only when its queue has a
+    free slot. A program may also reach longer steps at any time. The recording costs
+    too much only if steps are short again without it.
     """
 
     def __init__(self, cost: StepCost, *, recorded_s: float, now_s: float) -> None:
         """Begin to compare.
 
         Args:
-            recorded_s: How long a recorded step took at least, by the time at which
-                the device was done with all of them.
-            now_s: When the first step begins here, with nothing left to do for the
-                device.
+            recorded_s: Lower bound of a recorded step's duration, measured until the
+                device finished all recorded steps.
+            now_s: Start of the first unrecorded step, at which the device is idle.
         """
         self._cost = cost
         self._recorded_s = min(recorded_s, cost.within_s)
@@ -133,17 +132,17 @@ class Control:
 
     @property
     def is_over(self) -> bool:
-        """Whether there were enough steps."""
+        """Whether enough unrecorded steps were measured."""
         return len(self.steps_s) >= _CONTROL
 
     def measured_slowdown(self, now_s: float) -> float | None:
-        """Return how many times as long recorded steps take; None if that is allowed.
+        """Return how many times as long recorded steps take; None within the limit.
 
         Args:
-            now_s: When the device was done with all of these steps.
+            now_s: Time at which the device finished all of the unrecorded steps.
         """
         mean_s = (now_s - self._began_s) / len(self.steps_s)
-        # Whichever is longer: in doubt the recording goes on.
+        # Take the longer of mean and median: in doubt, recording continues.
         other_s = max(mean_s, _median_value(self.steps_s))
         if not self._cost.is_beyond(self._recorded_s, other_s):
             return None
@@ -151,8 +150,8 @@ class Control:
 
 
 def lower_options(options: ProfilerOptions) -> Lowered | None:
-    """Return the next lower options; None where only fewer steps would help."""
-    from dataclasses import replace  # noqa: PLC0415 - arming stays light
+    """Return the next lower options; None if only recording fewer steps would help."""
+    from dataclasses import replace  # noqa: PLC0415 - keeps process startup fast
 
     if options.python_tracer_level:
         return Lowered(
@@ -170,7 +169,7 @@ def lower_options(options: ProfilerOptions) -> Lowered | None:
 def without_calls(
     options: ProfilerOptions, slowdown: float | None, max_slowdown: float
 ) -> Lowered | None:
-    """Return lower options where noting calls costs too much, and say so; else None."""
+    """Return lower options and a warning if noting calls costs too much; else None."""
     less = lower_options(options)
     if slowdown is None or slowdown <= max_slowdown or less is None:
         return None
@@ -187,7 +186,7 @@ def _median_value(values: deque[float] | list[float]) -> float:
 
 
 class CallsCost:
-    """Adds up what notes cost, and says how much longer the program takes for them."""
+    """Estimate of the program's slowdown by the notes of its function calls."""
 
     def __init__(self, note_s: float, *, now_s: float) -> None:
         self._note_s = note_s
@@ -197,20 +196,20 @@ class CallsCost:
         self._storing_s = 0.0
 
     def add_notes(self, notes: int, *, storing_s: float) -> None:
-        """Take note of this many more, and of how long storing them has taken."""
+        """Add a number of notes, and the seconds that storing them has taken."""
         self._notes += notes
         self._storing_s += storing_s
 
     def estimated_slowdown(self, now_s: float, *, waiting: int) -> float | None:
-        """Return how much longer the program takes, 1.0 for twice; None at first.
+        """Return the slowdown, 1.0 for twice as long; None within the first second.
 
-        Notes and storing hold the interpreter's lock, so that the program waits.
+        Taking and storing notes hold the interpreter's lock, so the program waits.
         """
         lasted_s = now_s - self._began_s
         if lasted_s < _LEAST_NOTED_S:
             return None
         spent_s = (self._notes + waiting) * self._note_s + self._storing_s
-        # Where others have the cores, each second of work takes longer than one.
+        # On a busy machine, each second of work takes more than a second.
         ran, waited = (
             now - before
             for now, before in zip(_ran_and_waited(), self._began, strict=True)
@@ -221,12 +220,12 @@ class CallsCost:
 
 
 def _ran_and_waited() -> tuple[int, int]:
-    """Return for how long the main thread had a core, and waited for one, in ns.
+    """Return how long the main thread ran on a core and waited for one, in ns.
 
-    Without Linux's figures nothing is known of waiting.
+    Both are 0 without Linux's scheduler statistics.
     """
     try:
-        with open(_SCHEDULED, encoding="ascii") as file:  # noqa: PTH123 - pathlib is not needed for this
+        with open(_SCHEDULED, encoding="ascii") as file:  # noqa: PTH123 - no import of pathlib
             ran, waited, _ = file.read().split()
         return int(ran), int(waited)
     except (OSError, ValueError):
@@ -236,11 +235,11 @@ def _ran_and_waited() -> tuple[int, int]:
 def seconds_a_note(
     plain: Callable[[], object], noted: Callable[[Callable[[], object]], object]
 ) -> float:
-    """Measure what a note costs, in about two milliseconds.
+    """Return the cost of one note in seconds; measuring takes about two milliseconds.
 
     Args:
         plain: Makes one call of a Python function that does nothing.
-        noted: Runs what it is given while such calls are noted.
+        noted: Runs its argument while calls of Python functions are noted.
     """
 
     def make_calls() -> None:

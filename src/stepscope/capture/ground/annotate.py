@@ -1,6 +1,6 @@
-"""Annotations of any Python program: intervals with names, and steps.
+"""Annotations of any Python program: named intervals and steps.
 
-Everything here costs next to nothing while nothing records, and needs no framework.
+They need no framework, and cost almost nothing while no recording is under way.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ __all__ = [
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-#: Flag of a code object that belongs to an `async def`.
+#: Flag in the code object of an `async def` function.
 _COROUTINE: Final = 0x80
 
-#: What a forked child keeps until its own recording has begun.
+#: Maximum number of annotations kept before a forked child's own recording begins.
 _FIRST_ANNOTATIONS: Final = 65_536
 
 
@@ -52,12 +52,12 @@ class _Receivers:
 
 
 _receivers: Final = _Receivers()
-#: A listener may cease to listen while it is told of an annotation.
+#: Reentrant, because a listener may remove itself while it handles an annotation.
 _receivers_lock = threading.RLock()
 
 
 class StepTrace(Trace):
-    """An annotation of one training step, which every tool takes as a step's bounds.
+    """An annotation of one training step; every tool uses it as the step's bounds.
 
     with ss.StepTrace(i):
         batch = next(batches)
@@ -67,15 +67,15 @@ class StepTrace(Trace):
     __slots__ = ()
 
     def __init__(self, step: int, name: str = "train", **stats: object) -> None:
-        """Annotate step `step`; steps of one loop share a name."""
+        """Annotate step `step`; all steps of one loop share one name."""
         super().__init__(name, step_num=step, _r=1, **stats)
 
 
 def mark_step(step: int, name: str = "train") -> None:
-    """Say that step `step` begins here, which ends the step before it.
+    """Mark the begin of step `step`, which also ends the step before it.
 
-    For loops that no `with` fits into. `ss.stop()` ends the last one. One loop of a
-    process may be marked so.
+    Use it for a loop whose body does not fit into a `with` block. `ss.stop()` ends the
+    last step. Only one loop per process may use it.
     """
     recorder.mark_step(step, name)
 
@@ -89,15 +89,15 @@ def trace_function(
 def trace_function(
     function: Callable[_P, _R] | str | None = None, /, **stats: object
 ) -> Callable[_P, _R] | Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Annotate every call of a function, under its name or another.
+    """Annotate every call of a function, under the function's name or a given name.
 
-    @ss.trace_function
-    def load(): ...
+        @ss.trace_function
+        def load(): ...
 
-    @ss.trace_function("augment", kind="image")
-    def augment(batch): ...
+        @ss.trace_function("augment", kind="image")
+        def augment(batch): ...
 
-    Of a coroutine the time until it is done is annotated, waiting included.
+    The annotation of a coroutine lasts until the coroutine ends, waiting included.
     """
     if callable(function):
         return _wrap_in_trace(function, function.__qualname__, stats)
@@ -110,15 +110,15 @@ def trace_function(
 
 
 def add_forward(make: Forward) -> None:
-    """Hand annotations on to a framework that records at the same time.
+    """Forward annotations to a framework that records at the same time.
 
-    Of several frameworks the one that began last is given them: in two recordings that
-    become one profile each annotation would be there twice.
+    Only the framework that was added last receives annotations. Recordings of several
+    frameworks become one profile, which would otherwise contain each annotation twice.
 
     Args:
-        make: Called with name and values whenever an annotation begins; gives the
-            framework's own context manager. Where it raises, the annotation is not
-            handed on at all.
+        make: Called with name and values when an annotation begins; returns the
+            framework's context manager. If it raises, neither the framework nor any
+            listener receives the annotation.
     """
     with _receivers_lock:
         _receivers.framework = make
@@ -126,12 +126,12 @@ def add_forward(make: Forward) -> None:
 
 
 def remove_forward(make: Forward) -> bool:
-    """Hand on no more; before the framework's recording is stopped.
+    """Stop forwarding to a framework; call it before the framework's recording stops.
 
-    An annotation that is open then counts as not forwarded.
+    An annotation that is open at this time counts as not forwarded.
 
     Returns:
-        Whether annotations were handed to this one until now.
+        Whether this framework received annotations until now.
     """
     with _receivers_lock:
         was_given = _receivers.framework == make
@@ -142,7 +142,7 @@ def remove_forward(make: Forward) -> bool:
 
 
 def add_listener(make: Forward) -> None:
-    """Report annotations to a listener that records nothing; once if added twice."""
+    """Report annotations to a listener that records nothing; add it at most once."""
     with _receivers_lock:
         if make not in _receivers.listeners:
             _receivers.listeners.append(make)
@@ -150,7 +150,7 @@ def add_listener(make: Forward) -> None:
 
 
 def remove_listener(make: Forward) -> None:
-    """Report no more annotations to a listener."""
+    """Stop reporting annotations to a listener."""
     with _receivers_lock:
         if make in _receivers.listeners:
             _receivers.listeners.remove(make)
@@ -158,7 +158,7 @@ def remove_listener(make: Forward) -> None:
 
 
 def enter_beside_framework(annotation: Trace) -> None:
-    """Begin an annotation that is not handed to a framework; listeners hear of it."""
+    """Begin an annotation that listeners receive, but the framework does not."""
     with _receivers_lock:
         _set_forward(to_framework=False)
         try:
@@ -168,9 +168,9 @@ def enter_beside_framework(annotation: Trace) -> None:
 
 
 def at_first_annotation(begin: Callable[[], object]) -> None:
-    """Call `begin` when the next annotation begins, which is kept then.
+    """Call `begin` when the next annotation begins; that annotation is kept.
 
-    A forked child that never annotates costs nothing and leaves no file.
+    A forked child that never annotates thus costs nothing and leaves no file.
     """
 
     def begin_when_annotated(
@@ -178,14 +178,14 @@ def at_first_annotation(begin: Callable[[], object]) -> None:
     ) -> AbstractContextManager[object]:
         recorder.set_forward(None)
         begin()
-        raise LookupError("nobody records beside us")
+        raise LookupError("no framework records at the same time")
 
     recorder.start_recording(_FIRST_ANNOTATIONS)
     recorder.set_forward(begin_when_annotated)
 
 
 def forget_forwards() -> None:
-    """Forget in a forked child who recorded at the same time in its parent."""
+    """Forget, in a forked child, the framework and listeners of its parent process."""
     global _receivers_lock  # noqa: PLW0603 - the parent may have held the lock
     _receivers_lock = threading.RLock()
     _receivers.framework = None
@@ -241,37 +241,37 @@ def _wrap_in_trace(
     return traced_function
 
 
-#: The system's ids. One process has one recording, so it has one such set.
+#: System thread ids; a single set, because a process has a single recording.
 _threads: set[int] = set()
 
 
 def note_annotating(threads: Iterable[int]) -> None:
-    """Remember the system's ids of threads that annotated."""
+    """Add the system ids of threads that annotated."""
     _threads.update(threads)
 
 
 def annotating_threads() -> frozenset[int]:
-    """Return the threads that annotated since the recording began."""
+    """Return the system ids of threads that annotated since the recording began."""
     return frozenset(_threads)
 
 
 def forget_annotating() -> None:
-    """Forget all: another recording begins."""
+    """Clear the set of annotating threads, because another recording begins."""
     _threads.clear()
 
 
 class StepsBegun:
-    """A listener to annotations, of one recording: within a `with` it listens."""
+    """A listener that counts the steps of one recording inside its `with` block."""
 
     def __init__(self, steps: int, enough: threading.Event) -> None:
-        """Set an event when as many whole steps have passed.
+        """Set an event when enough whole steps have passed.
 
         Args:
-            steps: A step is over where the next one of its name begins; the one that
-                is under way at first does not count, since its annotation is not
-                recorded. Steps of several names (training and validation, or one
-                loop that is annotated twice) are counted apart.
-            enough: Is set when those of one name are enough.
+            steps: Number of whole steps. A step ends where the next step of its name
+                begins. The step under way at first does not count, because its
+                annotation is not recorded. Steps of different names (training and
+                validation, or one loop annotated twice) are counted separately.
+            enough: Event to set when the steps of one name reach the number.
         """
         self._steps = steps
         self._begun: Counter[str] = Counter()
@@ -286,7 +286,7 @@ class StepsBegun:
     def begins(
         self, name: str, stats: Mapping[str, object]
     ) -> AbstractContextManager[object]:
-        """Take note of an annotation that begins."""
+        """Count an annotation that begins, if it marks a step."""
         if "_r" in stats:
             if self._begun[name] == self._steps:
                 self._enough.set()

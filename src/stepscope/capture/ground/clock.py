@@ -1,4 +1,4 @@
-"""Two clocks read together: wall time for people, monotonic time for events."""
+"""Wall clock and monotonic clock read together: for display and for event times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from stepscope._core import recorder
 
-#: The pair is read so often, and the reading that took least time is kept.
+#: Number of readings of the clock pair; the reading that took least time is kept.
 _READINGS: Final = 5
 
 
@@ -15,9 +15,9 @@ class ClockPair(NamedTuple):
     """One moment on both clocks.
 
     Attributes:
-        wall_ns: Nanoseconds since 1970.
-        monotonic_ns: Nanoseconds of the clock that events carry (`recorder.now`,
-            which is `time.monotonic_ns`).
+        wall_ns: Wall time in nanoseconds since 1970.
+        monotonic_ns: Monotonic time in nanoseconds, the clock of event times
+            (`recorder.now`, which is `time.monotonic_ns`).
     """
 
     wall_ns: int
@@ -25,7 +25,7 @@ class ClockPair(NamedTuple):
 
     @classmethod
     def now(cls) -> ClockPair:
-        """Read both, as close together as the machine lets us."""
+        """Read both clocks with as little time between the readings as possible."""
         readings = []
         for _ in range(_READINGS):
             before = recorder.clock_ns()
@@ -35,14 +35,14 @@ class ClockPair(NamedTuple):
         return min(readings, key=lambda reading: reading[0])[1]
 
     def wall_of(self, monotonic_ns: int) -> int:
-        """Nanoseconds since 1970 of a moment of the monotonic clock."""
+        """Return the wall time of a monotonic time, in nanoseconds since 1970."""
         return self.wall_ns + monotonic_ns - self.monotonic_ns
 
 
 def drift_ns(begin: ClockPair, end: ClockPair) -> int:
-    """Return how far the wall clock outran the monotonic one between two pairs, in ns.
+    """Return how far the wall clock outran the monotonic clock, in ns.
 
-    A jump of the wall clock (NTP, an operator) shows here; events do not follow it.
+    Events do not follow a jump of the wall clock (NTP, an operator); this value does.
     """
     wall = end.wall_ns - begin.wall_ns
     return wall - (end.monotonic_ns - begin.monotonic_ns)

@@ -1,7 +1,7 @@
-"""A description of the model: its variables, as its framework has them.
+"""Description of a model: its variables, as the framework lists them.
 
-Keras models, PyTorch modules and pytrees of JAX. Only names, shapes and types are read,
-never a value, so that nothing waits for a device.
+Keras models, PyTorch modules and JAX pytrees can be described. Only names, shapes and
+types are read, never a value, so reading does not wait for a device.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
     from stepscope.xspace.writing.builders import Value
 
-#: What the program said of its models, oldest first; one process has one recording.
+#: Functions that return an announced model, oldest first; None if it was freed.
 _ANNOUNCED: Final[list[Callable[[], object]]] = []
 
 
 class Parameter(NamedTuple):
-    """One variable; None is unknown.
+    """One variable of a model; None means unknown.
 
     Attributes:
-        name: Its whole name, which no other variable of the model has.
-        scope: Path of its layer or module, empty at the top.
-        dtype: Its element type, as the framework writes it.
+        name: Full name, unique within the model.
+        scope: Path of the layer or module; empty at the top level.
+        dtype: Element type, as the framework spells it.
     """
 
     name: str
@@ -42,13 +42,13 @@ class Parameter(NamedTuple):
 
 
 def announce(model: object) -> None:
-    """Say which model is trained, where it cannot be found, as pytrees cannot.
+    """Register the model that is trained, if it cannot be found, such as a JAX pytree.
 
-    It is described when the recording stops; a pytree at once, because its arrays may
-    be gone by then.
+    A model is described when the recording stops. A pytree is described at once,
+    because its arrays may be freed by then.
 
     Raises:
-        BadUsage: Objects of this kind cannot be described.
+        BadUsage: Objects of this type cannot be described.
     """
     parameters = describe_model(model)
     try:
@@ -58,7 +58,7 @@ def announce(model: object) -> None:
 
 
 def announced_parameters() -> tuple[Parameter, ...]:
-    """Return the variables of every model that was announced and still is there."""
+    """Return the variables of all announced models that still exist."""
     found: dict[Parameter, None] = {}
     for get in _ANNOUNCED:
         model = get()
@@ -68,21 +68,21 @@ def announced_parameters() -> tuple[Parameter, ...]:
 
 
 def describe_model(model: object) -> tuple[Parameter, ...]:
-    """Return the variables of a model, in its own order.
+    """Return the variables of a model, in the model's order.
 
     Args:
         model: A Keras model, a PyTorch module or a pytree of arrays.
 
     Raises:
-        BadUsage: It is none of these, or its framework is not imported.
+        BadUsage: The object is of another type, or its framework is not imported.
     """
     if isinstance(model, tuple) and model and isinstance(model[0], Parameter):
         return model
     keras, torch, jax = (sys.modules.get(name) for name in ("keras", "torch", "jax"))
-    # A Keras model on PyTorch is a module as well; Keras knows its names.
+    # A Keras model on PyTorch is also a module, but only Keras has its names.
     if keras is not None and isinstance(model, keras.Model):
         return tuple(
-            # Keras 2 has names only, which end in the number of an output.
+            # Keras 2 has no paths; its names end in `:` and the number of an output.
             _make_parameter(
                 getattr(weight, "path", None) or str(weight.name).partition(":")[0],
                 weight,
@@ -100,7 +100,7 @@ def describe_model(model: object) -> tuple[Parameter, ...]:
     if jax is not None:
         leaves = jax.tree_util.tree_flatten_with_path(model)[0]
         if leaves and all(hasattr(leaf, "shape") for _, leaf in leaves):
-            # Whether an optimizer sees a leaf is nowhere said.
+            # JAX does not record whether an optimizer updates a leaf.
             return tuple(
                 _make_parameter(path, leaf, trainable=None) for path, leaf in leaves
             )
@@ -111,11 +111,11 @@ def describe_model(model: object) -> tuple[Parameter, ...]:
 
 
 def described_space(hostname: str, parameters: Iterable[Parameter]) -> bytes:
-    """Return a serialized XSpace that holds the description and nothing else."""
+    """Return a serialized XSpace that contains only the description."""
     builder = XSpaceBuilder(hostname, start_ns=None)
     plane = builder.plane(MODEL_PLANE)
     for number, parameter in enumerate(parameters, start=1):
-        # Names alone may be shared by several models.
+        # The type id is a number, because several models may share a name.
         stats: dict[str, Value] = {ParameterStat.SCOPE: parameter.scope}
         if parameter.shape is not None:
             stats[ParameterStat.SHAPE] = msgspec.json.encode(parameter.shape).decode()
@@ -142,7 +142,7 @@ def _make_parameter(
     try:
         shape = tuple(int(size) for size in variable.shape)
     except (RuntimeError, TypeError, ValueError):
-        # It is not built yet.
+        # The variable is not built yet.
         shape = None
     dtype = getattr(variable, "dtype", None)
     if dtype is not None:

@@ -1,4 +1,4 @@
-"""Rows of events into a plane: columns where they agree, so that a flush is short."""
+"""Encoding of event rows as columns of a plane, so that a flush is short."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-# `unique` imports it when it is first called, by the thread that stores. A child that
-# is forked meanwhile would wait for that import for ever.
+# `np.unique` imports `numpy.ma` at its first call, on the thread that stores events. A
+# child process forked during that import would wait for it forever.
 import numpy.ma
 
 from stepscope.xspace.fields import BYTES, DOUBLE, INT, REF, TEXT
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
     from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder
 
-#: Names of the threads that record begin so.
+#: Prefix of the names of the profiler's own threads.
 OWN_THREADS: Final = "stepscope-"
 _PS_PER_NS: Final = 1000
-#: This many threads are known by name; of those that ended before, only the number.
+#: Maximum number of thread names; beyond it, names of ended threads are dropped.
 _MOST_NAMES: Final = 4_096
 
 
 def native_id(thread: threading.Thread) -> int | None:
-    """Return the system's id of a thread; None before it runs.
+    """Return the system's id of a thread; None before the thread starts.
 
-    In a forked process Python may still know its first thread by the id that the
-    thread had in the parent. Linux gives that thread the number of the process.
+    In a forked process, Python may still report the parent's id for the main thread. On
+    Linux, the id of the main thread equals the process id.
     """
     if thread is threading.main_thread() and sys.platform == "linux":
         return os.getpid()
@@ -41,12 +41,12 @@ def native_id(thread: threading.Thread) -> int | None:
 
 
 class Rows(NamedTuple):
-    """Events of any threads, as columns.
+    """Events of any number of threads, as columns.
 
     Attributes:
-        begin_ns: When they began, in ns of the monotonic clock.
-        thread: The system's ids of the events' threads.
-        stats: Values of the events by name; empty for none.
+        begin_ns: Start of each event, in ns of the monotonic clock.
+        thread: System thread id of each event.
+        stats: Values of each event by name; an empty mapping for no values.
     """
 
     names: Sequence[object]
@@ -57,13 +57,13 @@ class Rows(NamedTuple):
 
 
 class ThreadNames:
-    """Names of threads, kept after their threads have ended."""
+    """Names of threads, kept after the threads end."""
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
 
     def refresh_names(self) -> None:
-        """Look at the threads that are there now."""
+        """Read the names of the threads that exist now."""
         if len(self._names) >= _MOST_NAMES:
             self._names.clear()
         for thread in threading.enumerate():
@@ -72,7 +72,7 @@ class ThreadNames:
                 self._names[number] = thread.name
 
     def own_threads(self) -> frozenset[int]:
-        """Return the threads that record."""
+        """Return the system ids of the profiler's own threads."""
         return frozenset(
             thread
             for thread, name in self._names.items()
@@ -80,17 +80,17 @@ class ThreadNames:
         )
 
     def thread_name(self, thread: int) -> str:
-        """Return the name of a thread, or its id in words."""
+        """Return the name of a thread, or `thread ID` if the name is unknown."""
         return self._names.get(thread, f"thread {thread}")
 
 
 def add_rows(
     plane: PlaneBuilder, rows: Rows, *, zero_ns: int, names: ThreadNames
 ) -> int:
-    """Add events to a plane, a line for each thread; how many they were.
+    """Add events to a plane, with one line per thread; return the number of events.
 
     Args:
-        zero_ns: The monotonic time from which lines count.
+        zero_ns: Monotonic time in ns that the times of lines count from.
     """
     ids = {name: plane.event_type(_printable_text(name)) for name in set(rows.names)}
     types = np.array([ids[name] for name in rows.names], np.int64)
@@ -100,8 +100,8 @@ def add_rows(
     lines: dict[int, LineBuilder] = {}
     for thread in np.unique(threads).tolist():
         lines[thread] = plane.line(thread, name=names.thread_name(thread))
-    # Values of equal names and kinds are columns. The key is flat, names and then
-    # types, because one is made for each event.
+    # Events with equal value names and types share columns. The key is a flat tuple,
+    # names and then types, because a key is built for each event.
     of_shapes: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for row, values in enumerate(rows.stats):
         shape: tuple[Any, ...] = ()
@@ -136,7 +136,7 @@ def _make_column(
         try:
             return StatColumn(key, INT, np.array(values, np.int64))
         except OverflowError:
-            # Numbers beyond 64 bits are written as text.
+            # Integers beyond 64 bits are written as text.
             return _text_column(plane, key, [str(value) for value in values])
     if issubclass(kind, float | np.floating):
         return StatColumn(key, DOUBLE, np.array(values, np.float64))
@@ -154,7 +154,7 @@ def _make_column(
 def _text_column(plane: PlaneBuilder, key: int, texts: Sequence[str]) -> StatColumn:
     distinct = dict.fromkeys(texts)
     if 2 * len(distinct) <= len(texts):
-        # Texts that repeat are stored once, among the names.
+        # Repeated texts are stored once, among the stat names.
         ids = {text: plane.stat_id(text) for text in distinct}
         return StatColumn(key, REF, np.array([ids[text] for text in texts], np.int64))
     places = {text: place for place, text in enumerate(distinct)}
@@ -167,7 +167,7 @@ def _text_column(plane: PlaneBuilder, key: int, texts: Sequence[str]) -> StatCol
 
 
 def _printable_text(value: object) -> str:
-    """Return a text as it is; else a value's type, since showing it may compute it."""
+    """Return a text itself; of other values the type, as formatting may compute."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     return f"<{type(value).__qualname__}>"

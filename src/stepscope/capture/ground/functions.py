@@ -1,4 +1,4 @@
-"""Python functions: their names and lines as events, and ours put in place of one."""
+"""Event names and source lines of Python functions, and replacement of functions."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
 
-#: A program that makes functions as it runs would fill the memory with them.
+#: Maximum number of cached code objects; a program may create functions as it runs.
 _MOST_KEPT: Final = 65_536
 
-#: Where a function, or a generator after a `yield`, begins to run.
+#: Opcode at which a function, or a generator after a `yield`, starts to execute.
 _RESUME: Final = opcode.opmap["RESUME"]
 
-#: Our own functions are no part of the program.
+#: Folder of stepscope, whose functions are not part of the profiled program.
 _OURS: Final = str(Path(__file__).resolve().parents[2])
 
 
 def function_name(file: str, first_line: int, name: str) -> str:
-    """Return `$file.py:LINE function`, as frameworks name them; empty for our own.
+    """Return `$file.py:LINE function`, as frameworks do; empty for stepscope's own.
 
-    The line is the function's first, so that a function has one name.
+    LINE is the function's first line, so that each function has one name.
     """
     if file.startswith(_OURS):
         return ""
@@ -35,12 +35,12 @@ def function_name(file: str, first_line: int, name: str) -> str:
 def replace_function(
     owner: Any, name: str, replacement: Callable[..., Any]
 ) -> Callable[[], None]:
-    """Put a function in place of a framework's; return what puts that back."""
+    """Replace a framework's function; return a function that restores the original."""
     original = getattr(owner, name)
     setattr(owner, name, replacement)
 
     def restore_function() -> None:
-        # Somebody may have put something else there.
+        # Other code may have replaced the function meanwhile.
         if getattr(owner, name, None) is replacement:
             setattr(owner, name, original)
 
@@ -48,23 +48,23 @@ def replace_function(
 
 
 def only_begins(code: CodeType, offset: int) -> bool:
-    """Say whether a function has run nothing yet, by the place of its instruction.
+    """Return whether a function has executed nothing yet at this instruction offset.
 
-    There the interpreter hands its lock on to who waits for it.
+    At its first instruction the interpreter hands its lock to a waiting thread.
     """
     instructions = code.co_code
     return 0 <= offset < len(instructions) and instructions[offset] == _RESUME
 
 
 class FunctionNames:
-    """Names of functions, each made once."""
+    """Cache of the event names of functions."""
 
     def __init__(self) -> None:
-        # By identity: to hash a code object takes longer than all else here.
+        # Keyed by `id`: hashing a code object takes longer than the whole lookup.
         self._names: dict[int, tuple[CodeType, str]] = {}
 
     def function_name(self, code: CodeType) -> str:
-        """Return what `function_name` calls it."""
+        """Return the event name of a code object."""
         known = self._names.get(id(code))
         if known is None:
             name = function_name(
@@ -72,16 +72,16 @@ class FunctionNames:
             )
             if len(self._names) >= _MOST_KEPT:
                 self._names.clear()
-            # The object is kept, so that no other one gets its identity.
+            # Keep the code object, so that no other object gets the same `id`.
             known = self._names[id(code)] = code, name
         return known[1]
 
 
 class CodeLine(NamedTuple):
-    """A line of a function.
+    """One source line of a function.
 
     Attributes:
-        line: Number of the line in its file; None where no line made the instruction.
+        line: Line number in the file; None if the instruction belongs to no line.
     """
 
     code: CodeType
@@ -89,14 +89,14 @@ class CodeLine(NamedTuple):
 
 
 class LinesOfCode:
-    """Lines of instructions: one object for each line, and tables read once."""
+    """Cache of the source lines of instructions, with one object per line."""
 
     def __init__(self) -> None:
-        # By identity, as above; the code is in each of its lines.
+        # Keyed by the code object's `id`; each line keeps its code object alive.
         self._tables: dict[int, _Table] = {}
 
     def code_line(self, code: CodeType, offset: int) -> CodeLine:
-        """Return the line of an instruction, by its place in the code."""
+        """Return the source line of the instruction at an offset of the code."""
         table = self._tables.get(id(code))
         if table is None:
             if len(self._tables) >= _MOST_KEPT:
@@ -114,13 +114,14 @@ class _Table:
             self.begins.append(begin)
             self.lines.append(lines.setdefault(line, CodeLine(code, line)))
         if not self.lines:
-            # Code that a compiler made may have no table.
+            # Code that a compiler generated may have no line table.
             self.begins, self.lines = [0], [CodeLine(code, None)]
-        #: Offsets that were asked for: a function has few that call or take long.
+        #: Lines by requested offset. Few instructions of a function are calls or take
+        #: long.
         self.found: dict[int, CodeLine] = {}
 
     def find_line(self, offset: int) -> CodeLine:
-        # A function that has not begun is before its first instruction.
+        # The offset of a function that has not begun is before the first instruction.
         row = max(bisect_right(self.begins, offset) - 1, 0)
         line = self.found[offset] = self.lines[row]
         return line

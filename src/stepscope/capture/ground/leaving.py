@@ -1,8 +1,8 @@
-"""How a process that records may leave: by its end, by SIGTERM, by a fork.
+"""How a process under recording ends: by its normal exit, by SIGTERM, or by a fork.
 
-At SIGTERM the recording is stored. Then the program's own handler runs if it had one;
-else the process dies by the signal, with the exit status that it would have had without
-stepscope, and soon even where its main thread is busy or storing takes long.
+SIGTERM stores the recording. Then the program's own SIGTERM handler runs, if there is
+one. Otherwise the process dies by the signal, with the same exit status as without
+stepscope, and soon, even if the main thread is busy or storing takes long.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-#: How long the main thread has to come to its handler. Then another one stores.
+#: Seconds for the main thread to run its signal handler; then another thread stores.
 _GRACE_S: Final = 0.5
-#: Longest that a process outlives SIGTERM: schedulers kill after 10 s and more.
+#: Maximum seconds that a process outlives SIGTERM: schedulers kill after 10 s or more.
 _STORE_S: Final = 8.0
 
 
 class Leaving:
-    """What is called when this process ends, or becomes two."""
+    """Callbacks for the end of this process and for its forked children."""
 
     def __init__(self) -> None:
         self._registered = False
@@ -47,19 +47,19 @@ class Leaving:
         self._alarm: Alarm | None = None
         self._claim = threading.Lock()
         self._stored = threading.Event()
-        #: The thread that stores because of the signal.
+        #: Id of the thread that stores the recording because of SIGTERM.
         self._storing: int | None = None
-        #: Signals that a thread blocked before it began to fork.
+        #: Per thread: the signals that it blocked before it began to fork.
         self._forking = threading.local()
 
     @property
     def by_signal(self) -> bool:
-        """Whether SIGTERM is what ends the recording now."""
+        """Whether SIGTERM is ending the recording now."""
         return self._storing is not None
 
     @property
     def may_go_on(self) -> bool:
-        """Whether the program may outlive what ends the recording: its own SIGTERM."""
+        """Whether SIGTERM ends the recording, but possibly not the program."""
         return self.by_signal and callable(self._before)
 
     def watch(self, *, end: Callable[[], object], forked: Callable[[], object]) -> None:
@@ -77,24 +77,24 @@ class Leaving:
         self._take_signal()
 
     def come_first(self) -> None:
-        """Be called at the exit before everything that registered for it until now.
+        """Run the exit callback before all exit callbacks registered until now.
 
-        A framework ends its own profiler there, and what it recorded is lost then.
+        A framework's exit callback stops its profiler and loses the profiler's data.
         """
         if self._registered:
             atexit.unregister(self._end_at_exit)
             atexit.register(self._end_at_exit)
 
     def forget(self) -> None:
-        """Call nothing any more, and give the signal back."""
+        """Drop the callbacks and restore the program's SIGTERM handler."""
         self._end = self._forked = None
         self._give_signal_back()
 
     @contextlib.contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Let a SIGTERM, and what the program's handlers raise, wait until its end.
+        """Delay SIGTERM and exceptions of the program's handlers until the block ends.
 
-        They could find a recording half begun or ended.
+        Otherwise they could interrupt the begin or the end of a recording.
         """
         with hold_exceptions():
             self._busy += 1
@@ -103,23 +103,24 @@ class Leaving:
             finally:
                 self._busy -= 1
                 if self._signalled and not self._busy:
-                    # Sent again, for the main thread to answer it.
+                    # Send the signal again, so that the main thread handles it now.
                     self._signalled = False
                     os.kill(os.getpid(), signal.SIGTERM)
 
     def _end_at_exit(self) -> None:
         if self._end is not None:
-            # The program has ended: its handlers can change nothing any more.
+            # The program has ended, so exceptions of its handlers have no effect.
             with contextlib.suppress(BaseException):
                 self._end()
-        # Another thread that ended the recording could not; its listener goes now.
+        # If another thread ended the recording, the signal handler is still installed.
         self._give_signal_back()
 
     def _hold_signal(self) -> None:
-        """Let a SIGTERM wait while this thread forks.
+        """Block SIGTERM while this thread forks.
 
-        A child that gets one before it has forgotten our alarm writes into the pipe
-        that it shares with its parent, which would take the signal for its own.
+        A child that receives SIGTERM before it has dropped the alarm writes into the
+        pipe that it shares with its parent. The parent would handle the signal as its
+        own.
         """
         if self._took_signal:
             self._forking.blocked = signal.pthread_sigmask(
@@ -140,7 +141,7 @@ class Leaving:
         alarm, self._alarm = self._alarm, None
         if alarm is not None:
             alarm.forget_in_child()
-        # The child has our signal handler, and nothing to store by it.
+        # The child inherited the signal handler, but has no recording to store.
         self._give_signal_back()
         if forked is not None:
             forked()
@@ -148,14 +149,14 @@ class Leaving:
 
     def _take_signal(self) -> None:
         if threading.current_thread() is not threading.main_thread():
-            from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - arming stays light
+            from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - keeps process startup fast
                 in_main_thread,
             )
 
             in_main_thread(self._take_signal)
             return
         if self._end is None:
-            # It came to it only after the recording.
+            # The recording ended before the main thread made this call.
             return
         before = program_handler(signal.SIGTERM)
         if before == self._on_signal:
@@ -171,7 +172,7 @@ class Leaving:
         if not self._took_signal:
             return
         if threading.current_thread() is not threading.main_thread():
-            # Only the main thread may; there the handler lets the signal through.
+            # Only the main thread may restore it; our handler now passes SIGTERM on.
             return
         self._took_signal = False
         alarm, self._alarm = self._alarm, None
@@ -191,12 +192,12 @@ class Leaving:
         finally:
             if callable(before):
                 before(number, frame)
-            # A handler that the program set later may call us, but not the default.
+            # Do not end the process if the program's later handler called this one.
             elif is_ours:
                 die_by_signal(signal.SIGTERM)
 
     def _answer_alarm(self) -> None:
-        """Called by a thread of our own when the signal arrives."""
+        """Store the recording and end the process, on the alarm thread at SIGTERM."""
         if signal.getsignal(signal.SIGTERM) != self._on_signal:
             return
         deadline = time.monotonic() + _STORE_S
@@ -211,7 +212,7 @@ class Leaving:
             die_by_signal(signal.SIGTERM)
 
     def _store_once(self) -> None:
-        """End the recording, once; whoever comes later waits until it has ended."""
+        """End the recording once; a second caller waits until it has ended."""
         if not self._claim.acquire(blocking=False):
             self._stored.wait(_STORE_S)
             return
@@ -222,7 +223,7 @@ class Leaving:
         finally:
             self._stored.set()
             if callable(self._before):
-                # The program may go on, and be recorded again.
+                # The program may continue, and may be recorded again.
                 self._stored.clear()
                 self._storing = None
                 self._claim.release()

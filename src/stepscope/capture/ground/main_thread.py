@@ -1,8 +1,8 @@
-"""Having the main thread do something that only itself can do, or should.
+"""Calls that only the main thread can make, or that it should make.
 
-It does so between two instructions of its own, as it would run a signal handler. What
-interrupts it there (Ctrl-C, `sys.exit` in a handler of the program) reaches the
-program.
+The main thread makes such a call between two of its instructions, like a signal
+handler. An exception that interrupts the call (Ctrl-C, `sys.exit` in a handler of the
+program) is raised in the program.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-#: How long a recording that time begins waits for the main thread.
+#: Seconds to wait for the main thread when another thread starts a recording.
 MAIN_THREAD_S: Final = 3.0
 
-#: Our functions that hold nothing: those around calls of the program, and the hook in
-#: which a main thread is met whose Python calls are noted.
+#: Modules of stepscope that hold no lock: wrappers around calls of the program, and the
+#: hook that notes Python calls on the main thread.
 _HOLD_NOTHING: Final = (
     "stepscope.capture.launching.step_sources",
     "stepscope.capture.collectors.python_calls",
 )
-#: A main thread that imports for long is waited for, this many times longer.
+#: Factor on the waiting time for a main thread that runs Python at an unsafe point.
 _PATIENCE: Final = 10
-#: Between two looks whether the main thread is at a better point.
+#: Seconds between two checks whether the main thread is at a safe point.
 _AGAIN_S: Final = 0.02
-#: Code within which the main thread is not disturbed: an import is half done there, a
-#: profiler half started, a lock of Python's own or of ours may be held.
+#: Modules in which the main thread is not interrupted: an import or the start of a
+#: profiler is incomplete, or a lock of Python or of stepscope may be held.
 _UNSAFE: Final = (
     "_frozen_importlib",
     "importlib",
@@ -43,19 +43,19 @@ _UNSAFE: Final = (
     "torch.autograd.profiler",
     "torch.profiler",
 )
-#: Functions of `threading` in which a thread waits for others, holding nothing.
+#: Functions of `threading` that wait for other threads without holding a lock.
 _WAITS: Final = ("Condition.wait", "Thread._wait_for_tstate_lock")
 
 
 def in_main_thread(call: Callable[[], object]) -> None:
-    """Have the main thread make a call between two instructions of its own.
+    """Ask the main thread to make a call between two of its instructions.
 
-    It is not waited for: a thread that is busy outside of Python makes it later.
+    The caller does not wait. A main thread that is busy outside Python calls later.
     """
     pending = _Pending(call)
     _given.append(pending)
-    # Python's own function of this kind that calls something back, and hands on what
-    # it raises.
+    # A C function of Python that calls a method of its argument (`__bool__`) and passes
+    # exceptions on.
     refused = ctypes.pythonapi.Py_AddPendingCall(
         ctypes.pythonapi.PyObject_IsTrue, ctypes.py_object(pending)
     )
@@ -66,16 +66,16 @@ def in_main_thread(call: Callable[[], object]) -> None:
 def at_safe_point(
     call: Callable[[], object], *, within_s: float, over: threading.Event | None = None
 ) -> bool:
-    """Have the main thread make a call where that disturbs nothing, and wait for it.
+    """Have the main thread make a call at a safe point, and wait for the call.
 
     Args:
-        call: What is to be done. It handles its own errors.
-        within_s: How long to wait for the main thread to come back to Python; it is
-            asked again while it is there but at no such point, ten times as long.
-        over: Once it is set, the main thread is not waited for any more.
+        call: The call to make; it handles its own errors.
+        within_s: Seconds to wait until the main thread runs Python code. If it runs
+            Python at an unsafe point, it is asked again, for ten times as long.
+        over: Event that ends the waiting for the main thread.
 
     Returns:
-        Whether the call was made; where it was not, it will not be.
+        Whether the call was made. A call that was not made is withdrawn.
     """
     if threading.current_thread() is threading.main_thread():
         call()
@@ -97,7 +97,7 @@ def at_safe_point(
 def _wait_for_first(
     looked: threading.Event, over: threading.Event | None, *, within_s: float
 ) -> bool:
-    """Wait for the first event until the second is set; return whether it came."""
+    """Wait for `looked` until `over` or the deadline; return whether it was set."""
     if over is None:
         return looked.wait(within_s)
     deadline = time.monotonic() + within_s
@@ -112,7 +112,7 @@ class _Pending:
         self._call = call
 
     def __bool__(self) -> bool:
-        # Whoever asks holds no reference.
+        # The interpreter holds no reference; `_given` kept this object alive until now.
         _given.remove(self)
         self._call()
         return False
@@ -137,21 +137,21 @@ class _Turn:
         self.looked.set()
 
     def withdraw_call(self) -> bool:
-        """See to it that the call is not made any more; return whether it was."""
+        """Prevent the call from being made later; return whether it was made."""
         if self._claim.acquire(blocking=False):
             return False
         self.made.wait()
         return True
 
 
-#: What the interpreter was given and has not called.
+#: Calls that the interpreter has received and not yet made.
 _given: list[_Pending] = []
 
 
 def _is_safe(frame: FrameType | None) -> bool:
-    """Return whether nothing that must not be disturbed is under way in the frames."""
-    # Whoever waits for other threads has let go of the locks of Python's own. A main
-    # thread that does little else is met nowhere but where a wait ends.
+    """Return whether the stack frames contain only code that may be interrupted."""
+    # A thread that waits for other threads has released Python's own locks. A main
+    # thread that mostly waits can be interrupted only at the end of a wait.
     frame = None if frame is None else frame.f_back
     waits = frame is not None and frame.f_code.co_qualname in _WAITS
     while waits and frame is not None:

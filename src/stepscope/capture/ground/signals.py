@@ -1,11 +1,11 @@
-"""Signals: hearing of one at once, and holding back what handlers raise.
+"""Immediate reaction to a signal, and delay of exceptions that handlers raise.
 
-A handler in Python waits for the main thread, which a compiled program may hold for
+A Python handler runs only on the main thread, which a compiled program may occupy for
 long. The interpreter writes the number of a signal into a pipe at once.
 
-A handler of the program runs wherever the main thread is. What it raises while a
-recording begins or ends would be taken for a fault of whoever records, or leave the
-recording half ended. So it is kept until that is done, and raised then.
+A handler of the program runs wherever the main thread is. An exception that it raises
+while a recording begins or ends would look like an error of the profiler, or leave the
+recording half ended. The exception is kept and raised afterwards.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _OVER = b"\0"
-#: It has nothing left to do when it is told so, unless it is storing a recording.
+#: Seconds to wait for the end of the listening thread, unless it stores a recording.
 _ENDS_WITHIN_S: Final = 1.0
-#: More than any system's `struct sigaction` has.
+#: Size of a buffer in bytes; larger than any system's `struct sigaction`.
 _SIGACTION_BYTES: Final = 512
 _SIGNALS: Final = tuple(map(int, signal.valid_signals()))
-#: Our own handlers raise nothing.
+#: Module prefix of stepscope's own handlers, which raise no exceptions.
 _OURS: Final = "stepscope."
 
 
 class Alarm:
-    """A thread that calls something when a signal arrives; made by the main thread."""
+    """A thread that calls a function at a signal; created by the main thread."""
 
     def __init__(self, number: int, heard: Callable[[], None]) -> None:
-        """Listen, unless the program listens in this way itself.
+        """Listen for a signal, unless the program uses the wakeup descriptor itself.
 
         Args:
-            number: Of the signal; it must have a handler in Python.
+            number: Number of the signal, which must have a Python handler.
         """
         self._number = number
         self._heard = heard
@@ -57,14 +57,14 @@ class Alarm:
         self._thread.start()
 
     def end_thread(self) -> None:
-        """Listen no more; called by the main thread."""
+        """Stop listening; called by the main thread."""
         self._give_back()
         with contextlib.suppress(OSError):
             os.write(self._writing.number(), _OVER)
         self._thread.join(_ENDS_WITHIN_S)
 
     def forget_in_child(self) -> None:
-        """In a forked child: what it hears is not for its parent."""
+        """Stop listening in a forked child, whose signals do not concern its parent."""
         self._give_back()
         self._reading.close()
         self._writing.close()
@@ -72,7 +72,7 @@ class Alarm:
     def _give_back(self) -> None:
         there = signal.set_wakeup_fd(-1)
         if there not in (-1, self._written_to):
-            # The program may have closed its own, too.
+            # The program may have closed its own descriptor as well.
             with contextlib.suppress(OSError):
                 signal.set_wakeup_fd(there)
 
@@ -82,11 +82,11 @@ class Alarm:
             with contextlib.suppress(OSError):
                 heard = os.read(self._reading.number(), 64)
             if not heard:
-                from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - arming stays light
+                from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - keeps process startup fast
                     in_main_thread,
                 )
 
-                # Nothing is written any more to what the program has closed.
+                # Do not write to a descriptor that the program has closed.
                 in_main_thread(self._give_back)
                 break
             if self._number in heard:
@@ -98,23 +98,23 @@ class Alarm:
 
 
 def die_by_signal(number: int) -> None:
-    """End this process by a signal, from whichever thread, as if nobody handled it."""
+    """End this process by a signal's default action; any thread may call it."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(number, signal.SIG_DFL)
     else:
-        import ctypes  # noqa: PLC0415 - arming stays light; a recording has it
+        import ctypes  # noqa: PLC0415 - needed only in a recording
 
-        # Python lets only the main thread set handlers, which is busy.
+        # Python lets only the main thread set handlers, and the main thread is busy.
         ctypes.CDLL(None).signal(number, None)
     os.kill(os.getpid(), number)
 
 
 class _Held:
-    """What is held back now.
+    """State of holding back exceptions.
 
     Attributes:
-        by: The process that holds exceptions back; 0 while none does. A child that is
-            forked meanwhile does not.
+        by: Id of the process that holds exceptions back; 0 if none does. A child forked
+            meanwhile has another id and holds nothing back.
     """
 
     by = 0
@@ -125,7 +125,7 @@ _held: Final = _Held()
 
 
 class _Holding:
-    """A handler of the program whose exceptions wait while we work."""
+    """A handler of the program whose exceptions wait during profiler work."""
 
     def __init__(self, handler: Callable[..., object]) -> None:
         self.handler = handler
@@ -135,10 +135,11 @@ class _Holding:
             self.handler(number, frame)
         except BaseException as error:
             if _held.by != os.getpid():
-                # We are done, and whoever came after us took this for the program's.
+                # Exceptions are not delayed now; other code kept this wrapper as the
+                # handler.
                 raise
             if _held.error is not None and isinstance(error, KeyboardInterrupt):
-                # Who presses Ctrl-C twice does not want to wait.
+                # A user who presses Ctrl-C twice does not want to wait.
                 raise
             if _held.error is None:
                 _held.error = error
@@ -146,10 +147,10 @@ class _Holding:
 
 @contextlib.contextmanager
 def hold_exceptions() -> Iterator[None]:
-    """Within it handlers of the program raise nothing; at its end the first is raised.
+    """Delay exceptions of the program's signal handlers; raise the first at the end.
 
-    A block within another one ends with that. Handlers run on the main thread alone, so
-    on another thread nothing has to wait.
+    A nested block ends together with the outer block. Handlers run only on the main
+    thread, so a block on another thread has no effect.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or _held.by == os.getpid():
@@ -183,7 +184,7 @@ def program_handler(number: int) -> Any:
 
 
 def set_handler(number: int, handler: Any) -> None:
-    """Give a signal back to the program's handler, whose exceptions still wait."""
+    """Restore the program's handler of a signal; its exceptions are still delayed."""
     holds = callable(handler) and _held.by == os.getpid()
     signal.signal(number, _Holding(handler) if holds else handler)
 
@@ -194,12 +195,12 @@ def _current_handlers() -> Iterator[tuple[int, Any]]:
 
 
 def _replace_handler(number: int, handler: Callable[..., object]) -> None:
-    """Set a handler in Python, and leave the system's own table as it is.
+    """Set a handler in Python without changing the system's `sigaction` entry.
 
     A library may have put a handler in C before Python's, as `faulthandler` does, or
-    have calls of the system go on after the signal.
+    made system calls continue after the signal.
     """
-    import ctypes  # noqa: PLC0415 - arming stays light; a recording has it
+    import ctypes  # noqa: PLC0415 - needed only in a recording
 
     sigaction = _system_sigaction()
     before = ctypes.create_string_buffer(_SIGACTION_BYTES)
@@ -212,6 +213,6 @@ def _replace_handler(number: int, handler: Callable[..., object]) -> None:
 
 @functools.cache
 def _system_sigaction() -> Any:
-    import ctypes  # noqa: PLC0415 - arming stays light; a recording has it
+    import ctypes  # noqa: PLC0415 - needed only in a recording
 
     return getattr(ctypes.CDLL(None), "sigaction", None) if os.name == "posix" else None

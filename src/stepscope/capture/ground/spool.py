@@ -1,8 +1,8 @@
-"""The spool: what a kill spares. Whole fragments appended to a file, one at a time.
+"""The spool: a file that survives a kill, to which whole fragments are appended.
 
-A fragment is a complete XSpace message, and so are several one after the other: what
-is in the file at any moment can be read (`formats`), a fragment that was cut off apart.
-Nothing here raises into the program: what the disk refuses stays in memory.
+Each fragment is a complete XSpace message, and several in a row are one as well. The
+file can therefore be read at any moment (`formats`), except for a fragment cut off at
+its end. A write error is not raised into the program: the fragment stays in memory.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Bytes copied at a time where old fragments are dropped.
+#: Bytes copied at a time when old fragments are dropped.
 _COPY_BYTES: Final = 2**20
 _CREATING: Final = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 
 
 class OwnDescriptor:
-    """A descriptor of ours, in a program that may close all that there are.
+    """A file descriptor of the profiler, in a program that may close all descriptors.
 
-    Another file of the program may have its number then, which we neither read nor
-    write nor close.
+    The program may then open another file under the same number. The profiler does not
+    read, write or close that file.
 
     Attributes:
-        unchecked: Its number when it was last asked for. Nothing is harmed where it is
-            only read from a given place.
+        unchecked: Number at the last check. Using it is harmless only for reading at a
+            given offset.
     """
 
     def __init__(self, number: int) -> None:
@@ -37,21 +37,21 @@ class OwnDescriptor:
         self._identity = _file_identity(number)
 
     def number(self) -> int:
-        """Return its number; OSError where it was closed."""
+        """Return the descriptor's number; raise OSError if the program closed it."""
         if _file_identity(self.unchecked) != self._identity:
             self.unchecked = -1
             raise _closed_error()
         return self.unchecked
 
     def close(self) -> None:
-        """Close it, unless somebody has."""
+        """Close the descriptor, unless the program closed it."""
         with suppress(OSError):
             os.close(self.number())
         self.unchecked = -1
 
 
 class OwnFile(OwnDescriptor):
-    """A file of ours, which is opened again where the program has closed it."""
+    """A file of the profiler, which is opened again if the program closed it."""
 
     def __init__(self, path: str | os.PathLike[str], flags: int) -> None:
         self._path = path
@@ -59,7 +59,7 @@ class OwnFile(OwnDescriptor):
         super().__init__(os.open(path, self._flags, 0o644))
 
     def number(self) -> int:
-        """Return its number; OSError where it was closed and is not where it was."""
+        """Return the number; raise OSError if reopening finds another file."""
         with suppress(OSError):
             return super().number()
         number = os.open(self._path, self._flags & ~_CREATING)
@@ -70,7 +70,7 @@ class OwnFile(OwnDescriptor):
         return number
 
     def set_path(self, path: str | os.PathLike[str]) -> None:
-        """Note that it was given another name."""
+        """Set the path after the file was renamed."""
         self._path = path
 
 
@@ -87,12 +87,12 @@ def _file_identity(number: int) -> tuple[int, int] | None:
 
 
 class Fragment(NamedTuple):
-    """What was recorded since the last one.
+    """Events recorded since the previous fragment.
 
     Attributes:
-        xspace: A serialized XSpace; empty where there was nothing.
-        begin_ns: When its first event began, of the monotonic clock; None where it
-            holds no event.
+        xspace: Serialized XSpace; empty if nothing was recorded.
+        begin_ns: Start of the first event, in ns of the monotonic clock; None without
+            events.
     """
 
     xspace: bytes
@@ -107,19 +107,19 @@ class _Stored(NamedTuple):
 
 
 class Spool:
-    """Fragments of one recording, in a file as far as the disk takes them."""
+    """Fragments of one recording, in a file as long as the disk accepts them."""
 
     def __init__(self, path: Path | None, *, head: bytes, max_bytes: int) -> None:
         """Begin a spool.
 
         Args:
-            path: The file, which must not exist; None keeps all in memory.
-            head: The first fragment, which is never dropped: it says when recording
-                began.
-            max_bytes: Most bytes of all fragments together; the oldest give way.
+            path: The file, which must not exist; None keeps all fragments in memory.
+            head: First fragment, which contains the start time of the recording and is
+                never dropped.
+            max_bytes: Maximum bytes of all fragments together; the oldest are dropped.
 
         Raises:
-            OSError: The file cannot be made.
+            OSError: The file cannot be created.
         """
         self.path = path
         self.dropped_events = 0
@@ -127,7 +127,7 @@ class Spool:
         self._head = head
         self._max_bytes = max_bytes
         self._file: OwnFile | None = None
-        #: Where the oldest fragment that still counts begins in the file.
+        #: Offset in the file of the oldest fragment that is not dropped.
         self._begin = len(head)
         self._stored: deque[_Stored] = deque()
         self._stored_bytes = 0
@@ -139,7 +139,7 @@ class Spool:
                 self.leave_file()
 
     def append_fragment(self, fragment: Fragment) -> None:
-        """Store a fragment; where the disk refuses it, in memory."""
+        """Store a fragment in the file, or in memory if the disk refuses it."""
         body, events = fragment.xspace, fragment.events
         if not body:
             return
@@ -154,7 +154,7 @@ class Spool:
             self._drop_oldest(newest=len(body))
 
     def read_content(self) -> bytes:
-        """Return all fragments one after the other, the head first."""
+        """Return all fragments joined, beginning with the head."""
         parts = [self._head]
         if self._file is not None:
             stored = _read_bytes(self._file, self._begin, self._stored_bytes)
@@ -163,19 +163,19 @@ class Spool:
         return b"".join(parts)
 
     def oldest_ns(self) -> int | None:
-        """Return when the first event began of all that it holds."""
+        """Return the start of the earliest event in the spool, in ns, or None."""
         begins = [it.begin_ns for it in self._stored]
         begins += [it.begin_ns for it in self._kept]
         return min((it for it in begins if it is not None), default=None)
 
     def remove_file(self) -> None:
-        """Remove the file: what it held is stored elsewhere."""
+        """Remove the file, because its content is stored elsewhere."""
         self.leave_file()
         if self.path is not None:
             self._unlink_file(self.path)
 
     def leave_file(self) -> None:
-        """Leave the file as it is, for whoever reads it."""
+        """Close the file and leave it on disk for readers."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -184,7 +184,7 @@ class Spool:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            # It stays, and may be read.
+            # The file remains on disk and can be read.
             self.refused = error
 
     def _write_fragment(self, file: OwnFile, body: bytes, *, at: int) -> bool:
@@ -197,14 +197,14 @@ class Spool:
         try:
             os.ftruncate(file.number(), at)
         except OSError as error:
-            # A reader stops at the torn fragment even so.
+            # The incomplete fragment remains, but a reader stops there.
             self.refused = error
         return False
 
     def _drop_oldest(self, *, newest: int) -> None:
-        """Let go of the oldest half, so that it does not have to be done soon again.
+        """Drop the oldest half of the budget, so that dropping is rarely necessary.
 
-        The newest fragment stays if the budget has room for it, however large it is.
+        The newest fragment is kept if it fits into the budget, however large it is.
         """
         room = self._max_bytes // 2
         if room < newest <= self._max_bytes:
@@ -222,10 +222,11 @@ class Spool:
             self._shorten_file(self._file)
 
     def _shorten_file(self, old: OwnFile) -> None:
-        """Make a file of the head and of what still counts, and go on with that one.
+        """Replace the file by one with only the head and the fragments not dropped.
 
-        The old file stays whole until the new one is: a kill in between loses nothing.
-        Where there is no room for a second file, the old one stays, longer than asked.
+        The old file stays whole until the new one is whole: a kill in between loses
+        nothing. If the disk has no space for a second file, the old file stays, above
+        its limit.
         """
         if self.path is None:
             return
