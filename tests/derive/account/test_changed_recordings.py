@@ -384,8 +384,8 @@ def test_what_only_names_tell_is_unknown_without_them(
     assert told.compute_tf32_percent is None
     assert told.default_evidence_percent == 100.0
     why = {one.field: one.reason for one in overview.missing}
-    assert "Nothing tells how wide" in why["breakdown_ms.device_compute_16"]
-    assert "Nothing tells how wide" in why["precision.compute_16bit_percent"]
+    assert "The precision of kernels with" in why["breakdown_ms.device_compute_16"]
+    assert "The precision of kernels with" in why["precision.compute_16bit_percent"]
     assert after.findings["amp.share"].status == "cannot_tell"
 
 

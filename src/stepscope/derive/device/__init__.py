@@ -1,1 +1,1 @@
-"""What ran on the devices: the launch, op, class and precision of each activity."""
+"""Device activities: the launch, op, class and precision of each."""

@@ -1,7 +1,7 @@
-"""`activity_classes`: activities that differ in time and stream only, as one class.
+"""`activity_classes`: activities grouped by everything except time and stream.
 
-What each class costs (`class_totals`), with the time in which an activity runs alone on
-its device (`exposure`).
+Also the total times of each class (`class_totals`), and the time in which an activity
+runs alone on its device (`exposure`).
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ if TYPE_CHECKING:
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import DeviceTimeline
 
-#: Streams rarely run more at once; a busier device is done again with room for all.
+#: Maximum number of overlapping activities in the first pass over a device. A device
+#: with more overlap is processed again with memory for all its activities.
 _USUAL_OVERLAP: Final = 256
 
 
 class Exposure(Frozen, frozen=True):
-    """What runs alone on its device.
+    """Time in which an activity or a group of ops runs alone on its device.
 
     Attributes:
-        alone_ps: int64 by row of device_activity; the time in which the activity runs
-            and no other one of the device does.
-        group_ps: Device → int64 by `group` of the ops of `activity_ops`; the time in
-            which only activities of this group run on it.
+        alone_ps: Time in which no other activity of the device runs; int64 by row of
+            device_activity.
+        group_ps: Device → time in which only activities of one group run; int64 by
+            `group` of the ops of `activity_ops`.
         busy_ps: Device → length of the union of its activities.
-        hull_ps: Device → time from its first begin to its last end.
+        hull_ps: Device → time from its earliest start to its latest end.
     """
 
     alone_ps: Int64s
@@ -53,10 +54,10 @@ class Exposure(Frozen, frozen=True):
 
 
 class ActivityClasses(Frozen, frozen=True):
-    """Classes of activities; what depends on these columns alone is computed per class.
+    """Classes of activities; values that depend only on the class are computed once.
 
     Attributes:
-        code: int32 by row of device_activity; a row of `rows`.
+        code: Row of `rows`, int32 by row of device_activity.
         rows: One row per class: `type`, `op` (row of the ops of `activity_ops`),
             `device`, `kind` (code of the Enum), `geometry`, `shape`, `equation`,
             `hlo` (row of hlo_ops); -1 for none.
@@ -70,10 +71,11 @@ class ClassTotals(Frozen, frozen=True):
     """Sums by row of `activity_classes`.
 
     Attributes:
-        all: Counts and times; on a coarse clock many activities last 0 ps.
-        alone_ps: int64; time during which nothing else ran on the device.
-        step_ps: int64; time of the activities that belong to a step; None where there
-            are no steps, or where no activity could be assigned to one.
+        all: Counts and times; with a coarse clock many activities last 0 ps.
+        alone_ps: Time while nothing else ran on the device, int64.
+        step_ps: Time of the activities that belong to a step, int64; None without
+            steps,
+            or if no activity belongs to a step.
     """
 
     all: Extremes
@@ -129,7 +131,7 @@ def activity_classes(
 
 
 def exposure(*, device_timeline: DeviceTimeline, activity_ops: ActivityOps) -> Exposure:
-    """Sweep each device once.
+    """Find overlaps in one pass over each device.
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
     """

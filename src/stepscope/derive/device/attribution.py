@@ -1,4 +1,4 @@
-"""`activity_ops`: which op of the program each device activity belongs to."""
+"""`activity_ops`: the op of the program that each device activity belongs to."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.host.event_nesting import LaunchingOps
 
-#: Characters of an instruction's name that are "_" in its kernel's name.
+#: Characters of an instruction's name that become "_" in its kernel's name.
 _NOT_IN_NAMES: Final = Pattern(r"[^A-Za-z0-9_]")
 _NUMBERS: Final = Pattern(r"(?:_\d+)+$")
-#: Instructions that put nothing on a device, or only what they call does.
+#: Opcodes without work on a device, or with work only in the computations they call.
 _SILENT: Final = frozenset(
     {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
     | {"call", "while", "conditional", "partition-id", "replica-id", "domain"}
     | {"opt-barrier", "add-dependency", "async-done", "copy-done", "send-done"}
     | {"recv-done", "all-reduce-done", "all-gather-done", "collective-permute-done"}
 )
-#: Instructions whose computations run inside their own kernel.
+#: Opcodes whose called computations run inside the instruction's own kernel.
 _INLINED: Final = frozenset(
     {"fusion", "reduce", "reduce-window", "map", "sort", "scatter", "custom-call"}
     | {"select-and-scatter", "all-reduce", "reduce-scatter", "async-start"}
@@ -58,16 +58,16 @@ def graph_instructions(
     hlo_ops: pl.DataFrame,
     alone: Int32s,
 ) -> Int64s:
-    """Return the instruction of each activity of a graph.
+    """Return the HLO instruction of each activity of a replayed graph.
 
     Args:
         rows: Rows of device_activity, ascending, with a program and a recorded
-            instruction that the program does not have.
+            instruction that the program does not contain.
         hlo_ops: The table, in the order of the schedule.
-        alone: Rows of hlo_ops that other activities carry out by themselves.
+        alone: Rows of hlo_ops whose activities are outside graphs.
 
     Returns:
-        Row of hlo_ops for each of `rows`; -1 where it is not certain.
+        Row of hlo_ops for each of `rows`; -1 if uncertain.
     """
     found = np.full(len(rows), _NONE, np.int64)
     programs = device_activity["program"].fill_null(_NONE).to_numpy()[rows]
@@ -75,7 +75,7 @@ def graph_instructions(
     types = handles(device_activity, "type")[rows]
     fills = codes(device_activity, "kind")[rows] == ACTIVITY_CODES["memset"]
     start = device_activity["start_ps"].to_numpy()[rows]
-    # Correlation ids are those of a process.
+    # Correlation ids are unique only within a process.
     process = device_activity["process"].fill_null(_NONE).to_numpy()[rows]
     order = np.lexsort((start, launch, process, programs))
     order = order[launch[order] != _NONE]
@@ -86,7 +86,7 @@ def graph_instructions(
     outside = set(alone.tolist())
     names = event_types["name"]
     known: dict[int, _Program] = {}
-    # Replays of one graph are alike: each sequence of kernels is looked at once.
+    # All replays of a graph have the same kernels; each sequence is matched once.
     seen: dict[tuple[int, bytes, bytes], list[int]] = {}
     for here in np.split(order, begins[1:]) if len(order) else ():
         program = int(programs[here[0]])
@@ -118,7 +118,7 @@ class _Program:
             for called in calls or ()
         }
         self._outside = outside
-        #: Computation → rows of its instructions, as scheduled.
+        #: Computation → rows of its instructions in the order of the schedule.
         self._scheduled: dict[str, list[int]] = {}
         self._place: dict[int, tuple[str, int]] = {}
         named: dict[str, list[int]] = {}
@@ -135,13 +135,17 @@ class _Program:
         self._names = dict(zip(rows, taken["name"].to_list(), strict=True))
 
     def match_kernels(self, kernels: Sequence[str | None]) -> list[int]:
-        """Return the row of each kernel of a graph in time order; None is a memset."""
+        """Return the row of hlo_ops of each kernel of a graph, in time order.
+
+        None in `kernels` is a memset; -1 in the result is an unknown instruction.
+        """
         found = [_NONE] * len(kernels)
         used: set[int] = set()
         for at, kernel in enumerate(kernels):
             row = self._by_name.get(kernel or "", _NONE)
-            # An instruction runs once per graph. A second kernel of its name belongs to
-            # another instruction that does equal work, which XLA compiles once.
+            # An instruction runs once per graph. XLA compiles instructions with equal
+            # work into one kernel name, so a second kernel of that name belongs to
+            # another instruction.
             if row not in used and row != _NONE:
                 found[at] = row
                 used.add(row)
@@ -150,7 +154,8 @@ class _Program:
             after = found[end] if end < len(found) else _NONE
             between = [it for it in self._rows_between(before, after) if it not in used]
             rows = _assign_instructions(kernels[begin:end], between)
-            # Kernels that fit nowhere (a loop in the graph, say) make all doubtful.
+            # One kernel that fits no instruction (of a loop in the graph, for example)
+            # makes the whole range uncertain.
             if all(map(self._may_be, kernels[begin:end], rows)):
                 found[begin:end] = rows
         return found
@@ -172,7 +177,7 @@ class _Program:
 
 
 def _name_stem(name: str) -> str:
-    """Return the part of the name that instructions compiled as one have in common."""
+    """Return a name without its trailing numbers, which differ within one kernel."""
     return _NUMBERS.sub("", name)
 
 
@@ -188,10 +193,11 @@ def _unknown_ranges(found: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _assign_instructions(
     kernels: Sequence[str | None], between: Sequence[int]
 ) -> list[int]:
-    """Return the instructions of an interval of kernels, given those that lie there.
+    """Assign the kernels of a range to the instructions scheduled in it.
 
-    All kernels belong to a single instruction. Of several instructions each must have
-    one kernel, with the memsets before it; else it is unknown where one ends.
+    A single instruction gets all kernels. Of several instructions each gets one kernel
+    and the memsets before it; if their number differs from that of the kernels, none is
+    known.
     """
     if len(between) == 1:
         return [between[0]] * len(kernels)
@@ -207,12 +213,12 @@ def _assign_instructions(
 
 
 class OpEvidence(IntEnum):
-    """The evidence by which the op of an activity was found, the strongest first."""
+    """Evidence for the op of an activity, strongest first."""
 
-    HLO = 1  # the instruction, found in the program
-    HLO_NAME = 2  # the instruction's name; the program was not recorded
-    ANNOTATION = 3  # the annotation that the framework left on the device event
-    COPY = 4  # nothing but the direction of a copy, or a memset
+    HLO = 1  # the HLO instruction, found in the program
+    HLO_NAME = 2  # the name of the HLO instruction; its program was not recorded
+    ANNOTATION = 3  # the framework's annotation of the device event
+    COPY = 4  # only the direction of a copy, or a memset
     LAUNCH = 5  # the host op that encloses the launch call
     NONE = 6
 
@@ -220,35 +226,35 @@ class OpEvidence(IntEnum):
 class NoOp(IntEnum):
     """Why an activity has no op."""
 
-    NAMED = 0  # it has an op
-    NOT_ASKED = 1  # launch calls or ops of the host were not recorded
-    NO_ID = 2  # it carries no correlation id
-    NO_CALL = 3  # the profile does not hold its launch call
-    OUTSIDE = 4  # its launch call lies in no op
+    NAMED = 0  # the activity has an op
+    NOT_ASKED = 1  # launch calls or host ops were not recorded
+    NO_ID = 2  # the activity has no correlation id
+    NO_CALL = 3  # the launch call was not recorded
+    OUTSIDE = 4  # the launch call is outside any op
 
 
 #: Columns of `ActivityOps.ops`; null means unknown.
 OPS_SCHEMA: Final[dict[str, pl.DataType]] = {
-    "name": pl.String(),  # framework op where known, else the instruction
+    "name": pl.String(),  # framework op, or HLO instruction if unknown
     "type": pl.String(),
     "category": pl.String(),  # HLO opcode, op type, Memcpy, Memset or Unknown
     **HLO_TEXTS,
-    "scope": pl.String(),  # the name's path; "" at the top
+    "scope": pl.String(),  # path of the name; "" at the top level
     "evidence": pl.UInt8(),  # an `OpEvidence`
-    "group": pl.Int32(),  # equal for rows that are one op to the program's author
+    "group": pl.Int32(),  # equal for rows with one module and op name
 }
 
 
 class ActivityOps(Frozen, frozen=True):
-    """One op per activity.
+    """The op of each activity.
 
     Attributes:
-        op: int32 by row of device_activity; a row of `ops`, never negative: an
-            activity without an op has row 0, `(no annotation)`.
-        ops: Columns `OPS_SCHEMA`. Distinct instructions are distinct rows,
-            even where they come from one framework op; `group` numbers the distinct
-            pairs (module, name) from 0 up.
-        no_op: uint8 by row of device_activity; a `NoOp`.
+        op: Row of `ops`, int32 by row of device_activity; row 0, `(no annotation)`, for
+            an
+            activity without an op.
+        ops: Columns `OPS_SCHEMA`, one row per distinct instruction, even of the same
+            framework op; `group` numbers the distinct pairs (module, name) from 0 up.
+        no_op: Reason why there is no op, a `NoOp`; uint8 by row of device_activity.
     """
 
     op: Int32s
@@ -265,14 +271,12 @@ def activity_ops(
     correlation: Correlation | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
 ) -> ActivityOps:
-    """Name the op of every activity by the strongest evidence it has.
+    """Find the op of every activity from its strongest evidence.
 
-    The order is: the HLO instruction, the op annotation, the direction of a copy. Where
-    there is none of these, the op whose execution on the host encloses the launch call
-    names the activity.
+    The order is: HLO instruction, op annotation, direction of a copy, and the host op
+    that encloses the launch call.
 
-    Definition:
-    docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op,
+    Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op,
     docs/tools/kernel_stats.md#what-is-a-row.
     """
     found = _Found(len(device_activity))
@@ -307,7 +311,7 @@ def activity_ops(
                 type=ops["type"].gather(rows).to_list(),
             ),
         )
-        # How far the search for the op of each activity came.
+        # The reason is the first thing missing in the search from activity to op.
         reasons = np.where(
             correlation.launch_of_activity >= 0,
             np.uint8(NoOp.OUTSIDE),
@@ -320,7 +324,7 @@ def activity_ops(
         no_op = np.where(found.op == 0, reasons, np.uint8(NoOp.NAMED))
     ops = pl.concat(found.frames).with_columns(scope=name_scope(pl.col("name")))
     numbers: dict[tuple[str | None, str], int] = {}
-    # There are as many ops as programs hold, not as ran.
+    # The loop runs over the distinct ops of the programs, not over their executions.
     group = [
         numbers.setdefault(key, len(numbers))
         for key in zip(ops["module"].to_list(), ops["name"].to_list(), strict=True)
@@ -330,7 +334,7 @@ def activity_ops(
 
 
 class _Found:
-    """The ops named so far; a weaker rule never overwrites a stronger one."""
+    """The ops found so far; weaker evidence never overwrites stronger evidence."""
 
     def __init__(self, row_count: int) -> None:
         self.op = np.zeros(row_count, np.int32)
@@ -340,13 +344,13 @@ class _Found:
         self._count = 1
 
     def open_rows(self, candidates: Bools) -> Int64s:
-        """Return rows that a rule could name and that no rule has named yet."""
+        """Return the candidate rows that have no op yet."""
         return np.flatnonzero(candidates & (self.op == 0))
 
     def add_distinct(
         self, key: Int32s, named: Callable[[list[int]], pl.DataFrame]
     ) -> None:
-        """Name what has a key (at least 0) and no op yet, once per distinct key."""
+        """Assign ops by distinct key to rows that have a key (at least 0) but no op."""
         rows = self.open_rows(key >= 0)
         if len(rows):
             distinct = number_values(key[rows])
@@ -354,7 +358,7 @@ class _Found:
             self.add_named(rows, distinct.code, named(keys))
 
     def add_named(self, rows: Int64s, code: Int32s, named: pl.DataFrame) -> None:
-        """Give rows the ops that `named` has for their codes; a null name is none."""
+        """Assign to each row the op in `named` at its code; a null name is no op."""
         known = present_mask(named["name"])
         number = np.where(known, self._count + np.cumsum(known) - 1, 0)
         self.op[rows] = values_by_row(number.astype(np.int32), code)

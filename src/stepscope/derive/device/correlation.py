@@ -1,4 +1,4 @@
-"""Activities in order of time, and `correlation`: the launch calls they came from."""
+"""`device_timeline`: activities by time; `correlation`: their launch calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DeviceRows(Frozen, frozen=True):
-    """One device's activities, all streams together.
+    """All activities of one device, from all its streams.
 
     Attributes:
         rows: Rows of device_activity by start; equal starts in the table's order.
@@ -35,10 +35,11 @@ class DeviceRows(Frozen, frozen=True):
 
 
 class DeviceTimeline(Frozen, frozen=True):
-    """All activities, device by device.
+    """All activities, grouped by device.
 
     Attributes:
-        devices: One entry per device that has activity, ordinals ascending.
+        devices: One entry per device with activity, by ascending device number.
+        row_count: Number of rows of device_activity.
     """
 
     devices: tuple[DeviceRows, ...]
@@ -46,7 +47,7 @@ class DeviceTimeline(Frozen, frozen=True):
 
 
 def device_timeline(*, device_activity: pl.DataFrame) -> DeviceTimeline:
-    """Order activities by start within each device."""
+    """Sort activities by start within each device."""
     device = handles(device_activity, "device")
     start_ps = ints(device_activity, "start_ps")
     dur_ps = ints(device_activity, "dur_ps")
@@ -54,13 +55,13 @@ def device_timeline(*, device_activity: pl.DataFrame) -> DeviceTimeline:
     alone = len(ordinals) == 1
     found = []
     for ordinal in ordinals:
-        # The columns themselves where they are all of one device, in order.
+        # With a single device the columns are used without a copy.
         rows = np.arange(len(device)) if alone else np.flatnonzero(device == ordinal)
         starts, durs = (
             column if alone else column[rows] for column in (start_ps, dur_ps)
         )
         if (starts[1:] < starts[:-1]).any():
-            # Streams are in order already: a merge sort only merges them.
+            # The stable sort merges the streams, each of which is already sorted.
             order = np.argsort(starts, kind="stable")
             rows = order if alone else rows[order]
             starts, durs = starts[order], durs[order]
@@ -68,30 +69,33 @@ def device_timeline(*, device_activity: pl.DataFrame) -> DeviceTimeline:
     return DeviceTimeline(tuple(found), len(device))
 
 
-#: A table over all ids is worth its memory up to this many entries per row.
+#: Maximum number of entries, per launch call, of a lookup table over the range of ids.
 _ENTRIES_PER_ROW: Final = 8
-#: A table of up to this many entries is always worth its memory.
+#: Maximum number of entries of a lookup table whatever the number of launch calls.
 _SMALL_TABLE: Final = 1 << 16
 
 
 class Correlation(Frozen, frozen=True):
-    """Activities and the launch calls they came from.
+    """Device activities and their launch calls.
 
-    Definition:
-    docs/definitions/names-and-events.md#launch-calls-and-device-work,
+    Definition: docs/definitions/names-and-events.md#launch-calls-and-device-work,
     docs/definitions/device-work.md#launch-latency.
 
     Attributes:
-        launch_of_activity: int32 by row of device_activity; the row of launches with
-            the same process and id, -1 where there is none.
-        activity_count_of_launch: int32 by row of launches; the number of activities
-            that the launch call put on devices.
-        queue_empty: By row of device_activity; True where the device did nothing from
-            the begin of the launch call until the activity began, so that the
-            activity waited for the host alone. False without a launch call.
-        latency_ps: int64 by row of device_activity; the time from the end of the
-            launch call to the begin of the activity where the queue was empty, else 0.
-        notes: Activities without launch calls, and contradictions between the two.
+        launch_of_activity: Row of launches with the same process and id, int32 by row
+            of
+            device_activity; -1 for none.
+        activity_count_of_launch: Number of activities that the launch call put on
+            devices,
+            int32 by row of launches.
+        queue_empty: Whether the device was idle from the start of the launch call until
+            the
+            activity began, so that the activity waited only for the host; by row of
+            device_activity. False without a launch call.
+        latency_ps: Time from the end of the launch call to the start of the activity if
+            the
+            queue was empty, else 0; int64 by row of device_activity.
+        notes: Activities without launch calls, and activities that begin before theirs.
     """
 
     activity: pl.DataFrame
@@ -111,15 +115,15 @@ def correlation(
 ) -> Correlation:
     """Match activities with launch calls by process and correlation id.
 
-    It is normal that one call has many activities (graphs) or none. Where
-    either side recorded no process at all, the id alone decides. Of several calls
-    with one id the last row counts, as for the producer.
+    One call may have many activities (a graph) or none. If all processes are unknown in
+    either table, the id alone is compared. Of several calls with the same id the last
+    row is used, as in the program that wrote the profile.
     """
     launch_of, counts = _match_launches(device_activity, launches)
     rows = len(launch_of)
     queue_empty, latency_ps = np.empty(rows, np.uint8), np.empty(rows, np.int64)
     early = np.zeros(2, np.int64)
-    # By activity the latest end on its device of those started before.
+    # Latest end of the earlier activities on the same device, by activity.
     busy_until_ps = np.empty(device_timeline.row_count, np.int64)
     for device in device_timeline.devices:
         until = np.empty(len(device.rows), np.int64)
@@ -166,7 +170,7 @@ def _match_launches(
     ids, called = _unite_process_ids(activity, launches, ids, called)
     least, greatest = int(called.min()), int(called.max())
     if greatest - least >= max(_SMALL_TABLE, _ENTRIES_PER_ROW * len(called)):
-        # Ids that are spread out or use all bits: number them first.
+        # Ids from a wide range are numbered first, to keep the lookup table small.
         numbered = number_values(np.concatenate((ids, called)))
         ids = numbered.code[: len(ids)].astype(np.int64)
         called = numbered.code[len(ids) :].astype(np.int64)
@@ -174,7 +178,7 @@ def _match_launches(
     table = np.full(greatest - least + 1, -1, np.int32)
     accepted_answer(kernels.match_launches(called, ids, least, table, found, counts))
     if not has_id.all():
-        # A missing id was looked up as 0, which some call may have.
+        # A missing id was looked up as 0, which may be the id of a call.
         without = np.flatnonzero(~has_id.to_numpy() & (found >= 0))
         np.subtract.at(counts, found[without], 1)
         found[without] = -1
@@ -184,9 +188,9 @@ def _match_launches(
 def _unite_process_ids(
     activity: pl.DataFrame, launches: pl.DataFrame, ids: Int64s, called: Int64s
 ) -> tuple[Int64s, Int64s]:
-    """Map ids of several processes to ids of one, the processes one after the other.
+    """Make ids unique across processes by giving each process its own range of ids.
 
-    Ids stay as they are where the processes decide nothing.
+    Ids do not change if processes are unknown in either table or all equal.
     """
     sides = (activity["process"], launches["process"])
     if any(side.null_count() == len(side) for side in sides):

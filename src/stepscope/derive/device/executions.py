@@ -1,4 +1,4 @@
-"""`device_executions`: how often each op ran on a device, and whether eagerly."""
+"""`device_executions`: executions of each op on a device, eager or in a function."""
 
 from __future__ import annotations
 
@@ -35,24 +35,26 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.trace.model import TraceData
 
-#: How an execution came about; any other value is unknown.
+#: Recorded modes of an execution; any other value is unknown.
 _EAGER: Final = 1
 _FUNCTION: Final = 0
 
 
 class DeviceExecutions(Frozen, frozen=True):
-    """Counts by (device, group of ops).
+    """Numbers of executions by device and group of ops.
 
     Attributes:
-        rows: `device`, `group`, `executions`, `largest_kernel_count` (activities
-            of one kernel, the most frequent one of each program), `eager`, `function`
-            (executions known to have run eagerly, and as part of a function).
-        of_class: int32 by class of activities: its row of `rows`.
-        owner: int32 by execution of `host_op_events`: the row of `rows` all of whose
-            work it launched; -1 where it launched nothing, or work of several ops or
-            devices.
-        launched: bool by execution of `host_op_events`; True where the execution put
-            work on a device.
+        rows: `device`, `group`, `executions`, `largest_kernel_count` (activities of the
+            most frequent kernel, summed over programs), `eager` and `function`
+                (executions
+            known to be eager, and known to be part of a function).
+        of_class: Row of `rows`, int32 by class of activities.
+        owner: Row of `rows` to which all work launched by the execution belongs, int32
+            by
+            execution of `host_op_events`; -1 if it launched nothing, or work of several
+            ops or devices.
+        launched: Whether the execution put work on a device, by execution of
+            `host_op_events`.
     """
 
     rows: pl.DataFrame
@@ -72,12 +74,12 @@ def device_executions(
     host_op_events: HostOpEvents | Unavailable,
     stats: pl.DataFrame | Unavailable,
 ) -> DeviceExecutions:
-    """Count executions.
+    """Count the executions of each op on each device.
 
-    An execution is one event of the op on the host inside which activities of the op
-    were launched. Activities that no such event launched count by the kernel of the
-    op that occurs most often among them, program by program: an execution runs each
-    kernel of its program at least once.
+    An execution is one event of the op on the host in which activities of the op were
+    launched. Activities launched outside such events are counted by program: the number
+    of executions is the number of activities of the most frequent kernel, because an
+    execution runs each kernel of its program at least once.
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
     """
@@ -117,7 +119,8 @@ def device_executions(
     )
     stored = _stored_eager(trace, device_activity, stats)
     if stored is not None:
-        # Divide executions in the proportion of their activities' stored marks.
+        # Executions are divided in proportion to the recorded modes of their
+        # activities.
         eager_count, function = (
             np.bincount(place[stored == flag], minlength=len(rows))
             for flag in (_EAGER, _FUNCTION)
@@ -137,11 +140,15 @@ def device_executions(
 
 
 class _Kernels(Frozen, frozen=True):
-    """Classes of activities by the op, its program and its kernel.
+    """Codes of each class of activities by device and op, program, and kernel.
 
     Attributes:
-        group: int32 by class; the group of the op.
-        programs: The distinct programs of these; no program counts as one.
+        group: Group of the op, int32 by class.
+        places: Codes of the distinct pairs (device, group).
+        programs: Codes of the distinct pairs (place, program); an unknown program
+            counts
+            as one program.
+        kernels: Codes of the distinct kernels of each program.
     """
 
     group: Int32s
@@ -150,10 +157,10 @@ class _Kernels(Frozen, frozen=True):
     kernels: Codes
 
     def largest_counts(self, counts: Int64s) -> Int64s:
-        """Count activities of each program's commonest kernel by place.
+        """Sum the activities of each program's most frequent kernel, by place.
 
         Args:
-            counts: Activities by class.
+            counts: Number of activities by class.
         """
         kernels, programs, places = self.kernels, self.programs, self.places
         of_kernel = totals_by_code(kernels.code, counts, count=kernels.count).total
@@ -170,10 +177,10 @@ class _Kernels(Frozen, frozen=True):
 def _number_kernels(
     activity_classes: ActivityClasses, activity_ops: ActivityOps
 ) -> _Kernels:
-    """Number the op's device and group, program and kernel of each class.
+    """Number the device and group, the program and the kernel of each class.
 
-    All spellings of one copy are one op. Activities that nothing names are no single
-    op: each of them counts as an execution.
+    All kernel names of a copy count as one kernel. All activities without an op count
+    as one kernel, so that each activity is an execution.
     """
     classes, ops = activity_classes.rows, activity_ops.ops
     op = handles(classes, "op")
@@ -206,7 +213,7 @@ class _Counted(Frozen, frozen=True):
     def add_modes(
         self, place: NDArray[np.signedinteger], eager: NDArray[np.int8]
     ) -> None:
-        """Count executions by how they came about, in place."""
+        """Add executions to the counts of eager and of function executions."""
         count = len(self.executions)
         self.eager[:] += np.bincount(place[eager == _EAGER], minlength=count)
         self.function[:] += np.bincount(place[eager == _FUNCTION], minlength=count)
@@ -217,20 +224,20 @@ def executions_of_activities(
     correlation: Correlation | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
 ) -> Int32s | None:
-    """Return by activity the execution of its own op that launched it, -1 for none.
+    """Return the execution of the same op that launched each activity; -1 for none.
 
-    None where no launch call was made inside an op.
+    None if no launch call was made inside an op.
     """
     if isinstance(correlation, Unavailable) or isinstance(launching_ops, Unavailable):
         return None
     if not (launching_ops.execution >= 0).any():
         return None
-    # A call inside another op (a whole program's, say) is no execution of this one.
-    # By device op the row of the host op with its name and type, -2 for none. An
-    # annotation on the device may lack the type; then the name decides.
+    # Calls inside another op, such as the op of a whole program, are not executions of
+    # this op. The host op must have the same name and type; if the annotation on the
+    # device lacks the type, the same name is enough. -2 means that no host op matches.
     by_type: dict[tuple[str, str], int] = {}
     by_name: dict[str, int] = {}
-    # There are as many ops as the program's author wrote, not as ran.
+    # The loop runs over the distinct ops, not over their executions.
     for row, (name, kind) in enumerate(launching_ops.ops[["name", "type"]].iter_rows()):
         by_type.setdefault((name, kind), row)
         by_name.setdefault(name, row)
@@ -249,7 +256,7 @@ def executions_of_activities(
 def _stored_eager(
     trace: TraceData, device_activity: pl.DataFrame, stats: pl.DataFrame | Unavailable
 ) -> NDArray[np.int8] | None:
-    """Return by activity 1 or 0 as the producer stored it, -1 where it did not."""
+    """Return 1 (eager) or 0 as recorded with each activity; -1 if not recorded."""
     handle = find_handle(trace.strings, StatKey.IS_EAGER)
     if handle < 0 or isinstance(stats, Unavailable):
         return None

@@ -1,6 +1,6 @@
-"""What the name of a kernel says: its width, its matrix instructions, its work.
+"""Information in the name of a kernel: precision, matrix instructions, kind of work.
 
-Libraries build the names of their kernels from a few parts. Definition:
+Libraries compose the names of their kernels from a small set of parts. Definition:
 docs/definitions/device-work.md#names-of-kernels.
 """
 
@@ -16,12 +16,12 @@ from stepscope.patterns import UNNAMED_NAMESPACE, Pattern
 
 
 class Width(Frozen, frozen=True, eq=True):
-    """The width of the numbers that a kernel computes with.
+    """Precision of the operands of a kernel.
 
     Attributes:
         bits: 16 for 16 bits and fewer, 32 for 32 bits and more.
-        fp64: Whether the operands have 64 bits; `bits` is 32 then.
-        tf32: Whether 32-bit operands are cut to 19 bits on matrix units.
+        fp64: Whether the operands have 64 bits; `bits` is then 32.
+        tf32: Whether matrix units use only 19 bits of 32-bit operands (TF32).
     """
 
     bits: int
@@ -36,51 +36,51 @@ TF32: Final = Width(32, tf32=True)
 
 
 class TensorCoreEvidence(IntEnum):
-    """What a verdict about a kernel's use of matrix units rests on."""
+    """Evidence for whether a kernel uses matrix units."""
 
     NONE = 0
     NAME = 1
-    NAME_UNCONFIRMED = 2  # a part of the name that was not yet seen with a counter
+    NAME_UNCONFIRMED = 2  # part of a name not yet confirmed by a hardware counter
 
 
-#: Types of operands in lower-case names. They are looked for before wider ones, because
-#: a mixed kernel names its wider accumulator too.
+#: Operand types of 16 bits and fewer in lower-case names. They are searched before
+#: wider types, because a mixed-precision kernel also names its wider accumulator.
 _NARROW_PARTS: Final = (
     *("half", "fp16", "f16", "float16", "fp8", "f8_", "float8", "f8f6f4", "fp6", "fp4"),
     *("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "mxf8", "mxf6", "mxf4", "nvf4", "mxe"),
     *("int8", "_s8_", "i8i8", "hgemm", "hcudnn"),
 )
-#: Element types that are named by their size alone.
+#: Operand types of 16 bits and fewer whose names state only their size.
 _NARROW_SIZES: Final = Pattern(r"opaquetype<[12]u?>|nv_fp[468]")
-#: The first letter is the type of the operands, what follows are outputs and shapes.
+#: The captured letter is the type of the operands; the outputs and shapes follow.
 _NVJET: Final = Pattern(r"nvjet_(?:sm\d+_)?([a-z])[a-z]+_")
 _NVJET_WIDTHS: Final = {"s": TF32, "c": TF32, "d": DOUBLE, "z": DOUBLE}
 #: A matrix instruction: the accumulator's type, then rows, columns and depth.
 _INSTRUCTION: Final = Pattern(
     r"(?<![a-z0-9])([shicdz])(884|1684|1688|16168|16816|16832|16864|161616|8816|8832)"
 )
-#: Depths at which only cut 32-bit operands are multiplied.
+#: Shapes of matrix instructions that exist only for TF32 operands.
 _CUT_SHAPES: Final = frozenset({"1684", "16168"})
-#: A depth at which both kinds of operands are multiplied.
+#: Shape of matrix instructions that exist for TF32 and for 16-bit operands.
 _EITHER_SHAPE: Final = "1688"
-#: Kernels for architectures whose matrix units know no cut operands.
+#: Kernels for architectures whose matrix units do not support TF32.
 _BEFORE_TF32: Final = Pattern(r"volta|turing|(?:cutlass_|sm_?)7[05]")
 _FIRST_TF32: Final = (8, 0)
 _WIDE_PARTS: Final = (
     *("sgemm", "scudnn", "cgemm", "gcgemm", "fp32", "f32", "float", "opaquetype<4"),
 )
 _DOUBLE_PARTS: Final = ("dgemm", "zgemm", "f64", "double", "fp64")
-#: Mangled names write a type that comes again as a mark (`S8_`), and a namespace that
-#: has no name as a hash of its file: neither is a part of a name.
+#: Prefix of mangled names. They write a repeated type as a mark (`S8_`) and an unnamed
+#: namespace as a hash of its file; both are removed before the name is searched.
 _MANGLED: Final = "_Z"
 _MARKS: Final = Pattern(
     r"(?<![a-zA-Z])S[0-9A-Z]*_|_GLOBAL__N__[0-9a-f]{8}_\d+_\w+?_cu_[0-9a-f]{8}"
 )
-#: Types of a template in a mangled name, by one letter each: `f` is a float.
+#: Template arguments of a mangled name, one letter per type: `f` is a float.
 _MANGLED_FLOAT: Final = Pattern(r"I(?:L[a-z]\d+E)*[bcahstijlmxy]*f")
 
-#: Libraries of AMD write the operand's type after two index blocks; `MX` stands for
-#: products of 32-bit operands that are cut.
+#: AMD's libraries write the operand's type after two index blocks; `MX` marks products
+#: with TF32 operands.
 _TENSILE: Final = Pattern(
     r"Cijk_[A-Za-z]+_[A-Za-z]+_(F[468]|B[68]|I8|[A-Z])[A-Z0-9]*(_MX)?"
 )
@@ -92,8 +92,8 @@ _TENSILE_TYPES: Final = {
 }
 _TENSILE_MATRIX: Final = Pattern(r"Cijk_.*_MI\d+x\d+", re.IGNORECASE)
 
-#: Parts of lower-case names of kernels that use matrix units, among them those that
-#: counters of an H100 confirmed (tests/data/gpu/kernels).
+#: Parts of lower-case names of kernels that use matrix units; some are confirmed by
+#: hardware counters of an H100 (tests/data/gpu/kernels).
 _MATRIX_PARTS: Final = (
     *("16816", "c1688", "conv1x1", "dgrad_1x1_stride_2x2"),
     *("direct_group", "first_layer_wgrad_kernel", "h1688", "h884", "hmma", "i16832"),
@@ -107,16 +107,17 @@ _UNCONFIRMED_PARTS: Final = (
     *("umma", "flashattn", "prefillwith", "deep_gemm", "marlin"),
     *("gtcx", "xdlops", "_xdl_", "mfma"),
 )
-#: Products by block-scaled types: both operands, the accumulator, the tile.
+#: Products of block-scaled types: both operands, the accumulator, the tile.
 _BLOCK_SCALED: Final = Pattern(r"^(?:bmm|gemm)_\w+_fp32_t\d+x\d+x\d+")
-#: Parts of names that also contain one of the above, but whose kernels executed no
-#: matrix instruction by a counter: they compute on vector lanes, or prepare a product.
+#: Parts of names that also contain a part of `_MATRIX_PARTS`, although a hardware
+#: counter showed no matrix instructions: these kernels compute on vector lanes or
+#: prepare a product.
 _WITHOUT: Final = (
     *("_ffma_", "_simt_", "depthwise_convolution", "conv2d_c1_k1", "execute_split_k"),
     *("flash_bwd_convert", "flash_bwd_dot_do_o", "convertqgrad", "bwdograddoto"),
     *("subtensorop",),
 )
-#: Generated kernels are named after the program, not after their instructions.
+#: Names of generated kernels, which describe the program and not the instructions.
 _SILENT: Final = Pattern(
     r"triton|gemm_fusion"
     r"|^_*(?:[a-z0-9]+_)*(?:attn|attention|matmul|moe)(?:_\w+)?(?:\.kd)?$"
@@ -124,27 +125,28 @@ _SILENT: Final = Pattern(
 
 #: Parts of lower-case names of kernels that multiply matrices or convolve.
 _PRODUCT: Final = Pattern(
-    # Libraries for products and convolutions, by their own names of kernels.
+    # Names that libraries for products and convolutions give their kernels.
     r"(?<!fb)gemm|gemv|nvjet|^bmm_|cijk_[a-z]+_[a-z]+_|marlin|lstm_tile"
     r"|[a-z](?:884|1688|16816)|cudnn_\d|(?:volta|turing|maxwell|ampere|_)[a-z]cudnn"
-    # Convolutions, by what they do and by the algorithms that do it.
+    # Kinds of convolutions and their algorithms.
     r"|convolve|winograd|wgrad|dgrad|fprop|im\d?d?2col|fft2d_(?:c2r|r2c)"
     r"|sp3asm|naive_conv|gcnasmconv|miopenconv|gridwise_conv|conv_(?:fwd|bwd)"
     r"|conv\d?d?_\w*(?:kernel|direct|implicit)"
-    # Attention, and products of generated kernels.
+    # Attention, and products in generated kernels.
     r"|flash_(?:fwd|bwd)|flashattn|flash_attn|fmha|sdpa|attn_(?:fwd|bwd)|attention"
     r"|prefillwith|matmul|mm_kernel|triton_mm|fused_moe_kernel|tem_fused_\w*(?:mm|conv)"
 )
-#: The same words in kernels that only prepare or finish such work, or read its cache.
+#: Names of kernels that match `_PRODUCT` but only prepare or finish a product, or read
+#: the cache of attention.
 _BESIDE: Final = Pattern(
     r"compute\w*offset|gemm_pointers|reshape_and_cache|workspace|splitkreduce"
     r"|reducesplitk|depthwise|populate_rng|attention_?mask|triton_(?:poi|red|per)_"
     r"|convertqgrad|dotokernel|convert_dq|dot_do_o|reduce_wgrad|causal_conv1d"
     r"|^void (?:dot|reduce_1)"
 )
-#: One template of kernels that is instantiated by a separate name.
+#: A generic template with the name of the actual kernel as its argument.
 _WRAPPED: Final = Pattern(r"^(?:void )?[\w:]+::Kernel2?<(\w+)>")
-#: Kernels that go through elements one by one, reduce, sort or move them.
+#: Names of kernels that are elementwise, or reduce, sort or move elements.
 _PLAIN: Final = Pattern(
     r"elementwise|multi_tensor_apply|reduce_kernel|catarray|triton_(?:poi|red|per)_"
     r"|radixsort|devicescan|devicereduce|indexselect|index_kernel|gather_kernel"
@@ -155,11 +157,12 @@ _PLAIN: Final = Pattern(
 
 
 def width_of_name(name: str, capability: tuple[int, int] | None = None) -> Width | None:
-    """Return the width that a kernel's name states; None where it states none.
+    """Return the precision that a kernel's name states; None if it states none.
 
     Args:
-        capability: Compute capability of the device that ran it, where it is known.
-            What names no type on matrix units is 16-bit before 8.0, TF32 from there on.
+        capability: Compute capability of the kernel's device, if known. Matrix
+            instructions without a stated type are 16-bit before 8.0 and TF32 from 8.0
+                on.
     """
     tensile = _TENSILE.search(name)
     if tensile:
@@ -215,7 +218,7 @@ def _cuts_operands(name: str, lowered: str, capability: tuple[int, int] | None) 
 
 
 def name_uses_tensor_cores(name: str) -> tuple[bool | None, TensorCoreEvidence]:
-    """Read a kernel's name for matrix instructions; None where it does not say."""
+    """Return whether a kernel's name shows matrix instructions; None if unknown."""
     lowered = name.lower()
     if _SILENT.search(lowered):
         return None, TensorCoreEvidence.NONE
@@ -232,7 +235,7 @@ def name_uses_tensor_cores(name: str) -> tuple[bool | None, TensorCoreEvidence]:
     return False, TensorCoreEvidence.NAME
 
 
-# Several derivations ask for each name, which takes 30 us.
+# Several derivations look up each name; one lookup takes 30 us.
 @lru_cache(1024)
 def is_product_kernel(name: str) -> bool:
     """Return whether a kernel's name is that of a matrix product or convolution."""
@@ -246,7 +249,7 @@ def is_plain_kernel(name: str) -> bool:
 
 
 def plain_name(name: str) -> str:
-    """Return a kernel's name without its arguments and types, for sentences."""
+    """Return a kernel's name without arguments and template types, for sentences."""
     wrapped = _WRAPPED.match(name)
     if wrapped:
         return wrapped[1]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.tensor_cores import TensorCores
 
 
-#: The columns that together identify a row of the kernel table. Definition:
+#: Columns that together identify a row of the kernel table. Definition:
 #: docs/tools/kernel_stats.md#what-is-a-row.
 KERNEL_KEY: Final = (
     "kernel_name",
@@ -57,12 +57,14 @@ class Kernels(Frozen, frozen=True):
         rows: One row per class of activities that are kernels: `class` (row of
             `activity_classes`), the columns of `KERNEL_KEY`, `device`,
             `shared_memory_bytes`, `occupancy_percent` and `occupancy_limiter`
-            (recorded, else computed where everything that it needs is known),
-            `tensor_core_evidence`, `precision` ("16", "32", "64", "tf32"; null for
-            activities that do not compute), `precision_evidence`, `count`, `total_ps`,
-            `min_ps`, `max_ps`, `exposed_ps`, `step_ps` (null without steps). Null
-            means unknown; `op_name` is "" where nothing names the op.
-        without_geometry: Why all launch shapes are unknown; None where some are known.
+                (recorded,
+            or computed if all inputs are known), `tensor_core_evidence`, `precision`
+            ("16", "32", "64", "tf32"; null for activities that do not compute),
+            `precision_evidence`, `count`, `total_ps`, `min_ps`, `max_ps`, `exposed_ps`,
+            `step_ps` (null without steps). Null means unknown; `op_name` is "" for an
+            unknown op.
+        without_geometry: Reason why all launch shapes are unknown; None if any is
+            known.
     """
 
     rows: pl.DataFrame
@@ -80,7 +82,7 @@ def kernels(
     precision: Precision,
     tensor_cores: TensorCores,
 ) -> Kernels:
-    """Describe the kernels and collectives, those that a coarse clock rounds to 0 too.
+    """Describe the kernels and collectives, including those with a duration of 0 ps.
 
     An activity with launch details is a kernel, even if it copies or fills memory.
     """
@@ -138,7 +140,7 @@ def kernels(
 
 
 def launch_dimensions(what: str) -> pl.Expr:
-    """`x,y,z` of `block` or `grid` under `<what>_dim`; null unless all are known."""
+    """Return `x,y,z` of `block` or `grid` as `<what>_dim`; null if any is unknown."""
     axes = [pl.col(f"{what}_{axis}").cast(pl.String) for axis in "xyz"]
     return pl.concat_str(axes, separator=",").alias(f"{what}_dim")
 
@@ -181,7 +183,7 @@ def _add_geometry(
     needed = ("registers", "shared_memory_bytes", "cc_major", "cc_minor")
     blocks = ("block_x", "block_y", "block_z")
     found = []
-    # One round per distinct launch shape of a kernel.
+    # The loop runs over the distinct launch shapes of kernels.
     for vendor, *values in shaped.with_columns(*units)[
         ["vendor", *needed, *blocks]
     ].iter_rows():

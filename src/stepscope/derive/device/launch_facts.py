@@ -1,7 +1,7 @@
-"""`launch_facts`: what launching work costs here, measured on the launches themselves.
+"""`launch_facts`: the cost of launching work, measured on the recorded launches.
 
-The latency and the shortest gap decide which idle time may be blamed on launches; only
-they are needed to divide it, so they are a derivation of their own.
+`launch_latency` contains only what is needed to attribute idle time to launches: the
+latency and the shortest gap.
 
 Definition: docs/definitions/device-work.md#launch-latency.
 """
@@ -34,48 +34,52 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.intervals.nesting import Nesting
 
-#: The lower end of the 20 to 40 µs that the TensorFlow GPU guide names.
+#: Latency if it cannot be measured: the lower end of the 20 to 40 µs in the TensorFlow
+#: GPU guide.
 ASSUMED_LATENCY_PS: Final = 20 * PS_PER_US
-#: Fewer launches than this have no typical latency.
+#: Minimum number of launches or gaps from which a typical value is computed.
 ENOUGH_SAMPLES: Final = 30
-#: A launch into an empty queue explains at most this much of the wait for its activity.
+#: Longest wait for an activity that its launch into an empty queue can explain.
 _MOST_PS: Final = 100 * PS_PER_US
-#: To queue a whole program takes longer: this many usual latencies.
+#: The same limit for the launch of a whole program, in multiples of the usual latency.
 _OF_PROGRAMS: Final = 2
-#: Back-to-back work on one stream is taken to be at least this close.
+#: Gap between back-to-back activities on one stream if it cannot be measured.
 _ASSUMED_SWITCH_PS: Final = 1 * PS_PER_US
 _SWITCH_QUANTILE: Final = 10
-#: A longer gap is none that a device cannot avoid, however usual it is in a recording.
+#: Longest gap attributed to the device itself, even if longer gaps are usual.
 _LONGEST_SWITCH_PS: Final = 10 * PS_PER_US
 _CLOCK_QUANTILE: Final = 99
-#: Where a larger part of the work on an idle device begins before its call, the clocks
-#: of host and device differ by about as much as a launch takes.
+#: Maximum share of activities on an idle device that begin before their launch call.
+#: With more of them, the clock offset between host and device is about as long as a
+#: launch.
 _MOST_EARLY: Final = 0.1
 _LONG_QUANTILE: Final = 95
-#: A place whose calls lead to activity at least this often usually has one.
+#: Minimum share of the calls at a place that lead to activity, for activity to be
+#: usual.
 _USUAL: Final = 0.5
-#: One row for all the kernels that a replayed graph ran.
+#: Activity that stands for all kernels of a replayed graph.
 _REPLAYED_GRAPH: Final = r"^CudaGraphExec"
-#: Calls that return when all work of a device, or of a stream, is done.
+#: Calls that return when all work of a device, or of a stream, has finished.
 _FOR_DEVICE: Final = r"^(?:cuda|hip)DeviceSynchronize|^cuCtxSynchronize"
 _FOR_STREAM: Final = r"^(?:cuda|hip|cu)StreamSynchronize"
-#: What copies are called that end before their call returns.
+#: Names of copies that end before their call returns.
 _TO_PAGEABLE: Final = "DtoH (Device -> Pageable)"
 
 
 class LaunchLatency(Frozen, frozen=True):
-    """How long work usually takes from its launch to the device, and between works.
+    """Usual time from a launch to the device's work, and between two activities.
 
     Attributes:
-        latency_ps: Median time from the begin of a launch call to its activity, where
-            the device was idle with nothing queued; assumed where samples are few, or
-            tell of the clocks of host and device rather than of launches.
-        latency_samples: Number of launches that `latency_ps` is the median of; 0 where
-            it is assumed.
-        switch_ps: Longest idle time that is put down to the device itself, which
-            switches between activities.
-        most_ps: Longest wait for an activity after its call that its launch explains; a
-            longer one has another cause.
+        latency_ps: Median time from the start of a launch call to its activity, if the
+            device was idle with an empty queue. Assumed with few samples, or if the
+                clock
+            offset between host and device is too large.
+        latency_samples: Number of launches in the median `latency_ps`; 0 if assumed.
+        switch_ps: Longest idle time attributed to the device's switch between
+            activities.
+        most_ps: Longest wait from a launch call to its activity that the launch
+            explains; a
+            longer wait has another cause.
     """
 
     latency_ps: int
@@ -85,7 +89,7 @@ class LaunchLatency(Frozen, frozen=True):
 
 
 def launch_latency(*, tracks: pl.DataFrame, correlation: Correlation) -> LaunchLatency:
-    """Measure the launches that some device activity came from."""
+    """Measure latency and gaps of the launches that led to device activity."""
     latency_ps, samples = typical_ps(idle_waits_ps(correlation))
     runs_programs = (tracks["kind"] == "core").any()
     return LaunchLatency(
@@ -97,10 +101,10 @@ def launch_latency(*, tracks: pl.DataFrame, correlation: Correlation) -> LaunchL
 
 
 def idle_waits_ps(correlation: Correlation) -> Int64s:
-    """Return how long activities took from the begin of their launch calls.
+    """Return the times from launch calls to their activities, if the device was idle.
 
-    Of those whose device had nothing to do. Below zero are the ones that begin before
-    their call, which only clocks that differ can show.
+    A negative time is an activity that begins before its call, because the clocks of
+    host and device differ.
     """
     launch_of = correlation.launch_of_activity
     known = _rows_with_launch(launch_of)
@@ -112,9 +116,9 @@ def idle_waits_ps(correlation: Correlation) -> Int64s:
 
 
 def typical_ps(waits_ps: Int64s) -> tuple[int, int]:
-    """Return the launch latency, and how many launches it is the median of.
+    """Return the launch latency, and the number of launches in this median.
 
-    20 µs, of none, where launches are too few, or the clocks too far apart.
+    With too few launches or too large a clock offset: 20 µs and 0 launches.
     """
     after = waits_ps[waits_ps >= 0]
     early = len(waits_ps) - len(after)
@@ -124,21 +128,23 @@ def typical_ps(waits_ps: Int64s) -> tuple[int, int]:
 
 
 class LaunchFacts(Frozen, frozen=True):
-    """What launching work costs on one host.
+    """The cost of launching work on one host.
 
     Attributes:
-        median_call_ps: Median duration of the calls that launched something; None
-            where nothing was launched.
+        latency_ps: As in `LaunchLatency`, like `latency_samples`.
+        median_call_ps: Median duration of the calls that launched work; None without
+            such calls.
         median_kernel_ps: Median duration of a kernel; None without kernels.
-        graph_percent: Share of the kernels' time that lies in replayed graphs, in
-            percent; None without kernels.
-        clock_error_ps: How far the clocks of host and device differ at least: the time
-            by which activities begin before their own launch call, or end after a
-            call that waited for them (99th percentile of those that do, the larger of
-            both); 0 where none does.
-        lost: Number of launches whose activity must have been dropped while recording.
-        lost_ps: Device time that these activities may have taken: of each the 95th
-            percentile of the durations that such a call usually leads to.
+        kernels: Number of kernels.
+        graph_percent: Share of the kernel time in replayed graphs, in percent; None
+            without kernels.
+        clock_error_ps: Smallest possible clock offset between host and device: the time
+            by
+            which activities begin before their launch call, or end after a call that
+            waited for them (the larger 99th percentile); 0 without such activities.
+        lost: Number of launches whose activity was dropped while recording.
+        lost_ps: Estimated device time of the dropped activities: for each, the 95th
+            percentile of the durations after calls of the same name.
     """
 
     latency_ps: int
@@ -160,7 +166,7 @@ def launch_facts(
     event_types: pl.DataFrame,
     event_nesting: Nesting,
 ) -> LaunchFacts:
-    """Measure the launches that some device activity came from."""
+    """Measure the launches that led to device activity."""
     device_activity, launches = correlation.activity, correlation.launches
     launch_of = correlation.launch_of_activity
     start_ps = ints(device_activity, "start_ps")
@@ -194,7 +200,7 @@ def launch_facts(
         median_call_ps=_median_or_none(ints(launches, "dur_ps")[used]),
         kernels=len(of_kernels),
         graph_percent=graph_percent,
-        # It reorders the durations.
+        # This median reorders `of_kernels`, so it is computed last.
         median_kernel_ps=_median_or_none(of_kernels),
         clock_error_ps=max(
             int(np.percentile(beyond, _CLOCK_QUANTILE)) if len(beyond) else 0
@@ -206,7 +212,7 @@ def launch_facts(
 
 
 def _rows_with_launch(launch_of: Int32s) -> NDArray[np.intp] | slice:
-    """Return the activities whose launch is known: mostly all, without a copy."""
+    """Return the rows of activities with a known launch; a slice if all have one."""
     known = launch_of >= 0
     return slice(None) if known.all() else np.flatnonzero(known)
 
@@ -218,13 +224,13 @@ def _outlasting_ps(
     events: pl.DataFrame,
     event_types: pl.DataFrame,
 ) -> Int64s:
-    """Return by how much work ends after calls that had to wait for it.
+    """Return by how much activities end after the return of calls that waited for them.
 
-    A call that waits for a device waits for all that was launched before; one that
-    waits for a stream does where only one stream was used. A call that copies to
-    pageable memory of the host returns when the copy is done.
+    A call that waits for a device waits for all work launched before; a call that waits
+    for a stream does so only if there is one stream. A call that copies to pageable
+    host memory returns when the copy has finished.
     """
-    # By how much copies to pageable memory end after their call returned.
+    # Time by which copies to pageable memory end after their call returned.
     pageable = event_types["name"].str.contains(_TO_PAGEABLE, literal=True)
     named = is_true(pageable)
     late_rows = wanted_rows(handles(device_activity, "type"), named)
@@ -252,7 +258,7 @@ def _outlasting_ps(
         ints(device_activity, "start_ps")[known]
         + ints(device_activity, "dur_ps")[known]
     )
-    # Mostly work is recorded in the order of its calls.
+    # Activities are usually recorded in the order of their calls.
     if (returned[1:] < returned[:-1]).any():
         order = np.argsort(returned, kind="stable")
         returned, ended = returned[order], ended[order]
@@ -270,20 +276,20 @@ def _all_equal(values: Int32s) -> bool:
 def _lost_launches(
     launches: pl.DataFrame, events: pl.DataFrame, nesting: Nesting, used: Bools
 ) -> NDArray[np.intp]:
-    """Return the calls without activity at places that usually have one.
+    """Return the calls without activity at places whose calls usually have activity.
 
-    A place is the name of a call in the innermost event around it, on one thread: a
-    call that clears no bytes never leads to activity, wherever it is repeated. Work
-    that was still queued when recording stopped is not lost: those calls come after the
-    last one of their thread that has activity. Nor is work from before the device's
-    records begin: those calls come before the first one.
+    A place is a thread, the name of the call, and the innermost event around the call.
+    (A call that clears 0 bytes never leads to activity, wherever it is repeated.) Calls
+    before the first or after the last one with activity on their thread are not lost:
+    the device's records began later, or the work was still queued when recording
+    stopped.
     """
     if not used.any() or used.all():
         return np.empty(0, np.intp)
     track, type_ = handles(launches, "track"), handles(launches, "type")
     unused = np.zeros(int(type_.max()) + 1, np.bool_)
     unused[type_[~used]] = True
-    # What always has activity lost none.
+    # Calls whose name always has activity lost none.
     rows = np.flatnonzero(unused[type_])
     last = np.full(int(track.max()) + 1, np.iinfo(np.int64).min)
     first = np.full(len(last), np.iinfo(np.int64).max)
@@ -291,7 +297,7 @@ def _lost_launches(
     np.maximum.at(last, track[used], called[used])
     np.minimum.at(first, track[used], called[used])
     track, called, used = track[rows], called[rows], used[rows]
-    # The innermost event around each call; -1 for none.
+    # Innermost event around each call; -1 for none.
     parent = nesting.parent[handles(launches[rows], "event")]
     name = handles(events, "type")[np.maximum(parent, 0)]
     place = pl.DataFrame(
@@ -313,7 +319,7 @@ def _lost_launches(
 def _lost_time_ps(
     lost: NDArray[np.intp], type_: Int32s, launch_of: Int32s, dur_ps: Int64s
 ) -> int:
-    """Return the 95th percentile of what calls of the same name led to, summed."""
+    """Sum, over the lost calls, the 95th percentile of activities after equal calls."""
     if not len(lost):
         return 0
     known = np.flatnonzero(launch_of >= 0)
@@ -328,7 +334,7 @@ def _lost_time_ps(
 def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
     """Return the 10th percentile of the gaps on a stream that no launch can cause.
 
-    No device needs long between activities: where all gaps are, they have a cause.
+    The result is limited, because a device switches quickly: longer gaps have a cause.
     """
     device_activity, launches = correlation.activity, correlation.launches
     out = np.empty(len(device_activity), np.int64)

@@ -1,4 +1,4 @@
-"""`device_peaks`: clock and memory bandwidth of each device, and who says so."""
+"""`device_peaks`: clock and memory bandwidth of each device, with their source."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ DEVICE_PEAKS: Final[dict[str, pl.DataType]] = {
     "clock_source": pl.String(),  # recorded or data_sheet
     "memory_bandwidth": pl.Float64(),  # bytes/s
     "memory_source": pl.String(),  # recorded or data_sheet
-    "peak_flops": pl.Float64(),  # as recorded, for all units alike
+    "peak_flops": pl.Float64(),  # as recorded, one value for all units
 }
 _RECORDED: Final = "recorded"
 _DATA_SHEET: Final = "data_sheet"
-#: Memory of one product runs at one speed; less than this share of what the vendor
-#: publishes was worked out wrongly (AMD's tracer leaves out the double data rate).
+#: Minimum share of the published bandwidth that a recorded one must reach to be used. A
+#: product's memory has one speed; a lower value was computed wrongly (AMD's tracer
+#: omits the double data rate).
 _PLAUSIBLE: Final = 0.75
 _MEGA: Final = 1_000_000
 _GIGA: Final = 1_000_000_000
 
 
 class DevicePeaks(Frozen, frozen=True):
-    """What the devices of one host can do at best.
+    """Peak rates of the devices of one host.
 
     Attributes:
-        notes: What is taken from data sheets, and which recorded values are in doubt.
+        rows: Columns `DEVICE_PEAKS`, one row per device.
+        notes: Values taken from data sheets, and recorded values in doubt.
     """
 
     rows: pl.DataFrame
@@ -46,13 +48,13 @@ class DevicePeaks(Frozen, frozen=True):
 def device_peaks(*, devices: pl.DataFrame) -> DevicePeaks:
     """Take each peak from the recording, else from the data sheet of the device.
 
-    A recorded bandwidth far below the data sheet's is not used.
+    A recorded bandwidth far below that of the data sheet is not used.
 
     Definition: docs/definitions/device-work.md#peak-rates.
     """
     rows: list[dict[str, Any]] = []
     notes: dict[tuple[str, str], QualityNote] = {}
-    # One row per accelerator of a machine, of which there are a handful.
+    # There is one row per accelerator of a machine, so only a few.
     for device in devices.iter_rows(named=True):
         row, note = _device_row(device)
         rows.append(row)
@@ -91,8 +93,8 @@ def _device_row(device: dict[str, Any]) -> tuple[dict[str, Any], QualityNote | N
             severity="info",
             scope="devices",
             message=f"The recorded memory bandwidth, {recorded / _GIGA:,.0f} GB/s, is "
-            f"{100 * recorded / published:.0f} % of what the data sheet of "
-            f"{sheet.product} says; its {published / _GIGA:,.0f} GB/s are used.",
+            f"{100 * recorded / published:.0f} % of the {published / _GIGA:,.0f} GB/s "
+            f"in the data sheet of {sheet.product}. The data sheet's value is used.",
         )
     if _DATA_SHEET in (row["clock_source"], row["memory_source"]):
         parts = []
@@ -104,7 +106,7 @@ def _device_row(device: dict[str, Any]) -> tuple[dict[str, Any], QualityNote | N
             kind="peaks_from_data_sheet",
             severity="info",
             scope="devices",
-            message="The recording does not hold them, so peaks are those of the data "
-            f"sheet of {sheet.product}: {' and '.join(parts)}.",
+            message="Peak rates that were not recorded come from the data sheet of "
+            f"{sheet.product}: {' and '.join(parts)}.",
         )
     return row, None

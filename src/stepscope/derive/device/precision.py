@@ -1,4 +1,4 @@
-"""`precision`: how wide the numbers are that each kernel computes with."""
+"""`precision`: the precision of the operands of each kernel."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.kernel_names import Width
 
-#: Where kernels of unknown width have at least this share of the time, it is unknown
-#: whether any computes in a width that no kernel is known to have.
+#: Minimum share of the compute time in kernels of unknown precision at which a
+#: precision without known kernels is reported as unknown, not as absent.
 _UNTOLD: Final = 0.05
 #: Code of the kind of activity that computes.
 KERNEL_KIND: Final = ACTIVITY_CODES["kernel"]
 
 
 def untold_widths(share: float) -> Unavailable | None:
-    """Return why work may have a width that no kernel is known to have.
+    """Return why kernels may have a precision that no kernel is known to have.
 
-    A kernel of unknown width counts as 32-bit. Where there are many, that no kernel is
-    known to be of another width does not mean that none is.
+    A kernel of unknown precision counts as 32-bit. If such kernels take much time,
+    kernels of other precisions may be among them.
 
     Args:
-        share: Part of the compute time that is spent in kernels of unknown width.
+        share: Part of the compute time spent in kernels of unknown precision.
     """
     if share < _UNTOLD:
         return None
     return Unavailable(
         code="NOT_RECORDED",
-        reason=f"Nothing tells how wide the kernels compute that take {share:.0%} of "
-        "the compute time; they count as 32-bit.".replace("%", " %"),
+        reason=f"The precision of kernels with {share:.0%} of the compute time is "
+        "not recorded; they count as 32-bit.".replace("%", " %"),
         remedy=Remedy.RECORD_SHAPES,
     )
 
 
 class PrecisionEvidence(IntEnum):
-    """The evidence that decided the width.
+    """Evidence for the precision of a kernel.
 
     Definition: docs/definitions/device-work.md#precision-of-a-kernel.
     """
@@ -69,11 +69,11 @@ class PrecisionEvidence(IntEnum):
 
 
 _CUSTOM_CALL: Final = "custom-call"
-#: First parts of HLO's types of 8 bits and fewer, which come in many kinds.
+#: Prefixes of HLO element types of 8 bits and fewer, of which there are many.
 _SMALL_ELEMENTS: Final = ("f8", "f6e", "f4e")
 #: Parts of recorded operand types of 16 bits and fewer.
 _NARROW_SHAPES: Final = ("half", "bfloat16", "float8", "f8e", "float4_e2m1")
-#: Element type of HLO → width.
+#: HLO element type → precision.
 _ELEMENTS: Final = {
     **dict.fromkeys(
         ("f16", "bf16", "s16", "u16", "s8", "u8", "s4", "u4", "s2", "u2"), NARROW
@@ -86,16 +86,18 @@ _ELEMENTS: Final = {
 
 
 class Precision(Frozen, frozen=True):
-    """Arrays by row of device_activity.
+    """Precision by row of device_activity.
 
     Attributes:
-        bits: uint8; 16 or 32; 0 for what does not compute (collectives, copies,
-            memsets).
-        fp64: bool; the kernel computes with 64 bits.
-        tf32: bool; the kernel computes with 32-bit operands cut to 19 bits.
-        evidence: uint8; a `PrecisionEvidence`.
-        of_class: uint8, shape (classes, 4): `bits`, `fp64`, `tf32`, `evidence` by row
-            of `activity_classes`.
+        bits: 16 or 32; 0 for activities that do not compute (collectives, copies,
+            memsets);
+            uint8.
+        fp64: Whether the kernel computes with 64 bits.
+        tf32: Whether the kernel uses only 19 bits of 32-bit operands.
+        evidence: A `PrecisionEvidence`, uint8.
+        of_class: `bits`, `fp64`, `tf32` and `evidence` by row of `activity_classes`;
+            uint8,
+            shape (classes, 4).
     """
 
     bits: UInt8s
@@ -114,18 +116,17 @@ def precision(
     hlo_ops: pl.DataFrame | Unavailable,
     devices: pl.DataFrame | Unavailable,
 ) -> Precision:
-    """Decide the width of every kernel; kernels of one name have one width.
+    """Determine the precision of every kernel; kernels of one name have one precision.
 
-    The kernel's name decides, else its HLO instruction, else the recorded shapes of its
-    operands. The instruction comes before the name of a kernel that was compiled from
-    it. Where that leaves several widths under one name, the one with most time counts.
-    A kernel of unknown width is taken to compute with 32 bits, and its evidence is the
-    default one.
+    The first known source counts: the kernel's name, its HLO instruction, the recorded
+    shapes of its operands. For a kernel compiled from an instruction, the instruction
+    comes before the name. If kernels of one name have several precisions, the one with
+    most time counts. A kernel without evidence counts as 32-bit.
 
     Definition: docs/definitions/device-work.md#precision-of-a-kernel.
     """
     rows = activity_classes.rows
-    # The oldest capability of the host's devices; None where it is unknown.
+    # Lowest compute capability of the host's devices; None if unknown.
     if isinstance(devices, Unavailable):
         capability = None
     else:
@@ -177,8 +178,7 @@ def _evidence_by_class(
         for type_ in _known_numbers(rows["type"])
     }
     found: list[tuple[Width, PrecisionEvidence] | None] = []
-    # One round per class of activities, of which there are as many as distinct
-    # kernels, not as activities.
+    # The loop runs over classes of activities, about as many as distinct kernels.
     for kind, hlo, shape, type_ in rows[["kind", "hlo", "shape", "type"]].iter_rows():
         if kind != KERNEL_KIND:
             found.append(None)
@@ -187,7 +187,8 @@ def _evidence_by_class(
         instruction = (by_hlo.get(hlo), PrecisionEvidence.HLO)
         compiled = hlo >= 0 and opcodes[hlo] != _CUSTOM_CALL
         if compiled and not (instruction[0] == WIDE and name[0] == TF32):
-            # The operands may be 32 bits wide where only the name says they are cut.
+            # The instruction counts, except for 32-bit operands that the name shows as
+            # TF32.
             name, instruction = instruction, name
         shaped = (by_shape.get(shape), PrecisionEvidence.SHAPE)
         found.append(
@@ -208,7 +209,7 @@ def _width_by_name(
     told: list[tuple[Width, PrecisionEvidence] | None],
     dur_ps: list[float],
 ) -> dict[int, tuple[Width, PrecisionEvidence]]:
-    """Return by name the width with most time, and what told it for most of that."""
+    """Return by name the precision with most time, and its main evidence."""
     time: dict[int, dict[tuple[Width, PrecisionEvidence], float]] = {}
     for type_, one, dur in zip(types, told, dur_ps, strict=True):
         if one is not None:
@@ -219,7 +220,7 @@ def _width_by_name(
         by_width: dict[Width, float] = {}
         for (width, _), dur in found.items():
             by_width[width] = by_width.get(width, 0.0) + dur
-        # Of equal times the narrower width, so that the order of rows is no matter.
+        # For equal times the lower precision counts, whatever the order of rows.
         most = min(by_width, key=lambda width: (-by_width[width], width))
         decided[type_] = min(
             (one for one in found if one[0] == most), key=lambda one: (-found[one], one)
@@ -228,7 +229,7 @@ def _width_by_name(
 
 
 def width_of_element(element: str | None) -> Width | None:
-    """Return the width of an HLO element type; None where it decides nothing."""
+    """Return the precision of an HLO element type; None if it decides nothing."""
     if element is None:
         return None
     lowered = element.lower()
@@ -236,7 +237,7 @@ def width_of_element(element: str | None) -> Width | None:
 
 
 def width_of_shape(shape: str) -> Width | None:
-    """Return the width that recorded operand shapes name; None where they name none."""
+    """Return the precision named in recorded operand shapes; None if they name none."""
     lowered = shape.lower()
     if any(part in lowered for part in _NARROW_SHAPES):
         return NARROW

@@ -1,4 +1,4 @@
-"""`tensor_cores`: which kernels use matrix units, and which ops could."""
+"""`tensor_cores`: which kernels use matrix units, and which ops could use them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
 
-#: Op types that are matrix products or convolutions; a trailing * stands for any rest.
+#: Op types that are matrix products or convolutions.
 _TYPES: Final = Pattern(
     r"^(?:_?FusedMatMul|_FusedBatchMatMul\w*|_FusedConv[23]D|FusedConv2D\w+|MatMul|BatchMatMul\w*|Einsum|CudnnRNN\w*"
     r"|Conv2D|Conv2DBackpropFilter|Conv2DBackpropInput|Conv3D"
@@ -38,7 +38,7 @@ _TYPES: Final = Pattern(
     r"|aten::_?(?:\w+_)?scaled_dot_product_\w+|aten::_(?:flash|efficient)_attention\w*"
     r"|aten::_?(?:cudnn|miopen)_rnn\w*)$"
 )
-#: Names of ops whose type was not recorded.
+#: Names of matrix products and convolutions, for ops without a recorded type.
 _NAMES: Final = Pattern(
     r"(?:Conv2D(?:BackpropFilter|BackpropInput)?|Conv3D"
     r"|DepthwiseConv2dNative(?:BackpropFilter|BackpropInput)?|/MatMul|FusedMatMul"
@@ -46,26 +46,29 @@ _NAMES: Final = Pattern(
     r"|CudnnRNNBackprop"
 )
 _OPCODES: Final = Pattern(r"^(?:dot|convolution)$")
-#: A call of a library, which an instruction does not describe.
+#: Opcode of a library call; the instruction does not describe its work.
 _CUSTOM_CALL: Final = "custom-call"
-#: Types of ops that may hold any other op, and of ops that no framework defines.
+#: Types of ops that may contain any other op, and of ops defined outside frameworks.
 _OPAQUE: Final = Pattern(
     r"^(?!aten::|prims?::)\w+::|Compiled|PartitionedCall|RemoteCall|Xla(?:Run|Launch)"
     r"|Function|Backward\d*$|Region|Cluster|^(?:While|If|Case)$|^Stateless(?:While|If)$"
     r"|TRTEngine|PyFunc|CudaGraph|custom_call|pjit|_ffi$|pallas_call|triton"
 )
-#: Matrix units exist from this compute capability on.
+#: First compute capability with matrix units.
 _FIRST_CAPABILITY: Final = (7, 0)
 
 
 class TensorCores(Frozen, frozen=True):
-    """Whether kernels use matrix units, and could.
+    """Whether kernels use matrix units, and whether they could.
 
     Attributes:
-        of_class: int8, shape (classes, 3), by row of `activity_classes`. Whether the
-            kernel holds matrix instructions (0 for activities that do not compute);
-            whether it or its op is a matrix product or convolution, and the device has
-            matrix units; a `TensorCoreEvidence` for the first. 1 yes, 0 no, -1 unknown.
+        of_class: 1 yes, 0 no, -1 unknown; int8, shape (classes, 3), by row of
+            `activity_classes`: whether the kernel has matrix instructions (0 for
+                activities
+            that do not compute); whether the kernel or its op is a matrix product or
+            convolution on a device with matrix units; and a `TensorCoreEvidence` for
+                the
+            first.
     """
 
     of_class: NDArray[np.int8]
@@ -80,11 +83,11 @@ def tensor_cores(
     devices: pl.DataFrame | Unavailable,
     hlo_ops: pl.DataFrame | Unavailable,
 ) -> TensorCores:
-    """Judge every kernel by its name and every op by its type.
+    """Decide for every kernel by its name, and for every op by its type.
 
-    The answer is unknown, not no, for names that say nothing about their instructions,
-    for activities without an op, for ops that may hold any other one, and for devices
-    whose kernels are named otherwise.
+    The answer is unknown, not no, for names without information on instructions, for
+    activities without an op, for ops that may contain any other op, and for devices
+    that are not GPUs.
 
     Definition: docs/tools/kernel_stats.md#how-each-number-is-defined.
     """
@@ -107,8 +110,7 @@ def tensor_cores(
     products = {type_: is_product_kernel(names[type_]) for type_ in by_type}
     by_op = _eligible_ops(activity_ops.ops, hlo_ops)
     of_class = np.zeros((len(rows), 3), np.int8)
-    # One round per class of activities, of which there are as many as distinct
-    # kernels, not as activities.
+    # The loop runs over classes of activities, about as many as distinct kernels.
     for place, (kind, device, type_, op, equation) in enumerate(
         rows[["kind", "device", "type", "op", "equation"]].iter_rows()
     ):
@@ -138,17 +140,17 @@ def is_matmul_type(op_type: str) -> bool:
 
 
 def is_opaque_type(op_type: str) -> bool:
-    """Return whether ops of this type may hold or do anything."""
+    """Return whether ops of this type may contain any work."""
     return _OPAQUE.search(op_type) is not None
 
 
 def is_matmul_name(op_name: str) -> bool:
-    """Return whether the name of an op without a type is that of such an op."""
+    """Return whether an op's name is that of a matrix product or convolution."""
     return _NAMES.search(op_name) is not None
 
 
 def is_matmul_equation(equation: str) -> bool:
-    """Return whether an einsum equation contracts two operands into one."""
+    """Return whether an einsum equation combines exactly two operands."""
     inputs, arrow, output = equation.partition("->")
     return bool(arrow) and "->" not in output and inputs.count(",") == 1
 
@@ -156,7 +158,7 @@ def is_matmul_equation(equation: str) -> bool:
 def _eligible_ops(
     ops: pl.DataFrame, hlo_ops: pl.DataFrame | Unavailable
 ) -> list[bool | None]:
-    """Return by op whether it is a matrix product or convolution; None unknown."""
+    """Return by op whether it is a matrix product or convolution; None if unknown."""
     matmul = [] if isinstance(hlo_ops, Unavailable) else hlo_ops["matmul"].to_list()
     found: list[bool | None] = []
     for name, op_type, hlo, opcode, evidence in ops[
@@ -175,5 +177,5 @@ def _eligible_ops(
     return found
 
 
-def _verdict_code(verdict: bool | None) -> int:  # noqa: FBT001 - a verdict is not an option
+def _verdict_code(verdict: bool | None) -> int:  # noqa: FBT001 - a value, not an option
     return -1 if verdict is None else int(verdict)
