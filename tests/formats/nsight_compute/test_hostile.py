@@ -120,7 +120,7 @@ def test_a_lost_quote_takes_one_row_with_it(tmp_path: Path) -> None:
     ]
     broken = line(*launch(0, "gemm"), "Section", TIME, "ns")[:-1]
     path = write(tmp_path / "k.csv", long(broken, *rows))
-    assert refused(path) == {"that are cut within a cell": 1}
+    assert refused(path) == {"that are cut inside a cell": 1}
     found = frame(read_checked(path), "kernel_metrics")
     assert found["launch"].to_list() == [1, 2]
 
@@ -149,7 +149,7 @@ def test_rows_below_a_damaged_header_are_not_read_by_the_one_before(
     place = other.index('"Grid Size')
     damaged = other[:place] + other[place + 1 :]
     path = write(tmp_path / "k.csv", long(timed(0)) + damaged)
-    assert refused(path) == {"below a header that is damaged": 2}
+    assert refused(path) == {"below a damaged header": 2}
     found = frame(read_checked(path), "kernel_metrics")
     assert found["launch"].to_list() == [0]
 
@@ -188,8 +188,8 @@ def test_cells_of_wrong_types_are_unknown_and_rows_without_a_launch_are_counted(
         "kernel_name": "gemm",
     }
     assert refused(path) == {
-        "that name no launch or no kernel": 1,
-        "that hold neither a metric nor a rule": 1,
+        "without a launch number or a kernel name": 1,
+        "without a metric and without a rule": 1,
     }
     notes = frame(read_checked(path), "quality")
     assert notes.filter(pl.col("kind") == "impossible_values")["count"].to_list() == [1]

@@ -1,1 +1,1 @@
-"""Files about memory alone: snapshots of PyTorch, and JAX's device memory profiles."""
+"""Readers of PyTorch's memory snapshots and JAX's device memory profiles."""

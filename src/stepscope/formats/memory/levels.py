@@ -1,9 +1,9 @@
-"""What the allocator of one device held over time, from its events and its end state.
+"""Memory in use and reserved on one device over time, from its allocator's events.
 
-The events are a ring: as a rule they begin long after the program did. What was there
-before them follows from the end state, walked back: a block that is active at the end
-and that no event allocated is older than the events, and so is one that an event frees
-and none allocated.
+Events are stored in a ring buffer, so the first event is usually later than the start
+of the program. Blocks that are older than the first event follow from the end state. A
+block is older if it is active at the end without an allocation event, or if an event
+frees it without an allocation event.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 _GROWS: Final = {"segment_alloc": 1, "segment_map": 1}
 _SHRINKS: Final = {"segment_free": -1, "segment_unmap": -1}
 _RESERVES: Final = {**_GROWS, **_SHRINKS}
-#: The allocator gives blocks in multiples of so many bytes.
+#: Granularity of the allocator, in bytes: block sizes are multiples of it.
 _ROUNDED: Final = 512
 
 
 class Block(NamedTuple):
-    """A block of a segment at the end.
+    """A block of a segment at the time of the snapshot.
 
     Attributes:
-        requested: The bytes that the program asked for.
-        active: Whether it is in use, or waits for a stream that used it.
-        freed: Whether the program has given it back.
-        stack: Number of its call stack; None where unknown.
+        requested: Bytes that the program requested.
+        active: Whether the block is in use, or waits for a stream that used it.
+        freed: Whether the program has freed the block.
+        stack: Number of the block's call stack; None if unknown.
     """
 
     address: int
@@ -39,7 +39,7 @@ class Block(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Memory that the allocator took from the driver in one piece."""
+    """One contiguous region of memory that the allocator got from the driver."""
 
     address: int
     size: int
@@ -57,16 +57,16 @@ class Report(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A row of `allocations` in the making.
+    """One change of memory use, which becomes a row of `allocations`.
 
     Attributes:
         kind: `held`, `allocate` or `deallocate`.
-        number: Number of the event; -1 for a block that was there before.
-        size: Bytes of the block that the program asked for.
-        stack: Number of the call stack that asked for it.
-        active: Bytes in use or waiting for a stream after it.
-        tensors: Bytes that the program has not given back after it.
-        reserved: Bytes taken from the driver after it; None where unknown.
+        number: Number of the event; -1 for a block that is older than the events.
+        size: Bytes of the block that the program requested.
+        stack: Number of the call stack that requested the block.
+        active: Bytes in use or waiting for a stream after the change.
+        tensors: Bytes that the program has not freed after the change.
+        reserved: Bytes held from the driver after the change; None if unknown.
     """
 
     kind: str
@@ -81,16 +81,16 @@ class Change(NamedTuple):
 
 
 class History(NamedTuple):
-    """What one device's allocator did.
+    """History of the memory use of one device's allocator.
 
     Attributes:
-        changes: In order of time, blocks that were there before first.
-        contradicted: Number of blocks of which events and end state differ.
-        fragmentation: 1 - largest free piece / free bytes where the use is greatest;
-            None where unknown.
-        peak: Place in `changes` of the greatest use; None without any.
-        nameless: Bytes in use there of blocks that are older than the events and of
-            which no call stack was kept.
+        changes: Changes in time order, starting with the blocks older than the events.
+        contradicted: Number of blocks on which the events and the end state disagree.
+        fragmentation: 1 - largest free piece / free bytes, at the peak of use; None if
+            unknown.
+        peak: Index in `changes` of the greatest use; None without changes.
+        nameless: Bytes in use at the peak in blocks that are older than the events and
+            have no call stack.
     """
 
     changes: tuple[Change, ...]
@@ -108,15 +108,15 @@ class _Older(NamedTuple):
 def allocator_history(
     events: Sequence[Report], segments: Sequence[Segment], *, begin_us: int
 ) -> History:
-    """Return what was in use and reserved after each event.
+    """Return the bytes in use and reserved after each event.
 
     Args:
-        events: Of one device, in order.
-        segments: Those at the end, which is the instant of the snapshot.
-        begin_us: Time given to blocks that are older than the events.
+        events: Events of one device, in order.
+        segments: Segments at the time of the snapshot, which is after the last event.
+        begin_us: Time to report for blocks that are older than the events, in µs.
     """
     older, contradicted = _older_blocks(events, segments)
-    # What was reserved before the first event: the end less all changes.
+    # Bytes reserved before the first event: the final bytes minus all changes.
     end = sum(segment.size for segment in segments)
     reserved = end - sum(_RESERVES.get(it.action, 0) * it.size for it in events)
     changes = list(_replay_changes(events, older, reserved, begin_us=begin_us))
@@ -129,7 +129,7 @@ def allocator_history(
     if peak is not None and changes[peak].reserved is not None:
         divided = _fragmentation_at_peak(changes[: peak + 1], events, segments)
     until = changes[: 0 if peak is None else peak + 1]
-    # The bytes of older blocks without a stack after the last of changes.
+    # Address → bytes of older blocks without a stack that are in use at the peak.
     left: dict[int, int] = {}
     for change in until:
         if change.kind == "held" and change.stack is None:
@@ -142,7 +142,7 @@ def allocator_history(
 def _older_blocks(
     events: Sequence[Report], segments: Sequence[Segment]
 ) -> tuple[dict[int, _Older], int]:
-    """Return blocks older than the events, and how many of the end contradict them."""
+    """Return blocks older than the events, and the number of contradictory blocks."""
     young: set[int] = set()
     gone: set[int] = set()
     older: dict[int, _Older] = {}
@@ -227,9 +227,9 @@ def _fragmentation_at_peak(
             alive[change.address] = change.size
     later = events[until[-1].number + 1 :]
     if any(it.action in ("segment_map", "segment_unmap") for it in later):
-        # Segments that grow in place have no piece of their own to add or to remove.
+        # A segment that grew in place cannot be restored as one whole region.
         return None
-    # Address → size of the segments before these events, which lead to the end.
+    # Address → size of the segments at the peak, found by undoing the later events.
     regions = {it.address: it.size for it in segments}
     for event in reversed(later):
         if event.action == "segment_free":

@@ -1,9 +1,9 @@
-"""A pickle of plain containers, numbers and text, read without Python's unpickler.
+"""Reader of pickles of plain containers, numbers and text, without Python's unpickler.
 
-A pickle is a program for a small machine, and some of its instructions import and call
-what the file names. This machine has no such instruction: it makes dictionaries, lists,
-tuples, numbers and text, and refuses the file at the first byte that asks for more.
-Sizes are checked before anything of that size is made.
+A pickle is a program for a small stack machine, and some instructions import and call
+what the file names. This reader implements only the instructions for dictionaries,
+lists, tuples, numbers and text, and refuses the file at any other instruction. Every
+size is checked before memory of the size is allocated.
 
 Opcodes: those of CPython's `pickletools` that a pickler of protocol 2 to 5 writes for
 plain data. Definition: docs/formats/memory_snapshot.md#how-a-pickle-is-read.
@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Containers within one another that were begun and not ended; real files have 7.
+#: Maximum depth of nested, unfinished containers; real files have a depth of 7.
 _DEEPEST: Final = 64
-#: Values that wait to be put into a container; a pickler collects a thousand items.
+#: Maximum number of values on the stack; a pickler adds items in batches of 1,000.
 _MOST_WAITING: Final = 2**18
-#: Bytes of one integer: addresses and sizes have 9 at most.
+#: Maximum size of one integer, in bytes; real addresses and sizes have at most 9.
 _WIDEST_INTEGER: Final = 16
 _KEY_END: Final = 2**63
 _NEWEST_PROTOCOL: Final = 5
 
-#: Opcodes that import or call something, or ask the reader for an object.
+#: Opcodes that import or call code, or ask the reader for an object.
 _CALLS: Final = {
     0x63: "GLOBAL",
     0x93: "STACK_GLOBAL",
@@ -47,11 +47,11 @@ _CALLS: Final = {
 
 
 class RefusedPickle(Exception):
-    """The data are no pickle of plain values.
+    """The data are not a pickle of plain values.
 
     Attributes:
-        what: What is wrong, as the middle of a sentence.
-        offset: Byte at which it was found.
+        what: The problem, as a part of a sentence.
+        offset: Byte offset of the problem in the data.
     """
 
     def __init__(self, what: str, offset: int) -> None:
@@ -61,13 +61,13 @@ class RefusedPickle(Exception):
 
 
 class _Sized(NamedTuple):
-    """A value with its length before it: how that is written, and what it becomes."""
+    """A value stored after its length: layout of the length, and the decoder."""
 
     length: struct.Struct
     value: Callable[[Any], Any]
 
 
-#: Opcode → how the number after it is written.
+#: Opcode → layout of the number after the opcode.
 _NUMBERS: Final = {
     0x4A: struct.Struct("<i"),  # BININT
     0x4B: struct.Struct("<B"),  # BININT1
@@ -80,7 +80,7 @@ def _decode_text(content: bytes) -> str:
     return content.decode("utf-8", "replace")
 
 
-#: Opcode → length before the value, and what the bytes become.
+#: Opcode → layout of the length before the value, and decoder of the value's bytes.
 _SIZED: Final = {
     0x8C: _Sized(struct.Struct("<B"), _decode_text),  # SHORT_BINUNICODE
     0x58: _Sized(struct.Struct("<I"), _decode_text),  # BINUNICODE
@@ -92,19 +92,19 @@ _SIZED: Final = {
     ),  # LONG1
 }
 _LONG1: Final = 0x8A
-#: Opcode → value without an argument.
+#: Opcode → the constant that the opcode puts on the stack.
 _CONSTANTS: Final[dict[int, object]] = {0x4E: None, 0x88: True, 0x89: False, 0x29: ()}
-#: Opcode → container that is made empty.
+#: Opcode → type of the empty container that the opcode puts on the stack.
 _EMPTY: Final[dict[int, Callable[[], object]]] = {0x7D: dict, 0x5D: list}
-#: Opcodes that read and write a place in the memo.
+#: Opcodes that read or write an entry of the memo, the table of repeated values.
 _BINGET: Final = 0x68
 _LONG_BINGET: Final = 0x6A
 _PLACE: Final = struct.Struct("<I")
 _PUTS: Final = {0x71: struct.Struct("<B"), 0x72: _PLACE}
 _MEMOIZE: Final = 0x94
-#: Opcode → values of the tuple; None: all since the mark.
+#: Opcode → number of items of the tuple; None for all items since the mark.
 _TUPLES: Final[dict[int, int | None]] = {0x85: 1, 0x86: 2, 0x87: 3, 0x74: None}
-#: Opcode → whether it takes all since the mark, else one item.
+#: Opcode → True if it adds all items since the mark, False if it adds one item.
 _LIST_ITEMS: Final = {0x65: True, 0x61: False}
 _DICT_ITEMS: Final = {0x75: True, 0x73: False}
 _MARK: Final = 0x28
@@ -114,10 +114,10 @@ _STOP: Final = 0x2E
 
 
 def plain_pickle(data: bytes) -> object:
-    """Return the value that a pickle of plain containers, numbers and text holds.
+    """Return the value of a pickle of plain containers, numbers and text.
 
     Raises:
-        RefusedPickle: The data are cut, ask for anything else, or pass a limit.
+        RefusedPickle: The data are cut, have other instructions, or exceed a limit.
     """
     machine = _Machine(data)
     try:
@@ -126,12 +126,12 @@ def plain_pickle(data: bytes) -> object:
         message = "the pickle is cut or damaged"
         raise RefusedPickle(message, machine.at) from None
     except KeyError:
-        message = "it refers to a value that it does not hold"
+        message = "the pickle refers to a value that it does not hold"
         raise RefusedPickle(message, machine.at) from None
 
 
 class _Machine:
-    """The stack, the marks on it, and the memo of values that occur again."""
+    """The stack machine: a stack, marks on the stack, and a memo of repeated values."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -141,14 +141,14 @@ class _Machine:
         self.at = 0
 
     def run(self) -> object:
-        """Run until the instruction that ends a pickle."""
+        """Run instructions until the STOP instruction, and return the value."""
         data, stack, memo = self._data, self._place_of_stack, self._memo
         at = 0
         while True:
             self.at = at
             code = data[at]
             at += 1
-            # The most frequent ones first: texts and frames occur again and again.
+            # The most frequent opcodes are tested first.
             if code == _BINGET:
                 stack.append(memo[data[at]])
                 at += 1
@@ -167,11 +167,11 @@ class _Machine:
                 at = self._run_rare_instruction(code, at)
             if len(stack) > _MOST_WAITING:
                 raise self._refuse_pickle(
-                    "it holds too many values outside of containers"
+                    "the pickle has too many values outside of containers"
                 )
 
     def _run_rare_instruction(self, code: int, at: int) -> int:
-        """Run an instruction; return where the next one begins."""
+        """Run an instruction, and return the offset of the next instruction."""
         data = self._data
         if code in _NUMBERS:
             layout = _NUMBERS[code]
@@ -184,7 +184,7 @@ class _Machine:
         if code == _PROTO:
             if data[at] > _NEWEST_PROTOCOL:
                 raise self._refuse_pickle(
-                    f"it has protocol {data[at]}, which is unknown"
+                    f"the pickle has the unknown protocol {data[at]}"
                 )
             return at + 1
         if code == _FRAME:
@@ -193,11 +193,13 @@ class _Machine:
         return at
 
     def _run_container_instruction(self, code: int) -> None:
-        """Run an instruction without an argument: constants and containers."""
+        """Run an instruction without an argument, such as a constant or a container."""
         stack = self._place_of_stack
         if code == _MARK:
             if len(self._marks) == _DEEPEST:
-                raise self._refuse_pickle(f"it nests more than {_DEEPEST} containers")
+                raise self._refuse_pickle(
+                    f"the pickle nests over {_DEEPEST} containers"
+                )
             self._marks.append(len(stack))
         elif code in _EMPTY:
             stack.append(_EMPTY[code]())
@@ -212,23 +214,23 @@ class _Machine:
             items = self._take_values(None if _DICT_ITEMS[code] else 2)
             keys = items[::2]
             if len(items) % 2 or not all(
-                # Of wider integers very many can share one place of a dictionary.
+                # Many wider integers can share one hash, which makes a dictionary slow.
                 isinstance(key, str) or (isinstance(key, int) and abs(key) < _KEY_END)
                 for key in keys
             ):
                 raise self._refuse_pickle(
-                    "it has a key that is neither text nor a number"
+                    "a key of a dictionary is neither text nor a number"
                 )
             self._target_container(dict).update(
                 dict(zip(keys, items[1::2], strict=True))
             )
         elif code in _CALLS:
             raise self._refuse_pickle(
-                f"it asks for code to be run ({_CALLS[code]}), and is not loaded"
+                f"the pickle asks to run code ({_CALLS[code]}), and is not loaded"
             )
         else:
             raise self._refuse_pickle(
-                f"it has an instruction that plain data do not need ({code:#04x})"
+                f"the pickle has an instruction ({code:#04x}) not for plain data"
             )
 
     def _push_sized_value(self, code: int, at: int) -> int:
@@ -238,19 +240,19 @@ class _Machine:
         if size > len(self._data) - at:
             raise IndexError
         if code == _LONG1 and size > _WIDEST_INTEGER:
-            raise self._refuse_pickle(f"it holds an integer of {size} bytes")
+            raise self._refuse_pickle(f"the pickle has an integer of {size} bytes")
         self._place_of_stack.append(value(self._data[at : at + size]))
         return at + size
 
     def _make_tuple(self, count: int | None) -> tuple[object, ...]:
         items = tuple(self._take_values(count))
-        # A tuple of plain values alone: hashing or comparing one never goes deep.
+        # Without nested containers, hashing or comparing a tuple never recurses deeply.
         if any(isinstance(item, tuple | list | dict) for item in items):
-            raise self._refuse_pickle("it nests containers in tuples")
+            raise self._refuse_pickle("the pickle nests containers in tuples")
         return items
 
     def _take_values(self, count: int | None) -> list[Any]:
-        """Take the last values off the stack: so many, or all since the mark."""
+        """Pop the last `count` values off the stack, or all values since the mark."""
         stack = self._place_of_stack
         begin = self._marks.pop() if count is None else len(stack) - count
         floor = self._marks[-1] if self._marks else 0
@@ -262,7 +264,9 @@ class _Machine:
 
     def _target_container(self, kind: type[Any]) -> Any:
         if not isinstance(self._place_of_stack[-1], kind):
-            raise self._refuse_pickle("it puts items into what is no container")
+            raise self._refuse_pickle(
+                "it adds items to a value that is not a container"
+            )
         return self._place_of_stack[-1]
 
     def _refuse_pickle(self, what: str) -> RefusedPickle:

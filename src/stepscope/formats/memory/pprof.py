@@ -1,4 +1,4 @@
-"""JAX's device memory profile (`jax.profiler.save_device_memory_profile`): a pprof.
+"""Reader of the pprof file that `jax.profiler.save_device_memory_profile` writes.
 
 Definition: docs/formats/device_memory_profile.md.
 """
@@ -34,25 +34,25 @@ _RECORD: Final = (
 _SAVE_AGAIN: Final = (
     "Write it again with jax.profiler.save_device_memory_profile('FILE.prof')."
 )
-#: What a sample counts, with its unit: objects and bytes.
+#: The two counts of a sample with their units: objects and bytes.
 _COUNTED: Final = [("allocations", "count"), ("space", "bytes")]
 _MOST: Final = 2**50
 _MOST_DEVICES: Final = 1024
 _LONGEST: Final = 512
-#: Memory of what carries no device: programs, whose code a device may hold.
+#: Allocator name of memory without a device label; a device may hold this memory.
 _NO_DEVICE: Final = "of no named device"
-#: Label `kind` of the code of a compiled program, which is of no device.
+#: Value of the label `kind` for the code of a compiled program, which has no device.
 _EXECUTABLE: Final = "executable"
 _PROGRAMS: Final = "compiled programs"
 
-#: Fields of `Profile`, of google/pprof's profile.proto.
+#: Field numbers of `Profile` in google/pprof's profile.proto.
 _SAMPLE_TYPE: Final = 1
 _SAMPLE: Final = 2
 _LOCATION: Final = 4
 _FUNCTION: Final = 5
 _STRING: Final = 6
 _TIME_NS: Final = 9
-#: Fields of `Sample`.
+#: Field numbers of `Sample` in google/pprof's profile.proto.
 _LOCATION_IDS: Final = 1
 _VALUES: Final = 2
 _LABEL: Final = 3
@@ -67,11 +67,11 @@ class _Profile(NamedTuple):
 
 
 def read(source: HostFiles) -> TraceData:
-    """Read one profile.
+    """Read one device memory profile.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, what was wrong and
-            the way out.
+        BadInput: Nothing can be read; the message names the file, the problem and a
+            remedy.
     """
     path = only_file(source)
     content, damage = open_bytes(
@@ -90,8 +90,8 @@ def read(source: HostFiles) -> TraceData:
         named = ", ".join(repr("/".join(pair)) for pair in profile.types[:4]) or "none"
         raise BadInput.at(
             path,
-            f"is a pprof profile that counts something else ({named}) than a memory "
-            "profile of JAX does",
+            f"is a pprof profile with other counts ({named}) than a memory profile of "
+            "JAX",
             "`pprof -http : FILE` shows it.",
         )
     if not rows:
@@ -166,10 +166,9 @@ def _read_frame(
 
 
 def _blocks_and_size(values: list[int]) -> tuple[int, int]:
-    """Return how many blocks a sample holds, and their size; 0 where that is unknown.
+    """Return a sample's number of blocks, and their total bytes; 0 bytes if unknown.
 
-    Programs are listed with no size, or with -1 byte each, where the backend does not
-    say it.
+    A program of unknown size has 0 bytes, or -1 byte per block.
     """
     if len(values) != len(_COUNTED) or values[0] >= _MOST:
         raise MalformedMessage

@@ -1,4 +1,4 @@
-"""A memory snapshot of PyTorch (`torch.cuda.memory._dump_snapshot`) becomes a trace.
+"""Reader of PyTorch's memory snapshot (`torch.cuda.memory._dump_snapshot`).
 
 Each value is checked before it is used.
 
@@ -34,13 +34,13 @@ _ACTIONS: Final = frozenset(
     }
 )
 _FAILED: Final = "oom"
-#: Actions that change nothing.
+#: Actions that do not change the memory use.
 _MARKS: Final = frozenset({"snapshot", "workspace_snapshot", "user_defined"})
 _ADDRESSES: Final = 2**64
 _MOST_BYTES: Final = 2**50
-#: The last time since 1970 that counts: 285 years.
+#: Upper limit of an event's time, in µs since 1970 (285 years).
 _LAST_US: Final = 2**53
-#: No history is as long, 97 days: its picoseconds have room in 63 bits.
+#: Maximum length of a history, in µs (101 days); as picoseconds it fits 63 bits.
 _LONGEST_US: Final = 2**43 - 1
 _MOST_DEVICES: Final = 1024
 _WHAT: Final = "PyTorch memory snapshot"
@@ -54,14 +54,14 @@ _REMEMBER: Final = "Call torch.cuda.memory._record_memory_history() before the s
 
 
 class SnapshotValues:
-    """What a snapshot says, without what cannot be read.
+    """The readable values of a snapshot.
 
     Attributes:
-        events: Device → its events in order.
-        segments: Device → its segments at the end.
-        timed: Whether every event has a time, and none is months away from the
-            others; else its number takes the place.
-        refused: What was left out → how often.
+        events: Device → its events, in order.
+        segments: Device → its segments at the time of the snapshot.
+        timed: Whether every event has a time and all times are within 101 days;
+            otherwise event numbers replace the times.
+        refused: Kind of entry that is left out → number of such entries.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class SnapshotValues:
         self._stack_of: dict[int, int | None] = {}
 
     def add_segment(self, given: object) -> None:
-        """Check a segment and its blocks, and keep them."""
+        """Check a segment and its blocks, and keep the readable ones."""
         found = _dict_or_empty(given)
         device = _number_below(found.get("device", 0), _MOST_DEVICES)
         address = _number_below(found.get("address"), _ADDRESSES)
@@ -86,7 +86,7 @@ class SnapshotValues:
         self.segments.setdefault(device, []).append(Segment(address, size, blocks))
 
     def _read_blocks(self, given: object, begin: int) -> Iterator[Block]:
-        """Yield the blocks of a segment; older releases leave out their addresses."""
+        """Yield the blocks of a segment; older PyTorch releases omit addresses."""
         at = begin
         for found in map(_dict_or_empty, _list_or_empty(given)):
             size = _number_below(found.get("size"), _MOST_BYTES)
@@ -108,7 +108,7 @@ class SnapshotValues:
             )
 
     def add_events(self, device: int, given: object) -> None:
-        """Check the events of one device, and keep them."""
+        """Check the events of one device, and keep the readable ones."""
         kept = self.events.setdefault(device, [])
         for number, found in enumerate(map(_dict_or_empty, _list_or_empty(given))):
             action = found.get("action")
@@ -141,7 +141,7 @@ class SnapshotValues:
             )
 
     def _place_of_stack(self, given: object) -> int | None:
-        """Return the place of a stack; events that share one hold the same list."""
+        """Return the place of a stack; events with one stack share a list object."""
         key = id(given)
         if key not in self._stack_of:
             self._stack_of[key] = self.stacks.add(
@@ -158,9 +158,10 @@ class SnapshotValues:
 
 
 def read_values(found: dict[Any, Any]) -> SnapshotValues:
-    """Return what the dictionary of a snapshot says.
+    """Return the values of a snapshot's dictionary.
 
-    The dictionary has to live as long as this runs: stacks are known by identity.
+    The dictionary must exist until the call returns, because stacks are compared by
+    object identity.
     """
     values = SnapshotValues()
     for segment in _list_or_empty(found.get("segments")):
@@ -172,7 +173,7 @@ def read_values(found: dict[Any, Any]) -> SnapshotValues:
     if times and max(times) - min(times) > _LONGEST_US:
         values.timed = False
     if not values.timed:
-        # A time and a number are no common axis.
+        # Times and event numbers cannot be mixed on one axis.
         values.events = {
             device: [it._replace(time_us=at) for at, it in enumerate(events)]
             for device, events in values.events.items()
@@ -193,18 +194,18 @@ def _text_or_unknown(given: object) -> str:
 
 
 def _number_below(given: object, end: int) -> int | None:
-    """Return a whole number from 0 up to, and without, an end."""
+    """Return a value that is an integer from 0 to below `end`, else None."""
     if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < end:
         return given
     return None
 
 
 def read(source: HostFiles) -> TraceData:
-    """Read one snapshot.
+    """Read one memory snapshot.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, what was wrong and
-            the way out.
+        BadInput: Nothing can be read; the message names the file, the problem and a
+            remedy.
     """
     path = only_file(source)
     content, _ = open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)
@@ -215,7 +216,7 @@ def read(source: HostFiles) -> TraceData:
             path, refused.offset, refused.what, _DUMP_AGAIN
         ) from refused
     if isinstance(found, list):
-        # What torch.cuda.memory_snapshot() returns, stored by the program itself.
+        # The program stored the result of torch.cuda.memory_snapshot(), a list.
         found = {"segments": found}
     if not isinstance(found, dict) or not isinstance(found.get("segments"), list):
         raise BadInput.at(
@@ -224,9 +225,7 @@ def read(source: HostFiles) -> TraceData:
     values = read_values(found)
     rows, notes, begin_us = _rows_of_devices(values)
     if not rows:
-        raise BadInput.at(
-            path, "holds neither an event nor a block that is in use", _REMEMBER
-        )
+        raise BadInput.at(path, "holds no event and no block that is in use", _REMEMBER)
     return memory_trace(
         source.host,
         path,
@@ -280,7 +279,7 @@ def _rows_of_history(
 ) -> Iterator[dict[str, Any]]:
     latest = begin_us
     for at, change in enumerate(history.changes):
-        # Clocks of threads differ by little; the order is that of the allocator.
+        # Clocks of threads differ slightly; the allocator's order is kept.
         latest = max(latest, change.time_us)
         reserved, stack = change.reserved, change.stack
         yield {

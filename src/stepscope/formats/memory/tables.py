@@ -1,6 +1,6 @@
-"""A file about memory alone as a trace: one table is filled, all others say why not.
+"""Build the trace of a file with only memory data: the table `allocations`.
 
-Allocations have the line of the program that asked for them, and its call stack.
+Allocations have the call stack that requested them, and the line of the program in it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from stepscope.trace.quality import QualityNote
     from stepscope.unavailable import Unavailable
 
-#: Paths of what was installed or comes with Python, of PyTorch built in place, and of
-#: code that libraries make.
+#: Paths of installed packages, of Python's own library, of PyTorch built from source,
+#: and of generated code.
 _LIBRARY: Final = re.compile(
     r"(?:^|[\\/])(?:site-packages|dist-packages|torch|torchinductor_[^\\/]*"
     r"|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*|Python\d+[\\/]Lib)[\\/]"
     r"|^<(?!stdin>|string>|ipython-input-)"
 )
 _PYTHON: Final = re.compile(r"\.pyw?\Z|^<")
-#: Frames of one stack that are kept, from the innermost on.
+#: Maximum number of frames that are kept of a stack, starting with the innermost.
 _MOST_FRAMES: Final = 64
 _LONGEST_FRAME: Final = 512
 
@@ -46,9 +46,9 @@ class Frame(NamedTuple):
     """One frame of a call stack.
 
     Attributes:
-        file: Its file; `??` where unknown.
-        line: The line in the file that ran; 0 where unknown.
-        function: The function.
+        file: Path of the source file; `??` if unknown.
+        line: Line in the file; 0 if unknown.
+        function: Name of the function.
     """
 
     file: str
@@ -62,12 +62,12 @@ class Frame(NamedTuple):
 
     @property
     def of_python(self) -> bool:
-        """Whether the file is one of Python, not of a compiled library."""
+        """Whether the file is Python source, not a compiled library."""
         return _PYTHON.search(self.file) is not None
 
     @property
     def of_program(self) -> bool:
-        """Whether the file is Python's and belongs to no library."""
+        """Whether the file is Python source outside of libraries."""
         return self.of_python and _LIBRARY.search(self.file) is None
 
 
@@ -75,12 +75,11 @@ class Stacks:
     """Distinct stacks of a file as texts.
 
     Attributes:
-        texts: Each stack once, its frames one a line, the innermost first. A stack
-            without a frame in Python is kept as it is, else without those of compiled
-            libraries.
-        lines: By place in `texts`, the line of the program that asked: that of the
-            innermost frame outside of libraries, else of the innermost one in Python;
-            None where the stack has neither.
+        texts: Distinct stacks, one frame per line, innermost first. Frames of compiled
+            libraries are left out, unless the stack has no Python frame.
+        lines: For each stack in `texts`, the program line that requested the memory:
+            the innermost frame outside of libraries, else the innermost Python frame;
+            None without either.
     """
 
     def __init__(self) -> None:
@@ -89,7 +88,7 @@ class Stacks:
         self._places: dict[str, int] = {}
 
     def add(self, frames: Sequence[Frame]) -> int | None:
-        """Return the place of a stack, which is added; None where it has no frame."""
+        """Add a stack, and return its place in `texts`; None without frames."""
         if not frames:
             return None
         in_python = [frame for frame in frames if frame.of_python]
@@ -114,17 +113,17 @@ def memory_trace(
     stacks: Sequence[str],
     start_unix_ns: int | None = None,
 ) -> TraceData:
-    """Return the trace of a host of which nothing but memory was recorded.
+    """Return the trace of a host for which only memory was recorded.
 
     Args:
         host: Name of the host.
-        path: The file.
+        path: Path of the file.
         rows: Rows of `allocations` in order of time; absent columns are null.
         what: Name of the format.
-        record: How to record what the other tables need, as a sentence.
-        notes: Doubts about the file.
+        record: Sentence that explains how to record the data of the other tables.
+        notes: Notes on the quality of the file.
         stacks: The strings that `allocations.stack` refers to.
-        start_unix_ns: Time 0 since 1970; None where it was not recorded.
+        start_unix_ns: Time 0 in ns since 1970; None if it was not recorded.
     """
     absent = why_absent("memory.memory_alone", what=what, remedy=record)
     try:
@@ -152,6 +151,6 @@ def memory_trace(
         host,
         {name: partial(given_table, table) for name, table in tables.items()},
         strings=stacks,
-        # No value of these formats is a place in the file.
+        # In these formats no value refers to an offset in the file.
         data=np.zeros(0, np.uint8),
     )

@@ -1,4 +1,4 @@
-"""Nsight Compute: its tables (CSV), and reports through the `ncu` of this machine."""
+"""Readers of Nsight Compute's tables (CSV), and of reports through the local `ncu`."""
 
 from stepscope.formats.nsight_compute.trace import printed_tables, read, read_report
 

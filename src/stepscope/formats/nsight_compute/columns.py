@@ -1,7 +1,7 @@
-"""Launches and metrics become the three declared tables.
+"""Convert launches and metrics of Nsight Compute to the three declared tables.
 
 A metric has the name of its counter on the raw page and with `--metrics`, and a title
-on the details page; both changed with the releases.
+on the details page. Releases of Nsight Compute changed both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_compute.launches import Measured
 
-#: Metric → its column, and how good the name is (0 is the best).
+#: Metric → its column, and the rank of the metric's name for the column (0 is best).
 COLUMNS_OF: Final = {
     name: (column, rank)
     for column, names in read_rows(
@@ -34,9 +34,10 @@ COLUMNS_OF: Final = {
     )
     for rank, name in enumerate(names.split("; "))
 }
-#: Column → ways to it from other metrics: each the metrics that are summed, with what
-#: a unit of each counts. A way counts only where all of its metrics were measured.
+#: Size of a cache sector, in bytes.
 _SECTOR: Final = 32
+#: Column → formulas from other metrics: metric → weight in the sum. A formula is used
+#: only if all its metrics were measured.
 SUMMED: Final[dict[str, tuple[Mapping[str, float], ...]]] = {
     "l2_bytes": ({"lts__t_sectors.sum": _SECTOR},),
     "l1_bytes": ({"l1tex__t_sectors.sum": _SECTOR},),
@@ -79,12 +80,12 @@ SUMMED: Final[dict[str, tuple[Mapping[str, float], ...]]] = {
         for bits, letter in ((16, "h"), (32, "f"), (64, "d"))
     },
 }
-#: Operations of the Tensor Cores by type; those of integers are no FLOPs, and those
-#: with and without sparsity are parts of these.
+#: Metrics of Tensor Core operations by floating-point type. Integer operations are not
+#: FLOPs. Metrics with and without sparsity are parts of the matched metrics.
 TENSOR_OPS: Final = re.compile(
     r"sm__ops_path_tensor_src_(?:fp|bf|tf)\d+(?:_dst_(?:fp|bf)\d+)?\.sum\Z"
 )
-#: Cycles that a warp waits between two instructions, by reason; `selected` is none.
+#: Metrics of the cycles that a warp waits between instructions, by stall reason.
 WARP_STALLS: Final = (
     re.compile(
         r"smsp__average_warps_issue_stalled_(?!selected|\w+_not_issued)"
@@ -95,7 +96,7 @@ WARP_STALLS: Final = (
         r"(\w+)\.ratio\Z"
     ),
 )
-#: All cycles between two instructions of a warp.
+#: Metrics of all cycles between two instructions of a warp.
 WARP_CYCLES: Final = (
     "smsp__average_warp_latency_per_inst_issued.ratio",
     "smsp__average_warps_active_per_issue_active.ratio",
@@ -104,10 +105,10 @@ WARP_CYCLES: Final = (
 _NS_PER_S: Final = 1e9
 _PER_CYCLE: Final = ".per_cycle_elapsed"
 _PER_SECOND: Final = ".per_second"
-#: So few reasons are not all of them.
+#: Minimum number of stall reasons; a file with fewer did not measure all of them.
 _FEWEST_STALLS: Final = 8
 _END: Final = 2**62
-#: Columns that are fields of a launch.
+#: Columns that are fields of `Launch`.
 _IDENTITY: Final = (
     *("launch", "process", "kernel_name", "device", "compute_capability", "stream"),
 )
@@ -115,13 +116,13 @@ _Values = dict[str, float]
 
 
 def kernel_metrics(measured: Measured) -> pl.DataFrame:
-    """Return one row per launch, each column by the best of its metrics."""
+    """Return one row per launch, with the best-ranked metric of each column."""
     of_launch: list[_Values] = [{} for _ in measured.launches]
     for it in measured.metrics:
         if it.value is not None:
             values = of_launch[it.row]
             values.setdefault(it.metric, it.value)
-            # Titles that have several meanings are told apart by their units.
+            # A title may have several meanings, which the unit distinguishes.
             values.setdefault(f"{it.metric} {it.unit}", it.value)
     rows = [
         {
@@ -136,7 +137,7 @@ def kernel_metrics(measured: Measured) -> pl.DataFrame:
     whole = {name for name, dtype in schema.items() if dtype.is_integer()}
     for row in rows:
         for name in whole & row.keys():
-            # A count as a whole number; None where it cannot be one.
+            # Round counts to integers; a count outside the range is unknown.
             value = row[name]
             row[name] = None
             if isinstance(value, (int, float)) and -_END < value < _END:
@@ -147,14 +148,14 @@ def kernel_metrics(measured: Measured) -> pl.DataFrame:
 
 
 def metric_values(measured: Measured) -> pl.DataFrame:
-    """Return every value of every launch."""
+    """Return the table of every metric value of every launch."""
     return pl.DataFrame(
         measured.metrics, schema=KERNEL_METRIC_VALUES.dtypes(), orient="row"
     )
 
 
 def rule_results(measured: Measured) -> pl.DataFrame:
-    """Return what the rules of Nsight Compute say."""
+    """Return the table of results of Nsight Compute's rules."""
     return pl.DataFrame(
         measured.rules, schema=KERNEL_RULE_RESULTS.dtypes(), orient="row"
     )

@@ -1,9 +1,9 @@
-"""Rows of any form become launches, their metrics, and what NVIDIA's rules say.
+"""Convert rows of an Nsight Compute file to launches, metrics and rule results.
 
-The same metric changes its unit from row to row (`us`, `ms`). K, M and G are powers of
-1,000: 8,192 bytes appear as 8.19 Kbyte. Numbers have separators, in the form of a
-locale: `12,345` is twelve thousand in most and twelve point three in others. Other
-numbers of the same file decide: `1,234,567` and `0.52` can be read in one way only.
+The unit of one metric may change from row to row (`us`, `ms`). K, M and G are powers of
+1,000: 8,192 bytes appear as 8.19 Kbyte. Separators in numbers follow a locale: `12,345`
+may mean 12345 or 12.345. Other numbers of the same file show the locale: `1,234,567`
+and `0.52` have only one meaning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_compute.rows import Table, TableFile
 
-#: Base units are ns for times, and one for each that is counted.
+#: Unit of time → its length in ns, the base unit of times.
 _TIMES_NS: Final = {
     **dict.fromkeys(("ns", "nsecond", "nanosecond"), 1.0),
     **dict.fromkeys(("us", "usecond", "microsecond", "µs"), 1e3),
@@ -40,7 +40,7 @@ _NS_PER_S: Final = 1e9
 DECIMAL_POINT: Final = "."
 DECIMAL_COMMA: Final = ","
 _NUMBER: Final = re.compile(r"([+-]?)([\d.,]*\d[\d.,]*)([eE][+-]?\d{1,3})?\Z")
-#: Blanks, thin blanks and apostrophes that separate thousands.
+#: Spaces, thin spaces, apostrophes and underscores, which separate thousands.
 _SEPARATORS: Final = str.maketrans("", "", " \t\u00a0\u2009\u202f'\u2019_")
 _GROUP: Final = 3
 _GROUPS: Final = (2, 3)
@@ -54,16 +54,16 @@ _LEADING: Final = frozenset(
 _SIZES: Final = re.compile(r"\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?\Z")
 _AXES: Final = 3
 _LONGEST_VALUE: Final = 200
-NO_LAUNCH: Final = "that name no launch or no kernel"
-NO_METRIC: Final = "that hold neither a metric nor a rule"
+NO_LAUNCH: Final = "without a launch number or a kernel name"
+NO_METRIC: Final = "without a metric and without a rule"
 _ABSENT: Final = frozenset({"", "n/a", "nan", "no data", "(!) n/a"})
 
 
 @cache
 def base_unit(unit: str) -> tuple[str, float]:
-    """Return the base unit, and by what a value in the unit is multiplied.
+    """Return the base unit, and the factor that converts a value to the base unit.
 
-    An unknown unit is its own.
+    An unknown unit is its own base unit.
     """
     above, slash, below = unit.strip().partition("/")
     name, factor = _base_of_simple_unit(above)
@@ -88,11 +88,11 @@ def _base_of_simple_unit(unit: str) -> tuple[str, float]:
 
 
 class NumberForms:
-    """Reads the numbers of one file.
+    """Parser of the numbers of one file.
 
     Attributes:
-        decimal: Mark before the fraction where a number does not show it itself.
-        mixed: Whether some numbers show one mark and some the other.
+        decimal: Decimal mark to assume for numbers whose mark is ambiguous.
+        mixed: Whether some numbers have a decimal point and others a decimal comma.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -102,7 +102,7 @@ class NumberForms:
         self.mixed = bool(commas and points)
 
     def number(self, text: str) -> float | None:
-        """Return the finite number that a text is; None where it is none."""
+        """Parse a text as a finite number; return None if the text is not a number."""
         found = _NUMBER.match(text.translate(_SEPARATORS))
         if found is None:
             return None
@@ -110,7 +110,7 @@ class NumberForms:
         other = DECIMAL_POINT if decimal == DECIMAL_COMMA else DECIMAL_COMMA
         whole, _, fraction = found[2].partition(decimal)
         first, *groups = whole.split(other)
-        # India separates pairs of digits before the last group of three.
+        # Indian numbers have groups of two digits before the last group of three.
         if not fraction.isdigit() and fraction:
             return None
         if any(len(group) not in _GROUPS for group in groups):
@@ -120,7 +120,7 @@ class NumberForms:
 
 
 def _decimal_mark(text: str) -> str | None:
-    """Return the decimal mark that a number shows beyond doubt; None for no such."""
+    """Return the decimal mark of a number if it is unambiguous, else None."""
     commas, points = text.count(","), text.count(".")
     if not commas and not points:
         return None
@@ -136,13 +136,13 @@ def _decimal_mark(text: str) -> str | None:
     if commas + points > 1:
         return other
     whole, _, fraction = digits.partition(mark)
-    # Thousands have one to three digits before their first group of three.
+    # A thousands separator follows one to three digits and precedes exactly three.
     grouped = len(fraction) == _GROUP and 0 < len(whole) <= _GROUP and whole[0] != "0"
     return None if grouped else mark
 
 
 class Launch(NamedTuple):
-    """One launch; None where a cell is missing or impossible."""
+    """One kernel launch; a missing or impossible value is None."""
 
     launch: int
     process: int | None
@@ -155,7 +155,7 @@ class Launch(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """One value as it is in the file, the launch by its place in the list."""
+    """One metric value; `row` is the index of its launch, `text` the CSV cell."""
 
     row: int
     section: str | None
@@ -166,7 +166,7 @@ class Metric(NamedTuple):
 
 
 class RuleResult(NamedTuple):
-    """What a rule of Nsight Compute says."""
+    """Result of one rule of Nsight Compute for one launch."""
 
     row: int
     section: str | None
@@ -178,13 +178,13 @@ class RuleResult(NamedTuple):
 
 
 class Measured(Frozen, frozen=True):
-    """What a file holds.
+    """All launches, metrics and rule results of a file.
 
     Attributes:
-        launches: In the order of the file.
-        metrics: Of all launches, those without a value left out.
-        forms: How the file writes numbers.
-        impossible: Grids and blocks that no device can have.
+        launches: Launches in the order of the file.
+        metrics: Metrics of all launches, without empty cells.
+        forms: Parser of the file's numbers.
+        impossible: Number of grids and blocks beyond the limits of all devices.
     """
 
     launches: list[Launch]
@@ -196,7 +196,7 @@ class Measured(Frozen, frozen=True):
 
 
 def collect_launches(file: TableFile) -> Measured:
-    """Read every table of a file; rows of one launch may be in several tables."""
+    """Collect the launches of all tables; a launch may have rows in several."""
     forms = NumberForms(_number_texts(file.tables))
     collected = _Collected(forms, Counter(file.refused))
     for table in file.tables:
@@ -238,7 +238,7 @@ class _Collected:
         self._row_of: dict[tuple[str, str, str], int] = {}
 
     def add_long(self, table: Table) -> None:
-        """Add a table with one row for each metric or rule."""
+        """Add a table with one row per metric or rule."""
         cells = _Cells(table.header)
         for cells.row in table.rows:
             row = self._launch_row(cells)
@@ -288,7 +288,7 @@ class _Collected:
         )
 
     def add_wide(self, table: Table) -> None:
-        """Add a table with one row for each launch, the units in its first row."""
+        """Add a table with one row per launch; a row without one holds the units."""
         cells = _Cells(table.header)
         columns = [
             (at, name) for at, name in enumerate(table.header) if name not in _LEADING
@@ -304,7 +304,7 @@ class _Collected:
                     self._add_metric(row, "", name, units[at], cells.row[at])
 
     def _launch_row(self, cells: _Cells) -> int | None:
-        """Return the place of the launch that a row is of; None where it names none."""
+        """Return the index of a row's launch; None if the row names no launch."""
         key = (cells["Process ID"], cells["ID"], cells["Kernel Name"])
         found = self._row_of.get(key)
         if found is not None:
@@ -343,7 +343,7 @@ class _Collected:
 
 
 class _Cells:
-    """The cells of a row by the name of their column; "" where it has none."""
+    """The cells of a row by column name; "" for a column that the table lacks."""
 
     def __init__(self, header: Sequence[str]) -> None:
         self._place = {name: at for at, name in reversed(list(enumerate(header)))}

@@ -1,8 +1,8 @@
-"""The lines of a file that are a table, between those of the tool and the program.
+"""Find the table rows in the output of `ncu --csv`.
 
-`ncu --csv` writes to the same place as the program that it measures, so lines of both
-surround the table or stand within it. One file may hold several tables, each with its
-own header.
+`ncu --csv` and the program that it measures write to the same output, so other lines
+may be before, after and between the rows of a table. One file may hold several tables,
+each with a header.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ HEADER: Final = re.compile(
     r'(?P<quote>"?)ID(?P=quote)(?P<delimiter>[,;])(?P=quote)Process ID(?P=quote)'
 )
 _SAID: Final = re.compile(r"==(?:ERROR|WARNING)==\s*(.*)|.*(ERR_NVGPUCTRPERM).*")
-#: A line of what the tool prints for people, without `--csv`.
+#: A line of the text output that `ncu` prints without `--csv`.
 _FOR_PEOPLE: Final = re.compile(r"\s+(?:Section: \S|Metric Name\s+Metric Unit\s)")
 _NO_PERMISSION: Final = "ERR_NVGPUCTRPERM"
-#: A text in a row may have line breaks, but a quote that was lost must not swallow the
-#: rest of the file.
+#: Maximum number of lines of one row. A cell may contain line breaks, but a lost quote
+#: must not join the rest of the file to one row.
 _MOST_LINES: Final = 64
 _LONGEST_SAID: Final = 300
-CUT: Final = "that are cut within a cell"
-_BELOW_NO_HEADER: Final = "below a header that is damaged"
-_UNREADABLE: Final = "that are no row of a table"
+CUT: Final = "that are cut inside a cell"
+_BELOW_NO_HEADER: Final = "below a damaged header"
+_UNREADABLE: Final = "that cannot be parsed"
 
 
 class Table(Frozen, frozen=True):
@@ -50,10 +50,10 @@ class TableFile(Frozen, frozen=True):
     """Every table of a file.
 
     Attributes:
-        tables: Those with a header, in order.
-        other_lines: Lines of the tool and of the program.
-        said: Errors and warnings of the tool, each once.
-        refused: Why a row cannot be read → how many.
+        tables: Tables with a header, in file order.
+        other_lines: Number of lines that the tool or the program wrote.
+        said: Distinct errors and warnings of the tool.
+        refused: Reason why rows cannot be read → number of such rows.
     """
 
     name: str
@@ -68,23 +68,23 @@ def open_tables(path: Path, *, limit_bytes: int = LIMIT_BYTES) -> TableFile:
     """Read a file of tables, plain or gzip.
 
     Raises:
-        BadInput: It cannot be opened or holds no table.
+        BadInput: The file cannot be opened or holds no table.
     """
     data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=False)
     return find_tables(data.tobytes(), str(path), damaged=bool(damage))
 
 
 def find_tables(content: bytes, name: str, *, damaged: bool = False) -> TableFile:
-    """Find the tables in what `ncu --csv` wrote.
+    """Find the tables in the output of `ncu --csv`.
 
     Raises:
-        BadInput: There is none; the line says what the tool complained of.
+        BadInput: There is no table; the message repeats the tool's error, if any.
     """
     refused: Counter[str] = Counter()
     rows_of: list[tuple[_Form, list[str]]] = []
     other: list[str] = []
     header_is_whole = False
-    # The text; PowerShell writes UTF-16 where output goes into a file.
+    # PowerShell writes UTF-16 when it redirects output to a file.
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         decoded = content.decode("utf-16", "replace")
     else:
@@ -93,7 +93,7 @@ def find_tables(content: bytes, name: str, *, damaged: bool = False) -> TableFil
         if form is None:
             other.append(row)
         elif HEADER.match(row):
-            # What a damaged header calls its columns is not known.
+            # A damaged header does not show the names of its columns.
             header_is_whole = row.count('"') % 2 == 0 and _is_row(row)
             if header_is_whole:
                 rows_of.append((form, [row]))
@@ -111,7 +111,7 @@ def find_tables(content: bytes, name: str, *, damaged: bool = False) -> TableFil
     )
     if not rows_of and refused:
         raise BadInput.at(
-            name, "its table of Nsight Compute has a damaged header", Remedy.COPY_AGAIN
+            name, "the table of Nsight Compute has a damaged header", Remedy.COPY_AGAIN
         )
     if not rows_of:
         raise _error_without_table(name, said, other)
@@ -120,12 +120,13 @@ def find_tables(content: bytes, name: str, *, damaged: bool = False) -> TableFil
 
 
 class _Form(Frozen, frozen=True):
-    """How the rows below a header are written.
+    """Format of the rows below a header.
 
     Attributes:
-        row: Matches the begin of a row: the number of its launch, an empty cell in a
-            row of units, or whatever damage left.
-        next_row: Matches it where a row is expected to go on.
+        row: Matches the start of any row: a launch number, an empty cell in a row of
+            units, or a damaged cell.
+        next_row: Matches the start of an undamaged row; it ends a row with an open
+            quote.
     """
 
     delimiter: str
@@ -143,9 +144,9 @@ class _Form(Frozen, frozen=True):
 def _logical_rows(
     lines: Sequence[str], refused: Counter[str]
 ) -> Iterator[tuple[_Form | None, str]]:
-    """Yield headers and rows with their form, other lines with none.
+    """Yield each header or row with its format, and each other line with None.
 
-    Lines whose quotes span several are joined.
+    A row whose quoted cell contains line breaks is joined to one text.
     """
     at = 0
     form: _Form | None = None
@@ -161,7 +162,7 @@ def _logical_rows(
             yield form, line
             continue
         joined, end = line, at
-        # Where the next row begins, the quote that is missing was lost.
+        # If the next row starts before the quote closes, the closing quote was lost.
         while (
             joined.count('"') % 2
             and end < min(len(lines), at + _MOST_LINES)
@@ -195,7 +196,7 @@ def _cells_of_table(form: _Form, rows: Sequence[str], refused: Counter[str]) -> 
         except csv.Error:
             refused[_UNREADABLE] += 1
     header, width = found[0], len(found[0])
-    # Rows of metrics lack the cells of rules at their end.
+    # Rows of metrics end before the columns of rules.
     return Table(header, [it[:width] + [""] * (width - len(it)) for it in found[1:]])
 
 
@@ -213,14 +214,14 @@ def _error_without_table(
     if any(_FOR_PEOPLE.match(line) for line in lines):
         return BadInput.at(
             name,
-            "is what Nsight Compute prints for people, which is no table",
+            "is text output of Nsight Compute, which is not a table",
             "Print the table: `ncu --import REPORT.ncu-rep --csv --page raw`, or "
             "measure with `ncu --csv --page raw`.",
         )
     if said:
         return BadInput.at(
             name,
-            f"holds no table of Nsight Compute, which says: {said[0].rstrip('.')}",
+            f"holds no table of Nsight Compute, which reports: {said[0].rstrip('.')}",
             "Measure again with `ncu --csv --page raw`.",
         )
     return BadInput.at(

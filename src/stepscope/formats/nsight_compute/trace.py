@@ -1,6 +1,7 @@
-"""A table of Nsight Compute becomes the tables of a trace that has no timeline.
+"""Convert a table of Nsight Compute to a trace, which has no timeline.
 
-Reports (`.ncu-rep`) only Nsight Compute itself can read: it writes their tables.
+Only Nsight Compute itself can read its reports (`.ncu-rep`), so `ncu` prints their
+tables.
 """
 
 from __future__ import annotations
@@ -38,39 +39,39 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.unavailable import Unavailable
 
-#: A report of many launches takes a while.
+#: Maximum duration of `ncu` on one report, in seconds; many launches take long.
 _LONGEST_S: Final = 600
 FORMAT: Final = "Nsight Compute"
 
 
 def import_report(path: Path) -> TableFile:
-    """Let the `ncu` of this machine write the tables of a report, and read them.
+    """Print the tables of a report with the local `ncu`, and parse them.
 
     Raises:
-        BadInput: There is no `ncu`, or it cannot read the report.
+        BadInput: This machine has no `ncu`, or `ncu` cannot read the report.
     """
     return find_tables(printed_tables(path, find_tool("ncu")), str(path))
 
 
 def printed_tables(path: Path, tool: str | None) -> bytes:
-    """Return what `ncu` prints of a report: the raw page, then the details page.
+    """Return `ncu`'s output for a report: the raw page, then the details page.
 
-    The raw page has the metrics, the details page what NVIDIA's rules say.
+    The raw page has the metrics; the details page has the results of NVIDIA's rules.
 
     Args:
         path: The report.
-        tool: Path of `ncu`; None where there is none.
+        tool: Path of `ncu`; None if this machine has no `ncu`.
 
     Raises:
-        BadInput: There is no `ncu`, or it cannot read the report.
+        BadInput: This machine has no `ncu`, or `ncu` cannot read the report.
     """
     if tool is None:
         raise BadInput.at(
             path,
-            "an Nsight Compute report, and there is no `ncu` on this machine to read "
-            "it",
-            f"Where there is: `ncu --import {path} --csv --page raw > kernels.csv`, "
-            "and give kernels.csv.",
+            "an Nsight Compute report, which only `ncu` can read; this machine has no "
+            "`ncu`",
+            f"Elsewhere, run `ncu --import {path} --csv --page raw > kernels.csv`, and "
+            "give kernels.csv.",
         )
     printed = []
     for page in ("raw", "details"):
@@ -89,7 +90,7 @@ def printed_tables(path: Path, tool: str | None) -> bytes:
 
 
 def quality_table(file: TableFile, measured: Measured) -> pl.DataFrame:
-    """Return every doubt about a file, gravest first."""
+    """Return the quality notes on a file, most severe first."""
     found = []
     if file.damaged:
         found.append(quality_note("ncu.damaged_file"))
@@ -115,8 +116,8 @@ def read(source: HostFiles) -> TraceData:
     """Read one table.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, what was wrong and
-            the way out.
+        BadInput: Nothing can be read; the message names the file, the problem and a
+            remedy.
     """
     path = only_file(source, "table")
     return _trace_of_table(
@@ -125,11 +126,11 @@ def read(source: HostFiles) -> TraceData:
 
 
 def read_report(source: HostFiles) -> TraceData:
-    """Read one report through the `ncu` of this machine.
+    """Read one report through the local `ncu`.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, what was wrong and
-            the way out.
+        BadInput: Nothing can be read; the message names the file, the problem and a
+            remedy.
     """
     path = only_file(source, "table")
     return _trace_of_table(source.host, path, import_report(path))
@@ -167,6 +168,6 @@ def _trace_of_table(host: str, path: Path, file: TableFile) -> TraceData:
             for name in TABLES
         },
         strings=(),
-        # No value of this format is a place in the file.
+        # In this format no value refers to an offset in the file.
         data=np.zeros(0, np.uint8),
     )
