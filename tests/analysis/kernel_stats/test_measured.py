@@ -80,7 +80,7 @@ def test_without_a_table_every_measure_is_null_with_the_way_to_get_it() -> None:
 def test_a_metric_that_nobody_measured_is_missing_for_that_reason() -> None:
     reasons = {one.field: one.reason for one in analysed([GEMM]).missing}
     assert "rows.compute_percent" not in reasons
-    assert "not this metric" in reasons["rows.dram_bytes"]
+    assert "did not measure this metric" in reasons["rows.dram_bytes"]
 
 
 def test_measured_kernels_are_listed_whether_the_recording_holds_them_or_not() -> None:

@@ -166,4 +166,4 @@ def test_what_no_event_tells_at_all_is_not_sought_in_the_timeline() -> None:
         assert reasons[field].startswith("the allocator does not report it")
     told = literal(take(500, 500), take(10, 10, fragmentation=0.5, free_bytes=4))
     reasons = {lack.field: lack.reason for lack in told.missing}
-    assert reasons["rows.peak_fragmentation"].startswith("The event of the peak")
+    assert reasons["rows.peak_fragmentation"].startswith("The event at the peak")

@@ -49,7 +49,7 @@ def test_unknown_capacity_is_a_dash_with_its_reason() -> None:
     lines = section(text, "Memory")
     assert lines is not None
     assert lines[1].split()[:5] == ["pool", "2.00", "KiB", "–", "–"]
-    assert lines[2].startswith("  – Its size is neither recorded nor known")
+    assert lines[2].startswith("  – The size is neither recorded nor computable")
 
 
 def test_unknown_use_is_a_dash_and_no_zero() -> None:
@@ -59,7 +59,7 @@ def test_unknown_use_is_a_dash_and_no_zero() -> None:
     lines = section(text, "Memory")
     assert lines is not None
     assert lines[1].split() == ["pool", "–", "–", "–", "–"]
-    assert "The use of the memory is not known" in " ".join(lines)
+    assert "The memory use is unknown" in " ".join(lines)
 
 
 def test_without_allocator_events_the_page_says_how_to_record_them() -> None:
