@@ -1,1 +1,1 @@
-"""What devices and host threads did: the evidence that the account rests on."""
+"""What devices and host threads do when: the basis of the account of a step's time."""

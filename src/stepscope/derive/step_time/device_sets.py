@@ -1,4 +1,4 @@
-"""`device_sets`: what each device was doing, as sets of instants."""
+"""`device_sets`: what each device does when, as sets of time spans."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NO_DEVICE_EVENTS: Final = WHY["no_device_events"]
 
-#: Owners whose time needs a kernel that is known to be so wide.
+#: Owners whose time is unknown if the precision of many kernels is unknown.
 _WIDTHS: Final = frozenset({"compute_16", "compute_tf32", "compute_64"})
 
 
@@ -33,10 +33,11 @@ class OneDevice(Frozen, frozen=True):
     """One device that has activity.
 
     Attributes:
-        orders: Each of `BUSY_OWNERS` → where any such activity ran; they may overlap.
+        orders: When each of `BUSY_OWNERS` has activity; two owners may overlap.
         unknown: Those of `BUSY_OWNERS` that this kind of device does not record, and
-            widths of compute that no kernel is known to have while many have none.
-        charged: Each of `BUSY_OWNERS` → where none before it ran; they are disjoint.
+            precisions that may be missing because many kernels have none.
+        charged: When each of `BUSY_OWNERS` is charged: its time in `orders` without
+            that of earlier owners; two owners never overlap.
     """
 
     device: int
@@ -46,17 +47,17 @@ class OneDevice(Frozen, frozen=True):
     busy: Spans
 
     def idle_until(self, last: str, spans: Spans) -> Spans:
-        """Return the part of a set in which no owner up to one of them works."""
+        """Return the part of `spans` without activity of the owners up to `last`."""
         for name in BUSY_OWNERS[: BUSY_OWNERS.index(last) + 1]:
             spans = spans - self.charged[name]
         return spans
 
 
 class DeviceSets(Frozen, frozen=True):
-    """Every device with activity, by ordinal, and all of them taken as one.
+    """All devices with activity, by ordinal, and all devices together.
 
     Attributes:
-        any_device: The sets of all devices united; `device` is -1.
+        any_device: The union of the sets of all devices; its `device` is -1.
     """
 
     devices: tuple[OneDevice, ...]
@@ -69,7 +70,7 @@ def device_sets(
     precision: Precision,
     devices: pl.DataFrame | Unavailable,
 ) -> DeviceSets | Unavailable:
-    """Unite the activity of each device by what it was."""
+    """Return the time of each device's activity by owner."""
     if not device_activity.height:
         return NO_DEVICE_EVENTS
     start_ps, dur_ps = (
@@ -111,7 +112,7 @@ def device_sets(
     return DeviceSets(tuple(found), _charge_device(-1, orders, unknown))
 
 
-#: Only tracers of streams see copies between host and device.
+#: Owners that only a stream tracer records: copies between host and device.
 _TRANSFERS: Final = ("copy_out", "copy_in")
 
 
@@ -148,7 +149,7 @@ def _rows_by_device(device: Int32s) -> list[tuple[int, slice | NDArray[np.intp]]
 
 
 def owner_places(kind: UInt8s, precision: Precision) -> UInt8s:
-    """Return the place in `BUSY_OWNERS` of each activity, from its kind's code."""
+    """Return the index in `BUSY_OWNERS` of each activity."""
     place = np.zeros(256, np.uint8)
     for name, owner in OWNER_OF_KIND.items():
         place[ACTIVITY_CODES[name]] = BUSY_OWNERS.index(owner)
@@ -166,7 +167,7 @@ def _charge_device(
     charged = {}
     for place, name in enumerate(BUSY_OWNERS):
         left = orders.get(name, Spans.empty())
-        # Taking away one by one copies only what is left.
+        # Subtracting one owner at a time copies only the remaining spans.
         for earlier in BUSY_OWNERS[:place]:
             left = left - orders.get(earlier, Spans.empty())
         charged[name] = left

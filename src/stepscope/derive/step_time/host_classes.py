@@ -1,4 +1,4 @@
-"""`host_classes`: what the host threads that drive the steps are doing, and when."""
+"""`host_classes`: what the host threads that drive the steps do, and when."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-#: An iterator that a step calls itself; on threads that only run ops it is the
-#: pipeline at work.
+#: Evidence that a step itself calls an iterator; on a thread that only runs ops, an
+#: iterator is work of the input pipeline.
 _CALLING: Final = tuple(name for name in EVIDENCE if name != "ops")
-#: Codes that say that a thread runs ops.
+#: Codes of a thread that runs ops.
 _WORKING: Final = frozenset(
     {HostCode.HOST_COMPUTE, HostCode.LAUNCHING, HostCode.LAUNCH_OR_COMPUTE}
 )
 
-#: Codes that take turns on the way from launch to launch.
+#: Codes that are merged because they alternate very often between two launches.
 _AS_ONE: Final[dict[int, int]] = {
     HostCode.LAUNCH: HostCode.LAUNCHING,
     HostCode.DISPATCH: HostCode.LAUNCHING,
@@ -69,28 +69,28 @@ _AS_ONE: Final[dict[int, int]] = {
 class HostClasses(Frozen, frozen=True):
     """When the step threads of a host are in which class.
 
-    The sets of one thread are disjoint; those of several threads may overlap.
+    The spans of one thread are disjoint; those of several threads may overlap.
 
     Definition: docs/definitions/host-time.md#classes.
 
     Attributes:
-        input_wait: Waiting for input, on any thread that waits for a step.
-        compile: Tracing and compiling; Unavailable where some of it ran on a thread
-            that may or may not drive steps.
-        host_compute: Running ops on the host; Unavailable where it cannot be
-            distinguished from launching.
-        sync: Blocked until a device or another thread is done; Unavailable where some
-            of it ran on a thread that may or may not drive steps.
-        by_thread: Row of tracks → `HostCode` → where the thread has it, for every host
-            thread and disjoint on each. Calls that launch and what leads to them, which
-            take turns by the million, are `LAUNCHING` there; `when` tells them apart.
-        unknown: Why it is unknown which host calls launched work; None where it is
-            known, and where there is no device to launch on.
-        launch_unknown: Why it is unknown which host calls launched work, also where
-            there is no device.
-        code: uint8 by row of events, a `HostCode`: what each event does.
-        computing: When any thread runs an op, on a host without devices where threads
-            exchange something; else empty.
+        input_wait: Waiting for input, on any thread that waits on behalf of a step.
+        compile: Tracing and compiling; Unavailable if some of it ran on a thread that
+            may or may not drive steps.
+        host_compute: Running ops on the host; Unavailable if it cannot be distinguished
+            from launching.
+        sync: Blocked until a device or another thread is done; Unavailable if some of
+            it ran on a thread that may or may not drive steps.
+        by_thread: Disjoint spans by row of tracks and `HostCode`, for every host
+            thread. The codes `LAUNCH` and `DISPATCH`, which alternate very often, are
+            merged as `LAUNCHING`; `code_spans` separates them.
+        unknown: Why it is unknown which host calls launched work; None if this is known
+            or if the host has no device.
+        launch_unknown: Why it is unknown which host calls launched work, even if the
+            host has no device.
+        code: uint8 by row of events; the `HostCode` of each event.
+        computing: When any thread runs an op, on a host without devices whose threads
+            take part in collectives; empty on any other host.
     """
 
     input_wait: Spans
@@ -108,17 +108,17 @@ class HostClasses(Frozen, frozen=True):
 
     @property
     def launch(self) -> Spans | Unavailable:
-        """When step threads launch device work; Unavailable where that is unknown."""
+        """When step threads launch device work; Unavailable if unknown."""
         if self.launch_unknown is not None:
             return self.launch_unknown
         return _driven_spans(self.by_thread, self.threads, [HostCode.LAUNCHING])
 
     def may_have(self, track: int, code: HostCode) -> bool:
-        """Return whether a thread may have a code at some time."""
+        """Return whether a thread ever has a code; merged codes count as one."""
         return _AS_ONE.get(code, code) in self.by_thread.get(track, {})
 
     def code_spans(self, track: int, within: Spans) -> Callable[[HostCode], Spans]:
-        """Return what tells of each code where a thread has it, within a set."""
+        """Return a function: code → when a thread has the code, in `within`."""
         sets = self.by_thread.get(track, {})
 
         @cache
@@ -161,7 +161,7 @@ def host_classes(
     activity_steps: Int32s | Unavailable,
     windows: Windows,
 ) -> HostClasses | Unavailable:
-    """Give each instant of each step thread the class of its innermost event."""
+    """Return when each step thread is in which class, by its innermost event."""
     if not event_types["known"].any():
         return WHY["nameless_host"]
     host = HostEvents(trace, tracks, events, event_kinds, stats, host_values)
@@ -169,7 +169,7 @@ def host_classes(
     code = host.mark_codes(event_nesting, launching)
     groups = host.step_groups()
     if groups is not None:
-        # Where steps are grouped, a wait without a group belongs to no step.
+        # If events have step groups, a wait without a group belongs to no step.
         waits = np.flatnonzero(code == HostCode.INPUT_WAIT)
         code[np.setdiff1d(waits, groups.rows)] = HostCode.OWN_INPUT
     sets = flatten_tracks(tracks, events, code, sticky=STICKY, alike=_AS_ONE)
@@ -182,8 +182,8 @@ def host_classes(
             strings=trace.strings,
             code=code,
         )
-        # The wait for a thread of the pool is part of executing the op, as the launch
-        # latency is part of launching a kernel.
+        # Executing an op includes waiting for a pool thread, just as launching a kernel
+        # includes the launch latency.
         of_steps = np.isin(tasks.code, _HANDING_OVER)
         handed_ps = tasks.handed_ps[of_steps]
         handed = Spans.from_events(handed_ps, tasks.end_ps[of_steps] - handed_ps)
@@ -194,7 +194,7 @@ def host_classes(
         )
     busy = [track for track, found in sets.items() if _WORKING & found.keys()]
     if not busy and isinstance(steps, Unavailable):
-        # In a program without ops, the Python functions do the work.
+        # If the program has no ops, its Python functions do the work.
         framed = host.kinds.has(EventFlag.PYTHON_FRAME)[handles(host.events, "type")]
         busy = np.unique(handles(host.events, "track")[framed]).tolist()
     threads = step_threads(
@@ -227,10 +227,10 @@ def _collect_classes(
         return _driven_spans(sets, threads, codes)
 
     def known(*codes: HostCode) -> Spans | Unavailable:
-        """Return when step threads have the codes, unless some may have been missed.
+        """Return when step threads have the codes; the reason if some may be missing.
 
-        Most step threads are found by their launches; where launches are unknown, a
-        thread that has one of the codes may be a step thread that was missed.
+        Most step threads are identified by their launches. If launches are unknown, any
+        other thread with one of the codes may be a missed step thread.
         """
         lost = unknown is not None and not launching.no_device
         elsewhere = sets.keys() - set(threads.driving_tracks())
@@ -278,10 +278,10 @@ def _driven_spans(
     )
 
 
-#: A task that an event with one of these codes handed over is work of a step.
+#: Codes of events that hand work of a step to a thread pool.
 _HANDING_OVER: Final = (HostCode.HOST_COMPUTE, HostCode.BLOCKED)
 _NUMBER: Final = {name: number for number, name in enumerate(CATEGORIES)}
-#: The category of what has no other: waiting, Python, and unexplained events.
+#: Category of all time without another category: waiting, Python, unexplained events.
 OTHER: Final = _NUMBER["other"]
 
 _OF_OWNER: Final = {owner.name: owner.category for owner in OWNERS}
@@ -296,17 +296,17 @@ def event_categories(
     precision: Precision | Unavailable,
     host_classes: HostClasses | Unavailable,
 ) -> UInt8s:
-    """Return a place in `CATEGORIES` by row of events, for drawing only.
+    """Return the index in `CATEGORIES` by row of events, for drawing only.
 
-    Device activity has the category that its time is charged to, and a host event that
-    of its class (docs/definitions/host-time.md#classes), whether or not a step has its
-    time. An event without a class has the category of the event around it, and all that
-    is nested in input or compilation belongs to that. All else is other.
+    A device activity has the category to which its time is charged. A host event has
+    the category of its class (docs/definitions/host-time.md#classes), even if no step
+    has its time. An event without a class, or nested in input or compilation, has the
+    category of the event around it. The rest is `other`.
 
     Definition: docs/tools/overview_page.md#where-the-time-goes.
 
     Args:
-        precision: Bits of each activity; without it kernels count as 32-bit.
+        precision: Bits of each activity; if Unavailable, kernels count as 32-bit.
     """
     if isinstance(host_classes, Unavailable):
         found = np.full(len(events), OTHER, np.uint8)

@@ -1,7 +1,7 @@
-"""What each host event stands for on its thread, before threads are looked at.
+"""The code of each host event on its thread, whether or not the thread drives a step.
 
-Each event gets a code from its name first, then from what it encloses and from its
-values. `host_classes` flattens the codes into disjoint spans.
+Each event gets a code from its name first, then from the events nested in it and from
+its values. `host_classes` turns the codes into disjoint spans.
 
 Definition: docs/definitions/host-time.md#classes.
 """
@@ -48,27 +48,27 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-#: Next to a device, an op that launches nothing and never works longer than this by
-#: itself is part of the way to the next launch (the making of an empty tensor, say).
+#: Maximum self time, in ps, of an op that launches nothing and still counts as
+#: dispatch, for example creating an empty tensor. Applies only with a device.
 SHORT_OP_PS: Final = 100 * PS_PER_US
 
 
 class EventGroups(Frozen, frozen=True, eq=True):
-    """Host events to which the producer gave a step group."""
+    """Host events with a step group that the producer stored."""
 
     rows: Int32s
     groups: Int64s
 
 
 class Launching(Frozen, frozen=True):
-    """What is known about which host events put work on a device.
+    """Which host events launch work on a device, as far as known.
 
     Attributes:
-        rows: Rows of `events` that launch work; empty where `why_not` is set.
-        reading: Those of them that copy to the host and last longer than their copy and
-            a launch: they wait for it.
-        feeding: Likewise those that copy from the host.
-        why_not: Why it is unknown which events launch work; None where it is known.
+        rows: Rows of `events` that launch work; empty if `why_not` is set.
+        reading: Rows that launch a copy to the host and wait for it: they last longer
+            than the copy plus the launch latency.
+        feeding: Rows that launch a copy from the host and wait for it.
+        why_not: Why it is unknown which events launch work; None if this is known.
     """
 
     no_device: bool
@@ -84,7 +84,7 @@ class Launching(Frozen, frozen=True):
         device_activity: pl.DataFrame | Unavailable,
         launch_latency: LaunchLatency | Unavailable,
     ) -> Launching:
-        """Collect the launches that some device activity came from."""
+        """Collect the host events that launched device activity."""
         if isinstance(device_activity, Unavailable):
             no_device = device_activity.code == "NO_DEVICE_PLANE"
             return cls._without_launches(device_activity, no_device=no_device)
@@ -95,7 +95,7 @@ class Launching(Frozen, frozen=True):
         event = handles(correlation.launches, "event")
         found = {}
         for kind in ("d2h", "h2d"):
-            # Rows of launches of copies that last longer than copy and launch.
+            # Find launches that last longer than their copies plus the launch latency.
             if isinstance(launch_latency, Unavailable):
                 waits = np.empty(0, np.intp)
             else:
@@ -127,7 +127,7 @@ class Launching(Frozen, frozen=True):
 
 
 class HostEvents(Frozen, frozen=True):
-    """The host's events, and the marking of each with its code."""
+    """The host's events, and the computation of their codes."""
 
     trace: TraceData
     tracks: pl.DataFrame
@@ -137,13 +137,12 @@ class HostEvents(Frozen, frozen=True):
     values: dict[str, StatRows]
 
     def mark_codes(self, nesting: Nesting, launching: Launching) -> UInt8s:
-        """Return the code of every event; 0 outside host threads."""
+        """Return the code of every event; 0 for events outside host threads."""
         code = self._codes_by_name(launching)
         enclosing = self._mark_launches(code, nesting, launching)
         self._block_calls_of_graphs(code, nesting, launching)
-        # Take plain ops out of the calls that wait for other threads. Only a call of
-        # a function waits for other threads: a plain op runs on the calling thread,
-        # so the call is part of the op.
+        # A function call waits for other threads, but a plain op runs on the calling
+        # thread. A waiting call inside a plain op is therefore part of that op.
         plain_ops = np.flatnonzero(code == HostCode.BLOCKED)
         types = handles(self.events, "type")
         is_op = self.kinds.host_class == HostClass.OP
@@ -155,7 +154,7 @@ class HostEvents(Frozen, frozen=True):
             code[plain_ops[is_op[types[around]]]] = HostCode.NOTHING
             undecided = ~(is_op | is_function)[types[around]]
             plain_ops, around = plain_ops[undecided], nesting.parent[around[undecided]]
-        # Calls that communicate and put nothing on a device wait.
+        # Calls of collectives that launch nothing on a device wait for other workers.
         exchanging = wanted_rows(types, self.kinds.has(EventFlag.COLLECTIVE))
         on_thread = self._on_threads()[handles(self.events, "track")[exchanging]]
         exchanging = exchanging[on_thread]
@@ -165,7 +164,7 @@ class HostEvents(Frozen, frozen=True):
         is_end = self.kinds.has(EventFlag.END_THUNK)
         rows = rows[~is_end[handles(self.events, "type")[rows]]]
         self._fill_codes(code, rows, HostCode.HOST_COMPUTE)
-        # Mark input stages and traced calls, which only their values identify.
+        # Mark input stages and traced calls, which are identified by their values only.
         self._fill_codes(
             code, self.values[StatKey.STAGE_NAME].owner, HostCode.OWN_INPUT
         )
@@ -183,7 +182,7 @@ class HostEvents(Frozen, frozen=True):
         return code
 
     def step_groups(self) -> EventGroups | None:
-        """Stored step groups of host events; None where the producer did not group."""
+        """Step groups of host events; None if the producer stored no groups."""
         environment = self.trace.table("environment")
         if isinstance(environment, Unavailable) or not environment["grouped"].any():
             return None
@@ -210,23 +209,23 @@ class HostEvents(Frozen, frozen=True):
         of_class[HostClass.OP] = (
             HostCode.HOST_COMPUTE if known else HostCode.LAUNCH_OR_COMPUTE
         )
-        # Next to a device, executor and executables only hand out its work.
+        # With a device, executors and executables only dispatch work to it.
         handing_out = HostCode.HOST_COMPUTE if launching.no_device else HostCode.LAUNCH
         of_class[[HostClass.EXECUTOR, HostClass.EXECUTABLE]] = handing_out
-        # What a device is set up and asked by is on the way to its next launch.
+        # With a device, its other runtime calls prepare the next launch.
         if not launching.no_device:
             of_class[HostClass.API] = HostCode.LAUNCH
-        # Without a device the host is what the program runs on: handing out ops is its
-        # work too.
+        # Without a device the program runs on the host, so dispatching ops is also work
+        # of the program.
         of_class[HostClass.DISPATCH] = (
             HostCode.HOST_COMPUTE if launching.no_device else HostCode.DISPATCH
         )
         of_class[HostClass.BLOCKING] = HostCode.BLOCKED
         of_type = of_class[self.kinds.host_class]
         of_type[self.kinds.has(EventFlag.CONSUMER_WAIT)] = HostCode.INPUT_WAIT
-        # Types of iterators that no other recorded iterator encloses by name. A
-        # consumer calls the root. An iterator below it that runs on a thread of its
-        # own is the pipeline working ahead, whichever thread that is.
+        # Find root iterators: no other recorded iterator encloses them by name. A
+        # consumer calls the root. Iterators below the root that run on a separate
+        # thread are the pipeline working ahead, on whatever thread.
         types = np.flatnonzero(self.kinds.has(EventFlag.DATASET))
         names = [name or "" for name in self.kinds.op_name.gather(types).to_list()]
         recorded = set(names)
@@ -243,7 +242,7 @@ class HostEvents(Frozen, frozen=True):
     ) -> Bools:
         is_plain = np.zeros(256, np.uint8)
         is_plain[[HostCode.NOTHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH]] = 1
-        # A call that waits for its own copy is no launching.
+        # A call that waits for its own copy does not count as launching.
         for rows, found in (
             (launching.reading, HostCode.COPY_OUT),
             (launching.feeding, HostCode.COPY_IN),
@@ -264,12 +263,12 @@ class HostEvents(Frozen, frozen=True):
             )
         )
         if len(launching.rows):
-            # Ops that launch nothing and do little themselves are dispatch.
+            # Ops that launch nothing and have little self time count as dispatch.
             ops = np.flatnonzero(code == HostCode.HOST_COMPUTE)
             own = nesting.self_ps[ops]
             long = own >= SHORT_OP_PS
             if long.any():
-                # An op that only calls others has a little time between them.
+                # An op that only calls ops has a little self time between calls.
                 long_rows = ops[long]
                 chosen = np.zeros(len(nesting.parent), np.uint8)
                 chosen[long_rows] = 1
@@ -283,11 +282,10 @@ class HostEvents(Frozen, frozen=True):
     def _block_calls_of_graphs(
         self, code: UInt8s, nesting: Nesting, launching: Launching
     ) -> None:
-        """Take what runs a graph, and mostly has nothing inside, for waiting.
+        """Mark calls that run a graph as waiting, if most of their time is self time.
 
-        Threads of a pool then run the graph's ops, as far as these were recorded.
-        Next to a device they launch them, and the call is on the way to the next
-        launch.
+        Pool threads then run the graph's ops, as far as recorded. With a device they
+        launch the ops, and the call counts as dispatch.
         """
         if not launching.no_device:
             return
@@ -298,7 +296,7 @@ class HostEvents(Frozen, frozen=True):
         around = nesting.parent[rows]
         rows, around = rows[around >= 0], around[around >= 0]
         rows = rows[self.kinds.has(EventFlag.FUNCTION_CALL)[types[around]]]
-        # During which events other threads begin ops, or to run a graph.
+        # Keep calls during which other threads start ops or executors.
         start, thread = ints(self.events, "start_ps"), handles(self.events, "track")
         ends = start[rows] + ints(self.events, "dur_ps")[rows]
         runs = np.isin(self.kinds.host_class, (HostClass.OP, HostClass.EXECUTOR))
@@ -314,10 +312,10 @@ class HostEvents(Frozen, frozen=True):
         code[rows[elsewhere]] = HostCode.BLOCKED
 
     def _mark_new_functions(self, code: UInt8s, nesting: Nesting) -> None:
-        """Mark the making of functions that the calls around them traced.
+        """Mark the creation of functions that an enclosing call traced.
 
-        TensorFlow optimises a traced graph and makes its kernels in the call that runs
-        it for the first time, before it runs: the run is an event of its own inside.
+        The call that first runs a traced graph also optimises it and creates its
+        kernels. The run itself is a separate event inside the call.
         """
         types = handles(self.events, "type")
         is_call = self.kinds.has(EventFlag.FUNCTION_CALL)
@@ -337,10 +335,9 @@ class HostEvents(Frozen, frozen=True):
         code[rows[on_thread & (code[rows] == HostCode.NOTHING)]] = value
 
     def _mark_pipelines(self, code: UInt8s) -> None:
-        """Mark functions that an input pipeline runs as its work, not a step's.
+        """Mark functions of an input pipeline as work of the pipeline, not of a step.
 
-        The executor may run them on the threads that also run the steps; the run's id
-        tells them apart.
+        The executor may run them on threads that also run steps; ids separate the two.
 
         Definition: docs/definitions/names-and-events.md#functions-of-input-pipelines.
         """
@@ -361,10 +358,10 @@ class HostEvents(Frozen, frozen=True):
         code[ids.owner[asking][inside]] = HostCode.PIPELINE
 
     def _mark_system_calls(self, code: UInt8s, nesting: Nesting) -> None:
-        """Mark long calls of the operating system that no call or op makes.
+        """Mark long system calls that no runtime call or computing op encloses.
 
-        What a call of a device's runtime, a compilation or an op that computes asks of
-        the system is its own work. An op that only leads to a launch has none.
+        A system call inside a device runtime call, a compilation or a computing op is
+        part of that event. A system call inside an op that only dispatches is marked.
         """
         of_class = np.zeros(256, np.uint8)
         for host_class, of_call in CODE_OF_SYSTEM_CLASS.items():

@@ -1,4 +1,4 @@
-"""What a host thread spends time on: the codes of events, and what follows from each.
+"""What a host thread spends time on: codes of events, and the owner of each code.
 
 Definition: docs/definitions/host-time.md#classes.
 """
@@ -13,11 +13,11 @@ from stepscope.frozen import Frozen
 
 
 class Owner(Frozen, frozen=True, eq=True):
-    """What an instant of a step is spent on.
+    """What the time of a step is spent on.
 
     Attributes:
-        category: The category of the results that the owner's time is part of.
-        display: The category under the name that TensorFlow's guides use.
+        category: The category of the results that contains the owner's time.
+        display: The name of the category in TensorFlow's guides.
     """
 
     name: str
@@ -29,7 +29,7 @@ _OTHER: Final = ("other", "All others")
 _COPIES: Final = ("device_to_device", "Device to device")
 _COMPUTE_32: Final = ("device_compute_32", "Device compute")
 
-#: What a device works on. Where activities overlap, the first of them is charged.
+#: Owners of a device's busy time. Where activities overlap, the first owner is charged.
 _BUSY: Final = (
     Owner("compute_16", "device_compute_16", "Device compute"),
     Owner("compute_tf32", *_COMPUTE_32),
@@ -42,8 +42,8 @@ _BUSY: Final = (
     Owner("copy_in", "input", "Input"),
     Owner("transfer_wait", *_COPIES),
 )
-#: Why a device does nothing, or what the host does where there is no device. An instant
-#: for which several hold belongs to the first.
+#: Reasons for a device being idle, or work of the host if there is no device. If
+#: several apply at a time, the first one is charged.
 _IDLE: Final = (
     Owner("profiler", *_OTHER),
     Owner("switch", *_OTHER),
@@ -58,15 +58,15 @@ _IDLE: Final = (
     Owner("between", *_OTHER),
     Owner("unexplained", *_OTHER),
 )
-#: All owners: those of busy time in the order of charging, then those of idle time.
+#: All owners: owners of busy time in the order of charging, then owners of idle time.
 #: Definition: docs/where-a-steps-time-goes.md#owners.
 OWNERS: Final = (*_BUSY, *_IDLE)
 BUSY_OWNERS: Final = tuple(owner.name for owner in _BUSY)
 IDLE_OWNERS: Final = tuple(owner.name for owner in _IDLE)
-#: Busy owners up to this one are work that a device should spend its time on: all but
-#: transfers of input, and waiting for transfers.
+#: Last busy owner that is useful work of a device. Transfers of input, and waiting for
+#: transfers, come after it.
 LAST_WORKING: Final = "copy_out"
-#: Kind of device activity → owner of its time; kernels are divided by their precision.
+#: Owner by kind of device activity; kernels are divided further by precision.
 OWNER_OF_KIND: Final = {
     "kernel": "compute_32",
     "collective": "collective",
@@ -77,10 +77,10 @@ OWNER_OF_KIND: Final = {
     "h2d": "copy_in",
     "transfer_wait": "transfer_wait",
 }
-#: Where an instant lies: while a step's own work goes on, or from its end to the next.
+#: Places of time: inside a step's work, or between the end of a step and the next step.
 PLACES: Final = ("inside", "between")
 
-#: The ten categories of the results, in the order of the contract.
+#: The ten categories of the results, in the order of the results.
 CATEGORIES: Final = (
     "compilation",
     "input",
@@ -96,35 +96,35 @@ CATEGORIES: Final = (
 
 
 def category_owners(category: str) -> tuple[str, ...]:
-    """Return the names of the owners whose time is part of a category."""
+    """Return the names of the owners whose time belongs to a category."""
     return tuple(owner.name for owner in OWNERS if owner.category == category)
 
 
 class HostCode(IntEnum):
-    """What an event stands for on its thread; 0 leaves it to what encloses it."""
+    """What an event means on its thread; 0 defers to the enclosing event."""
 
     NOTHING = 0
-    #: A consumer asks an input pipeline for data; counts on any thread.
+    #: A consumer waits for an input pipeline; counts on any thread.
     INPUT_WAIT = 1
-    #: Fetching input in another way; counts on step threads.
+    #: Fetching input without an input pipeline; counts on step threads.
     OWN_INPUT = 2
-    #: The outermost iterator of a pipeline; an input wait where a step calls it.
+    #: The outermost iterator of a pipeline; an input wait if a step calls it.
     ITERATOR = 3
     COMPILE = 4
-    #: Tracing a function: its own time only, not that of what it calls.
+    #: Tracing a function: only the self time of the tracing event.
     TRACING = 5
     LAUNCH = 6
     HOST_COMPUTE = 7
     SYNC = 8
-    #: An input pipeline's own work, ahead of the consumer.
+    #: Work of an input pipeline, ahead of the consumer.
     PIPELINE = 9
     #: An op that may or may not launch device work.
     LAUNCH_OR_COMPUTE = 10
-    #: A call that waits for what other threads do for it; nothing by itself.
+    #: A call that waits for work of other threads; not counted itself.
     BLOCKED = 11
-    #: The host's way to a launch: ops that enclose one, and short ops between them.
+    #: Way to a launch: ops that enclose a launch, and short ops between launches.
     DISPATCH = 12
-    #: The recording's own start, stop and buffers.
+    #: Start, stop and buffer handling of the recorder.
     PROFILER = 13
     #: Writing a checkpoint or a summary.
     OUTPUT = 14
@@ -132,30 +132,30 @@ class HostCode(IntEnum):
     GARBAGE = 15
     #: Waiting for other workers in a collective.
     PEER = 16
-    #: Handing a result of a device to the program, until it is there.
+    #: Waiting until a result of the device is available to the program.
     READ_BACK = 17
-    #: A call that begins a copy to the host and waits for it.
+    #: A call that starts a copy to the host and waits for the copy.
     COPY_OUT = 18
-    #: A call that begins a copy from the host and waits for it.
+    #: A call that starts a copy from the host and waits for the copy.
     COPY_IN = 19
-    #: Launching: `LAUNCH` and `DISPATCH` as one; no event has it.
+    #: `LAUNCH` and `DISPATCH` merged; no single event has this code.
     LAUNCHING = 20
-    #: A long call of the operating system that waits: for another thread, say.
+    #: A long operating system call that waits, for example for a thread.
     SYSTEM_WAIT = 21
-    #: A long call of the operating system that reads a file or a pipe.
+    #: A long operating system call that reads a file or a pipe.
     FILE_READ = 22
-    #: Any other long call of the operating system.
+    #: Any other long operating system call.
     SYSTEM_CALL = 23
 
 
 class HostTime(Frozen, frozen=True, eq=True):
-    """What follows from the code of an event.
+    """The owner of the time of events with a code, and when the code applies.
 
     Attributes:
-        owner: Owner of the time in the account, wherever that is not another one's.
-        names: Owners and topics whose time such events may name.
-        of_class: Class whose events have this code wherever they lie; None for none.
-        is_sticky: Whether it keeps everything that is nested in it.
+        owner: Owner to which the account charges the time if no earlier owner applies.
+        names: Owners and topics whose time may be named after such an event.
+        of_class: Class whose events always have this code; None without such a class.
+        is_sticky: Whether the code also applies to all events nested in such an event.
     """
 
     code: HostCode
@@ -165,7 +165,7 @@ class HostTime(Frozen, frozen=True, eq=True):
     is_sticky: bool = False
 
 
-#: All codes but `NOTHING` and `BLOCKED`, whose time is that of others.
+#: All codes except `NOTHING` and `BLOCKED`, whose time belongs to other events.
 HOST_TIMES: Final = (
     HostTime(
         HostCode.PROFILER, "profiler", ("profiler",), HostClass.PROFILER, is_sticky=True
@@ -218,20 +218,20 @@ HOST_TIMES: Final = (
 OWNER_OF_CODE: Final = {it.code: it.owner for it in HOST_TIMES}
 _CATEGORY_OF_OWNER: Final = {owner.name: owner.category for owner in OWNERS}
 CATEGORY_OF_CODE: Final = {it.code: _CATEGORY_OF_OWNER[it.owner] for it in HOST_TIMES}
-#: These keep everything that is nested in them.
+#: Codes that also apply to all nested events.
 STICKY: Final = tuple(it.code for it in HOST_TIMES if it.is_sticky)
-#: Classes whose code does not depend on where the event lies.
+#: Code of each class whose events have the same code everywhere.
 CODE_OF_CLASS: Final = {
     it.of_class: it.code
     for it in HOST_TIMES
     if it.of_class is not None and it.of_class not in SYSTEM_CLASSES
 }
-#: Classes of calls of the operating system: long ones have a code.
+#: Code of the long calls of each class of operating system calls.
 CODE_OF_SYSTEM_CLASS: Final = {
     it.of_class: it.code for it in HOST_TIMES if it.of_class in SYSTEM_CLASSES
 }
 
 
 def codes_that_name(owner: str) -> tuple[HostCode, ...]:
-    """Return the codes of events that may name the time of an owner, or of a topic."""
+    """Return the codes of events that can name the time of an owner or topic."""
     return tuple(it.code for it in HOST_TIMES if owner in it.names)

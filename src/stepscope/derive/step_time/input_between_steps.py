@@ -1,6 +1,6 @@
 """`input_between_steps`: whether the next batch is fetched outside the step markers.
 
-Markers that leave out fetching the batch hide that time: it lies in no step.
+If markers do not cover the batch fetch, the time of the fetch belongs to no step.
 
 Definition: docs/how-steps-are-found.md#the-batch-fetched-outside-the-marker.
 """
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps
 
-#: This share of the gaps must hold waiting for input, and no marker may.
+#: Minimum share of gaps with an input wait, if the fetch is outside the markers.
 _GAPS: Final = 0.5
 
 
 class InputBetweenSteps(Frozen, frozen=True, eq=True):
-    """Where waiting for input lies relative to the step markers.
+    """How often a step thread waits for input inside and between the step markers.
 
     Attributes:
         gaps: Number of gaps between markers that last longer than 0.
@@ -51,7 +51,7 @@ class InputBetweenSteps(Frozen, frozen=True, eq=True):
 def input_between_steps(
     *, steps: Steps, host_classes: HostClasses
 ) -> InputBetweenSteps | None:
-    """Count waits inside and between markers; None where steps have no markers."""
+    """Count waits inside and between markers; None if the steps have no markers."""
     marked = steps.rows.filter(is_present(steps.rows, "end_ps"))
     if steps.source != "marker" or not len(marked):
         return None

@@ -1,4 +1,4 @@
-"""What the program did before and after time that no event of its own covers.
+"""What the program did before and after a time that none of its events covers.
 
 Definition: docs/where-a-steps-time-goes.md#names.
 """
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.intervals.spans import Spans, TrackRows
 
-#: Shorter events than this do not say where the program was.
+#: Minimum duration, in ps, of an event that shows where the program was.
 _NEIGHBOUR_PS: Final = 100 * PS_PER_US
-#: What is written so soon afterwards is what the calls before it prepare.
+#: Maximum delay, in ps, of a write for which the preceding calls are a preparation.
 _SOON_PS: Final = 10 * PS_PER_MS
 
 
 class Neighbours(NamedTuple):
-    """By span, rows of event_types of what lies around it; -1 for nothing.
+    """Rows of event_types of the events around each span; -1 for no event.
 
     Attributes:
-        before: What came before it; within a step's own range, what did there.
+        inside: Whether the span lies in a step's own range; its `before` and `after`
+            are then events of that range.
     """
 
     before: Int32s
@@ -38,17 +39,17 @@ class Neighbours(NamedTuple):
 
 
 class Surroundings(Frozen, frozen=True, eq=True):
-    """What one thread did, as far as it says where the program was; by time.
+    """The events of one thread that show where the program was, in time order.
 
     Attributes:
-        start_ps: Begins of events that lie in no other.
-        types: Rows of event_types, one more than begins: -1 for nothing.
-        writes_ps: Begins of what is written to files, wrappers included.
-        written: Type of the innermost writing that each of these leads to.
-        calls_ps: Begins of the program's calls of graphs, and of its steps.
-        mark_start_ps: Begins of the ranges that mark steps; the outermost ones.
-        inner: Begins and ends of events that lie in no other but such a range, and
-            their types, as in `types`.
+        start_ps: Start of each event that lies in no other event.
+        types: Rows of event_types of these events, followed by -1 for no event.
+        writes_ps: Start of each event that writes files, wrappers included.
+        written: Type of the innermost writing event inside each of these.
+        calls_ps: Start of each call of a graph, and of each step.
+        mark_start_ps: Start of each outermost range that marks a step.
+        inner: Starts, ends and types (as in `types`) of events that lie in no other
+            event except a range that marks a step.
     """
 
     start_ps: Int64s
@@ -73,12 +74,13 @@ class Surroundings(Frozen, frozen=True, eq=True):
         calls: Bools,
         marks: Bools,
     ) -> Surroundings:
-        """Look at the events of a thread.
+        """Read the events of a thread.
 
         Args:
-            passing: By row of event_types: whether it only hands work on.
-            calls: By row of event_types: whether it calls a graph or marks a step.
-            marks: By row of event_types: whether it marks a step.
+            passing: By row of event_types, whether the event only hands work on.
+            calls: By row of event_types, whether the event calls a graph or marks a
+                step.
+            marks: By row of event_types, whether the event marks a step.
         """
         mine = rows.track_rows(track)
         long = np.flatnonzero(rows.dur_ps[mine] >= _NEIGHBOUR_PS) + mine.start
@@ -92,10 +94,10 @@ class Surroundings(Frozen, frozen=True, eq=True):
         others = others[_outermost_places(start[others], end[others])]
         writing = np.flatnonzero(code[mine] == HostCode.OUTPUT) + mine.start
         begun = rows.start_ps[writing]
-        # Wrappers around an op begin before it and say the same: the last one counts.
+        # Wrappers begin before the writing op and repeat it, so the last event counts.
         last = np.searchsorted(begun, begun + rows.dur_ps[writing], side="left") - 1
         last = np.maximum(last, np.arange(len(writing)))
-        # Calls only matter before what is written.
+        # Graph calls matter only together with writing events.
         called = np.flatnonzero(calls[types[mine]] & bool(len(writing)))
         return cls(
             start_ps=start[outer],
@@ -113,11 +115,10 @@ class Surroundings(Frozen, frozen=True, eq=True):
         )
 
     def nearest_events(self, spans: Spans) -> Neighbours:
-        """Return the nearest events that say where the program was.
+        """Return the nearest events that show where the program was.
 
-        A file that is written soon after, before the program calls another graph, says
-        it better than the call that comes first: that one only makes ready what is
-        written.
+        If a write follows soon, before the next graph call, the write is used as the
+        event after the span. The calls before the write only prepare it.
         """
         at = spans.end_ps
         before = np.searchsorted(self.end_ps, spans.start_ps, side="right") - 1
@@ -161,12 +162,12 @@ class Surroundings(Frozen, frozen=True, eq=True):
 def told_around(
     before: str | None, after: str | None, *, inside: bool = False
 ) -> str | None:
-    """Say in words between which events some time lies; None where there are none.
+    """Return in words between which events a time lies; None without events.
 
     Args:
-        before: What came before it; None for nothing that is known.
-        inside: Whether it lies within a step's own range, which begins and ends it
-            where nothing else does.
+        before: The event before the time; None if none is known.
+        inside: Whether the time lies within a step's own range, whose begin and end
+            are used in place of missing events.
     """
     if inside and before is None and after is None:
         return "within a step's range"
@@ -185,7 +186,7 @@ def told_around(
 
 
 def _outermost_places(start_ps: Int64s, end_ps: Int64s) -> NDArray[np.intp]:
-    """Return the places that no earlier row contains; rows ascend by start."""
+    """Return the indices of rows that no earlier row contains; rows ascend by start."""
     if not len(start_ps):
         return np.empty(0, np.intp)
     reach = np.maximum.accumulate(end_ps)

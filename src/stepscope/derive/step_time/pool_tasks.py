@@ -1,10 +1,10 @@
 """Tasks that threads hand to thread pools, and ops that run while a thread waits.
 
-A task is recorded where it is handed over and marked where a thread of the pool begins
-and ends it; an id joins the two.
+A task has a record where it is handed over, and marks where a pool thread begins and
+ends it. An id joins the record and the marks.
 
-One process may hold several workers: the devices that JAX makes of a host's cores. One
-that has come to an exchange then waits for the ops that the others still run here.
+One process may contain several workers, namely the devices that JAX creates from a
+host's cores. A worker in a collective then waits for ops of the other workers.
 
 Definition: docs/definitions/names-and-events.md#work-handed-to-other-threads.
 """
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.names.event_kinds import EventKinds
 
-#: Tasks hand over tasks; a parallel loop halves itself, so chains are short.
+#: Maximum number of tasks in a chain; chains are short, as a parallel loop halves
+#: itself.
 _MOST_ROUNDS: Final = 64
-#: A table over all ids is worth its memory up to this many entries per id.
+#: Maximum entries per id in a lookup table over the whole range of ids.
 _ENTRIES_PER_ID: Final = 8
 
 
 class PoolTasks(Frozen, frozen=True):
-    """Tasks with both ends known, by track and time.
+    """Tasks whose begin and end are known, by track and time.
 
     Attributes:
-        handed_ps: int64; time at which the task was handed over; its begin where that
-            is unknown.
-        code: uint8; the `HostCode` of what handed the task over, 0 where unknown.
+        handed_ps: int64; time at which the task was handed over; its start if unknown.
+        code: uint8; `HostCode` of the event that handed the task over, 0 if unknown.
     """
 
     track: Int32s
@@ -55,13 +55,13 @@ class PoolTasks(Frozen, frozen=True):
     code: UInt8s
 
 
-#: Classes of what hands ops on, and waits for them.
+#: Classes of events that hand ops to other threads and wait for them.
 _HANDS_ON: Final = (HostClass.EXECUTOR, HostClass.EXECUTABLE, HostClass.DISPATCH)
 _CALLS: Final = (
     *(EventFlag.FUNCTION_CALL, EventFlag.FUNCTION_RUN, EventFlag.PJIT),
     *(EventFlag.EAGER_WRAPPER, EventFlag.EXECUTOR, EventFlag.EXECUTABLE),
 )
-#: A task that does one of these does not compute meanwhile.
+#: Codes during which a task does not compute.
 _WAITS: Final = (HostCode.PEER, HostCode.SYNC, HostCode.BLOCKED)
 
 
@@ -74,13 +74,13 @@ def ops_beside_exchanges(
     sets: Mapping[int, Mapping[int, Spans]],
     rows: TrackRows,
 ) -> Spans:
-    """Return when any thread runs an op, an instruction or a task of one.
+    """Return when any thread runs an op, an instruction or a task of an op.
 
-    What calls a program and waits for it is none of these. Nothing is worked out where
-    no thread exchanges anything.
+    A call that starts a program and waits for it does not count. The result is empty if
+    no thread takes part in a collective.
 
     Args:
-        tasks: The tasks of the ops, on whatever thread they ran.
+        tasks: The tasks of the ops, on all threads.
     """
     if not any(HostCode.PEER in found for found in sets.values()):
         return Spans.empty()
@@ -111,10 +111,10 @@ def pool_tasks(
     strings: Sequence[str],
     code: UInt8s,
 ) -> PoolTasks:
-    """Pair begins with ends, and join them with what handed them over."""
+    """Join the begin and end of each task, and the event that handed the task over."""
     types, tracks = handles(events, "type"), handles(events, "track")
     time_ps = ints(events, "start_ps")
-    # Rows of begins and of the ends that follow them on the same thread.
+    # Find each begin that is directly followed by an end on the same thread.
     marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
     begins = kinds.has(EventFlag.POOL_START)
     rows = wanted_rows(types, marks)
@@ -149,15 +149,15 @@ def pool_tasks(
 
 
 def until_first_task(events: pl.DataFrame, kinds: EventKinds, rows: Int64s) -> Spans:
-    """From the begin of each row to the first task that is handed over inside it.
+    """Return the time from each row's start to the first task handed over inside it.
 
-    A call cannot wait for other threads before it has handed work to them, so its time
-    until then is its own. Rows that hand over nothing themselves add nothing.
+    A call cannot wait for other threads before it hands work to them, so its time until
+    then is its own. A row that hands over no task adds nothing.
     """
     types, tracks = handles(events, "type"), handles(events, "track")
     time_ps = ints(events, "start_ps")
     records = wanted_rows(types, kinds.has(EventFlag.POOL_RECORD))
-    # Rows ascend by track and time, so the next record follows in the table.
+    # Rows ascend by track and time, so the next record is the next one in the table.
     at = np.searchsorted(records, rows)
     exists = at < len(records)
     rows, first = rows[exists], records[at[exists]]
@@ -194,9 +194,9 @@ def _spread_codes(
     codes: UInt8s,
     parent: Int32s,
 ) -> None:
-    """Give each task the code of what handed it over, through other tasks if needed."""
+    """Give each task the code of its origin, through other tasks if needed."""
     known = np.flatnonzero(record >= 0)
-    # The code at an instant: the outermost sticky one, else the innermost.
+    # The code at a time is the outermost sticky code, else the innermost code.
     rows = record[known]
     is_sticky = np.zeros(256, np.bool_)
     is_sticky[list(STICKY)] = True
@@ -226,9 +226,9 @@ def _spread_codes(
 
 
 def _task_around(tasks: PoolTasks, track: Int32s, time_ps: Int64s) -> Int64s:
-    """Return the task that a thread was running at a time, -1 for none.
+    """Return the task that a thread was running at a time, or -1 for none.
 
-    Tasks are ordered by track, then time, so one search over both finds the last begin.
+    Tasks are ordered by track, then by time.
     """
     found = np.full(len(track), -1, np.int64)
     first = np.searchsorted(tasks.track, track, side="left")

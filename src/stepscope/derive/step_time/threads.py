@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_codes import EventGroups
     from stepscope.derive.steps.chosen import Steps
 
-#: A thread with one of these runs no tasks of others.
+#: Events of the program itself; a thread with such an event runs no tasks of others.
 _CALLS: Final = EventFlag.PYTHON_FRAME | EventFlag.PJIT | EventFlag.FUNCTION_CALL
 
-#: Why a thread drives a step: it carries the marker, it launched device work of the
-#: step, it has events of the step's stored group, or it ran ops without any device.
+#: Why a thread drives a step: it has the marker, it launched device work of the step,
+#: it has events of the step's stored group, or it ran ops on a host without a device.
 EVIDENCE: Final = ("marker", "launch", "group", "ops")
 
 
 class StepThreads(Frozen, frozen=True):
-    """For each kind of evidence, which thread drives which window.
+    """Which thread drives which window, by kind of evidence.
 
     Attributes:
         by_evidence: bool, (evidence, track, window).
@@ -46,11 +46,11 @@ class StepThreads(Frozen, frozen=True):
     end_ps: Int64s
 
     def driving_tracks(self) -> list[int]:
-        """Return rows of `tracks` that drive at least one window."""
+        """Return the rows of `tracks` that drive at least one window."""
         return np.flatnonzero(self.by_evidence.any(axis=(0, 2))).tolist()
 
     def driven_spans(self, track: int, *, evidence: Iterable[str] = EVIDENCE) -> Spans:
-        """Return the windows that one thread drives, by the kinds of evidence given."""
+        """Return the windows that one thread drives, by the given kinds of evidence."""
         kinds = [EVIDENCE.index(name) for name in evidence]
         chosen = self.by_evidence[kinds, track].any(axis=0)
         starts, ends = self.start_ps[chosen], self.end_ps[chosen]
@@ -68,15 +68,15 @@ def step_threads(
     groups: EventGroups | None,
     with_ops: Iterable[int],
 ) -> StepThreads:
-    """Look for each kind of evidence.
+    """Collect each kind of evidence.
 
     Args:
-        windows: Rows of the windows; `step_row` is null where there are no steps.
-        steps: The steps, or why there are none: the one window is then driven by
-            every thread that launched something in it.
-        groups: Groups of host events; None where nothing is grouped.
-        with_ops: Tracks that count in every window because they run ops and no device
-            is listed.
+        windows: Rows of the windows; `step_row` is null if there are no steps.
+        steps: The steps. Without steps, every thread that launched work drives the one
+            window.
+        groups: Step groups of host events; None without groups.
+        with_ops: Tracks that drive every window because they run ops on a host without
+            a device.
     """
     found = np.zeros((len(EVIDENCE), tracks, windows.height), np.bool_)
     found[EVIDENCE.index("ops"), list(with_ops)] = True
@@ -88,7 +88,7 @@ def step_threads(
         if len(tracks_of) and not isinstance(correlation, Unavailable):
             launched[tracks_of[correlation.activity_count_of_launch > 0]] = True
     else:
-        # The row of windows per row of steps; -1 for a step without a window.
+        # The row of windows by row of steps; -1 for a step without a window.
         window_of = np.full(max(steps.rows.height, 1), -1, np.int32)
         step_row = handles(windows, "step_row")
         known = step_row >= 0
@@ -102,7 +102,7 @@ def step_threads(
                 at = window_of[activity_steps[hit]]
                 _mark_driven(launched, tracks_of[launch[hit]], at)
         if groups is not None:
-            # The row of steps per stored group, -1 for none; the last entry is none.
+            # The row of steps by stored group; -1 for no step. The last entry is -1.
             largest = int(groups.groups.max(initial=-1))
             step_of = np.full(largest + 2, -1, np.int32)
             group = steps.rows["group"].fill_null(-1).to_numpy()
@@ -120,10 +120,10 @@ def _mark_driven(found: Bools, track: Int32s, window: Int32s) -> None:
 
 
 def of_the_program(event_types: pl.DataFrame, kinds: EventKinds) -> Bools:
-    """Return by type whether it is a call, or a range, that only a program makes.
+    """Return by type whether it is a call or range that only the program itself makes.
 
-    Ranges are those that the producer calls so and that no framework puts around its
-    own work, which threads of a framework hold, too.
+    Ranges count if the producer marks them as annotations, except ranges that a
+    framework puts around its own work, which also occur on threads of the framework.
     """
     ranges: Bools = kinds.has(EventFlag.ANNOTATION)
     ranges &= ~kinds.has(EventFlag.LIBRARY_RANGE)

@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from stepscope.derive.memory.replay import MemoryReplay
     from stepscope.trace.model import TraceData
 
-#: `process CPU (percent)`: a counter's name, and the unit after it.
+#: Pattern of a counter's name followed by the unit: `process CPU (percent)`.
 _WITH_UNIT: Final = Pattern(r"(?P<name>.+?) \((?P<unit>[^()]+)\)\Z", re.DOTALL)
 
 
 class CounterCurve(Frozen, frozen=True):
-    """A quantity that keeps each value until the next one.
+    """A quantity that keeps each value until the next value.
 
     Attributes:
-        unit: Unit of the values; None where not recorded.
-        source: "memory" for what an allocator has in use, "queue" for the elements that
-            a buffer held, "recorded" for a recorded counter.
-        time_ps: int64, ascending; when each value began.
+        unit: Unit of the values; None if not recorded.
+        source: "memory" for an allocator's memory in use, "queue" for the number of
+            elements in a buffer, "recorded" for a recorded counter.
+        time_ps: int64, ascending; start of each value.
     """
 
     name: str
@@ -48,7 +48,7 @@ class CounterCurve(Frozen, frozen=True):
     value: NDArray[np.float64]
 
     def self_check(self) -> None:
-        """Raise ValueError where times do not ascend."""
+        """Raise ValueError if the times do not ascend."""
         if (np.diff(self.time_ps) < 0).any():
             raise ValueError("the times of a counter do not ascend")
 
@@ -63,7 +63,7 @@ def counter_curves(
     allocations: pl.DataFrame | Unavailable,
     memory_replay: MemoryReplay | Unavailable,
 ) -> tuple[CounterCurve, ...]:
-    """Collect memory in use, lengths of queues, and recorded counters."""
+    """Collect memory in use, queue lengths and recorded counters."""
     found: list[CounterCurve] = []
     if not isinstance(memory_replay, Unavailable) and not isinstance(
         allocations, Unavailable
@@ -88,7 +88,7 @@ def counter_curves(
                 CounterCurve(f"Queue: {name}", "elements", "queue", time_ps, value)
             )
         counted = _event_numbers(trace, stats, StatKey.COUNTER_VALUE)
-        # Which events lie on tracks of counters.
+        # Keep events on tracks of counters.
         on_counter = np.zeros(len(counted.owner), np.bool_)
         counters = tracks.filter(pl.col("kind") == "counters")
         for begin, end in counters.select("event_begin", "event_end").rows():
@@ -101,7 +101,7 @@ def counter_curves(
 
 
 class _Samples:
-    """Times and names of the events that carry values."""
+    """Times and names of events that have values."""
 
     def __init__(self, events: pl.DataFrame, event_types: pl.DataFrame) -> None:
         self._start_ps = ints(events, "start_ps")
@@ -113,7 +113,7 @@ class _Samples:
     def type_curves(
         self, rows: StatRows
     ) -> list[tuple[str, Int64s, NDArray[np.float64]]]:
-        """Return name, times and values of each type of event, by type."""
+        """Return name, times and values for each type of event."""
         type_ = self._type[rows.owner]
         value = np.where(
             rows.kind == DOUBLE, rows.value.view(np.float64), rows.value

@@ -1,8 +1,8 @@
 """`trace_timeline`: what a trace viewer shows of one host, recorded and derived.
 
-Recorded tracks are ranges of `events`, which are not copied. Derived lines (steps,
-name scopes, ops, modules) are spans of their own. Flows lead from launch calls to what
-they put on a device.
+Recorded tracks are ranges of `events`, which are not copied. Derived lines (steps, name
+scopes, ops, modules) have separate spans. Flows link launch calls to the device
+activity that they launched.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Slices(Frozen, frozen=True):
 
 
 class Flows(Frozen, frozen=True):
-    """Links from launch calls to device activity, one per activity that has a call.
+    """Links from launch calls to device activity, one per activity with a launch call.
 
     Attributes:
         device_event: int32; row of events of the activity, ascending.
@@ -102,7 +102,7 @@ class Flows(Frozen, frozen=True):
 
 
 class LaidLine(Frozen, frozen=True):
-    """The spans of one derived line.
+    """The spans of one derived line and their rows.
 
     Attributes:
         spans: Spans in the order of `LineSpans.order_spans`.
@@ -116,30 +116,29 @@ class LaidLine(Frozen, frozen=True):
 class TraceTimeline(Frozen, frozen=True, dict=True):
     """Sections, tracks, rows and flows of one host.
 
-    A track has rows, 0 at the top, in which spans are in order of their starts and
-    never overlap. Its rows are grouped in lanes: the spans of one lane nest.
+    A track has rows, 0 at the top. The spans of a row are in start order and never
+    overlap. Rows are grouped into lanes, and spans in one lane nest.
 
     Attributes:
         sections: One row per processing element, in display order: `name`, `kind`
             (device, host, other), `plane`, `device`, `process`, `label` (name of the
             chip).
         tracks: One row per track, in display order: `section`, `name`, `kind`,
-            `view` (which view a derived track is), `source` (row of the table
-            `tracks`; null for a line derived here), `id`, `folded`, `begin`, `end`
-            (rows of events, or of `slices` for a line derived here), `rows`,
-            `drawn_rows` (rows beyond these hold events that are only drawn on demand).
+            `view` (the view of a derived track), `source` (row of the table `tracks`;
+            null for a line derived here), `id`, `folded`, `begin`, `end` (rows of
+            events, or of `slices` for a line derived here), `rows`, `drawn_rows` (later
+            rows contain events that are only drawn on demand).
         lanes: By track: `track`, `lane`, `first_row`, `rows`, `kind` (main, overlap,
             undrawn).
-        lines: Spans of the derived lines and the rows they are drawn in, in the order
-            of the lines' tracks.
+        lines: Spans and rows of the derived lines, in the order of their tracks.
         names: Text by name code; a code below the number of event types is the row
             of that table.
-        full_names: Full name by name code; null where it equals the name in `names`.
+        full_names: Full name by name code; null if equal to the name in `names`.
         visibility: uint8 by name code: `DRAWN`, `FOLDED` or `HIDDEN`.
         launch_stats: By span of the launch lines: `slice` (row of `slices`),
             `num_launches`, `max_launch_time_ps`, `total_launch_time_ps`.
-        apart: int32; rows of events, ascending, that are shown on a thread without
-            having run there.
+        apart: int32; rows of events, ascending, that are shown on a thread but did not
+            run on that thread.
     """
 
     sections: pl.DataFrame
@@ -155,7 +154,7 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
     apart: Int32s
 
     def line(self, track: int) -> LaidLine | None:
-        """Return the spans of a derived track; None for a recorded one."""
+        """Return the spans of a derived track; None for a recorded track."""
         number = self._line_numbers[track]
         return None if number < 0 else self.lines[number]
 
@@ -167,12 +166,12 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
 
     @property
     def slice_count(self) -> int:
-        """How many spans the derived lines have."""
+        """Number of spans of all derived lines."""
         return sum(len(line.row) for line in self.lines)
 
     @cached_property
     def slices(self) -> Slices:
-        """The spans of all derived lines, put together when they are first needed."""
+        """The spans of all derived lines, concatenated on first use."""
         own = np.flatnonzero(self.tracks["source"].is_null().to_numpy())
         lengths = [len(line.row) for line in self.lines]
         spans = [no_spans(), *(line.spans for line in self.lines)]
@@ -210,7 +209,7 @@ def trace_timeline(
     windows: Windows | Unavailable,
     host_op_events: HostOpEvents | Unavailable,
 ) -> TraceTimeline:
-    """Arrange a host's events and derive its lines.
+    """Lay out a host's events and compute its derived lines.
 
     Definition: docs/tools/trace_viewer.md#sections-and-tracks.
     """
@@ -239,11 +238,11 @@ def trace_timeline(
                 names=names,
             )
     elif not isinstance(host_op_events, Unavailable):
-        # Where devices do the work, threads hold only the launch calls of programs.
+        # With a device, threads contain only the launch calls of programs.
         known = None if isinstance(steps, Unavailable) else steps
         of_threads = op_lines_of_threads(events, host_op_events, known, names)
     lines += [*launched.lines, *of_devices.lines, *of_threads]
-    # A recorder's bookkeeping is not drawn.
+    # The bookkeeping events of a recorder are not drawn.
     bookkeeping = EventFlag.ALLOCATOR | EventFlag.PRODUCER | EventFlag.END_THUNK
     visibility = np.where(event_kinds.has(EventFlag.THREADPOOL), FOLDED, DRAWN)
     visibility = np.where(event_kinds.has(bookkeeping), HIDDEN, visibility)

@@ -1,9 +1,9 @@
-"""`trace_lanes`: the timeline by lane, so that any window of it is drawn quickly.
+"""`trace_lanes`: an index of the timeline by lane, so that any window is drawn quickly.
 
-A lane is one row of one track of the viewer: its spans ascend and do not overlap. The
-index of a track refers to spans by number and adds under eight bytes per span; it holds
-no second copy of them. `_core/tiles.py` describes how a window becomes slices,
-`_core/coarse.py` what is folded beforehand for windows of many spans.
+A lane is one row of one track of the viewer; its spans ascend and do not overlap. The
+index of a track refers to spans by number and takes less than eight bytes per span,
+because it does not copy them. `_core/tiles.py` describes how the spans of a window
+become slices, and `_core/coarse.py` which slices are prepared for wide windows.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
 
-#: Level of coarse slices at most: a bucket is a time.
+#: Maximum level of coarse slices, whose buckets last 2**level ps.
 COARSEST: Final = 61
-#: Times that windows of coarse slices lie within.
+#: Maximum distance from time 0, in ps, of a window that is drawn from coarse slices.
 FARTHEST_PS: Final = 1 << 62
-#: Spans from which on an index has coarse slices: fewer are folded in a millisecond.
+#: Minimum number of spans of an index with coarse slices; fewer are folded in 1 ms.
 MANY_SPANS: Final = 1 << 16
-#: Spans of a coarse slice on average, at least.
+#: Minimum average number of spans per coarse slice.
 COARSE_SPANS: Final = 16
 
 
 class LaneSlices(NamedTuple):
-    """Slices by lane and then by time; arrays of int64 of equal length.
+    """Slices by lane and then by time; int64 arrays of equal length.
 
     Attributes:
-        lane: Lane, counted from the first lane that was asked for.
+        lane: Lane, counted from the first requested lane.
         first: Position of the slice's first span in the index.
-        item: Number of the longest span, the first of equals.
-        busy_ps: Sum of the durations of the slice's spans; of spans that stand for
-            work, how much of them that work takes.
+        item: Number of the longest span; the first one if several are longest.
+        busy_ps: Total duration of the slice's spans. If a span summarises work, only
+            the time of that work counts.
     """
 
     lane: Int64s
@@ -59,12 +59,12 @@ class LaneSlices(NamedTuple):
 
 
 class CoarseSlices(NamedTuple):
-    """All spans of an index, folded into buckets of 2**level ps from time 0 on.
+    """All spans of an index, folded into buckets of 2**level ps that start at time 0.
 
     Attributes:
         parts: int64; the slices of lane `k` begin at `parts[k]`.
-        places: int32, two by slice; first position, and the longest span's row.
-        times: int64, four by slice; start, end, sum of durations, longest of them.
+        places: int32, two per slice: position of the first span, row of the longest.
+        times: int64, four per slice: start, end, total duration, longest duration.
     """
 
     level: int
@@ -74,7 +74,7 @@ class CoarseSlices(NamedTuple):
     times: Int64s
 
     def fits(self, begin_ps: int, end_ps: int, bucket_ps: int) -> bool:
-        """Return whether every bucket of a window consists of buckets of these."""
+        """Return whether every bucket of a window is a union of these buckets."""
         inside = -FARTHEST_PS < begin_ps <= end_ps < FARTHEST_PS
         fraction = (begin_ps | end_ps | bucket_ps) & ((1 << self.level) - 1)
         return inside and 0 < bucket_ps < FARTHEST_PS and not fraction
@@ -84,16 +84,16 @@ class LaneIndex(Frozen, frozen=True):
     """Spans by lane.
 
     Attributes:
-        rows: int32 by position; the row of the span in these arrays.
-        timing_ps: int64, by block of positions and three; sum of the durations of its
-            spans, the longest of them, and the start of the first.
-        longest: int32 by block; the row of the span that lasts longest.
+        rows: int32 by position; the span's row in `start_ps` and `dur_ps`.
+        timing_ps: int64, three per block of positions: total duration, longest
+            duration, and start of the first span.
+        longest: int32 by block; row of the longest span.
         edges: int64; lane `k` has the positions from `edges[k]` to `edges[k + 1]`.
         blocks: int64; lane `k` has the blocks from `blocks[k]` to `blocks[k + 1]`.
-        first_item: Number of the span in row 0; the others follow.
-        coarse: What windows with wide buckets are drawn from; None for few spans.
-        busy_before: int64 by position, and for the end: how much of all earlier spans
-            is work. None where spans are work themselves, all of their time.
+        first_item: Number of the span in row 0; the spans are numbered in row order.
+        coarse: Coarse slices for windows with wide buckets; None with few spans.
+        busy_before: int64 by position, plus one for the end; total work of all earlier
+            spans. None if spans are work for their whole duration.
     """
 
     start_ps: Int64s
@@ -110,11 +110,11 @@ class LaneIndex(Frozen, frozen=True):
     def slices(
         self, lanes: range, *, begin_ps: int, end_ps: int, bucket_ps: int
     ) -> LaneSlices:
-        """Return the slices of neighbouring lanes in [begin_ps, end_ps).
+        """Return the slices of adjacent lanes in [begin_ps, end_ps).
 
-        A span of at least a bucket is a slice of its own, and so is a span that began
+        A span of at least one bucket is a separate slice, as is a span that begins
         before the window and runs into it. Shorter spans that start in one bucket are
-        folded into one slice. A bucket of 0 folds nothing.
+        folded into one slice. With `bucket_ps` 0 no span is folded.
         """
         limits = slice(lanes.start, lanes.stop + 1)
         edges = self.edges[limits]
@@ -123,7 +123,7 @@ class LaneIndex(Frozen, frozen=True):
         if bucket_ps:
             buckets = -(-max(0, end_ps - begin_ps) // bucket_ps)
             room = min(spans, len(lanes) * (2 * buckets + 1))
-        # Pages of the array that no slice reaches are never allocated.
+        # Memory pages of the array that are never written are never allocated.
         out = np.empty((kernels.COLUMNS, room), np.int64)
         window = begin_ps, end_ps, bucket_ps
         if self.coarse is not None and self.coarse.fits(*window):
@@ -147,14 +147,14 @@ class LaneIndex(Frozen, frozen=True):
         return slices._replace(busy_ps=self.busy_of(slices))
 
     def busy_of_item(self, item: int) -> int | None:
-        """Return how much of a span is work; None for a span that is work itself."""
+        """Return the work time in a span, in ps; None if spans are work themselves."""
         if self.busy_before is None:
             return None
         at = int(np.flatnonzero(self.rows == item - self.first_item)[0])
         return int(self.busy_before[at + 1] - self.busy_before[at])
 
     def busy_of(self, slices: LaneSlices) -> Int64s:
-        """Return how much of the spans of each slice is work."""
+        """Return the work time in each slice, in ps."""
         if self.busy_before is None:
             return slices.busy_ps
         first, end = slices.first, slices.first + slices.spans
@@ -162,7 +162,7 @@ class LaneIndex(Frozen, frozen=True):
         return busy
 
     def extent(self) -> tuple[int, int] | None:
-        """Return the first start and last end of all lanes; None without any span."""
+        """Return the first start and last end over all lanes; None without spans."""
         filled = self.edges[1:] > self.edges[:-1]
         if not filled.any():
             return None
@@ -178,10 +178,10 @@ def trace_lanes(
     trace_timeline: TraceTimeline,
     device_activity: pl.DataFrame | Unavailable,
 ) -> tuple[LaneIndex, ...]:
-    """Index every track of the timeline; the items are those of its tracks.
+    """Index every track; an item is a row of events, or of `slices` for a derived line.
 
-    Spans of derived lines are busy for as long as the work that they stand for takes.
-    For lines that the producer derived that is all computation of the device.
+    A span of a derived line is busy for the time of the work that it summarises. For a
+    line that the producer derived, this is all computation of the device.
     """
     tracks = trace_timeline.tracks.select("begin", "end", "rows").rows()
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
@@ -214,7 +214,7 @@ def trace_lanes(
 def _stored_lines(
     timeline: TraceTimeline, device_activity: pl.DataFrame | Unavailable
 ) -> dict[int, Spans]:
-    """Return what the lines of ops that a producer derived stand for, by track."""
+    """Return the device work that each op line of the producer summarises, by track."""
     if isinstance(device_activity, Unavailable):
         return {}
     tracks = timeline.tracks.with_row_index("track").with_columns(
@@ -252,15 +252,15 @@ def index_lanes(
     first_item: int = 0,
     many_spans: int = MANY_SPANS,
 ) -> LaneIndex:
-    """Index spans that ascend in each lane and do not overlap there.
+    """Index spans that ascend in each lane and do not overlap in a lane.
 
     Args:
         lane: By span; -1 for a span without a lane.
-        busy_ps: By span: how much of it is work; None where all of it is.
-        many_spans: Number of spans from which on coarse slices are made as well.
+        busy_ps: By span, time of its work; None if spans are work themselves.
+        many_spans: Minimum number of spans for which coarse slices are built.
 
     Raises:
-        ValueError: Spans of one lane overlap, or a lane is beyond their number.
+        ValueError: Spans of one lane overlap, or a lane number is too large.
     """
     count = np.zeros(lanes, np.int64)
     placed = kernels.count_lanes(lane, count)
@@ -304,7 +304,7 @@ def _coarse_slices(index: LaneIndex, lane: Int32s) -> CoarseSlices | None:
     )
     if first <= -FARTHEST_PS or last >= FARTHEST_PS:
         return None
-    # A lane has at most two slices for each bucket.
+    # A lane has at most two slices per bucket.
     most_buckets = max(1, spans // (2 * COARSE_SPANS * lanes))
     level = ((last - first) // most_buckets).bit_length()
     if level > COARSEST:

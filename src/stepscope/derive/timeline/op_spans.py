@@ -1,7 +1,7 @@
-"""Op lines: which op, scope, module and source line a stream or a thread worked on.
+"""Op lines: the op, scope, module and source line on which a stream or thread worked.
 
-Consecutive pieces of work of one op become one span. All streams have such lines, and
-all threads that run compiled programs.
+Consecutive pieces of work of one op become one span. All streams, and all threads that
+run compiled programs, have such lines.
 
 Definition: docs/tools/trace_viewer.md#op-lines.
 """
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.derive.timeline.step_lines import Names
 
-#: The views in the order in which a stream shows them.
+#: The views, in the order in which a stream shows them.
 OP_VIEWS: Final = ("name_scope", "framework_ops", "xla_modules", "xla_ops", "source")
-#: Evidence that names an op; the direction of a copy, and no evidence, do not.
+#: Evidence that names an op; the direction of a copy does not name an op.
 _NAMED: Final = [
     int(each) for each in OpEvidence if each not in (OpEvidence.COPY, OpEvidence.NONE)
 ]
 
 
 class Pieces(Frozen, frozen=True):
-    """The work of one stream or thread, in order of time; arrays of equal length.
+    """The work of one stream or thread in time order; arrays of equal length.
 
     Attributes:
         op: Row of the ops that `OpPaths` describes.
-        instruction: A code of the paths of instructions; -1 for none.
+        instruction: Row of the paths of instructions; -1 for none.
     """
 
     start_ps: Int64s
@@ -63,19 +63,19 @@ class Pieces(Frozen, frozen=True):
 
 
 class _Paths(Frozen, frozen=True):
-    """The names of several things, level by level.
+    """The hierarchical names of several items, level by level.
 
     Attributes:
-        level: int32 (things, levels); equal numbers for equal beginnings of paths, so
-            that a number identifies all levels above it too; -1 beyond the last level.
-        name: int32; code of the name by number of `level`.
+        level: int32 (items, levels); a number for the path down to each level, equal
+            for equal paths; -1 beyond the last level.
+        name: int32; code of the name by number in `level`.
     """
 
     level: Int32s
     name: Int32s
 
     def has_path(self) -> UInt8s:
-        """Return by thing 1 where it has a path, else 0."""
+        """Return by item 1 if it has a path, else 0."""
         if not self.level.shape[1]:
             return np.zeros(len(self.level), np.uint8)
         return (self.level[:, 0] >= 0).astype(np.uint8)
@@ -85,7 +85,7 @@ class OpPaths(Frozen, frozen=True):
     """The names of ops in each view.
 
     Attributes:
-        of_op: View → paths by row of ops, for all views but `xla_ops`.
+        of_op: Paths by view and row of ops, for all views except `xla_ops`.
         of_instruction: Paths by instruction, for the view `xla_ops`.
     """
 
@@ -96,7 +96,7 @@ class OpPaths(Frozen, frozen=True):
 _COMPUTE: Final = [
     ACTIVITY_CODES[kind] for kind in ("kernel", "collective", "transfer_wait")
 ]
-#: The views of a core: all but `xla_ops`, which its own line shows already.
+#: Views of a core. Its recorded line already shows the view `xla_ops`.
 _OF_CORES: Final = tuple(view for view in OP_VIEWS if view != "xla_ops")
 
 
@@ -104,8 +104,8 @@ class DeviceLines(Frozen, frozen=True, eq=True):
     """Op lines of devices, and the order of the streams.
 
     Attributes:
-        places: Row of `tracks` → place among the streams of its device: first those
-            that compute, then by number of activities.
+        places: Position of each row of `tracks` among the streams of its device:
+            streams that compute first, then by number of activities.
     """
 
     lines: list[DerivedLine]
@@ -121,10 +121,10 @@ def op_lines_of_devices(
     activity_steps: Int32s | None,
     names: Names,
 ) -> DeviceLines:
-    """Return the lines of every stream; a core shows its instructions itself.
+    """Return the op lines of every stream.
 
-    The lines are made of kernels and collectives; the names of copies and memsets
-    already say what they are.
+    The lines consist of kernels and collectives, because copies and memsets have names
+    that already describe them.
     """
     chosen = computing_rows(device_activity)
     places = _place_by_stream(device_activity, chosen)
@@ -149,7 +149,7 @@ def op_lines_of_devices(
         if not some.any():
             continue
         ordinal = int(device[part.start])
-        # A stream that only computes, as most do, needs no copies.
+        # A stream that only computes, as most do, is sliced without copying.
         rows = part if some.all() else part.start + np.flatnonzero(some)
         starts = start_ps[rows]
         pieces = Pieces(
@@ -162,7 +162,7 @@ def op_lines_of_devices(
         )
         views: tuple[str, ...] = OP_VIEWS
         if kind[row] == TRACK_CODES["core"]:
-            # A core's modules are recorded, as its instructions are; both are shown.
+            # A core's instructions, and often its modules, are recorded lines already.
             views = tuple(
                 view
                 for view in _OF_CORES
@@ -178,9 +178,9 @@ def op_lines_of_threads(
     steps: Steps | None,
     names: Names,
 ) -> list[DerivedLine]:
-    """Return the lines of threads that ran instructions of compiled programs.
+    """Return the op lines of threads that ran instructions of compiled programs.
 
-    Ops outside such programs are events of their threads already.
+    Ops outside compiled programs already are events of their threads.
     """
     ops = host_op_events.ops
     compiled = ops["hlo_op"].is_not_null().to_numpy()
@@ -193,7 +193,7 @@ def op_lines_of_threads(
     op = host_op_events.op[chosen].astype(np.int32)
     start_ps = host_op_events.start_ps[chosen]
     end_ps = start_ps + host_op_events.dur_ps[chosen]
-    # The step in whose host interval each time lies, -1 for none.
+    # The step in whose host interval each start lies; -1 for none.
     if steps is None or steps.on_device:
         step = np.full(len(start_ps), -1, np.int32)
     else:
@@ -219,7 +219,7 @@ def _track_ranges(track: Int32s) -> list[tuple[int, slice]]:
 
 
 def computing_rows(device_activity: pl.DataFrame) -> Bools:
-    """Return which activities lines of ops are made of: all but copies and memsets."""
+    """Return which activities belong in op lines: all except copies and memsets."""
     of_code = np.zeros(256, np.bool_)
     of_code[_COMPUTE] = True
     return values_by_row(of_code, codes(device_activity, "kind"))
@@ -250,12 +250,12 @@ def _place_by_stream(device_activity: pl.DataFrame, computes: Bools) -> dict[int
 def paths_of_ops(
     ops: pl.DataFrame, instructions: Sequence[str], names: Names
 ) -> OpPaths:
-    """Read the paths of distinct ops and of the distinct texts of instructions.
+    """Return the paths of distinct ops and of distinct instructions.
 
     Args:
         ops: Columns `framework_op`, `framework_type`, `evidence`, `name`, `type`,
             `module`, `program`, `source_file`, `source_line`.
-        instructions: As recorded, outermost first where nested (`a::b`).
+        instructions: Recorded texts, outermost first if nested (`a::b`).
     """
     hlo = pl.col("evidence").is_in([int(OpEvidence.HLO), int(OpEvidence.HLO_NAME)])
     named = pl.col("evidence").is_in(_NAMED)
@@ -272,7 +272,7 @@ def paths_of_ops(
     found: dict[str, list[list[tuple[str, str | None]]]] = {
         view: [] for view in OP_VIEWS if view != "xla_ops"
     }
-    # Over the distinct ops, not over what ran.
+    # There are fewer distinct ops than executions of ops.
     for op, kind, module, source in read.iter_rows():
         scope = [] if op is None else op.split("/")[:-1]
         found["name_scope"].append([(each, None) for each in scope if each])
@@ -297,8 +297,8 @@ def op_lines(
     """Return the op lines of one stream or thread that have spans.
 
     Args:
-        device: Ordinal; None for a thread of the host, where pieces that belong to no
-            step are one span only if they are near each other.
+        device: Ordinal; None for a thread of the host, on which pieces without a step
+            are joined into one span only if they are close in time.
     """
     bounded = device is None
     modules, ops = paths.of_op["xla_modules"], paths.of_op["framework_ops"]
@@ -315,7 +315,7 @@ def op_lines(
             bounded=bounded,
         )
 
-    # The end of a module closes all below it; the end of a scope closes its op.
+    # The end of a module ends all lines below it; the end of a scope ends its op.
     spans: dict[str, LineSpans] = {}
     spans["xla_modules"], of_module = line("xla_modules", compiled, none)
     spans["xla_ops"], _ = _line_spans(
@@ -346,17 +346,17 @@ def _line_spans(
     changes: UInt8s,
     bounded: bool,
 ) -> tuple[LineSpans, UInt8s]:
-    """Return the spans of one line, and the pieces where its outermost level changed.
+    """Return the spans of one line, and by piece whether the outermost level changed.
 
-    Pieces that are not within the line neither extend nor close a span. A change that
-    falls on such pieces takes effect at the next one of the line.
+    Pieces outside the line do not extend or end a span. A change at such a piece takes
+    effect at the next piece of the line.
     """
     depth = paths.level.shape[1]
     happened = np.zeros(len(code), np.uint8)
     if not depth or not within.any():
         return no_spans(), happened
     room = len(code) * depth
-    # Pages of these arrays that no span reaches are never allocated.
+    # Memory pages of these arrays that are never written are never allocated.
     spans, times = np.empty((4, room), np.int32), np.empty((3, room), np.int64)
     count = accepted_answer(
         kernels.open_spans(
@@ -406,7 +406,7 @@ def _number_names(
 
 
 def dense_texts(handle: Int32s, strings: Sequence[str]) -> tuple[Int32s, list[str]]:
-    """Return codes of the handles' texts, -1 for none, and the texts."""
+    """Return a code of each handle's text, -1 for none, and the text of each code."""
     known = np.flatnonzero(handle >= 0)
     code = np.full(len(handle), -1, np.int32)
     if not len(known):

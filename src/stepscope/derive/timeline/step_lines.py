@@ -1,4 +1,4 @@
-"""Lines that are derived from what was recorded, and those of steps among them."""
+"""Derived lines of the timeline, and the lines of steps and launches."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class Names:
-    """Texts of name codes, each distinct pair once.
+    """Texts of name codes; each distinct pair of names has one code.
 
-    The codes below the number of event types are the rows of that table.
+    A code below the number of event types is the row of that table.
     """
 
     def __init__(self, event_types: pl.DataFrame) -> None:
@@ -40,7 +40,7 @@ class Names:
         self._code: dict[tuple[str, str | None], int] = {}
 
     def name_code(self, shown: str, full: str | None = None) -> int:
-        """Return the code of a displayed name and its full name where that differs."""
+        """Return the code of a displayed name and of its full name if it differs."""
         key = (shown, full if full != shown else None)
         return self._code.setdefault(key, len(self._types) + len(self._code))
 
@@ -49,7 +49,7 @@ class Names:
         return np.array([self.name_code(each) for each in shown], np.int32)
 
     def name_texts(self) -> tuple[pl.Series, pl.Series]:
-        """Return by code the displayed name, and the full name where that differs."""
+        """Return by code the displayed name, and the full name if it differs."""
         recorded = self._types.select(
             shown=pl.coalesce("display_name", "name"),
             full=pl.when(pl.col("display_name") != pl.col("name")).then("name"),
@@ -69,8 +69,8 @@ class LineSpans(NamedTuple):
     Attributes:
         level: Depth within the line, 0 outermost.
         event: Row of events with which the span begins, -1 for none.
-        busy_ps: How much of the duration the work takes that a span stands for; None
-            for the spans of steps, which are all of their time.
+        busy_ps: Time of the work that each span summarises; None for spans of steps,
+            which are busy for their whole duration.
     """
 
     start_ps: Int64s
@@ -85,8 +85,8 @@ class LineSpans(NamedTuple):
         """Return the spans by start, then duration descending, then level."""
         if self.is_ordered():
             return self
-        # One level after the other, each by start: a stable sort merges such runs,
-        # and where starts are equal the outer level, which is no shorter, stays first.
+        # Each level is already sorted by start, and a stable sort merges such runs
+        # quickly. At equal starts the outer level, which is not shorter, stays first.
         merged = self._take_spans(np.argsort(self.start_ps, kind="stable"))
         if merged.is_ordered():
             return merged
@@ -104,7 +104,7 @@ class LineSpans(NamedTuple):
         )
 
     def is_ordered(self) -> bool:
-        """Return whether the spans already have the order of `ordered`."""
+        """Return whether the spans already have the order of `order_spans`."""
         start, dur, level = self.start_ps, self.dur_ps, self.level
         same = start[1:] == start[:-1]
         longer = dur[1:] > dur[:-1]
@@ -113,14 +113,14 @@ class LineSpans(NamedTuple):
 
 
 class DerivedLine(Frozen, frozen=True, eq=True):
-    """One derived line and where it belongs.
+    """One derived line and its place in the timeline.
 
     Attributes:
         view: View that the line shows, a value of the column `derived` of `tracks`, or
             `step_windows`.
         device: Ordinal of the device; None for a line of the host.
-        track: Row of `tracks` of the stream or thread that the line is derived from;
-            None where it is derived from a whole device or host.
+        track: Row of `tracks` of the stream or thread from which the line is derived;
+            None if the line is derived from a whole device or host.
         spans: Spans in the order of `LineSpans.order_spans`.
     """
 
@@ -146,7 +146,7 @@ _TOTALS: Final[dict[str, pl.DataType]] = {
 
 
 class LaunchLines(Frozen, frozen=True):
-    """Per device, the time from the first to the last launch call of each step.
+    """By device, the time from the first to the last launch call of each step.
 
     Definition: docs/tools/trace_viewer.md#sections-and-tracks.
 
@@ -160,17 +160,17 @@ class LaunchLines(Frozen, frozen=True):
 
     @classmethod
     def no_lines(cls) -> LaunchLines:
-        """No line."""
+        """Return launch lines of no device."""
         return cls([], pl.DataFrame(schema=_TOTALS))
 
 
 def step_lines(
     steps: Steps | Unavailable, windows: Windows | Unavailable, names: Names
 ) -> list[DerivedLine]:
-    """Return a line of steps per device, and the line of their windows on the host.
+    """Return a line of steps per device, and a line of step windows on the host.
 
-    A step's span on a device is the hull of its activity there; without activity it is
-    the span that the producer stored.
+    On a device the span of a step is the time range of its activity on that device, or
+    the stored span if the step has no activity there.
 
     Definition: docs/tools/trace_viewer.md#sections-and-tracks.
     """
@@ -212,7 +212,7 @@ def step_lines(
 
 
 def step_names(steps: Steps) -> list[str]:
-    """Return the name of each step; its number where it has no name."""
+    """Return the name of each step, or its number if it has no name."""
     rows = steps.rows.select(
         pl.coalesce("name", pl.col("step").cast(pl.String), pl.lit("step"))
     )
@@ -222,7 +222,7 @@ def step_names(steps: Steps) -> list[str]:
 def launch_lines(
     correlation: Correlation, *, activity_steps: Int32s, steps: Steps, names: Names
 ) -> LaunchLines:
-    """Add up the launch calls that put work on each device, step by step."""
+    """Sum the launch calls of each device and step into lines."""
     totals = _launch_totals(correlation, activity_steps)
     code = names.name_codes(step_names(steps))
     lines = []
@@ -232,7 +232,7 @@ def launch_lines(
         step = handles(spans, "step")
         begin = ints(spans, "start_ps")
         end = ints(spans, "end_ps")
-        # When calls ran that put work on a device.
+        # Find the calls that launched work on the device.
         is_call = np.zeros(len(launches), np.bool_)
         is_call[launch[(launch >= 0) & (launched_on == int(str(device)))]] = True
         start_ps, dur_ps = ints(launches, "start_ps"), ints(launches, "dur_ps")
@@ -254,7 +254,7 @@ def launch_lines(
 
 
 def launch_values(totals: pl.DataFrame) -> pl.DataFrame:
-    """Return the statistics of launch calls under their names, times in µs."""
+    """Return the statistics of launch calls with times in µs."""
     return totals.select(
         "num_launches",
         max_launch_time_us=pl.col("max_launch_time_ps") / PS_PER_US,
@@ -265,9 +265,9 @@ def launch_values(totals: pl.DataFrame) -> pl.DataFrame:
 
 
 def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataFrame:
-    """Return by device and step the calls that put work there, each of them once."""
+    """Return the launch calls of each device and step, each call once."""
     launches, launch = correlation.launches, correlation.launch_of_activity
-    # A place is a device in a step; activities of no step have no place.
+    # A place is a device in a step; activities without a step have no place.
     known = activity_steps >= 0
     device = handles(correlation.activity, "device")
     places = number_rows([device, activity_steps])
@@ -278,7 +278,7 @@ def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataF
         executions=len(launches),
     )
     further_place, further = found.further
-    # As a rule no call puts work in several places.
+    # Usually no call launches work in several places.
     place = found.owner
     start_ps, dur_ps = ints(launches, "start_ps"), ints(launches, "dur_ps")
     events = handles(launches, "event")
@@ -293,7 +293,7 @@ def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataF
     of_call = values_by_row(hulls.first_ps, place, none=0)
     first = np.flatnonzero((place >= 0) & (start_ps == of_call))[::-1]
     event = np.full(count, -1, np.int32)
-    # Of several calls that begin first, the first in the table of calls.
+    # If several calls begin first, use the first one in the table of calls.
     event[place[first]] = events[first]
     return (
         pl.DataFrame(

@@ -30,21 +30,21 @@ SECTIONS: Final[dict[str, pl.DataType]] = {
     "kind": pl.String(),  # device, host or other
     "plane": pl.String(),  # as in the table `tracks`
     "device": pl.Int32(),  # null for the host
-    "process": pl.Int64(),  # null where not recorded
-    "label": pl.String(),  # name of the chip; null where not recorded
+    "process": pl.Int64(),  # null if not recorded
+    "label": pl.String(),  # name of the chip; null if not recorded
 }
 #: Columns of the frame of tracks.
 TIMELINE_TRACKS: Final[dict[str, pl.DataType]] = {
     "section": pl.Int32(),  # row of sections
     "name": pl.String(),
     "kind": pl.String(),  # as in the table `tracks`
-    "view": pl.String(),  # which view a derived track is, else null
-    "source": pl.Int32(),  # row of `tracks`; null for what is derived here
+    "view": pl.String(),  # view of a derived track, else null
+    "source": pl.Int32(),  # row of `tracks`; null for a line derived here
     "line": pl.Int32(),  # number of the derived line; null for recorded tracks
     "id": pl.Int64(),  # id of the thread or stream, also for its op lines; else null
-    "folded": pl.Boolean(),  # closed until the user opens it
+    "folded": pl.Boolean(),  # closed until a user opens it
 }
-#: View → its name, as TensorFlow's guides and the producers spell it.
+#: Display name of each view, as TensorFlow's guides and the producers spell it.
 VIEW_NAMES: Final = {
     "steps": "Steps",
     "launch_stats": "Launch Stats",
@@ -55,15 +55,15 @@ VIEW_NAMES: Final = {
     "source": "Source code",
     "step_windows": "Step windows",
 }
-#: Added to the name of a recorded line that a derived line replaces.
+#: Suffix of the name of a recorded line that a derived line replaces.
 _STORED: Final = " (stored)"
 _VIEW_RANK: Final = {view: rank for rank, view in enumerate(OP_VIEWS)}
-#: Ranks of tracks within a section; op lines and cores are between steps and streams.
+#: Ranks of tracks in a section; op lines and cores are between steps and streams.
 _STEPS, _LAUNCHES, _OPS, _RECORDED, _REPLACED = range(5)
 _KIND_RANK: Final = {
     "stream": 0,
     "thread": 0,
-    # Each below the thread that was looked at.
+    # Samples are shown below the thread that was sampled.
     "samples": 0,
     "derived": 1,
     "asynchronous": 2,
@@ -78,14 +78,14 @@ def sections_and_tracks(
     devices: pl.DataFrame | Unavailable,
     streams: dict[int, int],
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Arrange what was recorded and what is derived; empty tracks are left out.
+    """Return sections and tracks of all recorded and derived lines with events.
 
-    Devices come first, by ordinal, then the threads of the host, then the rest. In a
-    device: steps, launch statistics, the op lines of each stream, the streams by id.
-    In a host: the windows of the steps, then its threads by id, each with its op lines.
+    Devices come first, by ordinal, then the threads of the host, then the rest. A
+    device has steps, launch statistics, op lines by stream, and streams by id. A host
+    has the windows of the steps, then its threads by id, each with its op lines.
 
     Args:
-        streams: Row of `tracks` → its place among the streams of its device.
+        streams: Position of each row of `tracks` among the streams of its device.
     """
     sections = _arrange_sections(tracks, devices)
     recorded = _recorded_tracks(tracks, sections, lines)
@@ -160,13 +160,13 @@ def _arrange_sections(
 def _recorded_tracks(
     tracks: pl.DataFrame, sections: pl.DataFrame, lines: Sequence[DerivedLine]
 ) -> pl.DataFrame:
-    """Return recorded tracks with events; stored lines also derived come last."""
+    """Return recorded tracks with events; lines that are derived too come last."""
     anew = {(line.device, line.view) for line in lines if line.device is not None}
     replaced = pl.DataFrame(
         list(anew), schema={"device": pl.Int32, "view": pl.String}, orient="row"
     ).with_columns(replaced=pl.lit(value=True))
     sampled = tracks.with_row_index().filter(pl.col("kind") == "samples")
-    # Lines of the program repeat their functions.
+    # Skip samples of source lines; the samples of functions cover the same time.
     repeating = []
     for row, line, name in sampled.select("index", "id", "name").iter_rows():
         read = SamplesLine.of(line, name)
@@ -228,7 +228,7 @@ def _derived_tracks(
     lines: Sequence[DerivedLine],
     streams: dict[int, int],
 ) -> pl.DataFrame:
-    """Return the derived lines; names of those of several streams add the stream."""
+    """Return the derived lines; names include the stream if there are several."""
     of_place = {
         (row["plane"], row["process"]): row["section"]
         for row in sections.iter_rows(named=True)
@@ -281,15 +281,15 @@ def _derived_tracks(
     return pl.DataFrame(rows, schema=schema)
 
 
-#: Deep enough for nearly every track; a deeper one is done again with room for all.
+#: Nesting depth that suffices for nearly all tracks; deeper ones are laid out again.
 _USUAL_DEPTH: Final = 1024
 
 
 class Lane(Frozen, frozen=True, eq=True):
-    """Rows of a track whose spans nest in each other, and in nothing else.
+    """Adjacent rows of a track whose spans nest in each other only.
 
     Attributes:
-        kind: `main`; `overlap` for what overlaps without nesting; `undrawn` for
+        kind: `main`; `overlap` for spans that overlap without nesting; `undrawn` for
             events that are only shown on demand.
     """
 
@@ -303,7 +303,7 @@ class TrackRows(Frozen, frozen=True):
 
     Attributes:
         row: int32 by row of events; the row inside its track.
-        lanes: By row of the table `tracks`; from the top down.
+        lanes: By row of the table `tracks`; from top to bottom.
     """
 
     row: Int32s
@@ -313,7 +313,7 @@ class TrackRows(Frozen, frozen=True):
 def lay_spans(start_ps: Int64s, dur_ps: Int64s) -> tuple[Int32s, tuple[Lane, ...]]:
     """Lay out one track's spans: starts ascending, durations descending.
 
-    Spans that lie inside another one go below it.
+    A span that lies inside another span is placed below it.
     """
     row = np.empty(len(start_ps), np.int32)
     return row, _lay_chosen(start_ps, dur_ps, None, row, nested=True, kind="main")
@@ -329,13 +329,13 @@ def recorded_rows(
 ) -> TrackRows:
     """Lay out all recorded tracks.
 
-    Where nothing overlaps and everything is drawn, the row is the depth of nesting,
-    and no array is made.
+    If nothing overlaps and everything is drawn, the row equals the nesting depth, and
+    no new array is allocated.
 
     Args:
-        apart: Rows of events, ascending, that are shown on a thread without having
-            run there.
-        undrawn: By row of event_types: whether its events are not drawn.
+        apart: Rows of events, ascending, that are shown on a thread but did not run on
+            that thread.
+        undrawn: By row of event_types, whether its events are not drawn.
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     types = handles(events, "type")
@@ -354,7 +354,7 @@ def recorded_rows(
         beside = apart[slice(*np.searchsorted(apart, (begin, end)))] - begin
         starts, durs = start_ps[part], dur_ps[part]
         simple = not folds and not len(beside)
-        # Depths can serve as rows where no span ends after the one around it.
+        # Nesting depths are rows if no span ends after its enclosing span.
         if simple and (
             not nesting.overhangs[track]
             if nested
@@ -373,7 +373,7 @@ def recorded_rows(
 def _lay_groups(
     starts: Int64s,
     durs: Int64s,
-    nested: bool,  # noqa: FBT001 - private; the arrays beside it come in order
+    nested: bool,  # noqa: FBT001 - private; `nested` keeps the order of the arrays
     beside: Int64s,
     hidden: Bools | None,
 ) -> tuple[Int32s, tuple[Lane, ...]]:
@@ -409,7 +409,7 @@ def _lay_chosen(
 ) -> tuple[Lane, ...]:
     """Write the rows of the chosen spans of a track, or of all, and return the lanes.
 
-    `kind` is that of the first lane; where it is not `main`, of all lanes.
+    `kind` is the kind of the first lane; unless `kind` is `main`, of all lanes.
     """
     if not (len(start_ps) if chosen is None else chosen.any()):
         return ()
