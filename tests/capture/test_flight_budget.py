@@ -97,7 +97,7 @@ def test_what_the_program_asked_for_stays_and_leaves_room_for_its_end_alone(
         why: disk.budget.reason_against(why, lost_ns=1, now_s=1)
         for why in ("slow step", "hang", "signal", "exception", "asked for")
     }
-    full = "what dump() wrote takes 120 bytes (disk_bytes=…)"
+    full = "profiles of dump() take 120 bytes (disk_bytes=…)"
     assert refused == {
         **dict.fromkeys(("slow step", "hang", "signal"), full),
         **dict.fromkeys(("exception", "asked for")),

@@ -267,7 +267,7 @@ def test_a_ring_that_cannot_be_read_is_said_to_be_so(
         saved = ring.write_run("asked for")
     ring.end_recording(keep=False)
     assert saved.path is None
-    assert saved.why_not.startswith("what was kept could not be read")
+    assert saved.why_not.startswith("the kept events could not be read")
 
 
 def test_noise_does_not_silence_the_recorder_and_one_line_says_what_is_not_written(
@@ -286,7 +286,7 @@ def test_noise_does_not_silence_the_recorder_and_one_line_says_what_is_not_writt
     refused = [it for it in caplog.messages if "not written" in it]
     (line,) = refused
     assert line == (
-        "stepscope: slow step: 5 ms; not written: 2 worse ones of the last hour are "
+        "stepscope: slow step: 5 ms; not written: 2 worse steps of the last hour are "
         "kept (most=…)"
     )
 

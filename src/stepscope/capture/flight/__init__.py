@@ -1,1 +1,1 @@
-"""The flight recorder: the last steps of a program, kept until one goes wrong."""
+"""The flight recorder: keeps a program's last steps and writes them after a failure."""

@@ -1,8 +1,8 @@
-"""Which profiles a flight recorder writes and keeps: the worst, within bounds.
+"""Which profiles a flight recorder writes and keeps: the worst ones, within limits.
 
-Slow steps have a budget by time, which noise cannot use up for good: of each hour the
-worst are kept. Hangs, exceptions and signals are outside of it. The disk has one bound
-for all.
+Slow steps have a budget per hour, so that noise cannot use it up for good: the worst of
+each hour are kept. The budget does not apply to hangs, exceptions and signals. All
+profiles share one limit of disk space.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SLOW_STEP: Final = "slow step"
 EXCEPTION: Final = "exception"
 ASKED_FOR: Final = "asked for"
-#: A budget of slow steps is for so long.
+#: Period of the budget of slow steps, in seconds.
 BUDGET_S: Final = 3600.0
 
 
@@ -25,9 +25,9 @@ class KeptProfile(NamedTuple):
     """A profile on the disk.
 
     Attributes:
-        written_s: When, in seconds of a clock that only rises.
-        lost_ns: What a slow step took longer than the median; 0 of all others.
-        files: The profile, and that of the steps after it where there is one.
+        written_s: Time of writing, in seconds of a monotonic clock.
+        lost_ns: Excess of a slow step's duration over the median, in ns; else 0.
+        files: The profile, and the profile of the steps after it, if there is one.
     """
 
     why: str
@@ -36,7 +36,7 @@ class KeptProfile(NamedTuple):
     files: tuple[Path, ...]
 
     def bytes_on_disk(self) -> int:
-        """Return what its files take; files that others removed take nothing."""
+        """Return the size of the files in bytes; removed files count as 0."""
         sizes = []
         for path in self.files:
             with contextlib.suppress(OSError):
@@ -44,7 +44,7 @@ class KeptProfile(NamedTuple):
         return sum(sizes)
 
     def remove_files(self) -> None:
-        """Remove its files, and the folders of runs that are empty without them."""
+        """Remove the files, and the folders of runs that become empty."""
         for path in self.files:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -52,33 +52,33 @@ class KeptProfile(NamedTuple):
 
 
 class Budget:
-    """The profiles that one flight recorder has on the disk, and what else may come."""
+    """Profiles of one flight recorder on the disk, and limits for further profiles."""
 
     def __init__(self, *, slow_steps: int, disk_bytes: int) -> None:
-        """Allow this many slow steps an hour, and this many bytes of all profiles."""
+        """Set the limits: slow steps per hour, and bytes of all profiles together."""
         self._slow_steps = slow_steps
         self._disk_bytes = disk_bytes
         self._kept: list[KeptProfile] = []
         self._last_refusal_s: float | None = None
 
     def reason_against(self, why: str, *, lost_ns: int, now_s: float) -> str | None:
-        """Return why a profile is not to be written; None where it is to be.
+        """Return why a profile must not be written; None if it is to be written.
 
-        What the program asks for, and what ends it, is written in any case.
+        Profiles that the program asked for, or of an exception, are always written.
         """
         if why in (ASKED_FOR, EXCEPTION):
             return None
         fixed = sum(it.bytes_on_disk() for it in self._kept if not _may_go(it))
         if fixed >= self._disk_bytes:
-            return f"what dump() wrote takes {fixed:,} bytes (disk_bytes=…)"
+            return f"profiles of dump() take {fixed:,} bytes (disk_bytes=…)"
         if why == SLOW_STEP:
             recent = self._recent_slow_steps(now_s)
             if len(recent) >= self._slow_steps and lost_ns <= recent[0].lost_ns:
-                return f"{len(recent)} worse ones of the last hour are kept (most=…)"
+                return f"{len(recent)} worse steps of the last hour are kept (most=…)"
         return None
 
     def is_new_refusal(self, now_s: float) -> bool:
-        """Return whether a refusal is to be said: the first of an hour is."""
+        """Return whether to log a refusal: only the first of each hour is logged."""
         last_s = self._last_refusal_s
         if last_s is not None and now_s - last_s < BUDGET_S:
             return False
@@ -86,7 +86,7 @@ class Budget:
         return True
 
     def keep_profile(self, profile: KeptProfile) -> tuple[KeptProfile, ...]:
-        """Take in a profile that was written; return those that were removed for it."""
+        """Add a profile that was written; return the profiles removed for it."""
         removed: list[KeptProfile] = []
         if profile.why == SLOW_STEP:
             recent = self._recent_slow_steps(profile.written_s)
@@ -98,7 +98,7 @@ class Budget:
         return (*removed, *self._beyond_the_disk(spared=profile))
 
     def add_file(self, profile: Path, following: Path) -> tuple[KeptProfile, ...]:
-        """Take in the steps after a profile; return what was removed for them."""
+        """Add the steps after a profile; return the profiles removed for them."""
         for place, kept in enumerate(self._kept):
             if profile in kept.files:
                 both = kept._replace(files=(profile, following))
@@ -114,9 +114,9 @@ class Budget:
         )
 
     def _beyond_the_disk(self, *, spared: KeptProfile) -> tuple[KeptProfile, ...]:
-        """Give up what does not fit: slow steps first, then the oldest of the others.
+        """Remove profiles above the disk limit: slow steps first, then oldest others.
 
-        What the program asked for stays.
+        Profiles that the program asked for are not removed.
         """
         taken = sum(it.bytes_on_disk() for it in self._kept)
         given_up: list[KeptProfile] = []

@@ -1,4 +1,4 @@
-"""Step gauges as OpenMetrics text, and the server where Prometheus reads them."""
+"""Step gauges as OpenMetrics text, and the HTTP server that Prometheus queries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _NS_PER_S: Final = 1_000_000_000
-#: Annotations that get a share of their own; the smaller ones are one.
+#: Maximum number of annotations with a separate share; the smaller ones are summed.
 _MOST_PARTS: Final = 16
 _MOST_LOOPS: Final = 16
 _OTHERS: Final = "others"
@@ -30,12 +30,12 @@ _NONE: Final = "no annotation"
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 #: Suffix, labels and value of each sample of a family.
 _Samples = list[tuple[str, dict[str, str], float]]
-#: Name, kind, what it is about, samples.
+#: Name, kind, help text and samples of a metric family.
 _Family = tuple[str, str, str, _Samples]
 
 
 class Gauges:
-    """What is known of the steps, summed up as they end."""
+    """Totals and latest values of the steps, updated as steps end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -57,11 +57,12 @@ class Gauges:
         slow: int,
         wall_s: float,
     ) -> None:
-        """Take note of steps that ended.
+        """Add steps that ended.
 
         Args:
-            parts_ns: Time of the last steps by innermost annotation; "" is none.
-            input_ns: Their time in annotations that fetch input; None for no such one.
+            parts_ns: Self time in ns of each annotation in the last steps; "" is none.
+            input_ns: Time of the last steps in annotations that fetch input, in ns;
+                None without such annotations.
         """
         if not steps:
             return
@@ -87,7 +88,7 @@ class Gauges:
     def metrics_text(
         self, *, written: Iterable[str], listening: bool, devices: Sequence[DeviceUse]
     ) -> str:
-        """Return all gauges."""
+        """Return all gauges as OpenMetrics text."""
         with self._lock:
             families = self._step_families()
         memory: _Samples = []
@@ -100,14 +101,14 @@ class Gauges:
         ]
         families += [
             (
-                *("stepscope_listening", "gauge", "1 while steps are heard."),
+                *("stepscope_listening", "gauge", "1 while steps are observed."),
                 [("", {}, float(listening))],
             ),
             ("stepscope_profiles_written", "counter", "Profiles, by cause.", whys),
-            # By the names of Prometheus's own clients.
+            # These two names are those of Prometheus's client libraries.
             ("process_resident_memory_bytes", "gauge", "Resident memory.", memory),
             (
-                *("process_cpu_seconds", "counter", "Processor time of all threads."),
+                *("process_cpu_seconds", "counter", "CPU time of all threads."),
                 [("_total", {}, time.process_time())],
             ),
         ]
@@ -121,7 +122,7 @@ class Gauges:
             )
             for field, (name, about) in _DEVICE_GAUGES.items()
         ]
-        # One without samples is left out: it is not known, and not 0.
+        # A family without samples is left out: its value is unknown, not 0.
         lines = [line for it in families if it[3] for line in _family_lines(*it)]
         return "\n".join([*lines, "# EOF\n"])
 
@@ -131,15 +132,15 @@ class Gauges:
             sums.append(("_count", {"loop": loop}, count))
             sums.append(("_sum", {"loop": loop}, self._seconds[loop]))
         return [
-            ("stepscope_step_seconds", "summary", "Length of steps.", sums),
+            ("stepscope_step_seconds", "summary", "Duration of steps.", sums),
             (
                 *("stepscope_step_median_seconds", "gauge"),
-                "Median of the last 64 steps.",
+                "Median duration of the last 64 steps.",
                 [("", {"loop": it}, s) for it, s in self._medians.items()],
             ),
             (
                 *("stepscope_step_part_ratio", "gauge"),
-                "Share of the last steps in each annotation, without those in it.",
+                "Share of each annotation's self time in the last steps.",
                 [("", {"part": it}, r) for it, r in self._parts.items()],
             ),
             (
@@ -153,19 +154,19 @@ class Gauges:
             ),
             (
                 *("stepscope_last_step_timestamp_seconds", "gauge"),
-                "When a step was last heard to end.",
+                "Unix time when the last step ended.",
                 [] if self._last_s is None else [("", {}, self._last_s)],
             ),
         ]
 
 
-#: Field of a device → its gauge, and what it is about.
+#: Field of `DeviceUse` → name and help text of its gauge.
 _DEVICE_GAUGES: Final = {
     "busy": (
         "stepscope_device_busy_ratio",
         "Share of the driver's last sampling period in which a kernel ran.",
     ),
-    "used_bytes": ("stepscope_device_memory_used_bytes", "Memory in use, by all."),
+    "used_bytes": ("stepscope_device_memory_used_bytes", "Total memory in use."),
     "total_bytes": ("stepscope_device_memory_bytes", "Memory of the device."),
 }
 
@@ -180,25 +181,25 @@ def _family_lines(name: str, kind: str, about: str, samples: _Samples) -> Iterat
 
 
 _PATH: Final = "/metrics"
-#: A client that sends nothing is let go of.
+#: Seconds after which a client that sends nothing is disconnected.
 _PATIENCE_S: Final = 5.0
 _LAST_PORT: Final = 65535
 _LOOPBACK: Final = "127.0.0.1"
 
 
 class MetricsServer:
-    """Answers `/metrics` until it is stopped."""
+    """HTTP server that answers `/metrics` until it is stopped."""
 
     def __init__(self, where: int | str, text: Callable[[], str]) -> None:
-        """Listen.
+        """Start to listen.
 
         Raises:
-            BadUsage: It cannot listen there.
+            BadUsage: The address is invalid, or listening there fails.
         """
         host, _, port = str(where).rpartition(":")
         if not port.isdecimal() or int(port) > _LAST_PORT:
             raise BadUsage(
-                f"metrics={where!r} is no port and no host:port; give for instance "
+                f"metrics={where!r} is not a port or host:port; give for instance "
                 '9464, or "0.0.0.0:9464" for other machines too.'
             )
         try:
@@ -218,12 +219,12 @@ class MetricsServer:
         self._thread.start()
 
     def stop_serving(self) -> None:
-        """Answer no more."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
 
     def forget_in_child(self) -> None:
-        """In a child: the port is its parent's."""
+        """Close the socket in a forked child: the port belongs to the parent."""
         self._server.socket.close()
 
 
@@ -231,7 +232,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of clients that go: the program's output is its own."""
+        """Do not log errors of clients, which would mix with the program's output."""
 
 
 def _handler_class(text: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
@@ -249,7 +250,7 @@ def _handler_class(text: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as declared there
-            """Log nothing of requests."""
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - parameter name of the base class
+            """Do not log requests."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""Hearing of what ends a program, or of who asks: an exception, a signal."""
+"""Detection of an exception that ends the program, and of a signal by a user."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _MS_PER_S: Final = 1000
 
 
 class Bell:
-    """Wakes a thread: by a call, or by a signal while the program is busy.
+    """Wakes a thread at a call, or at a signal even while the program is busy.
 
-    A handler in Python waits until the main thread comes back to Python. That of
-    `faulthandler` does not: it writes into a pipe at once.
+    A Python signal handler waits until the main thread returns to Python. The handler
+    of `faulthandler` does not wait: it writes into a pipe at once.
     """
 
     def __init__(self, number: int | None) -> None:
-        """Listen to a signal; None listens to none.
+        """Listen to the signal with this number; None listens to no signal.
 
-        A handler that the program has is called too.
+        A handler that the program has set is called as well.
         """
         reading, writing = os.pipe()
         self._reading, self._writing = OwnDescriptor(reading), OwnDescriptor(writing)
@@ -52,9 +52,9 @@ class Bell:
             os.write(self._writing.number(), b"\n")
 
     def wait_for_ring(self, seconds: float) -> bool:
-        """Wait, at most so long; whether it was the signal that ended it."""
+        """Wait for at most `seconds`; return whether a signal ended the wait."""
         try:
-            # Unlike `select.select`, it takes files of any number.
+            # Unlike `select.select`, `poll` accepts file descriptors above 1,023.
             waiting = select.poll()
             waiting.register(self._reading.number(), select.POLLIN)
             if not waiting.poll(seconds * _MS_PER_S):
@@ -63,7 +63,7 @@ class Bell:
         except BlockingIOError:
             pass
         except OSError:
-            # The program has closed it, among all files: no signal is heard any more.
+            # The program has closed the pipe, so signals no longer arrive.
             self.stop_listening()
             time.sleep(seconds)
             return False
@@ -71,7 +71,7 @@ class Bell:
         return not rung
 
     def stop_listening(self) -> None:
-        """Listen no more."""
+        """Stop listening and close the pipe."""
         if self._number is not None:
             faulthandler.unregister(self._number)
             self._number = None
@@ -80,7 +80,7 @@ class Bell:
 
 
 class LastWords:
-    """Is called when an exception ends the program, before Python says so."""
+    """Hook for an exception that ends the program, called before Python prints it."""
 
     def __init__(self, heard: Callable[[BaseException], object]) -> None:
         self._heard: Callable[[BaseException], object] | None = heard
@@ -89,7 +89,7 @@ class LastWords:
         sys.excepthook = self._ours
 
     def restore_hook(self) -> None:
-        """Give the hook back, unless another came before it."""
+        """Restore the previous hook, unless other code has replaced this one."""
         if sys.excepthook is self._ours:
             sys.excepthook = self._before
         self._heard = None

@@ -1,4 +1,4 @@
-"""What was recorded last, as rows; and what is said of a step that went wrong."""
+"""The latest recorded annotations and functions, and sentences about failed steps."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from stepscope.capture.flight.watch import Slow
     from stepscope.capture.ground.encoding import Rows
 
-#: Annotations, and runs of functions, that are remembered: about 6 MB.
+#: Maximum number of annotations, and of function executions, in memory: about 6 MB.
 _MOST_ROWS: Final = 16_384
 _MOST_FRAMES: Final = 8_192
-#: Steps that a slow one is compared with.
+#: Number of steps that a slow step is compared with.
 _COMPARED: Final = 32
 _INPUT: Final[Pattern[str]] = Pattern(NAMED_INPUT)
-#: Steps of which the shares of annotations are worked out, once a second.
+#: Number of latest steps whose annotation shares are computed, once a second.
 _SAMPLED: Final = 16
 
 
 class Span(NamedTuple):
-    """An interval of a thread under a name."""
+    """A named interval on a thread."""
 
     begin_ns: int
     end_ns: int
@@ -38,10 +38,9 @@ class Span(NamedTuple):
 
 
 class Notebook:
-    """The last annotations and functions of the program.
+    """The program's latest annotations and functions.
 
-    It hears of them in one thread at a time, and is asked by another meanwhile: that
-    one goes through copies.
+    One thread at a time adds rows while another thread reads; the reader uses copies.
     """
 
     def __init__(self) -> None:
@@ -52,7 +51,7 @@ class Notebook:
         self._new: deque[Step] = deque(maxlen=_MOST_ROWS)
 
     def hear_rows(self, rows: Rows) -> None:
-        """Remember annotations that ended."""
+        """Add annotations that ended."""
         if not rows.names:
             return
         self._batches.append(rows)
@@ -62,30 +61,30 @@ class Notebook:
         self._new.extend(_steps_in_rows(rows))
 
     def hear_frames(self, frames: Sequence[Frame[CodeType]]) -> None:
-        """Remember runs of functions that ended."""
+        """Add function executions that ended."""
         self._frames.extend(frames)
 
     def new_steps(self) -> list[Step]:
-        """Return the steps that ended since the last call, in the order of ends."""
+        """Return the steps that ended since the last call, sorted by their end."""
         taken = [self._new.popleft() for _ in range(len(self._new))]
         return sorted(taken, key=lambda step: step.end_ns)
 
     def step_parts(self, step: Step) -> dict[str, int]:
-        """Return the time of a step by the innermost annotation, in ns.
+        """Return the self time of each annotation in a step, in ns.
 
-        Garbage collections count as annotations; what is in none is under "".
+        Garbage collections count as annotations; "" is time outside of all.
         """
         return own_times(self._annotation_spans((step,)), step.begin_ns, step.end_ns)
 
     def parts_of_last(self, steps: Sequence[Step]) -> dict[str, int]:
-        """Return such times of the last of some steps together."""
+        """Return the self time of each annotation in a loop's last 16 steps, in ns."""
         same = _last_loop_steps(steps)
         return _summed_times(same, self._annotation_spans(same)) if same else {}
 
     def input_of_last(self, steps: Sequence[Step]) -> int | None:
-        """Return the time of these steps in annotations that fetch input, in ns.
+        """Return the time of the last steps in annotations that fetch input, in ns.
 
-        What they hold counts too. None where the program has no such annotation.
+        Nested annotations are included. The result is None without such annotations.
         """
         same = _last_loop_steps(steps)
         if not same:
@@ -97,7 +96,7 @@ class Notebook:
         return sum(ns for name, ns in times.items() if name)
 
     def usual_parts(self, step: Step) -> dict[str, int]:
-        """Return the medians of such times over the steps before this one."""
+        """Return each annotation's median self time in the steps before one, in ns."""
         before = [
             it
             for rows in tuple(self._batches)
@@ -123,7 +122,7 @@ class Notebook:
         }
 
     def function_times(self, thread: int, begin_ns: int, end_ns: int) -> dict[str, int]:
-        """Return the time of an interval by the innermost function that ran, in ns."""
+        """Return the self time of each function on a thread in an interval, in ns."""
         spans = [
             Span(
                 frame.begin_ns, frame.end_ns, self._functions.function_name(frame.code)
@@ -142,7 +141,7 @@ class Notebook:
         first = min(step.begin_ns for step in steps)
         last = max(step.end_ns for step in steps)
         threads = {step.thread for step in steps}
-        # Batches come in the order of time: of older ones nothing lies within.
+        # Batches are in time order, so older batches end before the interval.
         recent = itertools.takewhile(
             lambda rows: max(rows.end_ns) >= first, reversed(tuple(self._batches))
         )
@@ -158,9 +157,9 @@ class Notebook:
 
 
 def own_times(spans: Iterable[Span], begin_ns: int, end_ns: int) -> dict[str, int]:
-    """Divide an interval among the innermost spans; "" is what none of them covers.
+    """Divide an interval among the innermost spans; "" is the time that no span covers.
 
-    Spans nest, as calls do; the parts of an interval add up to it.
+    Spans nest, as calls do. The returned times in ns add up to the interval.
     """
     found: dict[str, int] = {}
     open_spans: list[Span] = []
@@ -222,14 +221,14 @@ def _overlapping_spans(spans: Sequence[Span], begin_ns: int, end_ns: int) -> lis
 
 
 _PS_PER_NS: Final = 1_000
-#: Characters of an exception's own text.
+#: Maximum number of characters of an exception's message in a sentence.
 _SHOWN: Final = 120
-#: A function counts as what a step waited in from this share of the time on.
+#: Smallest share of a step's excess time from which a function is named as its place.
 _MOSTLY: Final = 0.3
 
 
 def slow_step_sentence(slow: Slow, notebook: Notebook) -> str:
-    """Say what a slow step waited for: what took longest beyond its usual time."""
+    """Return a sentence that names the annotation with the largest excess time."""
     step, median_ns = slow
     usual = notebook.usual_parts(step)
     excess = {
@@ -253,7 +252,7 @@ def slow_step_sentence(slow: Slow, notebook: Notebook) -> str:
 def hang_sentence(
     last: Step, notebook: Notebook, *, main_thread: int, since_ns: int, now_ns: int
 ) -> str:
-    """Say since when no step has ended, and where the program is."""
+    """Return since when no step has ended, and where the program is, as a sentence."""
     line = (
         f"no step has ended for {_duration_words(now_ns - since_ns)}; the last one was "
         f"{last.name} {last.number}"
@@ -267,7 +266,7 @@ def hang_sentence(
 
 
 def exception_sentence(error: BaseException, last: Step | None) -> str:
-    """Say which exception ends the program, and after which step."""
+    """Return which exception ends the program, and after which step, as a sentence."""
     text = str(error).split("\n")[0][:_SHOWN]
     line = f"ended by {type(error).__name__}" + (f": {text}" if text else "")
     if last is None:

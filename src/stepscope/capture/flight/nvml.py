@@ -1,7 +1,7 @@
-"""How busy NVIDIA's devices are, and how full, as their driver says.
+"""Utilization and memory use of NVIDIA devices, as their driver reports them.
 
-The driver's own library is called directly: no package is needed. AMD's devices and
-TPUs are not asked.
+The driver's own library is called directly, without a Python package. AMD devices and
+TPUs are not supported.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _NAME_BYTES: Final = 96
 
 
 class DeviceUse(NamedTuple):
-    """One device now.
+    """Current state of one device.
 
     Attributes:
         busy: Share of the driver's last sampling period in which a kernel ran.
-        used_bytes: Memory in use, by all processes.
+        used_bytes: Memory in use by all processes, in bytes.
     """
 
     name: str
@@ -40,7 +40,7 @@ class _Memory(ctypes.Structure):
 
 
 class Nvml:
-    """The driver's library; without a driver there are no devices."""
+    """The driver's library; without a driver the list of devices is empty."""
 
     def __init__(self, library: Any = None) -> None:
         self._handles: list[ctypes.c_void_p] = []
@@ -60,7 +60,7 @@ class Nvml:
                 self._handles.append(handle)
 
     def device_uses(self) -> list[DeviceUse]:
-        """Return what the driver says now, without devices that do not answer."""
+        """Return the current state of all devices, without those whose query fails."""
         found = []
         for handle in self._handles:
             use, memory = _Utilization(), _Memory()

@@ -1,4 +1,4 @@
-"""`ss.flight_recorder`: a profile of the moment that went wrong, without asking for it.
+"""`ss.flight_recorder`: writes a profile by itself when a step goes wrong.
 
     ss.flight_recorder("logs", slower_than=1.5)
     for step in range(steps):
@@ -54,37 +54,37 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.run import Run
 
 _log: Final = logging.getLogger("stepscope")
-#: What the ring keeps where nobody names rates: it runs for days, at below 1 % of a
-#: core. A look every 50 ms still finds what a slow step waited for.
+#: Default rates of the ring, which records for days at below 1 % of a core. A stack
+#: sample every 50 ms is enough to find where a slow step waited.
 _RATES: Final = ProfilerOptions(python_sampling_hz=20, counters_hz=2)
-#: A kill loses what was recorded since the last flush.
+#: Seconds between two flushes; a kill loses the events since the last flush.
 _FLUSH_S: Final = 1.0
-#: Functions that do not return are stored in pieces of this many flushes.
+#: Number of flushes after which functions that still run are stored as a piece.
 _PIECE: Final = 10
-#: Times are 64 bits of picoseconds, 106 days: the ring begins again before.
+#: Maximum age of a ring, in ns: 64-bit times in picoseconds overflow after 106 days.
 _LONGEST_NS: Final = 30 * 24 * 3600 * 1_000_000_000
 _LEAST_BYTES: Final = 2**20
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_S: Final = 1_000_000_000
 _FRAMEWORKS: Final = frozenset({"tensorflow", "jax", "torch"})
-#: Longest recording of the steps after a slow one, whatever the steps.
+#: Maximum seconds of recording after a slow step, whatever the number of steps.
 _MOST_FOLLOWING_S: Final = 10.0
-#: Between two looks whether the flight recorder has been stopped.
+#: Seconds between two checks whether the flight recorder was stopped.
 _LOOK_S: Final = 0.25
-#: How long an end waits for our thread.
+#: Seconds that `stop` waits for the flight recorder's thread.
 _ENDS_WITHIN_S: Final = 2.0
 
 
 class Written(NamedTuple):
-    """A profile that was written, and why.
+    """A profile that was written, and the reason.
 
     Attributes:
         why: "slow step", "hang", "exception", "signal", or "asked for".
-        text: What happened, in one line.
-        path: The file; None where none could be written, or where it was removed
-            since for a worse one.
-        following: The file of the steps after it, which has the framework's events;
-            None where none were recorded.
+        text: Description of the event, in one line.
+        path: The file; None if writing failed or was refused, or if the file was
+            removed for a worse profile.
+        following: File of the steps after the event, with the framework's events; None
+            if they were not recorded.
     """
 
     why: str
@@ -100,9 +100,9 @@ class _One:
         self._hears_forks = False
 
     def set_recorder(self, made: FlightRecorder) -> None:
-        """Have a recorder called in every forked child for as long as it is the one.
+        """Set the current recorder, which each forked child then forgets.
 
-        Python never forgets whom it calls there: that is not the recorder itself.
+        Python keeps fork callbacks forever, so this object registers, not the recorder.
         """
         self.recorder = made
         if not self._hears_forks and hasattr(os, "register_at_fork"):
@@ -120,13 +120,13 @@ _one: Final = _One()
 
 
 def dumped() -> Path | None:
-    """Write what the flight recorder keeps now; None where there is none to write."""
+    """Write the last steps now; return the path, or None if no file was written."""
     made = _one.recorder
     return None if made is None else made.dump().path
 
 
 def steps_heard() -> tuple[str, ...]:
-    """Say in a line what steps of each loop take; nothing without a flight recorder."""
+    """Return one line per loop on its steps; empty without a flight recorder."""
     made = _one.recorder
     return () if made is None else made.steps_heard()
 
@@ -144,29 +144,30 @@ def flight_recorder(
     metrics: int | str | None = None,
     options: ProfilerOptions | None = None,
 ) -> FlightRecorder:
-    """Keep the last steps, and write a profile when one goes wrong.
+    """Keep the last steps, and write a profile when a step goes wrong.
 
     Args:
-        logdir: Runs lie below `plugins/profile` in it.
-        slower_than: A step is slow from this many times the running median on.
-        hang_s: No step that ends for so long is a hang.
-        most: Slow steps of one hour that are kept, the worst; a worse one replaces the
-            least bad. Hangs, exceptions and signals do not count.
-        disk_bytes: What all profiles together may take on the disk: slow steps that
-            lost least are removed first, then the oldest of the others. What `dump`
-            wrote stays.
-        steps_after: Steps after a slow one, or after the signal, that the framework's
-            profiler records; 0 records none.
-        ring_bytes: Length of the file that the last steps are kept in.
-        on_signal: Number of the signal that asks for a profile; None for none.
-        metrics: Port, or `host:port`, at which `/metrics` tells the length of steps and
-            more to Prometheus; 0 takes a free one; None listens nowhere.
-        options: Rates of counters and samples, and what is recorded of the steps after.
-            None keeps 20 samples and 2 readings of counters a second, and records the
-            steps after as every recording does.
+        logdir: Log directory; runs are stored below its `plugins/profile`.
+        slower_than: A step is slow if it takes more than this many times the running
+            median.
+        hang_s: Seconds without the end of a step that count as a hang.
+        most: Maximum number of slow steps kept per hour; a worse step replaces the
+            least bad one. Hangs, exceptions and signals do not count.
+        disk_bytes: Maximum bytes of all profiles on the disk. Slow steps that lost
+            least time are removed first, then the oldest other profiles. Profiles that
+            `dump` wrote are not removed.
+        steps_after: Number of steps that the framework's profiler records after a slow
+            step or a signal; 0 records none.
+        ring_bytes: Size in bytes of the file that contains the last steps.
+        on_signal: Number of the signal that asks for a profile; None for no signal.
+        metrics: Port, or `host:port`, where `/metrics` reports step durations and more
+            to Prometheus; 0 chooses a free port; None does not listen.
+        options: Rates of counters and samples, and options for the steps after. None
+            takes 20 stack samples and 2 counter readings a second, and records the
+            steps after with the default options.
 
     Raises:
-        BadUsage: There is a flight recorder already, or a number cannot be.
+        BadUsage: A flight recorder exists already, or a number is out of range.
     """
     for name, value, fits, wanted in (
         ("slower_than", slower_than, slower_than > 1, "more than 1"),
@@ -197,15 +198,15 @@ def flight_recorder(
 
 
 class FlightRecorder:
-    """The flight recorder of a process; `flight_recorder` makes it.
+    """The flight recorder of a process; `flight_recorder` creates it.
 
     Attributes:
-        written: The profiles that were written, oldest first.
+        written: Profiles that were written, oldest first.
     """
 
     @property
     def metrics_address(self) -> str | None:
-        """Where `/metrics` is, `host:port`; None where it is not asked for."""
+        """Address of `/metrics` as `host:port`; None without a metrics server."""
         return None if self._metrics is None else self._metrics.address
 
     def __init__(
@@ -260,12 +261,12 @@ class FlightRecorder:
         self.stop()
 
     def dump(self) -> Written:
-        """Write what is kept now, whatever else was written."""
+        """Write the last steps now, regardless of the budget."""
         with leaving.undisturbed():
             return self._write_profile(ASKED_FOR, "by a call of `dump()`")
 
     def gauges(self) -> str:
-        """Return what `/metrics` answers, as OpenMetrics text."""
+        """Return the content of `/metrics`, as OpenMetrics text."""
         return self._gauges.metrics_text(
             written=[it.why for it in self.written],
             listening=self._ring.records and not self._stopped,
@@ -273,7 +274,7 @@ class FlightRecorder:
         )
 
     def steps_heard(self) -> tuple[str, ...]:
-        """Say in a line how many steps of each loop there were, and what they take."""
+        """Return one line per loop: number, median duration and rate of its steps."""
         medians = self._watch.medians_ns()
         return tuple(
             f"loop {name}: {count} steps, median {medians[name] / _NS_PER_MS:.3g} ms, "
@@ -283,7 +284,7 @@ class FlightRecorder:
         )
 
     def stop(self) -> None:
-        """Keep no more; without a profile written nothing is left."""
+        """Stop keeping steps; only profiles that were written remain on the disk."""
         with leaving.undisturbed():
             if self._stopped or os.getpid() != self._process:
                 return
@@ -303,7 +304,7 @@ class FlightRecorder:
                 _one.recorder = None
 
     def pause_for_recording(self) -> None:
-        """Give way to a recording that begins; called by it."""
+        """Pause while a recording is under way; called by that recording."""
         self._ring.pause_recording()
 
     def resume_after_recording(self) -> None:
@@ -321,7 +322,7 @@ class FlightRecorder:
         while not self._stopped:
             try:
                 self._judge_last_steps(signalled=self._bell.wait_for_ring(_FLUSH_S))
-            except Exception as error:  # noqa: BLE001 - the edge to the program
+            except Exception as error:  # noqa: BLE001 - an error must not reach the program
                 if not self._failed:
                     self._failed = True
                     _log.warning(
@@ -329,7 +330,7 @@ class FlightRecorder:
                         type(error).__name__,
                         error,
                     )
-                # What fails may fail at once, each time.
+                # Sleep, because the error may occur again at once.
                 time.sleep(_FLUSH_S)
 
     def _judge_last_steps(self, *, signalled: bool) -> None:
@@ -382,7 +383,7 @@ class FlightRecorder:
     def _write_exception(self, error: BaseException) -> None:
         with leaving.undisturbed():
             try:
-                # The step that `mark_step` began ends here.
+                # End the step that `mark_step` began.
                 recorder.end_step()
                 self._ring.store_new_events()
                 for step in self._notebook.new_steps():
@@ -405,7 +406,7 @@ class FlightRecorder:
         if run is None or run.path is None:
             return
         with self._writing:
-            # The program may have asked for another one meanwhile.
+            # The program may have written another profile meanwhile.
             self.written = tuple(
                 it._replace(following=run.path) if it.path == written.path else it
                 for it in self.written
@@ -413,7 +414,7 @@ class FlightRecorder:
             self._forget_removed(self._budget.add_file(written.path, run.path))
 
     def _write_profile(self, why: str, text: str, *, lost_ns: int = 0) -> Written:
-        """Write a profile, or say once an hour why it is not written."""
+        """Write a profile, or log at most once an hour why it is not written."""
         with self._writing:
             now_s = time.monotonic()
             against = self._budget.reason_against(why, lost_ns=lost_ns, now_s=now_s)
@@ -443,7 +444,7 @@ class FlightRecorder:
         )
 
     def forget_in_child(self) -> None:
-        """In a child: it has no flight recorder, and may make one."""
+        """Stop in a forked child, which may create another flight recorder."""
         if self._stopped:
             return
         self._stopped = True
@@ -459,10 +460,10 @@ class FlightRecorder:
 def record_following(
     logdir: Path, options: ProfilerOptions, *, steps: int, stopped: Callable[[], bool]
 ) -> Run | None:
-    """Record the next steps in full, and return when they are stored.
+    """Record the next steps with the given options; return when they are stored.
 
-    Called by a thread of ours. Nothing is recorded where no framework is imported, or
-    where a recording is under way.
+    Runs on the flight recorder's thread. Does nothing without an imported framework, or
+    while another recording is under way.
     """
     if not steps or not sys.modules.keys() & _FRAMEWORKS:
         return None
@@ -481,6 +482,6 @@ def record_following(
         left_s = _MOST_FOLLOWING_S
         while left_s > 0 and not stopped() and not enough.wait(_LOOK_S):
             left_s -= _LOOK_S
-    # The same run, whoever ends it: at the end of the program another thread does.
+    # A second `stop` returns the same run if another thread stopped the session.
     at_safe_point(begun[0].stop, within_s=MAIN_THREAD_S)
     return begun[0].stop()

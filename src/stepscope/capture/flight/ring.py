@@ -1,7 +1,7 @@
-"""The ring: collectors that always record, and a file that holds the last of it.
+"""The ring: collectors that always record, and a file of the latest events.
 
-The file is a spool of bounded length in a run of its own. A process that is killed
-leaves it, and it opens as any profile does.
+The file is a spool of bounded length in a separate run. A killed process leaves the
+file, which opens like any other profile.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ if TYPE_CHECKING:
     from stepscope.capture.flight.notebook import Notebook
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: Annotations between two flushes: it bounds what storing them may cost.
+#: Maximum number of annotations between two flushes; limits the cost of storing them.
 _RING_EVENTS: Final = 8_192
 _COLLECTORS: Final = ("host", "process", "python_samples", "compilations")
 
 
 class Saved(NamedTuple):
-    """What became of an attempt to write a profile."""
+    """Result of writing a profile; `why_not` is the error if `path` is None."""
 
     path: Path | None
     why_not: str = ""
 
 
 class Ring:
-    """The last of what was recorded. Any thread may call it."""
+    """The latest recorded events. Any thread may call the methods."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Ring:
         *,
         max_bytes: int,
     ) -> None:
-        """Make the file; nothing is recorded before `resume`."""
+        """Create the file; recording begins only with `resume_recording`."""
         self._logdir = logdir
         self._options = options
         self._notebook = notebook
@@ -91,16 +91,16 @@ class Ring:
 
     @property
     def begun_ns(self) -> int:
-        """When it was made, in ns of the monotonic clock."""
+        """Creation time of the ring, in ns of the monotonic clock."""
         return self._recording.begin.monotonic_ns
 
     @property
     def records(self) -> bool:
-        """Whether it records: not while it is paused."""
+        """Whether the ring records; False before the start and during a pause."""
         return self._host is not None
 
     def resume_recording(self) -> None:
-        """Record from now on; what was kept before a pause is kept still."""
+        """Start or continue recording; events from before a pause are kept."""
         with self._lock:
             if self._host is not None:
                 return
@@ -118,7 +118,7 @@ class Ring:
             self._listen_to_compilers()
 
     def pause_recording(self) -> None:
-        """Store what was recorded, and record no more until `resume`."""
+        """Store the recorded events, and stop recording until `resume_recording`."""
         with self._lock:
             if self._host is None:
                 return
@@ -130,7 +130,7 @@ class Ring:
             self._host, self._others, self._compilations = None, {}, None
 
     def store_new_events(self) -> None:
-        """Store what was recorded since the last call."""
+        """Store the events recorded since the last call."""
         with self._lock:
             if self._host is None:
                 return
@@ -140,29 +140,29 @@ class Ring:
                     continue
                 try:
                     fragment = collector.take_fragment()
-                except Exception as error:  # noqa: BLE001 - a collector's edge
+                except Exception as error:  # noqa: BLE001 - an error of one collector
                     self._note_failure(collector.name, error)
                     continue
                 if fragment.xspace:
                     self._append_fragment(collector.name, fragment)
 
     def store_running_functions(self) -> None:
-        """Store all there is, the functions that run at this moment too."""
+        """Store all events so far, including functions that still run."""
         with self._lock:
             self.store_new_events()
             sampler = self._others.get("python_samples")
             if sampler is not None:
-                # Functions that have not returned are known at its end alone.
+                # The sampler returns functions that still run only when it stops.
                 self._store_collected(sampler.name, self._stop_collector(sampler))
                 self._others["python_samples"] = self._new_sampler()
                 self._start_collector(self._others["python_samples"])
 
     def write_run(self, why: str) -> Saved:
-        """Write what is kept as a run of its own; the ring goes on."""
+        """Write the kept events as a separate run; the ring continues."""
         with self._lock:
             compiled = b""
             if self._compilations is not None:
-                # PyTorch's compiler says what it did since the ring began: not stored.
+                # The compiler's report covers all its work, so it is not stored.
                 collected = self._stop_collector(self._compilations)
                 compiled = b"" if collected is None else collected.xspace
                 self._compilations = None
@@ -170,11 +170,11 @@ class Ring:
             try:
                 content = self._spool.read_content() + compiled
             except OSError as error:
-                return Saved(None, f"what was kept could not be read: {error}")
+                return Saved(None, f"the kept events could not be read: {error}")
             warnings = [why, *self.warnings]
             if self._spool.dropped_events:
-                warnings.append("what is older than this ring holds was let go of")
-            # When the first began of all that is kept.
+                warnings.append("events older than the ring's capacity were dropped")
+            # Start of the earliest event that is kept.
             oldest_ns = self._spool.oldest_ns()
             since_ns = None
             if oldest_ns is not None:
@@ -201,7 +201,7 @@ class Ring:
             return Saved(None, f"{directory} could not be written: {error}")
 
     def end_recording(self, *, keep: bool) -> None:
-        """Record no more; the file goes unless it is kept."""
+        """Stop recording; remove the file unless it is to be kept."""
         self.pause_recording()
         with self._lock:
             if keep:
@@ -209,15 +209,15 @@ class Ring:
                 return
             self._spool.remove_file()
             with contextlib.suppress(OSError):
-                # Nothing else is in it, unless another process is of the same run.
+                # The folder is empty unless another process writes to the same run.
                 self._place.directory.rmdir()
 
     def forget_in_child(self) -> None:
-        """In a child: neither file nor threads are its own."""
+        """Drop the state in a forked child: file and threads belong to the parent."""
         self._lock = threading.RLock()
         self._spool.leave_file()
         if self._host is not None:
-            # Else a recording of its own has readied the child.
+            # While the ring pauses, another recording prepares the child.
             self._host.forget_in_child()
             recorder.forget_parent()
         self._host, self._others, self._compilations = None, {}, None
@@ -235,13 +235,13 @@ class Ring:
     def _start_collector(self, collector: Collector) -> None:
         try:
             collector.start_collecting(self._options, self._recording.begin)
-        except Exception as error:  # noqa: BLE001 - a collector's edge
+        except Exception as error:  # noqa: BLE001 - an error of one collector
             self._note_failure(collector.name, error)
 
     def _stop_collector(self, collector: Collector) -> Collected | None:
         try:
             return collector.hand_over()
-        except Exception as error:  # noqa: BLE001 - a collector's edge
+        except Exception as error:  # noqa: BLE001 - an error of one collector
             self._note_failure(collector.name, error)
             return None
 
@@ -259,7 +259,7 @@ class Ring:
         if whole_length(fragment.xspace) == len(fragment.xspace):
             self._spool.append_fragment(fragment)
         else:
-            self._note_failure(name, ValueError("what it recorded is malformed"))
+            self._note_failure(name, ValueError("the recorded data is malformed"))
 
     def _note_failure(self, name: str, error: Exception) -> None:
         sentence = f"{name} did not record: {type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Which step is slow, and when none ends any more: by a running median."""
+"""Detection of slow steps and hangs, with a running median of step durations."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections import deque
 from typing import Final, NamedTuple
 
 _NS_PER_S: Final = 1_000_000_000
-#: A median of this many steps.
+#: Number of steps in the running median.
 _WINDOW: Final = 64
-#: The first steps compile and warm up.
+#: Number of first steps that are not judged: they compile and warm up.
 _EXEMPT: Final = 20
-#: Steps after a slow one that are not judged: what made it slow is rarely over.
+#: Number of steps after a slow one that are not judged: its cause often continues.
 _COOLDOWN: Final = 50
-#: Unless they take this many times as long as that one.
+#: Unjudged steps count as slow above this multiple of the last slow step's duration.
 _FAR_WORSE: Final = 2
-#: A step has to lie this many standard deviations above the median: a loop whose steps
-#: differ anyway has no slow one. 1.4826 median deviations are one of a normal
-#: distribution.
+#: Minimum distance of a slow step from the median, in median absolute deviations: 6
+#: standard deviations, each 1.4826 median deviations of a normal distribution. A loop
+#: with varying steps thus has no slow step.
 _DEVIATIONS: Final = 6 * 1.4826
-#: What one step in ten takes is usual too.
+#: Quantile of recent durations that a slow step exceeds: one step in ten is usual.
 _OFTEN: Final = 0.9
-#: Less than a turn of the scheduler is no reason to write a profile.
+#: Minimum excess of a slow step, in ns: about one time slice of the scheduler.
 _LEAST_NS: Final = 5_000_000
-#: A program has a few loops: training, validation.
+#: Maximum number of watched loops; a program has few (training, validation).
 _MOST_LOOPS: Final = 16
 
 
 class Step(NamedTuple):
-    """A step that was annotated, and has ended."""
+    """An annotated step that has ended."""
 
     number: object
     name: str
@@ -38,12 +38,12 @@ class Step(NamedTuple):
 
     @property
     def dur_ns(self) -> int:
-        """How long it took."""
+        """Duration of the step in ns."""
         return self.end_ns - self.begin_ns
 
 
 class Slow(NamedTuple):
-    """A step that took too long, and what steps of its loop usually take."""
+    """A slow step, and the median duration of its loop's steps."""
 
     step: Step
     median_ns: int
@@ -53,7 +53,7 @@ class _Loop:
     def __init__(self) -> None:
         self.seen = 0
         self.exempt_until = _EXEMPT
-        #: The last that was slow; within its cooldown only a far worse one counts.
+        #: Duration of the last slow step in ns; 0 without one.
         self.worst_ns = 0
         self._by_age: deque[int] = deque()
         self.sorted: list[int] = []
@@ -72,7 +72,7 @@ class _Loop:
 
 
 class StepWatch:
-    """Judges steps in the order of their ends. Memory: 64 numbers for each loop."""
+    """Judges steps in the order of their ends; keeps 64 durations per loop."""
 
     def __init__(self, slower_than: float, hang_s: float, *, now_ns: int) -> None:
         self._slower_than = slower_than
@@ -80,11 +80,11 @@ class StepWatch:
         self._loops: dict[str, _Loop] = {}
         self._heard_ns = now_ns
         self._silent = False
-        #: The step that ended last; None before the first.
+        #: Step that ended last; None before the first.
         self.last: Step | None = None
 
     def judge_step(self, step: Step) -> Slow | None:
-        """Take note of a step; return it where it is slow."""
+        """Add a step; return it if it is slow."""
         self._silent = False
         self._heard_ns = max(self._heard_ns, step.end_ns)
         self.last = step
@@ -102,22 +102,22 @@ class StepWatch:
         return slow
 
     def medians_ns(self) -> dict[str, int]:
-        """Return the median of the last steps of each loop."""
+        """Return the median duration of the last steps of each loop, in ns."""
         return {name: loop.median_ns for name, loop in self._loops.items()}
 
     def step_counts(self) -> dict[str, int]:
-        """Return how many steps of each loop have ended."""
+        """Return the number of ended steps of each loop."""
         return {name: loop.seen for name, loop in self._loops.items()}
 
     def detects_hang(self, now_ns: int) -> bool:
-        """Return whether steps have ceased, once for each silence."""
+        """Return True once when no step has ended for the hang limit."""
         if self.last is None or self._silent:
             return False
         self._silent = now_ns - self._heard_ns >= self._hang_ns
         return self._silent
 
     def goes_on(self, now_ns: int) -> None:
-        """Count silence from here: steps were not heard meanwhile."""
+        """Restart the hang timer after a time in which steps were not observed."""
         self._heard_ns = now_ns
 
     def _is_slow(self, loop: _Loop, dur_ns: int) -> bool:
@@ -128,7 +128,7 @@ class StepWatch:
         longer_ns = dur_ns - median_ns
         if dur_ns <= self._slower_than * median_ns or longer_ns < _LEAST_NS:
             return False
-        # Every second step may be a longer one: then the median deviation is 0.
+        # If every second step is longer, the median deviation can be 0.
         often_ns = loop.sorted[int(_OFTEN * len(loop.sorted))]
         deviations_ns = sorted(abs(it - median_ns) for it in loop.sorted)
         deviation_ns = deviations_ns[len(loop.sorted) // 2]
