@@ -1,1 +1,1 @@
-"""Compiled kernels: arrays in, arrays out. Each module also runs uncompiled."""
+"""Compiled functions over arrays. Each module also runs uncompiled, as plain Python."""

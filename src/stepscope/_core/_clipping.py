@@ -1,7 +1,7 @@
-"""Times of rows cut at ±(2**62 - 1), so that no sum or difference can overflow.
+"""Clip event times to ±(2**62 - 1), so that no sum or difference can overflow.
 
-Written into each kernel that imports them when that is compiled: C can inline functions
-only within a module.
+The build copies these functions into every kernel module that imports them, because C
+can inline functions only within a module.
 """
 
 from __future__ import annotations

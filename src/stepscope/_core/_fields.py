@@ -1,12 +1,12 @@
-"""Numbers and fields of the wire format, read and written; ids found.
+"""Read and write numbers and fields of protobuf's wire format, and look up ids.
 
-Written into each kernel that imports them when that is compiled: C can inline functions
-only within a module.
+The build copies these functions into every kernel module that imports them, because C
+can inline functions only within a module.
 
-A read is checked against the end of the enclosing message and answers -1 for a place
-where the message breaks the format: a number of more than ten bytes, a length beyond
-the message, field number 0 or one of more than 29 bits, a group or another wire type
-that does not exist. Bits of a number beyond the 64th are dropped, as protobuf does.
+Every read except `read_fixed` is checked against the end of the enclosing message. It
+returns position -1 where the message is malformed: a number of more than ten bytes, a
+length beyond the message, field number 0, a field number of more than 29 bits, a group,
+or an undefined wire type. As in protobuf, bits above the 64th are dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stepscope._core._shim import cython
 def read_varint(
     data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
 ) -> tuple[cython.ulonglong, cython.longlong]:
-    """Return the number at `pos` and the place after it, -1 if there is none."""
+    """Return the number at `pos` and the position after it (-1 if malformed)."""
     value: cython.ulonglong
     shift: cython.int = 7
     byte: cython.ulonglong
@@ -51,7 +51,7 @@ def read_varint(
 def read_sized(
     data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
 ) -> tuple[cython.longlong, cython.longlong]:
-    """Return begin and end of the sized value whose length is at `pos`; or 0 and -1."""
+    """Return begin and end of the value whose length is at `pos`, or (0, -1)."""
     size: cython.ulonglong
     size, pos = read_varint(data, pos, end)
     if pos < 0 or size > cython.cast(cython.ulonglong, end - pos):
@@ -66,7 +66,7 @@ def read_sized(
 def read_fixed(
     data: cython.const[cython.uchar][::1], pos: cython.longlong, size: cython.int
 ) -> cython.ulonglong:
-    """Return the bytes at `pos` as a number, the lowest first; the caller checked."""
+    """Return little-endian bytes at `pos` as a number; the caller checks bounds."""
     value: cython.ulonglong = 0
     k: cython.int
     for k in range(size):
@@ -84,7 +84,7 @@ def skip_field(
     pos: cython.longlong,
     end: cython.longlong,
 ) -> cython.longlong:
-    """Return the place after the value of a field whose tag ends at `pos`, or -1."""
+    """Return the position after the value whose tag ends at `pos`, or -1."""
     _value: cython.ulonglong
     _start: cython.longlong
     wire: cython.ulonglong = tag & 7
@@ -122,7 +122,7 @@ def varint_size(value: cython.ulonglong) -> cython.longlong:
 def write_varint(
     out: cython.uchar[::1], pos: cython.longlong, value: cython.ulonglong
 ) -> cython.longlong:
-    """Write a number, for which there is room, and return the place after it."""
+    """Write a number and return the position after it; the caller checks the space."""
     while value >= 0x80:
         out[pos] = cython.cast(cython.uchar, (value & 0x7F) | 0x80)
         value >>= 7
@@ -138,7 +138,7 @@ def write_varint(
 def find_id(
     ids: cython.const[cython.ulonglong][::1], wanted: cython.ulonglong
 ) -> cython.longlong:
-    """Return where an id is among ascending ones, or -1."""
+    """Return the index of an id in an array of ascending ids, or -1."""
     low: cython.longlong = 0
     high: cython.longlong = ids.shape[0]
     middle: cython.longlong

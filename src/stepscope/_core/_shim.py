@@ -1,13 +1,13 @@
-"""Stands in for Cython when a kernel module runs uncompiled.
+"""Replacement for Cython when a kernel module runs uncompiled.
 
-A kernel module takes `cython` from here. When it is compiled, that line becomes
-`import cython`, whose names Cython resolves, and this module is never imported.
-Uncompiled, it stands in even where Cython is installed, because the `cast` of Cython's
-own Python module does not wrap. Here decorators hand back what they decorate,
-`with cython.nogil:` keeps the lock, and types are names in annotations that nobody
-evaluates. Two names compute, so that both forms agree: `cast` wraps whole numbers to
-the width of the type, as C does, and `ccall` hands arrays on as memoryviews, whose
-items are Python's numbers.
+A kernel module imports `cython` from this module. The build replaces this import with
+`import cython`, whose names the Cython compiler resolves. Uncompiled code uses this
+module even where Cython is installed, because the `cast` of Cython's own Python module
+does not wrap. In this module decorators return their function unchanged, `with
+cython.nogil:` keeps the GIL, and types only appear in annotations, which are never
+evaluated. Two names do work, so that compiled and uncompiled code agree. `cast` wraps
+integers to the width of the type, as C does. `ccall` passes arrays as memoryviews,
+whose items are Python numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ compiled: Final = False
 
 
 class _Type:
-    """A C type: a name in annotations, and for whole numbers a width to wrap to."""
+    """A C type: a name for annotations, and for integers a width to wrap to."""
 
     def __init__(self, bits: Any = 0, *, signed: Any = True) -> None:
         self.bits = bits
@@ -43,7 +43,7 @@ class _Type:
 
 
 class _Nogil(nullcontext[None]):
-    """Both `@cython.nogil` and `with cython.nogil:`."""
+    """Usable as both `@cython.nogil` and `with cython.nogil:`."""
 
     def __call__(self, function: Any) -> Any:
         return function
@@ -58,7 +58,7 @@ def _ignore_options(*_values: object, **_options: object) -> Callable[[Any], Any
 
 
 def ccall(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that Python calls: with memoryviews of the arrays."""
+    """Return a function that passes each array on as a memoryview."""
 
     @wraps(function)
     def call(*values: Any) -> Any:
@@ -70,17 +70,17 @@ def ccall(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def cast(kind: _Type, value: Any) -> Any:
-    """Return the value as that C type holds it."""
+    """Return the value wrapped to the width of the C type."""
     return kind.wrap(value)
 
 
 def declare(_kind: object, value: Any = None) -> Any:
-    """Return a variable of the module that has a C type when it is compiled."""
+    """Return the value of a module variable that has a C type if compiled."""
     return value
 
 
 def fused_type(*_kinds: _Type) -> _Type:
-    """Return what stands for each of several types."""
+    """Return a placeholder for a type that is any of several C types."""
     return _Type()
 
 
@@ -96,5 +96,5 @@ uint = _Type(32, signed=False)
 long = longlong = Py_ssize_t = _Type(64)
 ulonglong = _Type(64, signed=False)
 
-#: The module itself, whose names are no types to a type checker.
+#: This module, typed `Any` because type checkers do not accept its names as types.
 cython: Any = sys.modules[__name__]

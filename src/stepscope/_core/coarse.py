@@ -1,19 +1,18 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Slices of wide buckets, folded once for all windows that are wider still.
+"""Slices of wide buckets, folded once and reused for all windows with wider buckets.
 
-`_core/tiles.py` says what lanes, positions and slices are. `fold_rows` folds all rows
-of all lanes into buckets of 2**level, which count from time 0, in one pass over rows in
-the order in which they lie in memory. Lane `k` has the slices [parts[k], parts[k] +
-filled[k]).
+Lanes, positions and slices are defined in `_core/tiles.py`. `fold_rows` folds all rows
+of all lanes into buckets of width 2**level that count from time 0, in one pass over the
+rows in memory order. Lane `k` has the slices [parts[k], parts[k] + filled[k]).
 
-`fold_slices` folds these again for a window whose begin, end and bucket are multiples
-of 2**level, and gives what `tiles.fold` gives: the rows of one slice start in one
-bucket, and a row that is too wide to be folded is a slice of its own, so whatever a
-wider bucket folds are whole slices side by side. The cost follows the slices.
+`fold_slices` folds these slices again for a window whose begin, end and bucket width
+are multiples of 2**level. The result equals that of `tiles.fold_window`: all rows of a
+slice start in one bucket, and a row too wide to be folded is a separate slice, so a
+wider bucket consists of whole adjacent slices. The cost grows with the slices.
 
-For each slice, `places` has the first position and the longest row, and `times` the
-start of the first row, the end of the last, how long the rows last together and how
-long the longest lasts. Times are cut as in `_core/tiles.py`.
+For each slice, `places` has the first position and the longest row. `times` has the
+start of the first row, the end of the last row, the sum of the durations and the
+longest duration. Times are clipped as in `_core/tiles.py`.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from __future__ import annotations
 from stepscope._core._clipping import clipped_end, clipped_start
 from stepscope._core._shim import cython
 
-#: The output holds fewer slices than there are.
+#: The output array has too few columns for all slices.
 NO_ROOM = -1
-#: Numbers beyond an array, or arrays whose lengths do not belong together.
+#: A number points outside an array, or the lengths of arrays do not match.
 BAD_RANGE = -3
 
 
@@ -51,7 +50,7 @@ def _fold_rows(
     number: cython.longlong
     lanes: cython.longlong = edges.shape[0] - 1
     bucket: cython.longlong = cython.cast(cython.longlong, 1) << level
-    # Farther off than any bucket: the next row begins a slice.
+    # No bucket has this number, so the next row begins a slice.
     nowhere: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
     found: cython.longlong = 0
     for mine in range(lanes):
@@ -67,7 +66,7 @@ def _fold_rows(
         begins = clipped_start(start[row])
         ends = clipped_end(start[row], dur[row])
         lasts = ends - begins
-        # Rounds down, below 0 as well.
+        # The shift rounds down, also for negative times.
         number = begins >> level
         at = parts[mine] + filled[mine]
         if number == state[1, mine] and lasts < bucket:
@@ -105,23 +104,23 @@ def fold_rows(
     places: cython.int[:, ::1],
     times: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """Fold the rows of each lane into buckets of 2**level.
+    """Fold the rows of each lane into buckets of width 2**level.
 
     Args:
-        start: By row; as for `tiles.fill_lanes`, which refuses rows that overlap.
+        start: By row, as for `tiles.fill_lanes`, which refuses rows that overlap.
         dur: By row.
         lane: By row; -1 for a row that is not drawn.
-        edges: Positions of the lanes, one more than lanes.
-        parts: Where the slices of each lane begin, one more than lanes.
-        level: 0 to 61.
-        state: Scratch memory of the kernel, two by lanes.
+        edges: First position of each lane, then the end; one more entry than lanes.
+        parts: First slice of each lane, then the end; one more entry than lanes.
+        level: Binary logarithm of the bucket width, 0 to 61.
+        state: Scratch array, (2, lanes).
         filled: Receives the number of slices of each lane.
-        places: Receives first position and longest row, by slice.
-        times: Receives start, end, sum and longest duration, by slice.
+        places: Receives first position and longest row of each slice.
+        times: Receives start, end, sum of durations and longest duration of each slice.
 
     Returns:
-        The number of slices, of which a lane has at most two for each bucket; or
-        `NO_ROOM`, `BAD_RANGE`.
+        The number of slices, at most two per lane and bucket; or an error code:
+        `NO_ROOM` or `BAD_RANGE`.
     """
     if (
         start.shape[0] != lane.shape[0]
@@ -151,7 +150,7 @@ def _parts_fit(
     places: cython.const[cython.int][:, ::1],
     times: cython.const[cython.longlong][:, ::1],
 ) -> cython.bint:
-    """Return whether every lane's slices have room, and as many columns as needed."""
+    """Return whether the slice arrays are large enough for every lane."""
     lane: cython.longlong
     if edges.shape[0] < 1 or parts.shape[0] != edges.shape[0]:
         return False
@@ -177,7 +176,7 @@ def _first_slice_from(
     high: cython.longlong,
     time: cython.longlong,
 ) -> cython.longlong:
-    """Find the first slice of [low, high) to start at or after a time, or `high`."""
+    """Return the first slice of [low, high) starting at or after `time`, or `high`."""
     middle: cython.longlong
     while low < high:
         middle = low + (high - low) // 2
@@ -218,7 +217,7 @@ def _fold_slices(
         last = parts[lane] + filled[lane]
         at = _first_slice_from(times, parts[lane], last, begin)
         if at > parts[lane] and times[at - 1, 1] > begin:
-            # The last row before the window runs into it, and stays whole.
+            # The last row before the window reaches into it: one whole slice.
             behind = (places[at, 0] if at < last else edges[lane + 1]) - 1
             row = rows[behind] if 0 <= behind < rows.shape[0] else -1
             if not 0 <= row < start.shape[0]:
@@ -275,24 +274,24 @@ def fold_slices(
     bucket: cython.longlong,
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """Write the slices of some neighbouring lanes in the window [begin, end).
+    """Write the slices of adjacent lanes in the window [begin, end).
 
     Args:
         start: As for `fold_rows`.
         dur: As for `fold_rows`.
         rows: From `tiles.fill_lanes`.
-        edges: The part of `edges` that the lanes have, one more than there are lanes.
-        parts: As for `fold_rows`; the part that the lanes have.
-        filled: From `fold_rows`; the part that the lanes have.
+        edges: Part of `edges` for these lanes, with one more entry than lanes.
+        parts: Part of `parts` for these lanes, with one more entry than lanes.
+        filled: From `fold_rows`, the part for these lanes.
         places: From `fold_rows`.
         times: From `fold_rows`.
         begin: A multiple of 2**level within ±2**62.
         end: A multiple of 2**level within ±2**62.
         bucket: A multiple of 2**level, above 0 and below 2**62.
-        out: Receives the slices that `tiles.fold` writes.
+        out: Receives the slices, with the columns of `tiles.fold_window`.
 
     Returns:
-        The number of slices, or `NO_ROOM`, `BAD_RANGE`.
+        The number of slices, or an error code: `NO_ROOM` or `BAD_RANGE`.
     """
     limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
     lane: cython.longlong

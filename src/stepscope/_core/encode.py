@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Writing the wire format: columns of events and their stats into a line's bytes.
+"""Encoding of columns of events and their stats as the bytes of a line.
 
-A length precedes what it measures, so the size of an event is added up before its bytes
-are written.
+A length precedes the bytes that it counts, so the size of an event is computed before
+the event is written.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from stepscope._core._fields import varint_size, write_varint
 from stepscope._core._shim import cython
 
-#: The output is too small.
+#: The output array is too small.
 NO_ROOM = -1
-#: The rows do not lie within every array, or an array has the wrong length.
+#: A row is outside an array, or an array has the wrong length.
 BAD_RANGE = -3
 
 
@@ -46,7 +46,7 @@ def _put_number(
     tag: cython.uchar,
     value: cython.longlong,
 ) -> cython.longlong:
-    """Write a number, or a length, under its tag; return the place after it."""
+    """Write a tag and a number or length; return the position after them."""
     out[pos] = tag
     return write_varint(out, pos + 1, cython.cast(cython.ulonglong, value))
 
@@ -64,7 +64,7 @@ def _put_stat(
     length: cython.longlong,
     texts: cython.const[cython.uchar][::1],
 ) -> cython.longlong:
-    """Write the body of a stat, for which there is room; return the place after it."""
+    """Write the body of a stat, which must fit; return the position after it."""
     k: cython.longlong
     bits: cython.ulonglong = cython.cast(cython.ulonglong, value)
     pos = _put_number(out, pos, 0x08, key)
@@ -123,7 +123,7 @@ def _stats_fit(
     length: cython.const[cython.int][::1],
     texts: cython.longlong,
 ) -> cython.bint:
-    """Return whether the stats of all events and the texts of all stats exist."""
+    """Return whether stat ranges, kinds and texts of all events are valid."""
     row: cython.longlong
     if stat_begin[0] != 0 or stat_begin[events] != kind.shape[0]:
         return False
@@ -156,14 +156,14 @@ def encode_line_events(
 ) -> cython.longlong:
     """Write the event fields of a line, in the order of the rows.
 
-    Event r has the stats [stat_begin[r], stat_begin[r + 1]). Where `counted` is not 0,
-    `offset` holds the number of occurrences. Ids are those of the plane's maps. Kind,
-    value and length of a stat are as in the decoder's columns, with places in `texts`
-    and, for references, ids of stat metadata.
+    Event r has the stats [stat_begin[r], stat_begin[r + 1]). Where `counted` is
+    nonzero, `offset` is the number of occurrences. Ids are those of the plane's
+    metadata maps. Kind, value and length of a stat are as in the decoder's columns: a
+    text is a place in `texts`, a reference is an id of stat metadata.
 
     Returns:
-        How many bytes were written, or would be where `out` is empty; or `NO_ROOM`,
-        `BAD_RANGE` (also for a kind that does not exist and a text outside `texts`).
+        The number of bytes written, or needed if `out` is empty; or an error code:
+        `NO_ROOM` or `BAD_RANGE` (also for an unknown kind or a text outside `texts`).
     """
     row: cython.longlong
     stat: cython.longlong
@@ -192,7 +192,7 @@ def encode_line_events(
             if room == 0:
                 pos += 1 + varint_size(cython.cast(cython.ulonglong, size)) + size
                 continue
-            # The length takes at most ten bytes.
+            # Tag and length take at most 11 bytes.
             if size + 11 > room - pos and (
                 1 + varint_size(cython.cast(cython.ulonglong, size)) + size > room - pos
             ):

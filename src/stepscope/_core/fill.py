@@ -1,29 +1,29 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Filling the columns of events and stats: the second reading of a line's bytes.
+"""Second pass over a line's bytes, which fills the columns of events and stats.
 
-The rules are those of `wire`. Also, the last of repeated scalar values wins, and the
-last member of a oneof. All bounds are checked again, because a mapped file may change
-between the two readings.
+The rules of `wire` apply. In addition, the last of repeated scalar values wins, and the
+last member of a oneof. All bounds are checked again, because a memory-mapped file may
+change between the two passes.
 
-`fill` has a row per chunk in `rows`, whose columns are:
+`fill_columns` takes `rows` with one row per chunk and these columns:
 
-0, 1  first byte of the chunk, and one past the last
-2, 3  next row of the events, and the limit
-4, 5  next row of the stats, and the limit
-6, 7  next row of `counted`, and the limit
-8, 9  next row of `lost_type` and of `lost_key`, which may lie outside them
-10    filled in: the place of the event or field that is malformed, or -1
+  0, 1  first byte of the chunk, and one past the last
+  2, 3  next row of the events, and the row limit
+  4, 5  next row of the stats, and the row limit
+  6, 7  next row of `counted`, and the row limit
+  8, 9  next rows of `lost_type` and of `lost_key`, which may be beyond their ends
+  10    output: position of the malformed event or field, or -1
 
-Each next row is advanced past what was written. An event is written whole, with all of
-its stats, or not at all. `event_time` has a row for offsets and one for durations;
-`stat_small` for the event's row, the key, and the length, which is written where it is
-not the 0 that the array must hold; `counted` for the rows of events with a number of
-occurrences, and that number.
+Each next row is advanced past the rows written. An event is written with all of its
+stats, or not at all. `event_time` has a row for offsets and a row for durations.
+`stat_small` has a row each for the event's row, the key and the length. Lengths must be
+0 before, because only nonzero lengths are written. `counted` has a row for the rows of
+events with a number of occurrences, and a row for this number.
 
-An id is looked up in `types` (or `keys`) where it is a valid place in it, and else in
-the ascending `type_ids` next to `type_rows`. -1 stands for an unknown id; as far as
-there is room, row and id are written to `lost_type` (`lost_key`). The value of a
-reference is what `keys` holds for it.
+An id below the length of `types` (or `keys`) is an index into it. Any other id is
+searched in the ascending `type_ids`, next to `type_rows`. An unknown id becomes -1; row
+and id are written to `lost_type` (`lost_key`) while they fit. The value of a reference
+is the entry of `keys` for the referenced id.
 
 Definition: docs/formats/xplane.md#decoding.
 """
@@ -39,7 +39,7 @@ from stepscope._core._fields import (
 )
 from stepscope._core._shim import cython
 
-#: The rows do not lie within every array, or an array has the wrong shape.
+#: A row is outside an array, or an array has the wrong shape.
 BAD_RANGE = -3
 
 
@@ -55,7 +55,7 @@ def _read_stat(
 ) -> tuple[
     cython.ulonglong, cython.uchar, cython.ulonglong, cython.longlong, cython.bint
 ]:
-    """Id, kind, value, length of a stat, and whether it could be read."""
+    """Return id, kind, value and length of a stat, and whether it is well-formed."""
     ident: cython.ulonglong = 0
     kind: cython.uchar = 0
     value: cython.ulonglong = 0
@@ -75,7 +75,7 @@ def _read_stat(
             kind = cython.cast(cython.uchar, tag >> 3)
             value = cython.cast(cython.ulonglong, start)
             length = pos - start
-            # Places have 32 bits for the length, as messages of protobuf do.
+            # Lengths have 32 bits, as in messages of protobuf.
             if length > 0x7FFF_FFFF:
                 return 0, 0, 0, 0, False
         elif tag == 0x11 and end - pos >= 8:
@@ -100,7 +100,7 @@ def _value_for_id(
     values: cython.const[cython.int][::1],
     wanted: cython.ulonglong,
 ) -> cython.int:
-    """Return what a table holds for an id, or -1."""
+    """Return the value that a table has for an id, or -1."""
     row: cython.longlong
     if wanted < cython.cast(cython.ulonglong, direct.shape[0]):
         return direct[cython.cast(cython.longlong, wanted)]
@@ -118,7 +118,7 @@ def _note_unknown_id(
     row: cython.longlong,
     ident: cython.ulonglong,
 ) -> cython.longlong:
-    """Note a row with an unknown id as far as there is room; the next place."""
+    """Write row and unknown id if they fit; return the next place of `lost`."""
     if place < lost.shape[0]:
         lost[place, 0] = row
         lost[place, 1] = cython.cast(cython.longlong, ident)
@@ -145,10 +145,10 @@ def _fill_stat(
     stat_value: cython.longlong[::1],
     lost_key: cython.longlong[:, ::1],
 ) -> tuple[cython.longlong, cython.longlong]:
-    """Write the stat whose length is at `pos`; return the place after it, or -1.
+    """Write the stat whose length is at `pos`; return the position after it, or -1.
 
-    The second result is the next place of `lost_key`, which was `unknown`; the place
-    after the stat is -1 if the stat is malformed.
+    The position is -1 if the stat is malformed. The second result is the next place of
+    `lost_key`, which was `unknown` before.
     """
     start: cython.longlong
     ident: cython.ulonglong
@@ -172,7 +172,7 @@ def _fill_stat(
         )
     stat_small[0, stat] = cython.cast(cython.int, event)
     stat_small[1, stat] = key
-    # Few values have a length, and memory that nobody writes to costs nothing.
+    # Most lengths are 0, and unwritten memory pages are never allocated.
     if size:
         stat_small[2, stat] = cython.cast(cython.int, size)
     stat_kind[stat] = kind
@@ -205,7 +205,7 @@ def _fill_event(
     lost_type: cython.longlong[:, ::1],
     lost_key: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """Write the event [pos, end) and its stats; `end`, or -1 if it is malformed."""
+    """Write the event [pos, end) and its stats; return `end`, or -1 if malformed."""
     event: cython.longlong = rows[chunk, 2]
     stat: cython.longlong = rows[chunk, 4]
     unknown: cython.longlong = rows[chunk, 9]
@@ -241,7 +241,7 @@ def _fill_event(
             )
             stat += 1
         elif tag == 0x28:
-            # Number of occurrences: the oneof then holds no offset.
+            # The number of occurrences is in a oneof with the offset and replaces it.
             offset, pos = read_varint(data, pos, end)
             aggregated = True
         elif tag == 0x22:
@@ -344,7 +344,7 @@ def _rows_fit(
     stats: cython.longlong,
     counted: cython.longlong,
 ) -> cython.bint:
-    """Return whether the chunks lie in the data, and their rows in the columns."""
+    """Return whether the chunks are in the data and their rows in the columns."""
     chunk: cython.longlong
     if first < 0 or first > last or last > rows.shape[0] or rows.shape[1] != 11:
         return False
@@ -390,7 +390,7 @@ def fill_columns(
     """Write the events and stats of the chunks [first, last) of one plane.
 
     Returns:
-        How many chunks were filled; or `BAD_RANGE`.
+        The number of chunks, or `BAD_RANGE`.
     """
     if (
         type_ids.shape[0] != type_rows.shape[0]

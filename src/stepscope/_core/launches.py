@@ -1,21 +1,21 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Device activities and the host calls that launched them, and a graph of both.
+"""Device activities, the host calls that launched them, and their dependency graph.
 
-The first kernels pass over the activities once. A row number below 0 is none. Times lie
-within ±(2**62 - 1), so that no sum of two can overflow.
+The functions on activities take one pass over them. A negative row number means none.
+Times are within ±(2**62 - 1), so that no sum of two can overflow.
 
-In a dependency graph edges are held by their target: those of node `v` are `begin[v]`
-up to `begin[v + 1]`. An edge says that `v` begins no sooner than its source has ended
-(or begun, where `from_start` is set) plus a lag, which may be negative. `ordered` puts
-the nodes into an order in which sources come first (Kahn's algorithm); `forward` walks
-it once. Both are linear in nodes and edges.
+A dependency graph stores its edges by target: node `v` has the edges `begin[v]` up to
+`begin[v + 1]`, exclusive. An edge means that `v` begins no earlier than the end of its
+source (the begin, where `from_start` is set) plus a lag, which may be negative.
+`order_nodes` orders the nodes so that sources come first (Kahn's algorithm), and
+`schedule_nodes` visits them in this order. Both are linear in nodes and edges.
 """
 
 from __future__ import annotations
 
 from stepscope._core._shim import cython
 
-#: Arrays of different lengths, or a number outside of its table or array.
+#: Array lengths differ, or a number is outside its table or array.
 BAD_RANGE = -3
 
 
@@ -28,26 +28,26 @@ def match_launches(
     out: cython.int[::1],
     count: cython.int[::1],
 ) -> cython.longlong:
-    """Find for each wanted id the last row of `called` that has it, -1 for none.
+    """Find for each wanted id the last row of `called` with that id, or -1.
 
-    Called ids lie in [least, least + length of table); `table` begins as -1
-    everywhere and `count`, by row of `called`, as 0: it receives how many wanted ids
-    the row was found for.
+    Called ids are within [least, least + length of table). Before the call `table` must
+    be -1 and `count` 0 everywhere. `count` receives for each row of `called` the number
+    of wanted ids that were matched to it.
 
     Returns:
-        How many wanted ids were found, or `BAD_RANGE`.
+        The number of wanted ids that were found, or `BAD_RANGE`.
     """
     row: cython.longlong
     call: cython.longlong
     found: cython.longlong = 0
-    # Compared before subtracted: ids may use all 64 bits.
+    # Ids are compared before they are subtracted, because they may use all 64 bits.
     beyond: cython.longlong = least + table.shape[0]
     if (
         out.shape[0] != wanted.shape[0]
         or count.shape[0] != called.shape[0]
         or called.shape[0] > 0x7FFF_FFFF
         or wanted.shape[0] > 0x7FFF_FFFF
-        # Beyond it the end of the table could overflow.
+        # Outside this range the end of the table could overflow.
         or least < -0x3FFF_FFFF_FFFF_FFFF
         or least > 0x3FFF_FFFF_FFFF_FFFF
     ):
@@ -56,7 +56,7 @@ def match_launches(
         for row in range(called.shape[0]):
             if called[row] < least or called[row] >= beyond:
                 return -3
-            # Of several calls with one id the last one stays.
+            # The last of several calls with one id wins.
             table[called[row] - least] = cython.cast(cython.int, row)
         for row in range(wanted.shape[0]):
             call = -1
@@ -80,16 +80,17 @@ def find_idle_waits(
     latency: cython.longlong[::1],
     early: cython.longlong[::1],
 ) -> cython.longlong:
-    """Find the activities before which their device had nothing to do.
+    """Find the activities whose device was idle when they were launched.
 
-    `busy_until` is the latest end among the activities of the device that began
-    before this one. `empty` receives 1 where the device did nothing from the begin of
-    the call on, and `latency` the time from the end of the call to the begin there, 0
-    elsewhere. `early` (two places, zeros) receives how many activities begin before
-    their call, and the longest such time.
+    `busy_until` is the latest end of the activities of the device that began before
+    this one. `empty` receives 1 if the device was idle from the begin of the launch
+    call to the begin of the activity, and `latency` the time from the end of the call
+    to the begin of the activity; both are 0 otherwise. `early` (two zeros before)
+    receives the number of activities that begin before their call, and the longest such
+    time.
 
     Returns:
-        How many found the device without work, or `BAD_RANGE`.
+        The number of activities that found the device idle, or `BAD_RANGE`.
     """
     row: cython.longlong
     call: cython.longlong
@@ -135,12 +136,12 @@ def count_executions(
 ) -> cython.longlong:
     """Count the distinct executions of each place, in one pass.
 
-    The first place that an execution is seen with owns it; `owner`, by execution,
-    begins as -1 everywhere, `count`, by place, as 0. Rows of other places are written
-    to `spilled` while they fit, for another pass.
+    The place of an execution's first row owns it. `owner` (by execution) must be -1 and
+    `count` (by place) 0 before. Rows of an execution at other places are written to
+    `spilled` while they fit, for another pass.
 
     Returns:
-        How many rows were spilled, also beyond the room; or `BAD_RANGE`.
+        The number of spilled rows, including those that did not fit; or `BAD_RANGE`.
     """
     row: cython.longlong
     which: cython.longlong
@@ -175,7 +176,7 @@ def count_executions(
 def _edges_fit(
     begin: cython.const[cython.longlong][::1], source: cython.const[cython.int][::1]
 ) -> cython.bint:
-    """Return whether the edges of all nodes are places of `source`."""
+    """Return whether all edges are places of `source`, and all sources are nodes."""
     node: cython.longlong
     edge: cython.longlong
     nodes: cython.longlong = begin.shape[0] - 1
@@ -199,15 +200,13 @@ def order_nodes(
     waiting: cython.int[::1],
     order: cython.int[::1],
 ) -> cython.longlong:
-    """Order the nodes so that the sources of each come before it.
+    """Order the nodes so that the sources of each node come before it.
 
-    `begin` has one entry more than there are nodes. `first` (as long as `begin`),
-    `target` (by edge) and `waiting` (by node) are the kernel's own room. `order`, by
-    node, receives the nodes.
+    `begin` has one more entry than nodes. `first` (as long as `begin`), `target` (by
+    edge) and `waiting` (by node) are scratch arrays. `order` receives the nodes.
 
     Returns:
-        How many nodes were placed: all of them, or fewer where edges form a circle; or
-        `BAD_RANGE`.
+        The number of ordered nodes, fewer than all in case of a cycle; or `BAD_RANGE`.
     """
     node: cython.longlong
     edge: cython.longlong
@@ -228,7 +227,7 @@ def order_nodes(
     with cython.nogil:
         if not _edges_fit(begin, source):
             return -3
-        # The same edges by source: counted, then placed from the back of each list.
+        # Sort the edges by source: count them, then fill each list from its end.
         for node in range(nodes + 1):
             first[node] = 0
         for edge in range(source.shape[0]):
@@ -271,11 +270,11 @@ def schedule_nodes(
     start: cython.longlong[::1],
     via: cython.int[::1],
 ) -> cython.longlong:
-    """Let every node begin as soon as its edges allow.
+    """Compute the earliest begin of each node that its edges allow.
 
-    `order` is what `ordered` gives for the same edges. A node begins at the latest of
-    its edges and of `not_before`, and `delay` later than that. `start` receives the
-    begin of each node, `via` the edge that decided it, -1 where `not_before` did.
+    `order` is the result of `order_nodes` for the same edges. A node begins `delay`
+    after the latest time that its edges and `not_before` require. `start` receives the
+    begin of each node, `via` the edge that determined it, or -1 if `not_before` did.
 
     Returns:
         The number of nodes, or `BAD_RANGE`.
@@ -330,23 +329,23 @@ def find_idle_endings(
     place: cython.longlong[::1],
     behind: cython.longlong[::1],
 ) -> cython.longlong:
-    """Find the activity that ends each idle interval, and what was launched behind it.
+    """Find the activity that ends each idle interval, and the launches of later ones.
 
-    Intervals ascend, and so do activities; those that last no time end nothing.
-    `rows` are places in `launch`. `place` receives the first activity that begins at
-    the end of the interval, -1 where none does, and `behind` the earliest return of the
-    calls of all others from there on; the largest number where there is none.
+    Intervals and activities ascend. Activities of duration 0 are ignored. `rows` are
+    places in `launch`. `place` receives the first activity that begins at the end of
+    the interval, or -1. `behind` receives the earliest end of the launch calls of all
+    later activities; the largest int64 if there is none.
 
     Returns:
-        How many intervals were ended by an activity, or `BAD_RANGE`.
+        The number of intervals that an activity ended, or `BAD_RANGE`.
     """
     i: cython.longlong
     call: cython.longlong
     found: cython.longlong = 0
     never: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
     j: cython.longlong = begin.shape[0] - 1
-    # The first activity that begins at the end of the interval or later, and when its
-    # call returned; and the earliest return of all calls behind it.
+    # The first activity that begins at or after the end of the interval, and the end of
+    # its launch call. `least` is the earliest end of the calls of all later activities.
     newest: cython.longlong = -1
     returned: cython.longlong = never
     least: cython.longlong = never
@@ -393,10 +392,10 @@ def find_unlaunched_gaps(
     ahead: cython.longlong,
     out: cython.longlong[::1],
 ) -> cython.longlong:
-    """Write the gaps between neighbours on a track that no launch can have caused.
+    """Write the gaps between neighbours on a track that no late launch can explain.
 
-    Those are the gaps before an activity whose call had returned, by `ahead` or more,
-    when the activity before it ended. The output needs one place per activity.
+    In these gaps the launch call of the activity after the gap ended at least `ahead`
+    before the gap began. The output needs one entry per activity.
 
     Returns:
         The number of gaps, or `BAD_RANGE`.

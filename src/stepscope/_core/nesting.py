@@ -1,20 +1,21 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Nesting of one track's events: which encloses which, flattened, and labels inherited.
+"""Nesting of one track's events: parents, disjoint segments and inherited labels.
 
-The first two kernels visit a track's rows once, in order, and take any 64-bit number: a
-duration below one is an instant, and an end beyond the last int64 is the last int64.
+`nest_track_rows` and `flatten_track_rows` visit a track's rows once, in order, and
+accept any 64-bit number. A duration below 1 is an instant. An end beyond the last int64
+is the last int64.
 
-Row order: start ascending, then duration descending, so that a parent comes before
-its children. An instant belongs to the most recently started event still running.
+Row order: start ascending, then duration descending, so that a parent comes before its
+children. Each moment belongs to the most recently started event that still runs.
 
-The open events are kept on a stack without those that can own nothing any more: an
-event is dropped as soon as a later one starts that does not end before it. So the
-ends on the stack fall strictly from the bottom to the top, each event is pushed and
-popped at most once, and the work is linear whatever the overlaps.
+Open events are kept on a stack. An event is dropped from the stack when a later event
+starts and does not end before it, because no later moment can belong to the first one.
+So the ends on the stack decrease from bottom to top, each event is pushed and popped at
+most once, and the work is linear however events overlap.
 
-`inherit` hands labels down from a row to everything nested in it: parents come before
-their children, so one pass over the rows in order reaches all of them. `running` finds
-what runs at moments in ascending order, in one pass over rows and moments.
+`inherit_from_parents` passes labels from a row to all rows nested in it. Parents come
+before their children, so one pass is enough. `running_rows` finds the row that runs at
+each of several ascending moments, in one pass over rows and moments.
 
 Definition: docs/definitions/names-and-events.md#nesting-and-self-time.
 """
@@ -23,13 +24,13 @@ from __future__ import annotations
 
 from stepscope._core._shim import cython
 
-#: A stack or an output array is too small: call again with more room.
+#: A stack or an output array is too small: call again with larger arrays.
 NO_ROOM = -1
-#: A row starts before its predecessor, or at the same time and lasts longer; or a
-#: moment lies before its predecessor.
+#: A row starts before its predecessor, or at the same time and lasts longer; or the
+#: moments do not ascend.
 OUT_OF_ORDER = -2
-#: The rows do not lie within every array, an array has the wrong length, or a parent
-#: does not come before its child.
+#: Rows are outside an array, an array has the wrong length, or a parent does not come
+#: before its child.
 BAD_RANGE = -3
 
 
@@ -53,7 +54,7 @@ def first_unordered(
     begin: cython.longlong,
     end: cython.longlong,
 ) -> cython.longlong:
-    """Return the first row of [begin, end) that breaks the order; `end` if none."""
+    """Return the first row of [begin, end) that breaks the row order; `end` if none."""
     row: cython.longlong
     with cython.nogil:
         if begin < 0 or begin > end or end > start.shape[0] or end > dur.shape[0]:
@@ -79,13 +80,13 @@ def nest_track_rows(
 ) -> cython.longlong:
     """Fill parent, depth and self time of the rows [begin, end) of one track.
 
-    All arrays but the stack's are by row. `parent` receives a row, or -1 for none. An
-    instant is nobody's parent. Self times add up to the length of the rows' union.
+    All arrays except `stack` are by row. `parent` receives a row, or -1 for none. An
+    event of duration 0 is never a parent. Self times add up to the union's length.
 
     Returns:
-        How many rows end after their parent; or `NO_ROOM` (the stack's), which as
-        many places as rows always prevent, `OUT_OF_ORDER`, `BAD_RANGE`. The outputs
-        hold nothing of use after a negative answer.
+        The number of rows that end after their parent, or an error code: `NO_ROOM`
+        (never with one column of `stack` per row), `OUT_OF_ORDER` or `BAD_RANGE`. The
+        outputs are undefined after an error.
     """
     row: cython.longlong
     above: cython.longlong
@@ -174,7 +175,7 @@ def _push_row(
 ) -> cython.longlong:
     top = _pop_ended(stack_end, top, ends) + 1
     if top >= stack_end.shape[0]:
-        # An empty stack has the top -1.
+        # The error is -2, because -1 is the top of an empty stack.
         return -2
     stack_end[top] = ends
     stack_code[top] = what
@@ -230,14 +231,14 @@ def _flatten_segments(
     before: cython.longlong = cursor
     lasted: cython.longlong = never
     count: cython.longlong = 0
-    # Code and end of the last segment; at first there is none.
+    # Code and end of the last segment written; code -1 before the first segment.
     written: cython.longlong = -1
     written_until: cython.longlong = cursor
     top: cython.longlong = -1
     head: cython.longlong = 0
     tail: cython.longlong = 0
     for row in range(begin, end + 1):
-        # The round after the last row writes out what is still running.
+        # One extra iteration after the last row writes the rows that still run.
         starts = ends = never
         if row < end:
             if code[row] == 0:
@@ -258,7 +259,7 @@ def _flatten_segments(
                     break
                 until = stack_end[top]
                 what = stack_code[top]
-            # Written also where the last segment goes on: no branch to predict.
+            # Always writing, even if the last segment continues, avoids a branch.
             fresh = (what != written) | (cursor != written_until)
             if count < out_start.shape[0]:
                 out_start[count] = cursor
@@ -297,20 +298,18 @@ def flatten_track_rows(
 ) -> cython.longlong:
     """Cut the rows [begin, end) of one track into disjoint segments with one code each.
 
-    An instant has the code of the most recently started running row whose code is not
-    0, unless a row whose code is sticky runs: then that of the first started of these.
-    Segments come out in time order; neighbours with equal codes are one segment.
+    A moment has the code of the most recently started running row whose code is not 0.
+    While rows with sticky codes run, the first started of them decides instead.
+    Segments are in time order, and adjacent segments with equal codes are merged.
 
-    `code` is indexed by row, `sticky` (256 long) by code. `running` is the kernel's
-    scratch memory: ends and codes of a stack, for rows that are not sticky, and of a
-    queue, for sticky ones, which take turns in the order of the rows. `out`
-    receives starts, ends and codes.
+    `code` is by row, `sticky` (256 entries) by code. `running` is a scratch array with
+    four rows: ends and codes of a stack for rows that are not sticky, and ends and
+    codes of a queue for sticky rows. `out` receives starts, ends and codes.
 
     Returns:
-        The number of segments, at most twice the rows whose code is not 0; or
-        `NO_ROOM`, which as many columns as there are rows in `running`, and twice as
-        many in `out`, prevent; `OUT_OF_ORDER` (among the rows whose code is not 0);
-        `BAD_RANGE`.
+        The number of segments, at most twice the rows whose code is not 0; or an error
+        code: `NO_ROOM` (never with one column per row in `running` and two per row in
+        `out`), `OUT_OF_ORDER` (among the rows whose code is not 0) or `BAD_RANGE`.
     """
     if (
         begin < 0
@@ -323,7 +322,7 @@ def flatten_track_rows(
         or out.shape[0] != 3
     ):
         return BAD_RANGE
-    # One array a row: the kernel then computes no place from two indices.
+    # One array per row spares the loop the index arithmetic of two dimensions.
     stack_end: cython.longlong[::1] = running[0]
     stack_code: cython.longlong[::1] = running[1]
     queue_end: cython.longlong[::1] = running[2]
@@ -366,12 +365,11 @@ def inherit_from_parents(
 ) -> cython.longlong:
     """Give each row of [begin, end) the label of its nearest labelled ancestor.
 
-    `parent` holds a smaller row number, or a negative one for none. A label below 0
-    is none; what is labelled keeps its label, and what has no labelled ancestor has
-    none afterwards either.
+    `parent` is a smaller row number, or negative for none. A negative label means no
+    label. A labelled row keeps its label; a row without a labelled ancestor gets none.
 
     Returns:
-        How many of the rows have a label, or `BAD_RANGE`.
+        The number of rows with a label, or `BAD_RANGE`.
     """
     row: cython.longlong
     above: cython.longlong
@@ -406,12 +404,11 @@ def running_rows(
 ) -> cython.longlong:
     """Find the innermost row that runs at each moment, among [begin, end) of one track.
 
-    A row runs from its start until before its end, so an instant never does. `parent`
-    holds a smaller row number, or a negative one for none, and moments ascend. `out`
-    gets the row by moment, -1 for none.
+    A row runs in [start, end), so a row of duration 0 never runs. `parent` is a smaller
+    row number, or negative for none. Moments ascend. `out` receives a row, or -1.
 
     Returns:
-        At how many moments a row runs, or `BAD_RANGE` or `OUT_OF_ORDER`.
+        The number of moments at which a row runs; or `BAD_RANGE` or `OUT_OF_ORDER`.
     """
     at: cython.longlong
     row: cython.longlong

@@ -1,12 +1,12 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Tables over small whole numbers: number what is distinct, pick rows, add up groups.
+"""Lookup tables over small integers: number distinct values, pick rows, sum groups.
 
-`gather` looks rows up. NumPy converts numbers of 32 bits first, which takes longer than
-looking them up.
+`gather_values` looks rows up. NumPy would first convert 32-bit indices, which takes
+longer than the lookup.
 
-Handles, types, devices and codes come from narrow ranges, so that a table with one
-place per possible value answers in one step what hashing or sorting would. Totals are
-added group by group in one pass; they are exact, whole numbers of 64 bits.
+Handles, types, devices and codes have narrow ranges, so a table with one entry per
+possible value replaces hashing and sorting. Totals of groups are added up in one pass
+and are exact 64-bit integers.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from stepscope._core._shim import cython
 
 #: An output array is too small.
 NO_ROOM = -1
-#: Arrays of different lengths, or a value or code outside of its table.
+#: Array lengths differ, or a value or code is outside its table.
 BAD_RANGE = -3
 
-#: Values that are copied as they are: only their width matters.
+#: Type of values that are copied unchanged; only its width matters.
 Item = cython.fused_type(cython.uchar, cython.int, cython.longlong)
 
 
@@ -34,14 +34,14 @@ def number_pairs(
 ) -> cython.longlong:
     """Number the distinct pairs (outer, inner) in the order of their first rows.
 
-    Inner values lie in [least, least + width), outer ones from 0 up, and there are
-    none where the inner ones alone count. `table`, with a place for each pair, begins
-    as -1 everywhere. `out` receives each row's number, `first` the first row of each
-    number.
+    Inner values are within [least, least + width). Outer values are at least 0; if
+    there are none, only inner values are numbered. `table` has one entry per possible
+    pair and must be -1 everywhere. `out` receives the number of each row, `first` the
+    first row of each number.
 
     Returns:
-        How many distinct pairs there are; or `NO_ROOM` (of `first`), which as many
-        places as there are pairs (or rows) prevent; or `BAD_RANGE`.
+        The number of distinct pairs, or an error code: `NO_ROOM` (never with one entry
+        of `first` per possible pair, or per row) or `BAD_RANGE`.
     """
     row: cython.longlong
     within: cython.longlong
@@ -92,7 +92,7 @@ def pick_rows(
     """Write the rows of [begin, end) whose key is wanted, ascending, while they fit.
 
     Returns:
-        How many there are, also beyond the room of `out`; or `BAD_RANGE`.
+        The number of these rows, including those that did not fit; or `BAD_RANGE`.
     """
     row: cython.longlong = begin
     at: cython.longlong
@@ -105,11 +105,11 @@ def pick_rows(
     if begin < 0 or begin > end or end > key.shape[0]:
         return BAD_RANGE
     with cython.nogil:
-        # Few rows are wanted: eight at once are passed over without a branch for each.
+        # Few rows are wanted: eight rows without a wanted key take one branch.
         while cython.compiled and row + 8 <= end:
             outside = 0
             for at in range(8):
-                # Below zero is far above as an unsigned number.
+                # As an unsigned number, a negative key is above every valid key.
                 outside |= cython.cast(cython.uint, key[row + at]) >= values
             if outside:
                 return -3
@@ -145,11 +145,11 @@ def sum_groups(
     least: cython.longlong[::1],
     greatest: cython.longlong[::1],
 ) -> cython.longlong:
-    """Add every row to its group; the four outputs, by group, begin as zeros.
+    """Compute count, total, least and greatest value of each group.
 
-    Rows of groups below 0 are left out, and rows where `where`, if not empty, is 0.
-    A group without rows keeps its zeros, whatever they mean to the caller. Empty
-    `least` and `greatest` are not filled, which saves half of the time.
+    The four outputs must hold zeros before. Rows of negative groups are skipped, and
+    rows where `where` is 0, unless `where` is empty. A group without rows keeps its
+    zeros. Empty `least` and `greatest` are not computed, which halves the time.
 
     Returns:
         The number of rows, or `BAD_RANGE`.
@@ -195,10 +195,10 @@ def group_hulls(
     first: cython.longlong[::1],
     last: cython.longlong[::1],
 ) -> cython.longlong:
-    """Find the first begin and the last end of each group, which begin as zeros.
+    """Find the first begin and the last end of each group.
 
-    Times lie within ±(2**62 - 1), so that no end can overflow. A code below 0 is no
-    group.
+    The outputs must hold zeros before. Rows with a negative code are skipped. Times are
+    within ±(2**62 - 1), so that no end can overflow.
 
     Returns:
         The number of rows, or `BAD_RANGE`.
@@ -236,12 +236,13 @@ def tally_names(
     place: cython.const[cython.int][::1],
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """Count the rows of each group and name; `out` begins as zeros.
+    """Count the rows of each group and name; `out` must hold zeros before.
 
-    `place` gives the column of a name, below 0 for none. A group below 0 is none.
+    `place` is the column of each name, negative if the name is not counted. Rows of
+    negative groups are skipped.
 
     Returns:
-        How many rows were counted, or `BAD_RANGE`.
+        The number of counted rows, or `BAD_RANGE`.
     """
     row: cython.longlong
     column: cython.longlong
@@ -275,12 +276,12 @@ def gather_values(
     none: cython.const[Item][::1],
     out: Item[::1],
 ) -> cython.longlong:
-    """Write the value of each row, and the one value of `none` for rows below 0.
+    """Write the value of each row; a negative row gets the single value of `none`.
 
-    Where `none` is empty, no row may lie below 0.
+    If `none` is empty, negative rows are an error.
 
     Returns:
-        How many rows there are; or `BAD_RANGE`.
+        The number of rows, or `BAD_RANGE`.
     """
     at: cython.longlong
     row: cython.longlong
@@ -292,7 +293,7 @@ def gather_values(
         for at in range(rows.shape[0]):
             row = rows[at]
             if 0 <= row < count:
-                out[at] = values[row]  # type: ignore[index] # no fused types there
+                out[at] = values[row]  # type: ignore[index] # mypy has no fused types
             elif row < 0 and may_be_none:
                 out[at] = none[0]  # type: ignore[index] # as above
             else:

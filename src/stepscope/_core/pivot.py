@@ -1,26 +1,25 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Columns out of rows: of stats, of byte strings, and of the tables of SQLite.
+"""Columns from rows: of stats, of byte strings and of SQLite tables.
 
-`pivot` scatters the stats of a range of events into one column per wanted key, and
-`pivot_rows` those of some events.
-`intern` numbers byte strings by content with an open-addressing hash table whose
-slots hold the numbers; strings are compared in place and never copied.
-`sqlite_leaves` lists the pages that hold a table's rows, in order, and `sqlite_numbers`
-takes columns of numbers out of them (https://www.sqlite.org/fileformat2.html, sections
-1.6 and 2.1). Both read what is regular alone: a page that is not where it should be, a
-record that reaches beyond its page or goes on elsewhere, and a table of another kind
-are irregular: the answer is -1, and the caller asks SQLite itself.
+`pivot_stats` writes the stats of a range of events into one column per wanted key.
+`pivot_rows` does the same for chosen events. `intern_strings` gives equal byte strings
+equal numbers. It uses an open-addressing hash table whose slots hold the numbers, and
+compares strings in place without copying them. `sqlite_leaves` lists the pages with a
+table's rows, in order, and `sqlite_numbers` reads columns of numbers from these pages
+(https://www.sqlite.org/fileformat2.html, sections 1.6 and 2.1). Both return -1 for
+irregular files: a page at an invalid place, a record that exceeds its page or continues
+on another one, or a table of another kind. The caller then uses SQLite itself.
 """
 
 from __future__ import annotations
 
 from stepscope._core._shim import cython
 
-#: The slots or the list of representatives are too few: call again with more.
+#: `slots` or `firsts` is too short: call again with longer ones.
 NO_ROOM = -1
-#: The rows do not lie within every array, or an array has the wrong length.
+#: A row is outside an array, or an array has the wrong length.
 BAD_RANGE = -3
-#: What a value of a record is, where it is known: an integer, a fraction.
+#: Kind of a known value of a record: `NUMBER` is an integer, `FRACTION` a float.
 NUMBER = 1
 FRACTION = 2
 
@@ -40,13 +39,13 @@ def pivot_stats(
 ) -> cython.longlong:
     """Write each stat with a wanted key to [its key's slot, its event's row].
 
-    `slot_of_key` has an entry per handle of strings, -1 where the key is not wanted.
-    Row 0 of the outputs, which must hold zeros, is `first_event`. Of several stats of
-    one event and slot the last one stays.
+    `slot_of_key` has one entry per handle of strings, -1 for keys that are not wanted.
+    Row 0 of the outputs is `first_event`. The outputs must hold zeros before. The last
+    of several stats with the same event and slot wins.
 
     Returns:
-        How many stats were written; or `BAD_RANGE`, also when a wanted stat belongs
-        to an event outside the outputs.
+        The number of stats written; or `BAD_RANGE`, also if a wanted stat belongs to an
+        event outside the outputs.
     """
     written: cython.longlong = 0
     stat: cython.longlong
@@ -76,7 +75,7 @@ def pivot_stats(
                 return -3
             out_value[slot, row] = value[stat]
             out_kind[slot, row] = kind[stat]
-            # Few values have a length, and memory that nobody writes to costs nothing.
+            # Most lengths are 0, and unwritten memory pages are never allocated.
             if out_length[slot, row] != length[stat]:
                 out_length[slot, row] = length[stat]
             written += 1
@@ -97,10 +96,10 @@ def pivot_rows(
     out_kind: cython.uchar[:, ::1],
     out_length: cython.int[:, ::1],
 ) -> cython.longlong:
-    """Scatter as `pivot` does, for events `rows`, whose first stats are at `first`.
+    """Write stats as `pivot_stats` does, for events `rows` with first stats `first`.
 
     Returns:
-        How many stats were written; or `BAD_RANGE`.
+        The number of stats written, or `BAD_RANGE`.
     """
     written: cython.longlong = 0
     at: cython.longlong
@@ -153,7 +152,7 @@ def _same_bytes(
     k: cython.longlong
     if left == right:
         return True
-    for k in range(length):  # noqa: SIM110 - a generator is slow and needs the lock
+    for k in range(length):  # noqa: SIM110 - a generator is slow and needs the GIL
         if data[left + k] != data[right + k]:
             return False
     return True
@@ -171,13 +170,13 @@ def intern_strings(
 ) -> cython.longlong:
     """Number the byte strings at (place, length) of `data` by first appearance.
 
-    Equal strings get equal numbers in `ids`; `firsts` receives the row in which each
-    number first appears. `slots` must hold -1, a power of two of them, at most half
-    of which are used. A random `seed` keeps a crafted file from making them collide.
+    Equal strings get equal numbers in `ids`. `firsts` receives the first row of each
+    number. `slots` must hold -1; its length is a power of two, and at most half of it
+    is used. A random `seed` prevents a crafted file from causing hash collisions.
 
     Returns:
-        How many different strings there are; or `NO_ROOM`, `BAD_RANGE` (also when a
-        string does not lie in `data`).
+        The number of distinct strings, or an error code: `NO_ROOM` or `BAD_RANGE` (also
+        if a string is outside `data`).
     """
     count: cython.longlong = 0
     mask: cython.longlong = slots.shape[0] - 1
@@ -188,7 +187,7 @@ def intern_strings(
     size: cython.longlong
     other: cython.longlong
     mixed: cython.ulonglong
-    # An odd number near 2^63 / golden ratio: multiplying spreads bits upwards.
+    # Odd number near 2^63 / golden ratio; multiplying by it spreads bits upwards.
     factor: cython.ulonglong = 0x4F1B_BCDC_BFA5_3E0B
     if (
         place.shape[0] != length.shape[0]
@@ -256,7 +255,7 @@ def _read_varint(
     end: cython.longlong,
     out: cython.longlong[::1],
 ) -> cython.longlong:
-    """Put a number into `out[0]`; return the place after it, or -1 beyond the end."""
+    """Write a number to `out[0]`; return the position after it, or -1 if unreadable."""
     value: cython.longlong = 0
     _count: cython.longlong
     byte: cython.longlong
@@ -269,7 +268,7 @@ def _read_varint(
         if byte < 0x80:
             out[0] = value
             return at
-    # A ninth byte would hold eight bits: no length or type is so large.
+    # A nine-byte number is refused: no valid length or type is that large.
     return -1
 
 
@@ -282,14 +281,14 @@ def sqlite_leaves(
     out: cython.longlong[::1],
     stack: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """List the leaf pages of a table in order, and return their number.
+    """List the leaf pages of a table in order; return their number, or -1 if irregular.
 
     Args:
         data: The file.
-        page_bytes: Size of a page.
+        page_bytes: Size of a page, in bytes.
         root: Number of the table's first page, from 1.
-        out: Takes the numbers of the pages; as long as the file has pages.
-        stack: Two rows, as long as the tree may be deep: page, and next child.
+        out: Receives the page numbers; has one entry per page of the file.
+        stack: Scratch array of two rows, page and next child; a column per level.
     """
     pages: cython.longlong = data.shape[0] // page_bytes
     seen: cython.longlong = 0
@@ -312,7 +311,7 @@ def sqlite_leaves(
             if page == 1:
                 at += 100
             if stack[1, depth] == 0:
-                # No tree has a page twice.
+                # A tree has each page once: more visits mean a damaged file.
                 seen += 1
                 if seen > pages:
                     return -1
@@ -361,7 +360,7 @@ def _read_record(
     known: cython.uchar[:, ::1],
     number: cython.longlong[::1],
 ) -> cython.longlong:
-    """Take the wanted values out of a record; return 0, or the code."""
+    """Read the wanted values of a record; return 0, or -1 if irregular."""
     body: cython.longlong
     header: cython.longlong
     column: cython.longlong = 0
@@ -400,7 +399,7 @@ def _read_record(
         slot = slots[column]
         if slot >= 0:
             if 1 <= kind <= 7:
-                # The first byte carries the sign.
+                # The first byte contains the sign bit.
                 value = data[body]
                 if value >= 0x80:
                     value -= 0x100
@@ -430,17 +429,17 @@ def sqlite_numbers(
     known: cython.uchar[:, ::1],
     number: cython.longlong[::1],
 ) -> cython.longlong:
-    """Take columns out of leaf pages, row by row, and return the number of rows.
+    """Read columns from leaf pages, row by row; return the number of rows, or -1.
 
     Args:
         data: The file.
-        page_bytes: Size of a page.
-        usable: How much of each page is used.
-        pages: Numbers of leaf pages, as `sqlite_leaves` lists them.
-        slots: Column of the table → row of `out`; -1 for one that is not wanted.
-        out: Takes the values: the integer, or the 64 bits of a fraction.
-        known: Takes `NUMBER` or `FRACTION`; must be 0 before.
-        number: Room for one number.
+        page_bytes: Size of a page, in bytes.
+        usable: Number of bytes of each page that are used.
+        pages: Numbers of the leaf pages, from `sqlite_leaves`.
+        slots: Row of `out` for each column of the table; -1 if not wanted.
+        out: Receives the values: the integer, or the 64 bits of a float.
+        known: Receives `NUMBER` or `FRACTION`; must be 0 before.
+        number: Scratch array for one number.
     """
     row: cython.longlong = 0
     at: cython.longlong
@@ -468,9 +467,9 @@ def sqlite_numbers(
                 if at < 0:
                     return -1
                 length = number[0]
-                # The key of a row; a negative one takes nine bytes.
+                # The key of the row; a negative key takes nine bytes and is refused.
                 at = _read_varint(data, at, end, number)
-                # A longer record goes on in other pages.
+                # A longer record continues on overflow pages.
                 if at < 0 or length > end - at or length > usable - 35:
                     return -1
                 if (

@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Events of one message made into events of another: ids replaced, order chosen.
+"""Copying of events into another message, with new ids and in a chosen order.
 
-Ids of names are valid within one plane only. Where lines of several planes become one
-plane, `rewrite` writes their events again with ids from tables, and leaves all their
-other fields as they are, unknown fields included. `times` reads what events are
-sorted by. Malformed events are refused.
+Ids of names are valid within one plane only. When lines of several planes are merged
+into one plane, `rewrite_events` writes their events with new ids from tables and copies
+all other fields unchanged, including unknown ones. `event_times` reads the times by
+which events are sorted. Malformed events are refused.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from stepscope._core._fields import (
 )
 from stepscope._core._shim import cython
 
-#: An event breaks the wire format.
+#: An event violates the wire format.
 MALFORMED = -1
-#: The output is too small, an event lies outside the data, or tables do not fit.
+#: The output is too small, an event is outside the data, or array lengths differ.
 BAD_RANGE = -3
 
 
@@ -34,7 +34,7 @@ def _put_varint(
     value: cython.ulonglong,
     write: cython.bint,
 ) -> cython.longlong:
-    """Write a number, or do not, and return the place after it."""
+    """Write a number if `write` is set, and return the position after it."""
     return write_varint(out, pos, value) if write else pos + varint_size(value)
 
 
@@ -48,7 +48,7 @@ def _mapped_id(
     values: cython.const[cython.ulonglong][::1],
     missing: cython.ulonglong,
 ) -> cython.ulonglong:
-    """Return what an ascending table holds for an id; `missing` where it lacks it."""
+    """Return the value for an id in a table with ascending keys, else `missing`."""
     row: cython.longlong = find_id(keys, value)
     return values[row] if row >= 0 else missing
 
@@ -67,7 +67,7 @@ def _rewrite_stat(
     at: cython.longlong,
     write: cython.bint,
 ) -> cython.longlong:
-    """Write a stat's body with the ids of its name and of a reference replaced."""
+    """Write a stat's body with new ids for its name and its reference value."""
     tag: cython.ulonglong
     value: cython.ulonglong
     start: cython.longlong
@@ -79,7 +79,7 @@ def _rewrite_stat(
         tag, pos = read_varint(data, pos, end)
         if pos < 0:
             return -1
-        # metadata_id and ref_value
+        # The fields metadata_id and ref_value.
         if tag in {0x08, 0x38}:
             value, pos = read_varint(data, pos, end)
             if pos < 0:
@@ -97,7 +97,7 @@ def _rewrite_stat(
         at += after - start
         pos = after
     if not named:
-        # An id that is not written is 0, which may have been replaced.
+        # A missing id field means id 0, which may have a new id, too.
         value = _mapped_id(0, keys, values, missing)
         if value != 0:
             at = _put_varint(out, at, 0x08, write)
@@ -122,7 +122,7 @@ def _rewrite_event(
     at: cython.longlong,
     write: cython.bint,
 ) -> cython.longlong:
-    """Write an event's body with all its ids replaced; return the place after it."""
+    """Write an event's body with all ids replaced; return the position after it."""
     tag: cython.ulonglong
     value: cython.ulonglong
     start: cython.longlong
@@ -188,14 +188,14 @@ def rewrite_events(
     stat_missing: cython.ulonglong,
     out: cython.uchar[::1],
 ) -> cython.longlong:
-    """Write the events whose bodies are [begin, end) as event fields, in row order.
+    """Write the events with bodies [begin, end) as event fields, in row order.
 
-    The keys of a table ascend. An id that a table lacks becomes `…_missing`, which
-    should be an id that names nothing: it must not find the name of another plane.
+    The keys of a table ascend. An id that is not in its table becomes `…_missing`. This
+    should be an id without a name, so that the event gets no name of another plane.
 
     Returns:
-        How many bytes were written, or would be where `out` is empty; or `MALFORMED`,
-        `BAD_RANGE`.
+        The number of bytes written, or needed if `out` is empty; or an error code:
+        `MALFORMED` or `BAD_RANGE`.
     """
     row: cython.longlong
     size: cython.longlong
@@ -259,10 +259,10 @@ def event_times(
     offset: cython.longlong[::1],
     dur: cython.longlong[::1],
 ) -> cython.longlong:
-    """Read offset and duration of the events whose bodies are [begin, end).
+    """Read offset and duration of the events with bodies [begin, end).
 
     Returns:
-        How many rows were read; or `MALFORMED`, `BAD_RANGE`.
+        The number of rows, or an error code: `MALFORMED` or `BAD_RANGE`.
     """
     row: cython.longlong
     pos: cython.longlong
@@ -293,7 +293,7 @@ def event_times(
                     elif tag == 0x18:
                         dur[row] = cython.cast(cython.longlong, value)
                     else:
-                        # A number of occurrences takes the place of the offset.
+                        # A number of occurrences replaces the offset.
                         offset[row] = 0
                 else:
                     pos = skip_field(data, tag, pos, last)

@@ -1,15 +1,15 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""The hot path of annotations: `Trace`, and the bounded ring that keeps them.
+"""Fast path of annotations: `Trace`, and the bounded ring of finished annotations.
 
-An annotation that ended is kept as the object itself, so that only a place in the ring
-is taken while the program runs. One process has one ring. It never holds more
-than its capacity: the oldest annotation gives way and is counted. `drain` may run in
-another thread at any time; while recording is off an annotation touches nothing.
-`stacks_of` and `stacks_beside` look at what threads run at one moment: the code of each
-function, and the offset of its instruction. To ask a frame for its line would cost
-more than all else: the table of lines is searched from its begin.
+A finished annotation is kept as the object itself, so recording adds only one entry to
+the ring while the program runs. Each process has one ring. The ring never exceeds its
+capacity: the oldest annotation is dropped and counted. `drain_annotations` may run in
+another thread at any time. While recording is off, an annotation stores nothing.
+`thread_stacks` and `stacks_beside` sample the stacks of threads: the code of each
+function, and the offset of its current instruction. Line numbers are not read, because
+Python searches its line table from the start, which costs more than the whole sample.
 
-Times are nanoseconds of the monotonic clock (`now`), threads the ids of the system.
+Times are nanoseconds of the monotonic clock (`clock_ns`), thread ids those of the OS.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if cython.compiled:
     @cython.cfunc
     @cython.inline
     def _own_thread_id() -> cython.longlong:
-        """Return the system's id of this thread, asked for once in each thread."""
+        """Return the OS id of this thread, which is cached per thread."""
         known: cython.p_void = PyThread_tss_get(cython.address(_thread_key))
         if known != cython.NULL:
             return cython.cast(cython.longlong, known)
@@ -76,19 +76,19 @@ else:
     _own_thread_id = threading.get_native_id
 
     def _forget_thread() -> None:
-        """Nothing is remembered."""
+        """Do nothing, because uncompiled code caches no thread id."""
 
 
 class Drained(NamedTuple):
-    """Annotations that ended, in the order of their ends, as columns.
+    """Finished annotations as columns, in the order of their ends.
 
     Attributes:
         names: Name of each annotation.
-        begin_ns: int64; when the annotation began, in nanoseconds of `now`.
-        end_ns: int64; when it ended, in nanoseconds of `now`.
-        thread: int64; the system's id of the annotation's thread.
-        stats: Values of the annotation by name; empty where it has none.
-        beside: 1 where the annotation was forwarded to another recorder that recorded
+        begin_ns: int64; begin of the annotation, in nanoseconds of `clock_ns`.
+        end_ns: int64; end of the annotation, in nanoseconds of `clock_ns`.
+        thread: int64; OS id of the annotation's thread.
+        stats: Values of the annotation by name; empty if it has none.
+        beside: 1 if the annotation was also forwarded to another recorder that recorded
             from its begin to its end.
     """
 
@@ -103,19 +103,19 @@ class Drained(NamedTuple):
 @cython.final
 @cython.cclass
 class _Ring:
-    """What a process keeps of its annotations.
+    """Annotations of this process that wait to be drained, and the recording's state.
 
     Attributes:
-        enabled: Whether annotations are kept.
-        generation: Which recording this is, from 1: an annotation that began in
-            another one is not kept.
-        opened: Annotations of this recording that have not ended.
-        capacity: Most annotations that wait to be drained.
-        lost: Number of annotations that gave way to younger ones.
-        forward: Makes the annotation of another recorder: called with name and values,
-            it returns a context manager.
-        keeps: Whether the other recorder keeps the annotations in a recording.
-        step: The open annotation of the step that `mark_step` began.
+        enabled: Whether annotations are recorded.
+        generation: Counter of starts and stops of recording, from 1; an annotation that
+            began under another value is not kept.
+        opened: Number of annotations of this recording that have not ended.
+        capacity: Maximum number of annotations that wait to be drained.
+        lost: Number of annotations that were dropped because the ring was full.
+        forward: Function of another recorder from name and values to a context manager;
+            None without one.
+        keeps: Whether the other recorder stores the annotations in a recording.
+        step: Open annotation of the step that `mark_step` began.
     """
 
     enabled: cython.bint
@@ -149,8 +149,8 @@ _ring = cython.declare(_Ring, _Ring())
 
 @cython.cfunc
 def _drop_oldest() -> cython.void:
-    # Threads compete only here: each that finds the ring full drops one annotation.
-    # What it held is let go of out of the lock: its values may annotate when they end.
+    # Each thread that finds the ring full drops one annotation. The annotation is freed
+    # outside the lock, because destroying its values may run code that annotates.
     dropped = None
     with _ring.lock:
         try:
@@ -169,9 +169,9 @@ class Trace:
         with ss.Trace("train", step_num=i, _r=1):
             ...
 
-    It costs next to nothing while nothing records. One object may be entered again
-    after it was left; it is kept each time. Values are numbers, texts or bytes; of any
-    other object only its type is written, so that no array is read.
+    An annotation costs almost nothing while recording is off. An object may be entered
+    again after it was left; each use is recorded. Values are numbers, texts or bytes.
+    Any other object is recorded as its type only, so that arrays are never read.
     """
 
     name: Any
@@ -199,10 +199,10 @@ class Trace:
         self.kept = False
         self.beside = False
 
-    def __enter__(self) -> Trace:  # noqa: PYI034 - Self is no type to the compiler
+    def __enter__(self) -> Trace:  # noqa: PYI034 - Cython does not know Self
         if _ring.enabled:
             if self.kept:
-                # The ring holds this object: its times must stay.
+                # The ring holds this object, so its times must not change.
                 self.again = Trace(self.name, **self.stats).__enter__()
                 return self
             self.generation = _ring.generation
@@ -236,7 +236,7 @@ class Trace:
             raise interrupted
 
     def cancel(self) -> None:
-        """Leave without being kept, as if it had not been entered."""
+        """End the annotation without recording it."""
         if self.again is not None:
             again, self.again = self.again, None
             again.cancel()
@@ -249,7 +249,7 @@ class Trace:
                 raise interrupted
 
     def set_metadata(self, **stats: object) -> None:
-        """Add values while the annotation is open."""
+        """Add values to the open annotation."""
         if self.again is not None:
             self.again.set_metadata(**stats)
         else:
@@ -262,7 +262,7 @@ class Trace:
             forwarded.__enter__()
             self.forwarded = forwarded
         except BaseException as fault:
-            # Another recorder must not harm the program, whose own handlers may raise.
+            # Drop errors of the other recorder; raise those of signal handlers.
             self.forwarded = None
             if is_from_handler(fault):
                 if self.generation == _ring.generation:
@@ -273,12 +273,12 @@ class Trace:
     def _leave_forwarded(
         self, kind: object, error: object, traceback: object
     ) -> BaseException | None:
-        """Return what a signal handler raised meanwhile, which the caller raises."""
+        """Return an exception of the program's signal handlers, to be raised."""
         forwarded, self.forwarded = self.forwarded, None
         interrupted = None
         try:
             forwarded.__exit__(kind, error, traceback)
-            # Not where the other recorder stopped meanwhile: it may have lost it.
+            # If the other recorder has stopped, it may have lost the annotation.
             self.beside = _ring.keeps and self.maker is _ring.forward
         except BaseException as fault:  # noqa: BLE001 - the caller raises the program's
             self.beside = False
@@ -299,10 +299,10 @@ class Trace:
 
 @cython.cclass
 class Collections:
-    """A callback of garbage collections, which keeps when each began and ended.
+    """A callback for garbage collections that records when each began and ended.
 
-    Python drops what a callback raises. Compiled, no signal handler of the program can
-    run, and raise, within this one.
+    Python drops exceptions of this callback. In the compiled module no signal handler
+    of the program runs inside the callback, so none of its exceptions is dropped.
     """
 
     rows: Any
@@ -311,7 +311,7 @@ class Collections:
     lost_rows: cython.longlong
 
     def __init__(self, capacity: int) -> None:
-        """Keep at most this many collections until they are taken."""
+        """Keep at most `capacity` collections until they are taken."""
         self.rows = deque()
         self.capacity = capacity
         self.began = 0
@@ -330,34 +330,34 @@ class Collections:
             self.began = 0
 
     def take(self) -> list[tuple[int, int, int, dict[str, int]]]:
-        """Take begin, end, thread and values of those kept until now."""
+        """Remove and return begin, end, thread and values of the kept collections."""
         return [self.rows.popleft() for _ in range(len(self.rows))]
 
     def lost(self) -> int:
-        """Return how many found no room."""
+        """Return the number of collections that were dropped for lack of capacity."""
         count: int = self.lost_rows
         return count
 
 
 def clock_ns() -> int:
-    """Return nanoseconds of the clock that annotations are timed with."""
+    """Return the time of the annotations' clock, in nanoseconds."""
     moment: int = _clock_ns()
     return moment
 
 
 def thread_id() -> int:
-    """Return the system's id of the calling thread."""
+    """Return the OS id of the calling thread."""
     thread: int = _own_thread_id()
     return thread
 
 
 def is_recording() -> bool:
-    """Return whether annotations are kept."""
+    """Return whether annotations are recorded."""
     return bool(_ring.enabled)
 
 
 def start_recording(capacity: int) -> None:
-    """Keep annotations from now on, at most this many until they are drained."""
+    """Record annotations from now on; at most `capacity` of them wait to be drained."""
     _ring.events.clear()
     _ring.capacity = max(1, capacity)
     _ring.lost = 0
@@ -368,32 +368,32 @@ def start_recording(capacity: int) -> None:
 
 
 def stop_recording() -> int:
-    """Keep no more; return how many annotations are open, which will not be kept."""
+    """Stop recording and return the number of open annotations, which are discarded."""
     _ring.enabled = False
     _ring.forward = None
     opened: int = _ring.opened
     _ring.opened = 0
-    # What is open now does not belong to the next recording.
+    # Annotations that are open now do not belong to the next recording.
     _ring.generation += 1
     return opened
 
 
 def drain_annotations() -> Drained:
-    """Take all that was kept until now; others may go on adding."""
+    """Remove and return all finished annotations; other threads may keep adding."""
     rows = Drained([], array("q"), array("q"), array("q"), [], bytearray())
     popleft = _ring.events.popleft
     for _ in range(len(_ring.events)):
         try:
             trace: Trace = popleft()
         except IndexError:
-            # A thread that found the ring full took one meanwhile.
+            # A thread that found the ring full has dropped an annotation meanwhile.
             break
         trace._add_to_rows(rows)  # noqa: SLF001 - its own module
     return rows
 
 
 def count_lost() -> int:
-    """Return how many annotations gave way since `enable` for want of draining."""
+    """Return how many annotations were dropped since `start_recording`."""
     count: int = _ring.lost
     return count
 
@@ -401,14 +401,14 @@ def count_lost() -> int:
 def set_forward(
     make: Callable[[str, dict[str, Any]], Any] | None, *, keeps: bool = True
 ) -> None:
-    """Hand annotations on: `make(name, values)` gives a context manager; None ends it.
+    """Forward annotations to the context managers that `make` returns; None stops.
 
-    Exceptions of `make` are dropped, and the annotation is not handed on; those that a
-    signal handler of the program raised meanwhile are raised.
+    Exceptions of `make` are dropped, and the annotation is not forwarded. Exceptions
+    that a signal handler of the program raises during `make` are raised again.
 
     Args:
-        make: Called for each annotation.
-        keeps: Whether the receiver keeps annotations in a recording of its own
+        make: Called with name and values of each annotation.
+        keeps: Whether the receiver stores annotations in its own recording
             (`Drained.beside`).
     """
     _ring.forward = make
@@ -416,7 +416,7 @@ def set_forward(
 
 
 def forget_parent() -> None:
-    """Begin again in a child that was forked: nothing of the parent is kept there."""
+    """Discard the parent's state in a forked child process."""
     _ring.enabled = False
     _ring.lock = threading.Lock()
     _ring.events = deque()
@@ -430,7 +430,7 @@ def forget_parent() -> None:
 
 
 def keep_annotation(name: str, begin_ns: int, end_ns: int, **stats: object) -> None:
-    """Keep an annotation of this thread that is over; it is not handed on."""
+    """Record a past interval as an annotation of this thread; do not forward it."""
     if not _ring.enabled:
         return
     over: Trace = Trace(name, **stats)
@@ -444,7 +444,7 @@ def keep_annotation(name: str, begin_ns: int, end_ns: int, **stats: object) -> N
 
 
 def mark_step(step: int, name: str = "train") -> None:
-    """Begin step `step` here and end the step before it."""
+    """Begin step `step` and end the step before it."""
     if not _ring.enabled:
         return
     begun: Trace = Trace(name, step_num=step, _r=1)
@@ -462,16 +462,16 @@ def end_step() -> None:
 
 
 def thread_stacks(threads: Sequence[int]) -> list[Stack]:
-    """Return what each thread runs, the outermost first; empty where it is gone.
+    """Return the stack of each thread, outermost function first; empty if it ended.
 
-    Of each the codes, and by code the offset of the instruction that runs.
+    A stack has the code objects and, for each, the offset of the current instruction.
 
-    Compiled, no other thread gets the interpreter's lock in here. Before Python 3.12
-    the making of an object may begin a garbage collection, whose callbacks would let go
-    of it, and a frame that is being looked at would be gone: so none begins meanwhile.
+    In the compiled module no other thread gets the GIL during this call. Before Python
+    3.12 creating an object may start a garbage collection, whose callbacks release the
+    GIL; a frame that is being read could then be freed. So collections are disabled.
 
     Args:
-        threads: As `threading.get_ident` numbers them.
+        threads: Ids of `threading.get_ident`.
     """
     collects: cython.bint = gc.isenabled()
     if collects:
@@ -486,8 +486,8 @@ def thread_stacks(threads: Sequence[int]) -> list[Stack]:
 
 @cython.cfunc
 def _stacks_of_threads(threads: Sequence[int]) -> list[Stack]:
-    # Frames are let go of before the next collection may begin.
-    frames = sys._current_frames()  # noqa: SLF001 - the way that Python has for it
+    # Frames are released before garbage collection is enabled again.
+    frames = sys._current_frames()  # noqa: SLF001 - Python has no public function
     return [_stack_from_frame(frames.get(thread)) for thread in threads]
 
 
@@ -506,14 +506,14 @@ def _stack_from_frame(innermost: FrameType | None) -> Stack:
 
 
 def stacks_beside(threads: Collection[int]) -> dict[int, Stack]:
-    """Return what other threads run that run Python now, by the system's ids.
+    """Return the stacks of all Python threads except `threads`, by OS thread id.
 
-    Each as `stacks_of` gives it.
+    Each stack is as `thread_stacks` returns it.
 
-    Only Linux tells the system's id of another thread; elsewhere none is found.
+    Only Linux reports the OS id of another thread; other systems get an empty result.
 
     Args:
-        threads: The threads to leave out, as `threading.get_ident` numbers them.
+        threads: Ids of `threading.get_ident`.
     """
     if sys.platform != "linux":
         return {}
@@ -534,7 +534,7 @@ def _stacks_of_others(threads: Collection[int]) -> dict[int, Stack]:
     found = {}
     for thread, frame in frames.items():
         if thread not in threads:
-            # The clock of a thread is numbered `~id << 3 | 6`. The thread cannot end
-            # meanwhile: it is in Python, and needs the lock to leave.
+            # The CPU clock of a thread has the number `~id << 3 | 6`. The thread cannot
+            # end meanwhile: it is in Python, and needs the GIL to leave.
             found[~(time.pthread_getcpuclockid(thread) >> 3)] = _stack_from_frame(frame)
     return found

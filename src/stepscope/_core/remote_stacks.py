@@ -1,16 +1,15 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""What a thread of another Python process runs, read from that process's memory.
+"""Stack of a thread of another Python process, read from that process's memory.
 
-The memory is a file (`/proc/PID/mem`), which is only ever read. The process goes on
-meanwhile, so nothing that was read has to be true: every address is a number that may
-be wrong, a read that fails ends the look, a stack is followed for this many frames
-only, and nothing is looked up by what was read. What comes of it are two numbers a
-frame, the address of the function's code and that of its instruction, the innermost
-frame first.
+The memory is the file `/proc/PID/mem`, which is never written. The process keeps
+running meanwhile, so no value that was read can be trusted: any address may be wrong, a
+failed read ends the sample, the number of followed frames is limited, and no value is
+used as an index unchecked. The result is two numbers per frame, innermost frame first:
+the address of the code object and the address of the current instruction.
 
-A look takes two or three reads for a stack of usual depth: the state of the thread, in
-Python 3.11 and 3.12 what that points to, and the piece of memory that holds the frames.
-Frames elsewhere, as those of generators are, are read one by one.
+Sampling a usual stack takes two or three reads: the thread state, the structure that it
+points to (in Python 3.11 and 3.12), and the chunk of memory with the frames. Frames
+outside this chunk, such as those of generators, are read one by one.
 """
 
 from __future__ import annotations
@@ -23,30 +22,30 @@ from stepscope._core._shim import cython
 if cython.compiled:
     from cython.cimports.posix.unistd import pread
 
-#: Arrays of wrong sizes, or a layout that cannot be.
+#: An array has the wrong size, or the layout is impossible.
 BAD_RANGE = -1
-#: The state of the thread could not be read: the process has ended, say.
+#: The thread state could not be read, for example because the process has ended.
 GONE = -2
-#: What is read there is no thread, or another one.
+#: The address does not hold the state of the expected thread.
 OTHER = -3
-#: The thread runs, and the begin of its stack could not be read.
+#: The thread runs, but its innermost frame could not be read.
 UNREADABLE = -4
 
-#: What a row of the layout is, in order. Offsets count from the begin of the structure.
+#: Meaning of each row of the layout. Offsets are from the start of the structure.
 LAYOUT = (
-    "state_bytes",  # of the thread's state, as far as it is read
-    "native_id",  # in it: the system's id of the thread
-    "frame",  # in it: the innermost frame, or what points to that
-    "frame_inside",  # in what that points to: the innermost frame; -1 for no such thing
-    "chunk",  # in the state: the piece of memory with the frames; then its end in use
-    "code",  # in a frame: the function's code
-    "previous",  # in a frame: the one that called it
-    "instruction",  # in a frame: its instruction
-    "owner",  # in a frame: who keeps it, one byte
-    "frame_bytes",  # of a frame, as far as it is read
-    "first_native",  # owners from this one on are calls of the interpreter, no function
+    "state_bytes",  # size of the part of the thread state that is read
+    "native_id",  # in the state: OS id of the thread
+    "frame",  # in the state: pointer to the innermost frame or to a holder of it
+    "frame_inside",  # in the holder: pointer to the innermost frame; -1 without holder
+    "chunk",  # in the state: pointers to the chunk with frames and to its used end
+    "code",  # in a frame: pointer to the code object
+    "previous",  # in a frame: pointer to the caller's frame
+    "instruction",  # in a frame: pointer to the current instruction
+    "owner",  # in a frame: kind of owner, one byte
+    "frame_bytes",  # size of the part of a frame that is read
+    "first_native",  # lowest kind of owner for frames of the interpreter itself
 )
-#: Room that a look needs to read into.
+#: Size of a sample's scratch memory, in bytes.
 MEMORY_BYTES = 66_048
 
 if cython.compiled:
@@ -77,7 +76,7 @@ else:
 @cython.nogil
 @cython.exceptval(check=False)
 def _read_number(memory: cython.uchar[::1], at: cython.longlong) -> cython.longlong:
-    """Return eight bytes as a number, the lowest first; the caller minds the ends."""
+    """Return eight little-endian bytes as a number; the caller checks the bounds."""
     found: cython.ulonglong = 0
     byte: cython.int
     for byte in range(8):
@@ -89,7 +88,7 @@ def _read_number(memory: cython.uchar[::1], at: cython.longlong) -> cython.longl
 @cython.nogil
 @cython.exceptval(check=False)
 def _is_address(value: cython.longlong) -> cython.bint:
-    """Return whether a structure may begin there: in a program's half, and aligned."""
+    """Return whether a value can be a pointer: in user space and aligned to 8 bytes."""
     end: cython.longlong = 0x7FFF_FFFF_FFFF
     return 4096 <= value < end and value & 7 == 0
 
@@ -105,7 +104,7 @@ def _read_stack(
     memory: cython.uchar[::1],
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    # The state and single frames are read to the begin, frames in one piece behind it.
+    # The state and single frames are read to offset 0, the chunk of frames to 512.
     behind: cython.longlong = 512
     room: cython.longlong = memory.shape[0] - behind
     most: cython.longlong = out.shape[1]
@@ -133,7 +132,7 @@ def _read_stack(
     count: cython.longlong = 0
     steps: cython.longlong = 0
     at: cython.longlong
-    # Calls of the interpreter itself are no more than the functions.
+    # Frames of the interpreter itself are at most as many as those of functions.
     while frame != 0 and count < most and steps < 2 * most:
         steps += 1
         if not _is_address(frame):
@@ -162,17 +161,17 @@ def sample_stack(
     out: cython.longlong[:, :, ::1],
     counts: cython.longlong[::1],
 ) -> cython.longlong:
-    """Look at one thread of each of some processes; other threads of ours may run.
+    """Sample one thread of each of several processes, without the GIL.
 
     Args:
-        files: The memory of each process, open for reading.
-        states: Address of the thread's state in it.
-        threads: The system's id of the thread.
-        layout: Where things are, as `LAYOUT` lists them.
-        memory: Room of `MEMORY_BYTES`, overwritten.
-        out: Room: process, then codes and instructions, then as many frames as are
-            followed, the innermost first.
-        counts: Room for a number by process: of frames; or `GONE`, `OTHER`,
+        files: File descriptor of each process's memory, open for reading.
+        states: Address of the thread state in each process.
+        threads: OS id of each thread.
+        layout: Offsets and sizes, as `LAYOUT` lists them.
+        memory: Scratch memory of `MEMORY_BYTES`.
+        out: Receives code and instruction addresses: (processes, 2, maximum number of
+            frames), innermost frame first.
+        counts: Receives the number of frames of each process; or `GONE`, `OTHER`,
             `UNREADABLE`.
 
     Returns:

@@ -1,33 +1,33 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Rows of a track: those that meet a set of instants, lanes, and what encloses a row.
+"""Rows of a track: nesting, lanes, rows that meet a set of times, enclosing rows.
 
-Rows ascend by start. `fit` nests the spans of one track that can be nested and marks
-those that cannot; `spread` lays any spans flat, each on the first lane that is free.
-Both visit the rows once, in order: start ascending, then duration descending. Starts
-and ends lie within 64 bits; a duration below one is an instant.
+Rows ascend by start. `nest_fitting_rows` nests the spans of one track that can be
+nested and marks the others. `spread_lanes` puts each span on a lane that is free. Both
+visit the rows once, in order: start ascending, then duration descending. Starts and
+ends fit into 64 bits; a duration below 1 is an instant.
 
-`meeting` and `union_quick` choose rows by their codes. A *set* is a pair of arrays of
-equal length, start and end, whose intervals are not empty, ascend and neither overlap
-nor touch. What rows say of times beyond ±(2**62 - 1) is cut off.
+`rows_meeting_set` and `union_quick` choose rows by their codes. A *set* is a pair of
+arrays of equal length, start and end, whose intervals are not empty, ascend and neither
+overlap nor touch. Times beyond ±(2**62 - 1) are cut off.
 
-`children`, `mark` and `paint` follow the parents that `nesting` found, each before its
-children. They stand apart from it: next to them the compiler places the loop of `nest`
-so that it takes a tenth longer.
+`count_children`, `mark_calls` and `paint_codes` follow the parents that `nesting`
+found; each parent comes before its children. These functions are not in `nesting`,
+because the compiler then makes the loop of `nest_track_rows` 10 % slower.
 """
 
 from __future__ import annotations
 
 from stepscope._core._shim import cython
 
-#: The depth of a span that overlaps an earlier one without lying inside it.
+#: Depth of a span that overlaps an earlier span without being inside it.
 APART = -1
 
 #: The stack or an output array is too small.
 NO_ROOM = -1
 #: A row starts before its predecessor.
 OUT_OF_ORDER = -2
-#: Rows beyond an array, arrays of different lengths, an order that names rows that do
-#: not exist, or a parent that does not come before its child.
+#: Rows are outside an array, array lengths differ, `by_end` has row numbers that do not
+#: exist, or a parent does not come before its child.
 BAD_RANGE = -3
 
 
@@ -41,7 +41,7 @@ def _add_interval(
     starts: cython.longlong,
     ends: cython.longlong,
 ) -> cython.longlong:
-    """Add an interval that begins no sooner than the last one; return their number."""
+    """Append or merge an interval, in order of begins; return the new count."""
     limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
     starts = max(starts, -limit)
     ends = min(ends, limit)
@@ -66,13 +66,13 @@ def union_quick(
     end: cython.longlong,
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """Write the set of what lies between quickly succeeding begins.
+    """Write the set of times between begins that follow each other quickly.
 
-    Rows [begin, end) ascend; those of code 0 are passed over. A row whose code is
-    marked in `begins` (256 places) is a begin. Each covers what lies before the next
-    one if that is at most `most` later, else its own duration, if that is at most as
-    long; and what lies before itself from the end of all earlier rows, if that is at
-    most `most`. The outputs need one place per row.
+    Rows [begin, end) ascend; rows of code 0 are skipped. A row is a begin if its code
+    is marked in `begins` (256 entries). Each begin adds the time until the next begin
+    if that is at most `most`, else its own duration if that is at most `most`. It also
+    adds the time before it since the end of all earlier rows, if that is at most
+    `most`. The outputs need one entry per row.
 
     Returns:
         The number of intervals; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
@@ -81,7 +81,7 @@ def union_quick(
     ends: cython.longlong
     count: cython.longlong = 0
     limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
-    # The begin whose successor is looked for; the row before, and how far rows reach.
+    # The begin whose successor is sought; the previous row; the latest end of all rows.
     before: cython.longlong = -1
     previous: cython.longlong = -1
     reach: cython.longlong = 0
@@ -89,7 +89,7 @@ def union_quick(
         return BAD_RANGE
     if end > code.shape[0] or begins.shape[0] != 256 or out.shape[0] != 2:
         return BAD_RANGE
-    # Beyond it the end of a begin could overflow.
+    # Above this limit the end of a begin could overflow.
     if most < 0 or most > 0x3FFF_FFFF_FFFF_FFFF:
         return BAD_RANGE
     if out.shape[1] < end - begin:
@@ -111,7 +111,7 @@ def union_quick(
                 if previous >= 0 and reach < start[row] <= reach + most:
                     count = _add_interval(out, count, reach, start[row])
                 before = row
-            # Where the row ends, as far as it counts.
+            # The end of the row, clipped to the limit.
             ends = min(start[row], limit)
             if dur[row] > 0:
                 ends = limit
@@ -138,14 +138,14 @@ def rows_meeting_set(
     outermost: cython.longlong,
     out: cython.longlong[::1],
 ) -> cython.longlong:
-    """Write the rows that last a while, have a wanted code and meet a set.
+    """Write the rows of nonzero duration and wanted code that meet a set.
 
-    The starts of the rows ascend; `wanted` has 256 places. With `outermost` a row that
-    starts before an earlier wanted row has ended is left out. The output needs one
-    place per row.
+    The starts of the rows ascend. `wanted` has 256 entries. If `outermost` is nonzero,
+    a row that starts before the end of an earlier wanted row is left out. The output
+    needs one entry per row.
 
     Returns:
-        The number of rows; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
+        The number of rows, or an error code: `OUT_OF_ORDER`, `NO_ROOM` or `BAD_RANGE`.
     """
     row: cython.longlong
     starts: cython.longlong
@@ -197,20 +197,19 @@ def nest_fitting_rows(
     depth: cython.int[::1],
     stack: cython.longlong[::1],
 ) -> cython.longlong:
-    """Nest the rows that can be nested; the others have the depth `APART`.
+    """Nest the rows that can be nested; the others get the depth `APART`.
 
-    A row is apart if it ends after a kept row that is still running when it begins.
+    A row is apart if it begins inside a nested row and ends after it.
 
     Args:
-        start: Starts of the rows, in order.
-        dur: Their durations; one below 0 counts as 0.
-        chosen: Nonzero for the rows that count, the others are passed over; empty
-            where all count.
-        depth: Receives 0 for outermost rows, and one more for each row around a row.
-        stack: Room for the deepest nesting.
+        start: Starts of the rows, ascending.
+        dur: Durations of the rows; a negative one counts as 0.
+        chosen: Nonzero for the rows to nest, the others are skipped; empty to nest all.
+        depth: Receives the number of rows around each row: 0 for the outermost.
+        stack: Scratch array; one entry per depth.
 
     Returns:
-        How many depths are used, `NO_ROOM` or `BAD_RANGE`.
+        The number of depths, or an error code: `NO_ROOM` or `BAD_RANGE`.
     """
     row: cython.longlong
     ends: cython.longlong
@@ -251,19 +250,19 @@ def spread_lanes(
     lane: cython.int[::1],
     free: cython.int[::1],
 ) -> cython.longlong:
-    """Give each row a lane on which nothing else runs when it begins.
+    """Give each row a lane on which no other row runs when it begins.
 
-    The lanes are as few as can be: as many as rows run at one time.
+    The number of lanes is minimal: the most rows that run at one time.
 
     Args:
-        start: Starts of the rows, in order.
-        end: Their ends, none before its start.
-        by_end: The rows by end, then by row.
-        lane: Receives the lanes, from 0 up.
-        free: Scratch, as long as the rows.
+        start: Starts of the rows, ascending.
+        end: Ends of the rows, none before its start.
+        by_end: Row numbers, sorted by end and then by row.
+        lane: Receives the lane of each row, from 0.
+        free: Scratch array, as long as the rows.
 
     Returns:
-        How many lanes are used, or `BAD_RANGE`.
+        The number of lanes, or `BAD_RANGE`.
     """
     row: cython.longlong
     other: cython.longlong
@@ -291,7 +290,7 @@ def spread_lanes(
                 idle += 1
                 ended += 1
             if idle == opened:
-                # Nothing runs: begin again with the first lane.
+                # No row runs: begin again with the first lane.
                 idle = 0
                 opened = 0
             if idle > 0:
@@ -310,10 +309,10 @@ def count_children(
     chosen: cython.const[cython.uchar][::1],
     count: cython.int[::1],
 ) -> cython.longlong:
-    """Count the rows directly inside each chosen row; `count` begins as 0 everywhere.
+    """Count the rows directly inside each chosen row; `count` must be 0 before.
 
     Returns:
-        How many rows are directly inside a chosen one, or `BAD_RANGE`.
+        The number of rows directly inside chosen rows, or `BAD_RANGE`.
     """
     row: cython.longlong
     above: cython.longlong
@@ -347,15 +346,14 @@ def mark_calls(
     code: cython.uchar[::1],
     enclosing: cython.uchar[::1],
 ) -> cython.longlong:
-    """Give rows that launch the code `call`, and ops that enclose one the code `way`.
+    """Give launching rows the code `call`, and ops that enclose them the code `way`.
 
-    Only a row whose code is marked in `plain` (256 places) gets another one. `parent`
-    holds a smaller row number, or a negative one for none; `of_type`, by row, is a
-    place in `is_op`. `enclosing` begins as 0 everywhere and receives 1 for every row
-    that encloses one of the rows.
+    Only a row whose code is marked in `plain` (256 entries) changes. `parent` is a
+    smaller row number, or negative for none. `of_type` (by row) is a place in `is_op`.
+    `enclosing` must be 0 before; it receives 1 for every row around a launching row.
 
     Returns:
-        How many rows enclose one, or `BAD_RANGE`.
+        The number of rows that enclose a launching row, or `BAD_RANGE`.
     """
     place: cython.longlong
     row: cython.longlong
@@ -378,7 +376,7 @@ def mark_calls(
         for place in range(rows.shape[0]):
             row = rows[place]
             above = parent[row]
-            # What encloses a marked row is marked already.
+            # The rows around a marked row are already marked.
             while above >= 0 and above < row and not enclosing[above]:
                 enclosing[above] = 1
                 found += 1
@@ -399,15 +397,15 @@ def paint_codes(
     sticky: cython.const[cython.uchar][::1],
     code: cython.uchar[::1],
 ) -> cython.longlong:
-    """Give rows the code that holds around them, in place.
+    """Pass codes on to nested rows, in place.
 
-    Inside a row whose code is marked in `sticky` (256 places) all rows get that code
-    but those with a sticky one of their own. Elsewhere a row of code 0 gets that of the
-    nearest row around it that has another. `parent` holds a smaller row number, or a
-    negative one for none.
+    Inside a row whose code is marked in `sticky` (256 entries) every row gets that
+    code, unless its own code is sticky. Elsewhere a row of code 0 gets the code of the
+    nearest enclosing row with another code. `parent` is a smaller row number, or
+    negative for none.
 
     Returns:
-        How many rows got the code of the row around them, or `BAD_RANGE`.
+        The number of rows that got the code of an enclosing row, or `BAD_RANGE`.
     """
     row: cython.longlong
     above: cython.longlong

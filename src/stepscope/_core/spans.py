@@ -1,24 +1,25 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Interval algebra on sorted int64 arrays, half-open intervals.
+"""Interval algebra on sorted int64 arrays of half-open intervals.
 
 A *set* is a pair of arrays of equal length, start and end, whose intervals are not
-empty, ascend and neither overlap nor touch: each set has one form. A *list* only has
-its starts ascending; its intervals may be empty or overlap.
+empty, ascend and neither overlap nor touch. So equal sets have equal arrays. A *list*
+only has ascending starts; its intervals may be empty or overlap.
 
-Times lie within ±(2**62 - 1), so that no sum or difference of times can overflow. Two
-kernels take numbers from a file: `survey` counts what lies beyond, and `union_events`
-cuts it. Every kernel is one merge-like walk. Arrays of wrong sizes give `BAD_RANGE`.
+Times are within ±(2**62 - 1), so that no sum or difference of times can overflow. Two
+functions take unchecked numbers of a file: `survey_track` counts times outside this
+range, and `union_events` clips them. Every function is one pass, like the merging of
+sorted lists. Arrays of wrong sizes return `BAD_RANGE`.
 """
 
 from __future__ import annotations
 
 from stepscope._core._shim import cython
 
-#: An output array is smaller than the contract says.
+#: An output array is shorter than the function requires.
 NO_ROOM = -1
 #: A row starts before its predecessor.
 OUT_OF_ORDER = -2
-#: Rows beyond an array, or a pair of arrays of different lengths.
+#: Rows are outside an array, or the arrays of a pair have different lengths.
 BAD_RANGE = -3
 
 
@@ -32,7 +33,7 @@ def union_events(
 ) -> cython.longlong:
     """Write the set covered by the rows [begin, end), whose starts ascend.
 
-    Rows shorter than 1 cover nothing. The outputs need one place per row.
+    Rows with a duration below 1 cover nothing. The outputs need one entry per row.
 
     Returns:
         The number of intervals; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
@@ -42,7 +43,7 @@ def union_events(
     ends: cython.longlong
     count: cython.longlong = 0
     limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
-    # The open interval; nothing is open while it is empty.
+    # Begin and end of the open interval; equal while no interval is open.
     opens: cython.longlong = 0
     closes: cython.longlong = 0
     if begin < 0 or begin > end or end > start.shape[0] or end > dur.shape[0]:
@@ -94,14 +95,14 @@ def covered_before(
     times: cython.const[cython.longlong][::1],
     out: cython.longlong[::1],
 ) -> cython.longlong:
-    """Write for each time how much of a set lies before it.
+    """Write for each time the length of the part of a set that is before it.
 
-    `before` holds for each interval the length of all earlier ones. The search for a
-    time begins where that for the previous one ended, in growing steps: ascending
-    times are one walk, any other order costs a binary search for each.
+    `before` is the total length of all intervals before each interval. The search for a
+    time starts at the result of the previous time and doubles its step. Ascending times
+    take one pass; times in any other order take a binary search each.
 
     Returns:
-        The number of times; or `NO_ROOM`, `BAD_RANGE`.
+        The number of times, or an error code: `NO_ROOM` or `BAD_RANGE`.
     """
     row: cython.longlong
     time: cython.longlong
@@ -110,7 +111,7 @@ def covered_before(
     middle: cython.longlong
     step: cython.longlong
     n: cython.longlong = start.shape[0]
-    # How many intervals start at or before the time; the next search begins here.
+    # Number of intervals that start at or before the time; the next search starts here.
     begun: cython.longlong = 0
     if end.shape[0] != start.shape[0] or before.shape[0] < start.shape[0]:
         return BAD_RANGE
@@ -153,12 +154,12 @@ def covered_until(
     times: cython.const[cython.longlong][::1],
     out: cython.longlong[::1],
 ) -> cython.longlong:
-    """Write for each of ascending times how much of a set lies before it.
+    """Write for each of ascending times the length of the part of a set before it.
 
-    One walk over the set and the times, for sets whose lengths nobody has added up.
+    One pass over the set and the times, for sets without precomputed lengths.
 
     Returns:
-        The number of times; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
+        The number of times, or an error code: `OUT_OF_ORDER`, `NO_ROOM` or `BAD_RANGE`.
     """
     row: cython.longlong
     time: cython.longlong
@@ -209,10 +210,10 @@ def union_sets(
     b_end: cython.const[cython.longlong][::1],
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """Write the union of two lists; the outputs need room for all their intervals.
+    """Write the union of two lists; the outputs need one entry per input interval.
 
     Returns:
-        The number of intervals; or `NO_ROOM`, `BAD_RANGE`.
+        The number of intervals, or an error code: `NO_ROOM` or `BAD_RANGE`.
     """
     i: cython.longlong = 0
     j: cython.longlong = 0
@@ -264,10 +265,10 @@ def intersect_sets(
     b_end: cython.const[cython.longlong][::1],
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """Write the intersection of two sets; the outputs need room for all intervals.
+    """Write the intersection of two sets; the output sizes are as for `union_sets`.
 
     Returns:
-        The number of intervals; or `NO_ROOM`, `BAD_RANGE`.
+        The number of intervals, or an error code: `NO_ROOM` or `BAD_RANGE`.
     """
     i: cython.longlong = 0
     j: cython.longlong = 0
@@ -302,10 +303,10 @@ def subtract_sets(
     b_end: cython.const[cython.longlong][::1],
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """Write what the first set covers and the second does not; room as for `union`.
+    """Write the first set without the second; the output sizes are as for `union_sets`.
 
     Returns:
-        The number of intervals; or `NO_ROOM`, `BAD_RANGE`.
+        The number of intervals, or an error code: `NO_ROOM` or `BAD_RANGE`.
     """
     i: cython.longlong
     j: cython.longlong = 0
@@ -328,14 +329,14 @@ def subtract_sets(
                 gap_ends = b_start[j]
                 if gap_ends >= ends:
                     break
-                # Written even where nothing is left of a: the next interval replaces
-                # it. Processors cannot predict a branch here.
+                # Written even if nothing of a is left, to spare a branch that is hard
+                # to predict; the next interval then overwrites it.
                 out[0, count] = starts
                 out[1, count] = gap_ends
                 count += starts < gap_ends
                 starts = b_end[j]
                 if starts >= ends:
-                    # It may reach into the next interval of a.
+                    # The interval of b may cover the next interval of a, too.
                     break
                 j += 1
             if starts < ends:
@@ -355,15 +356,15 @@ def survey_track(
     farthest: cython.longlong,
     found: cython.longlong[::1],
 ) -> cython.longlong:
-    """Look once over the rows [begin, end) of a track that is yet to be shifted.
+    """Check the rows [begin, end) of a track before they are shifted.
 
-    `found` receives three numbers: how many rows have an impossible time (a start,
-    shifted or not, beyond ±`farthest`, or a duration below 0 or beyond it); how many of
-    the others come before the one in front of them by the order of a track; and the
-    last end of the others, shifted, which says nothing where there are none.
+    `found` receives three numbers: the rows with an impossible time (a start beyond
+    ±`farthest` before or after the shift, or a duration below 0 or above `farthest`);
+    the other rows that break the row order of a track; and the last end of the other
+    rows after the shift, which is meaningless if there are none.
 
     Returns:
-        How many rows there are; or `BAD_RANGE`.
+        The number of rows, or `BAD_RANGE`.
     """
     row: cython.longlong
     starts: cython.longlong
@@ -389,7 +390,7 @@ def survey_track(
         for row in range(begin, end):
             starts = start[row]
             lasts = dur[row]
-            # Neither sum overflows if the first three comparisons say so.
+            # The first comparisons ensure that neither sum overflows.
             if (
                 starts < -farthest
                 or starts > farthest

@@ -1,20 +1,21 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""One pass over intervals in order of time: what runs alone, and what is one span.
+"""One pass over intervals in time order: time that one runs alone, and derived spans.
 
-`sweep` and `busy_before` look at activities that may overlap. The running ones are kept
-in a heap, the one that ends first on top. The time between two changes of the heap is a
-segment. A segment with one running interval is that interval's; a segment whose
-intervals all have one key is also that key's. To detect the latter without looking at
-all intervals, the sweep counts the intervals of each key that run, and the keys that
-have any.
+`sweep_intervals` and `busy_before` process activities that may overlap. Running
+activities are kept in a heap, with the earliest end on top. A segment is the time
+between two changes of the heap. A segment belongs to an interval if no other runs. It
+also belongs to a key if all running intervals have this key. To detect this without
+visiting all intervals, the sweep counts the running intervals of each key, and the keys
+with running intervals.
 
-`open_spans` and `close_spans` make derived lines: consecutive pieces of work of one op
-become one span. The first passes once over the pieces of a stream and forms the spans
-of all levels of a line; the second passes over those and says how they are shown.
-`spans` has a row each for the level of a span, its name, and the event and step of its
-first piece; `times` has one for starts, and one for ends, which become durations.
+`open_spans` and `close_spans` build derived lines: consecutive pieces of work of one op
+become one span. `open_spans` passes once over the pieces of a stream and forms the
+spans of all levels of a line. `close_spans` passes over the spans and sets their
+displayed durations. `spans` has rows for the level of a span, its name, and the event
+and step of its first piece. `times` has rows for starts, for ends, which become
+durations, and for the time that pieces cover.
 
-Times lie within ±(2**62 - 1); an interval shorter than 1 covers nothing.
+Times are within ±(2**62 - 1); an interval shorter than 1 covers nothing.
 
 Definition: docs/tools/trace_viewer.md#op-lines.
 """
@@ -23,11 +24,11 @@ from __future__ import annotations
 
 from stepscope._core._shim import cython
 
-#: More intervals run at once than the heap has places for.
+#: More intervals run at once than the heap has columns.
 NO_ROOM = -1
 #: A row starts before its predecessor.
 OUT_OF_ORDER = -2
-#: Arrays of different lengths, a key without a place, or a code beyond the table.
+#: Array lengths differ, or a key or code is outside its table.
 BAD_RANGE = -3
 
 
@@ -38,7 +39,7 @@ BAD_RANGE = -3
 def _pop_earliest(
     heap: cython.longlong[:, ::1], size: cython.longlong
 ) -> cython.longlong:
-    """Take the top away by sinking the last place; returns the new size."""
+    """Remove the interval that ends first; return the new size."""
     at: cython.longlong = 0
     below: cython.longlong = 1
     size -= 1
@@ -68,7 +69,7 @@ def _push_interval(
     ends: cython.longlong,
     row: cython.longlong,
 ) -> cython.longlong:
-    """Let a new interval rise to its place; returns the new size."""
+    """Add an interval to the heap; return the new size."""
     at: cython.longlong = size
     above: cython.longlong
     while at > 0:
@@ -93,16 +94,16 @@ def sweep_intervals(
     alone_ps: cython.longlong[::1],
     key_ps: cython.longlong[::1],
 ) -> cython.longlong:
-    """Find how long each interval, and each key, has the time to itself.
+    """Find the time in which each interval, and each key, runs alone.
 
-    Starts ascend. `heap` (two rows) and `running` (by key, zeros) are the kernel's own
-    room. `alone_ps` by row and `key_ps` by key begin as zeros: they receive the time in
-    which only this interval runs, and only intervals of this key.
+    Starts ascend. `heap` (two rows) and `running` (by key, zeros) are scratch arrays.
+    `alone_ps` by row and `key_ps` by key must hold zeros. They receive the time in
+    which only this interval runs, and the time in which only intervals of this key run.
 
     Returns:
-        The length of the union of all intervals; or `NO_ROOM`, which as many columns
-        as there are rows prevent, `OUT_OF_ORDER`, `BAD_RANGE`. The outputs hold
-        nothing of use after a negative answer.
+        The length of the union of all intervals, or an error code: `NO_ROOM` (never
+        with a heap column per row), `OUT_OF_ORDER` or `BAD_RANGE`. The outputs are
+        undefined after an error.
     """
     row: cython.longlong
     top: cython.longlong
@@ -125,7 +126,7 @@ def sweep_intervals(
         return BAD_RANGE
     with cython.nogil:
         for row in range(rows + 1):
-            # The round after the last row lets everything that still runs end.
+            # One extra iteration after the last row ends all intervals that still run.
             starts = never
             if row < rows:
                 starts = start[row]
@@ -151,7 +152,7 @@ def sweep_intervals(
                     size = _pop_earliest(heap, size)
             if row == rows:
                 break
-            # Intervals that end exactly here run no more.
+            # Intervals that end exactly at this start no longer run.
             while size > 0 and heap[0, 0] <= starts:
                 top = heap[1, 0]
                 running[key[top]] -= 1
@@ -172,17 +173,17 @@ def busy_before(
     dur: cython.const[cython.longlong][::1],
     out: cython.longlong[::1],
 ) -> cython.longlong:
-    """Write for each interval the latest end among those that start before it.
+    """Write for each interval the latest end of the intervals that start before it.
 
-    Starts ascend. Intervals that start together do not precede each other, those
-    shorter than 1 do not count, and where nothing precedes it is the least int64.
+    Starts ascend. Intervals with equal starts do not precede each other. Intervals
+    shorter than 1 are ignored. An interval without predecessors gets the least int64.
 
     Returns:
-        The number of rows, or `OUT_OF_ORDER` or `BAD_RANGE`.
+        The number of rows, or an error code: `OUT_OF_ORDER` or `BAD_RANGE`.
     """
     row: cython.longlong
     never: cython.longlong = -0x7FFF_FFFF_FFFF_FFFF - 1
-    # The latest end of all rows so far, and of those that started before this row.
+    # The latest end of all rows so far, and of the rows that started before this row.
     latest: cython.longlong = never
     earlier: cython.longlong = never
     if dur.shape[0] != start.shape[0] or out.shape[0] != start.shape[0]:
@@ -252,12 +253,12 @@ def _open_spans(
                 same = same and not opened
                 until = open_[3, at]
                 if same and bounded != 0 and step[row] < 0:
-                    # Without a step nothing but nearness says that it is the same
+                    # Without a step, only closeness in time shows that it is the same
                     # execution.
                     same = start[row] - until <= 2 * (until - open_[2, at])
                 if same:
                     if end[row] > until:
-                        # What pieces have in common counts once.
+                        # Time in which pieces overlap counts once.
                         times[2, open_[4, at]] += end[row] - max(start[row], until)
                         open_[3, at] = end[row]
                         times[1, open_[4, at]] = end[row]
@@ -302,33 +303,32 @@ def open_spans(
 ) -> cython.longlong:
     """Form the spans of all levels of one line.
 
-    A piece extends the open span of a level if its number on that level and its step
-    (or both have none) equal the span's, and no outer level opened or closed a span at
-    it; else it opens one. A piece without a number closes the span. One not within the
-    line does neither; a change that falls on it takes effect at the next that is.
+    A piece extends the open span of a level if number on that level and step are equal
+    (no step equals no step), and no outer level opened or closed a span at the piece.
+    Otherwise the piece opens a span. A piece without a number closes the span. A piece
+    outside the line does neither, and passes an outer change on to the next piece.
 
     Args:
-        code: By piece: a row of the table of paths; below 0: none.
+        code: By piece: a row of `path`; negative for none.
         event: By piece: row of events.
-        step: By piece; below 0: none.
+        step: By piece; negative for none.
         start: By piece, ascending.
         end: By piece.
-        within: By code: nonzero if such pieces are within the line.
-        path: (codes, levels) row by row: the number of a piece on each level; below
-            0: none, then on all inner levels too.
-        name: The name of each entry of `path`.
-        changes: By piece: nonzero where an outer line opened or closed a span.
-        bounded: Nonzero: pieces without a step extend a span only if they start
-            within twice its length after its end.
-        open_: (5, levels), for the spans that are open.
-        happened: By piece; receives 1 where the outermost level opened or closed a
-            span, or an outer line did.
-        spans: (4, pieces x levels), to be filled.
-        times: (3, pieces x levels), to be filled: starts, ends, time that pieces cover.
+        within: By code: nonzero if pieces of this code are inside the line.
+        path: (codes, levels), flattened by row: number of a piece on each level; if
+            negative, none on this and on all inner levels.
+        name: Name of each number in `path`.
+        changes: By piece: nonzero if an outer line opened or closed a span.
+        bounded: Nonzero: a piece without a step extends a span only if it starts within
+            twice the span's length after its end.
+        open_: (5, levels), scratch array of the open spans.
+        happened: By piece; receives 1 if the outermost level, or an outer line, opened
+            or closed a span.
+        spans: (4, pieces x levels); receives the spans.
+        times: (3, pieces x levels); receives starts, ends and time that pieces cover.
 
     Returns:
-        How many spans there are, in the order of their first pieces and then of
-        levels; or `BAD_RANGE`.
+        The number of spans, ordered by first piece, then by level; or `BAD_RANGE`.
     """
     count: cython.longlong = code.shape[0]
     room: cython.longlong = count * open_.shape[1]
@@ -368,20 +368,20 @@ def close_spans(
     unit: cython.longlong,
     around: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """Turn the ends of spans into durations that separate levels of equal length.
+    """Turn the ends of spans into durations, and shorten nested spans of equal length.
 
-    A span as long as the one around it ends a unit before it does, but lasts at least
-    one; whatever else lies in a shortened span ends with it.
+    A span as long as the span around it ends one `unit` before it, but lasts at least
+    one `unit`. Any other span inside a shortened span ends no later than that span.
 
     Args:
-        level: Of each span, as `open_spans` wrote it.
-        times: As `open_spans` filled it, at least as long.
-        unit: What a span is shortened by.
-        around: (3, levels), for the spans around.
+        level: Level of each span, from `open_spans`.
+        times: From `open_spans`; at least one column per span.
+        unit: Time by which a span is shortened.
+        around: (3, levels), scratch array of the enclosing spans.
 
     Returns:
-        1 if the spans lie by start, then duration descending, then level; 0 if not;
-        or `BAD_RANGE`.
+        1 if the spans are ordered by start, then duration descending, then level; 0 if
+        not; or `BAD_RANGE`.
     """
     row: cython.longlong
     at: cython.longlong

@@ -1,23 +1,23 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Levels of detail of a timeline, made when they are asked for.
+"""Levels of detail of a timeline, computed on demand.
 
-A *lane* holds rows that ascend and do not overlap, as those of one depth of a track do.
-`rows` holds the lanes of all tracks one after the other; a place in it is a
-*position*, and lane `k` has the positions [edges[k], edges[k + 1]). Each `BLOCK`
-positions of a lane, from its first on, are a *block*: lane `k` has the blocks
-[blocks[k], blocks[k + 1]). For each block, `timing` has the sum of the durations, the
-longest of them and the start of the first row, and `longest` the row that lasts so
-long.
+A *lane* contains rows that ascend and do not overlap, such as the rows of one depth of
+a track. `rows` contains the lanes of all tracks one after the other. An index into
+`rows` is a *position*; lane `k` has the positions [edges[k], edges[k + 1]). Each
+`BLOCK` positions of a lane, from its first one on, form a *block*; lane `k` has the
+blocks [blocks[k], blocks[k + 1]). For each block, `timing` has the sum of the
+durations, the longest duration and the start of the first row. `longest` has the row
+with the longest duration.
 
-`fold` walks a window in buckets of equal width. As rows do not overlap, only the last
-of those that start in a bucket can be as wide as the bucket: it comes as it is, and
-those before it are one slice. A block that ends with its bucket or before adds its sum
-and its longest row, and none of its rows is read. What blocks say lies side by side in
-memory, while each row may lie anywhere: the cost follows the blocks and, where buckets
-meet, the rows of one block.
+`fold_window` walks a window in buckets of equal width. Rows do not overlap, so only the
+last row that starts in a bucket can be as wide as the bucket. That row becomes a
+separate slice, and the rows before it become one slice. A block that ends within its
+bucket adds its sum and its longest row, without a read of its rows. Block data is
+contiguous in memory, while rows may be anywhere. So the cost grows with the blocks and,
+at bucket edges, with the rows of one block.
 
-Times are cut at ±(2**62 - 1), so that no sum or difference can overflow. Arrays of
-wrong sizes give `BAD_RANGE`.
+Times are clipped to ±(2**62 - 1), so that no sum or difference can overflow. Arrays of
+wrong sizes return `BAD_RANGE`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from __future__ import annotations
 from stepscope._core._clipping import clipped_end, clipped_start
 from stepscope._core._shim import cython
 
-#: The output holds fewer slices than the window has.
+#: The output array has too few columns for the slices of the window.
 NO_ROOM = -1
-#: A row starts before an earlier one of its lane has ended.
+#: A row starts before the end of an earlier row of its lane.
 OVERLAP = -2
-#: Numbers beyond an array, or arrays whose lengths do not belong together.
+#: A number points outside an array, or the lengths of arrays do not match.
 BAD_RANGE = -3
 
-#: Positions of a block.
+#: Number of positions in a block.
 BLOCK = 16
-#: Rows of the output of `fold`.
+#: Number of rows in the output of `fold_window`.
 COLUMNS = 7
 
 
@@ -42,7 +42,7 @@ COLUMNS = 7
 def count_lanes(
     lane: cython.const[cython.int][::1], count: cython.longlong[::1]
 ) -> cython.longlong:
-    """Add to `count` how many rows each lane has; a row of lane -1 has no place.
+    """Add the number of rows of each lane to `count`; rows of lane -1 are skipped.
 
     Returns:
         The number of rows with a lane, or `BAD_RANGE`.
@@ -50,8 +50,8 @@ def count_lanes(
     row: cython.longlong
     mine: cython.longlong
     drawn: cython.longlong = 0
-    # Rows of one lane in a row are counted here: each addition to memory would wait
-    # for the one before.
+    # Consecutive rows of one lane are counted in a variable: repeated additions to one
+    # place in memory would wait for each other.
     last: cython.longlong = -1
     run: cython.longlong = 0
     with cython.nogil:
@@ -121,7 +121,7 @@ def _fill_lanes(
     lasts: cython.longlong
     lanes: cython.longlong = edges.shape[0] - 1
     filled: cython.longlong = 0
-    # How many rows a lane has got, and when the last of them ends.
+    # Number of rows placed in each lane, and the end of the last one.
     for mine in range(lanes):
         state[0, mine] = 0
         state[1, mine] = -0x3FFF_FFFF_FFFF_FFFF
@@ -140,7 +140,7 @@ def _fill_lanes(
         ends = clipped_end(start[row], dur[row])
         lasts = ends - begins
         rows[edges[mine] + place] = cython.cast(cython.int, row)
-        # Sixteen to a block.
+        # A block has 16 rows.
         block = blocks[mine] + (place >> 4)
         if place & 15 == 0:
             timing[block, 0] = lasts
@@ -174,18 +174,18 @@ def fill_lanes(
 
     Args:
         start: By row.
-        dur: By row; below 1 it is an instant.
+        dur: By row; a duration below 1 is an instant.
         lane: By row; -1 for a row that is not drawn.
-        edges: Sums of what `count_lanes` counted, from 0 on: one more than lanes.
-        blocks: Sums of the blocks that this many rows need, from 0 on.
-        state: Scratch memory of the kernel, two by lanes.
+        edges: Cumulative counts of `count_lanes`, from 0; one more entry than lanes.
+        blocks: Cumulative numbers of blocks that these counts need, from 0.
+        state: Scratch array, (2, lanes).
         rows: Receives the row of each position.
-        timing: Receives for each block how long its rows last together, how long the
-            longest of them lasts, and when the first of them starts.
-        longest: Receives the row of each block that lasts longest, the first of equals.
+        timing: Receives for each block the sum of the durations, the longest duration
+            and the start of the first row.
+        longest: Receives the longest row of each block, the first of equals.
 
     Returns:
-        The number of positions; or `OVERLAP`, `BAD_RANGE`.
+        The number of positions, or an error code: `OVERLAP` or `BAD_RANGE`.
     """
     if (
         start.shape[0] != lane.shape[0]
@@ -217,15 +217,15 @@ def _first_position_from(
     block: cython.longlong,
     time: cython.longlong,
 ) -> cython.longlong:
-    """Find the first position of [begin, end) to start at or after a time, or `end`.
+    """Return the first position that starts at or after `time`, or `end`.
 
-    Blocks are bisected first: their starts lie side by side.
+    Blocks are searched first, because their starts are contiguous in memory.
     """
     middle: cython.longlong
     low: cython.longlong = 0
     high: cython.longlong = (end - begin + 15) // 16
-    # The first block that starts at or after the time; the position is in the one
-    # before, or where that block begins.
+    # The first block that starts at or after the time. The position is in the block
+    # before it, or at the begin of this block.
     while low < high:
         middle = low + (high - low) // 2
         if timing[block + middle, 2] < time:
@@ -272,10 +272,10 @@ def _walk_bucket(
     edge: cython.longlong,
     bucket: cython.longlong,
 ) -> tuple[cython.longlong, cython.longlong, cython.longlong]:
-    """Go from a row to the end of its bucket, or to a row as wide as a bucket.
+    """Walk from a row to the end of its bucket, or to a row as wide as the bucket.
 
     Returns:
-        The position after, the durations' sum and the longest row.
+        The next position, the sum of the durations and the longest row.
     """
     block: cython.longlong
     lasts: cython.longlong
@@ -292,7 +292,7 @@ def _walk_bucket(
             and timing[block + 1, 2] < edge
             and timing[block, 1] < bucket
         ):
-            # Another block starts in the bucket: this one folds whole.
+            # The next block starts in the bucket, too: this block is added whole.
             busy += timing[block, 0]
             if timing[block, 1] > most:
                 most = timing[block, 1]
@@ -400,12 +400,12 @@ def fold_window(
     bucket: cython.longlong,
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """Write the slices of some neighbouring lanes in the window [begin, end).
+    """Write the slices of adjacent lanes in the window [begin, end).
 
-    A row that lasts at least a bucket is a slice of its own; so is one that began
-    before the window and runs into it. The others that start in the same bucket are
-    one slice. Buckets count from `begin`, the last one may be cut by `end`, and a
-    bucket of 0 folds nothing. An empty window has no slices.
+    A row that lasts at least one bucket is a separate slice, and so is a row that
+    begins before the window and reaches into it. All other rows that start in the same
+    bucket form one slice. Buckets count from `begin`; `end` may cut the last one. A
+    bucket of 0 makes each row a slice. An empty window has no slices.
 
     Args:
         start: By row.
@@ -413,19 +413,18 @@ def fold_window(
         rows: From `fill_lanes`.
         timing: From `fill_lanes`.
         longest: From `fill_lanes`.
-        edges: The part of `edges` that the lanes have, one more than there are lanes.
-        blocks: The part of `blocks` that the lanes have, one more than there are lanes.
-        begin: Begin of the window; cut as all times are.
-        end: End of the window; cut as all times are.
-        bucket: At least 0 and below 2**62.
-        out: Receives, by lane and then by time, for each slice: the lane, counted from
-            the first of these; the first position; how many rows; the row that lasts
-            longest, the first of equals; start of the first; end of the last; and how
-            long they last together.
+        edges: Part of `edges` for these lanes, with one more entry than lanes.
+        blocks: Part of `blocks` for these lanes, with one more entry than lanes.
+        begin: Begin of the window, clipped like all times.
+        end: End of the window, clipped like all times.
+        bucket: Width of a bucket, at least 0 and below 2**62.
+        out: Receives the slices by lane and then by time: lane (0 for the first of
+            these lanes), first position, number of rows, longest row (the first of
+            equals), start of the first row, end of the last row, sum of the durations.
 
     Returns:
-        The number of slices, of which a lane has at most two for each bucket and one
-        more, and never more than rows; or `NO_ROOM`, `BAD_RANGE`.
+        The number of slices: at most two per lane and bucket plus one per lane, and at
+        most one per row; or an error code: `NO_ROOM` or `BAD_RANGE`.
     """
     if (
         dur.shape[0] != start.shape[0]

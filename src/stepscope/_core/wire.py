@@ -1,14 +1,13 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Reading the wire format: `index` lists fields, `scan` counts events and stats.
+"""Reading of the wire format: lists of fields, and counts of events and stats.
 
-A line's bytes are read twice: `scan` counts, the caller sizes the columns exactly, and
-`fill` (a module of its own) writes them. Both take *chunks*: byte ranges inside lines
-that begin and end at a field of the line. Chunks are independent of each other, so that
-threads share them; `split` finds them in one huge line.
+The bytes of a line are read twice. `scan_chunks` counts, the caller allocates columns
+of the exact size, and `fill_columns` (in the module `fill`) writes them. Both take
+*chunks*: byte ranges inside lines that begin and end at a field of the line. Chunks are
+independent, so that threads can share them. `split_line` divides one huge line.
 
-Rules of every kernel: each read is checked against the end of the enclosing message,
-each write against the room given. What is malformed stands in `_fields`. Unknown
-fields are skipped.
+Every read is checked against the end of the enclosing message, every write against the
+end of the array. `_fields` defines what is malformed. Unknown fields are skipped.
 
 Definition: docs/formats/xplane.md#decoding.
 """
@@ -19,7 +18,7 @@ from stepscope._core._fields import read_fixed, read_sized, read_varint, skip_fi
 from stepscope._core._shim import cython
 
 COMPILED = cython.compiled
-#: The rows do not lie within every array, or an array has the wrong shape.
+#: A row is outside an array, or an array has the wrong shape.
 BAD_RANGE = -3
 
 
@@ -36,14 +35,14 @@ def index_fields(
 ) -> cython.longlong:
     """List the fields of the messages [begin, end), one row each, in file order.
 
-    `place` is where the value begins; `size` is the length of a sized value and the
-    value itself (64 bits) of a number. `stop` holds for each message -1, or the place
-    of the field at which it could not be read on. A sized field that is longer than
-    its message is listed as the message's last row, with the length it claims.
+    `place` is the position of the value. `size` is the length of a sized value, or the
+    value itself (64 bits) of a number. `stop` has for each message the position of the
+    first unreadable field, or -1. A sized field that is longer than its message is
+    listed as the last row of the message, with its stated length.
 
     Returns:
-        How many rows there are, written as far as the arrays reach (call with empty
-        ones to count); or `BAD_RANGE`.
+        The number of fields, which are written while they fit (empty arrays: only
+        counted); or `BAD_RANGE`.
     """
     count: cython.longlong = 0
     room: cython.longlong = owner.shape[0]
@@ -88,8 +87,7 @@ def index_fields(
                         value, start = read_varint(data, start, last)
                 else:
                     stop[message] = at
-                    # A field that overruns its message is listed with the length that
-                    # it states.
+                    # A field that exceeds its message is listed with its stated length.
                     if start < 0 or (tag & 7) != 2 or tag < 8 or (tag >> 32) != 0:
                         break
                     value, start = read_varint(data, start, last)
@@ -117,7 +115,7 @@ def _read_head(
     head: cython.longlong[:, ::1],
     row: cython.longlong,
 ) -> cython.longlong:
-    """Read a field of a line that is no event; the place after it, or -1."""
+    """Read a field of a line (not an event); return the position after it, or -1."""
     value: cython.ulonglong
     start: cython.longlong
     column: cython.int
@@ -157,13 +155,13 @@ def split_line(
     cuts: cython.longlong[::1],
     stop: cython.longlong[::1],
 ) -> cython.longlong:
-    """Find places between the fields of the line [begin, end), at least `step` apart.
+    """Find positions between the fields of a line, at least `step` bytes apart.
 
-    Fills the line's row of `head` and `stop` as `scan` does, without looking into
-    the events.
+    Also fills the line's row of `head` as `scan_chunks` does, and `stop` with the
+    position of a malformed field, or -1. The contents of events are not read.
 
     Returns:
-        How many places were written to `cuts`; or `BAD_RANGE`.
+        The number of positions in `cuts`, or `BAD_RANGE`.
     """
     count: cython.longlong = 0
     pos: cython.longlong = begin
@@ -209,7 +207,7 @@ def split_line(
 def _count_stats(
     data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
 ) -> tuple[cython.longlong, cython.longlong]:
-    """Count stats of the event [pos, end), -1 if malformed; 1 if it may be counted."""
+    """Return the number of stats, -1 if malformed, and 1 if it has occurrences."""
     stats: cython.longlong = 0
     counted: cython.longlong = 0
     tag: cython.ulonglong
@@ -234,23 +232,23 @@ def scan_chunks(
     rows: cython.longlong[:, ::1],
     head: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """Count what the chunks [first, last) hold.
+    """Count the events and stats of the chunks [first, last).
 
     `rows` and `head` have a row per chunk. The columns of `rows`:
 
-    0, 1  first byte of the chunk, and one past the last
-    2, 3  filled in: how many events, how many stats
-    4     filled in: a bound of the events with a number of occurrences
-    5     filled in: the place of the event or field that is malformed, or -1
+      0, 1  first byte of the chunk, and one past the last
+      2, 3  output: number of events, number of stats
+      4     output: upper limit of the events with a number of occurrences
+      5     output: position of the malformed event or field, or -1
 
-    After a malformed event none is counted, but the line's own fields are still read.
-    The insides of stats are not looked at: `fill` may find fewer events.
+    After a malformed event no event is counted, but fields of the line are still read.
+    The contents of stats are not checked, so `fill_columns` may find fewer events.
 
-    `head` must hold zeros; its columns are filled in: id, place and length of the name,
-    timestamp, duration, display id, place and length of the display name.
+    `head` must hold zeros. Its columns receive: id, position and length of the name,
+    timestamp, duration, display id, position and length of the display name.
 
     Returns:
-        How many chunks were scanned; or `BAD_RANGE`.
+        The number of chunks, or `BAD_RANGE`.
     """
     chunk: cython.longlong
     at: cython.longlong
@@ -287,7 +285,7 @@ def scan_chunks(
                     pos = _read_head(data, tag, pos, limit, head, chunk)
                 elif pos >= 0:
                     start, pos = read_sized(data, pos, limit)
-                    # After damage only the fields of the line itself are read.
+                    # After a malformed event only the fields of the line are read.
                     if pos >= 0 and rows[chunk, 5] < 0:
                         stats, counted = _count_stats(data, start, pos)
                         if stats < 0:
