@@ -1,8 +1,8 @@
-"""`pipeline_calls`: what each call of an input pipeline spent its time on.
+"""`pipeline_calls`: how the time of each call of an input pipeline is divided by stage.
 
-A call is one execution of a pipeline's outermost stage with all that it caused. Per
-call and stage: the time of its executions, their self time, and the part of the call's
-wall time that it is charged with.
+A call is one execution of a pipeline's outermost stage with all executions that it
+caused. Per call and stage: the total time of the executions, their self time, and the
+part of the call's wall time that is charged to them.
 
 Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 """
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int64s
     from stepscope.derive.input_pipeline.graph import PipelineGraph
 
-#: Executions that cause each other deeper than this are left out. Definition:
-#: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
+#: Largest depth of executions that cause each other; deeper ones are left out.
+#: Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 _DEEPEST: Final = 100
 
-#: Columns of `PipelineCalls.calls`, by start; the row number is the call's handle.
+#: Columns of `PipelineCalls.calls`, by start; the row number identifies the call.
 CALLS: Final[dict[str, pl.DataType]] = {
     "pipeline": pl.Int32(),  # row of pipelines
     "start_ps": pl.Int64(),
     "latency_ps": pl.Int64(),
     "rank": pl.Int64(),  # among the calls of its pipeline, 0 for the slowest
-    "bottleneck": pl.Int32(),  # row of stages; null where no stage can be
+    "bottleneck": pl.Int32(),  # row of stages; null if only transparent stages
 }
 #: Columns of `PipelineCalls.stages`, by call and stage.
 CALL_STAGES: Final[dict[str, pl.DataType]] = {
     "call": pl.Int32(),
     "stage": pl.Int32(),
-    "start_ps": pl.Int64(),  # of its first execution
+    "start_ps": pl.Int64(),  # of the stage's first execution
     "total_ps": pl.Int64(),
     "self_ps": pl.Int64(),
     "critical_ps": pl.Int64(),
@@ -51,8 +51,8 @@ class PipelineCalls(Frozen, frozen=True):
 
     Attributes:
         calls: Columns `CALLS`.
-        stages: Columns `CALL_STAGES`; the `critical_ps` of a call add up to its
-            latency exactly.
+        stages: Columns `CALL_STAGES`; the `critical_ps` of a call add up to its latency
+            exactly.
         call: int64, ascending; rows of `calls`, one entry per execution of a call.
         execution: int64; the execution of each entry of `call`, an index into the
             arrays of `PipelineGraph`.
@@ -78,7 +78,7 @@ class PipelineCalls(Frozen, frozen=True):
 
 
 def pipeline_calls(*, pipeline_graph: PipelineGraph) -> PipelineCalls:
-    """Walk all calls at once from their roots, one level at a time."""
+    """Find the executions of all calls, starting at the roots, level by level."""
     walk = _Walk(pipeline_graph)
     reached = walk.walk_blocking()
     others = walk.walk_others(reached)
@@ -99,8 +99,9 @@ def pipeline_calls(*, pipeline_graph: PipelineGraph) -> PipelineCalls:
         severity="warning",
         count=walk.cut,
         scope="input pipelines",
-        message=f"{walk.cut:,} executions of input pipeline stages lie more than "
-        f"{_DEEPEST} levels deep; their time is charged to what waited for them.",
+        message=f"{walk.cut:,} executions of input pipeline stages are more "
+        f"than {_DEEPEST} levels deep; their time is charged to the stages that waited "
+        "for them.",
     )
     # Latency, rank and bottleneck of each call.
     named = pipeline_graph.stages.with_row_index("stage").select(
@@ -141,7 +142,8 @@ class _Reached(NamedTuple):
     """Executions that belong to calls.
 
     Attributes:
-        kept_ps: int64; the part of the call's wall time that is charged to it.
+        kept_ps: int64; the part of the call's wall time that is charged to the
+            execution.
     """
 
     call: Int64s
@@ -150,10 +152,10 @@ class _Reached(NamedTuple):
 
 
 class _Edges(Frozen, frozen=True, eq=True):
-    """Some edges of a graph, to be followed from their parents.
+    """Chosen edges of a graph, grouped by parent.
 
     Attributes:
-        first: int64 by execution, and one more; begin of its edges in `child`.
+        first: int64 by execution, and one more; index of its first edge in `child`.
         child: int64; executions, in the order of the graph's edges.
     """
 
@@ -167,7 +169,7 @@ class _Edges(Frozen, frozen=True, eq=True):
         return cls(np.concatenate(([0], np.cumsum(count))), graph.child[chosen])
 
     def follow_edges(self, at: Int64s) -> tuple[Int64s, Int64s]:
-        """Return places in `at`, ascending, and the children of their executions."""
+        """Return indices into `at`, ascending, and the children of their executions."""
         count = self.first[at + 1] - self.first[at]
         ends = np.cumsum(count)
         above = np.repeat(np.arange(len(at)), count)
@@ -176,7 +178,7 @@ class _Edges(Frozen, frozen=True, eq=True):
 
 
 class _Walk:
-    """Follows the edges of a graph; each execution counts once in a call."""
+    """Follows the edges of a graph; each execution counts once per call."""
 
     def __init__(self, graph: PipelineGraph) -> None:
         self.graph = graph
@@ -184,17 +186,18 @@ class _Walk:
         self.overlaps = graph.overlap_ps() > 0
         incoming = np.bincount(graph.child, minlength=len(graph.start_ps))
         incoming[graph.root] += 1
-        #: Executions that several edges lead to.
+        #: Executions with several incoming edges.
         self.shared = incoming > 1
         self.seen = np.empty(0, np.int64)
         self.cut = 0
 
     def walk_blocking(self) -> _Reached:
-        """Return what the calls waited for, with the wall time of each call shared out.
+        """Return the executions that calls waited for, with their wall time.
 
-        Each execution is charged with a part of the wall time that is one interval.
-        It passes on what its children overlap, the earlier child first, so that each
-        child is again charged with one interval, and keeps the rest.
+        Each execution is charged with one interval of the call's wall time. The parts
+        that its children overlap are passed to the children, the earlier child first,
+        so that each child is also charged with one interval. The execution keeps the
+        rest.
         """
         graph, edges = self.graph, _Edges.choose_edges(self.graph, self.overlaps)
         call, at = np.arange(len(graph.root)), graph.root
@@ -233,7 +236,7 @@ class _Walk:
     def _new_children(
         self, edges: _Edges, call: Int64s, at: Int64s, level: int
     ) -> tuple[Int64s, Int64s]:
-        """Return places in `at`, and their children that are new to their call."""
+        """Return indices into `at`, and their children that are new to their call."""
         above, child = edges.follow_edges(at)
         fresh = self._mark_new(call[above], child)
         if level == _DEEPEST:
@@ -242,7 +245,7 @@ class _Walk:
         return above[fresh], child[fresh]
 
     def _mark_new(self, call: Int64s, execution: Int64s) -> Bools:
-        """Return the first of equal pairs that are new, and mark them as seen."""
+        """Return which (call, execution) pairs are new, and mark them as seen."""
         fresh = np.ones(len(call), np.bool_)
         some = np.flatnonzero(self.shared[execution])
         if not len(some):
@@ -261,15 +264,16 @@ def _stack_reached(found: list[_Reached]) -> _Reached:
 
 
 def _begins_after_earlier(group: Int64s, starts: Int64s, ends: Int64s) -> Int64s:
-    """Return begins of intervals, moved past what earlier ones of a group cover.
+    """Return starts of intervals, moved past what earlier intervals of the group cover.
 
-    Groups ascend, and in a group the starts do. A result may lie after the end.
+    Groups are ascending, and starts are ascending in a group. A result may be after the
+    interval's end.
     """
     follows = group[1:] == group[:-1]
     if not (follows & (starts[1:] < ends[:-1])).any():
         return starts
-    # The greatest end so far, group by group: ends are compared by their ranks, and
-    # each group begins above all ranks of the one before.
+    # The greatest end so far in each group: ends are compared by rank, and each group's
+    # ranks are shifted above those of the group before.
     order = np.argsort(ends, kind="stable")
     rank = np.empty(len(ends), np.int64)
     rank[order] = np.arange(len(ends))
@@ -294,7 +298,7 @@ def _sum_by_stage(
     critical_ps: Int64s,
     blocking: Bools,
 ) -> pl.DataFrame:
-    # Each execution's time less what its immediate children overlap.
+    # Each execution's time without the parts that its direct children overlap.
     low = graph.start_ps[graph.parent]
     high = low + graph.dur_ps[graph.parent]
     end_ps = graph.start_ps + graph.dur_ps

@@ -1,4 +1,4 @@
-"""Work that one thread hands to another: which call it runs for, who takes an element.
+"""Work handed to other threads: the call that it runs for, and who takes an element.
 
 An event with a producer's type and id is a parent of every event with an equal
 consumer's type and id.
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.names.event_kinds import EventKinds
 
-#: A context with this many producers and as many consumers is no evidence.
+#: A context with at least this number of producers and of consumers is ignored.
 _CROWD: Final = 64
-#: How many contexts are followed from work back to the call that it runs for.
+#: Largest number of contexts to follow from work back to the call that it runs for.
 _MOST_HOPS: Final = 64
 _NO_PROCESS: Final = -1
 _NAMES: Final = (
@@ -40,7 +40,7 @@ _NAMES: Final = (
     *(StatKey.CONSUMER, StatKey.CONSUMER_PROCESS),
 )
 
-#: Type, id and process (-1 where it is not known).
+#: Type, id and process (-1 if unknown).
 Context: TypeAlias = "tuple[int, int, int]"
 
 
@@ -57,11 +57,11 @@ class Contexts(Frozen, frozen=True, dict=True):
     """All contexts of a host.
 
     Attributes:
-        consumers: Events that mark the work handed over, where it runs.
-        pool_begins: int64, ascending; rows of events with which a thread of a pool
-            begins a task. They last no time: the task runs until the entry of
-            `pool_ends_ps` in that position.
-        pool_ends_ps: int64; when each task of `pool_begins` is done.
+        consumers: Events that mark work from another thread, where the work runs.
+        pool_begins: int64, ascending; rows of events with which a pool's thread begins
+            a task. These events have no duration: the task ends at the entry of
+            `pool_ends_ps` with the same index.
+        pool_ends_ps: int64; end of each task of `pool_begins`.
     """
 
     producers: _Side
@@ -75,10 +75,10 @@ class Contexts(Frozen, frozen=True, dict=True):
         return np.sort(self.consumers.row)
 
     def producers_behind(self, rows: Int64s) -> tuple[Int64s, Int64s, set[Context]]:
-        """Return places in `rows`, the rows of their producers, and the crowds.
+        """Return indices into `rows`, the rows of their producers, and the crowds.
 
-        Crowds are contexts that were left out because too many events take part in
-        them. `rows` are rows of consumers.
+        Crowds are contexts that are ignored because too many events are part of them.
+        `rows` are rows of consumers.
         """
         order = np.argsort(self.consumers.row, kind="stable")
         at = order[np.searchsorted(self.consumers.row[order], rows)]
@@ -99,12 +99,12 @@ class Contexts(Frozen, frozen=True, dict=True):
 
 
 class Elements(Frozen, frozen=True, eq=True):
-    """Elements that are made, or taken.
+    """Elements that are produced, or taken.
 
     Attributes:
         stage: int32; row of stages of the stage that takes the element.
         number: int64; number of the element within that stage.
-        time_ps: int64; when making began, or when taking ended.
+        time_ps: int64; start of the production, or end of the taking.
     """
 
     stage: Int32s
@@ -113,15 +113,16 @@ class Elements(Frozen, frozen=True, eq=True):
 
 
 def match_handovers(made: Elements, taken: Elements) -> tuple[Int64s, Int64s]:
-    """Join the making of elements with their taking.
+    """Join the production of elements with their taking.
 
-    An element goes to the first taking that ends after its making began: numbers are
-    used again when an iterator is made again, and an element is handed over once.
+    An element belongs to the first taking that ends after its production began. Numbers
+    are reused when an iterator is created again, but an element is handed over only
+    once.
 
     Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 
     Returns:
-        Places in `made` and in `taken`, one pair per element that was handed over.
+        Indices into `made` and into `taken`, one pair per element that was handed over.
     """
     count = len(made.stage)
     if not count or not len(taken.stage):
@@ -132,7 +133,7 @@ def match_handovers(made: Elements, taken: Elements) -> tuple[Int64s, Int64s]:
     code = number_rows((stage, number_values(number).code)).code
     is_taking = np.arange(len(code)) >= count
     order = np.lexsort((is_taking, time_ps, code))
-    # The next taking after each place in this order; one past the end for none.
+    # The next taking after each position in this order; one past the end for none.
     last = len(order)
     at = np.where(is_taking[order], np.arange(last), last)
     following = np.minimum.accumulate(at[::-1])[::-1]
@@ -151,7 +152,7 @@ def read_contexts(
 ) -> Contexts:
     """Read the contexts of all events in one pass over `stats`.
 
-    A value without its type is ignored. A consumer may name another process.
+    A value without its type is ignored. A consumer may be in another process.
     """
     values = host_stats(strings, tracks, stats, _NAMES)
     track = handles(events, "track")
@@ -183,20 +184,21 @@ def find_callers(
     events: pl.DataFrame,
     found: Contexts,
 ) -> tuple[Int64s, Int64s, set[Context]]:
-    """Find the calls on other threads on whose behalf some events run.
+    """Find the calls on other threads on whose behalf the given events run.
 
     Args:
         rows: Rows of events that no call on their own thread encloses.
         is_call: bool by row of events; the calls, at which the search ends.
 
     Returns:
-        Places in `rows`, the rows of the calls that these run for, and the contexts
-        that were left out as crowds.
+        Indices into `rows`, the rows of the calls that these events run for, and the
+        contexts that were ignored as crowds.
     """
     stops = is_call.copy()
     stops[found.consumer_rows] = True
     who, at = np.arange(len(rows)), rows.astype(np.int64)
-    # A call that itself is work of another thread counts before what encloses it.
+    # If a call is itself work of another thread, that context precedes enclosing
+    # events.
     consuming = _is_among(at, found.consumer_rows)
     pending = (who[consuming], at[consuming])
     here = _enclosing_stops(parent, at, stops, events=events, found=found)
@@ -231,10 +233,10 @@ def find_callers(
 def _enclosing_stops(
     parent: Int32s, rows: Int64s, stops: Bools, *, events: pl.DataFrame, found: Contexts
 ) -> Int64s:
-    """Return the nearest stop around each row, else the task of a pool around it."""
+    """Return the nearest stop around each row, else the pool task around it."""
     here = nearest_above(parent, rows, stops)
     alone = here < 0
-    # The begin of the task of a pool in which each row runs, -1 for none.
+    # The begin of the pool task in which each row runs, -1 for none.
     outside = rows[alone]
     around = np.full(len(outside), -1, np.int64)
     at = np.searchsorted(found.pool_begins, outside, side="right") - 1
@@ -252,7 +254,7 @@ def nearest_above(parent: Int32s, rows: Int64s, stops: Bools) -> Int64s:
     """Return the nearest ancestor of each row that is a stop, -1 for none."""
     found = np.full(len(rows), -1, np.int64)
     at, place = parent[rows], np.arange(len(rows))
-    # One round per level of nesting, over the rows that still have an ancestor.
+    # One iteration per level of nesting, over the rows that still have an ancestor.
     while len(place):
         inside = at >= 0
         at, place = at[inside], place[inside]
@@ -275,7 +277,7 @@ def _sort_by_id(side: _Side) -> _Side:
 
 
 def _match_sides(wanted: _Side, among: _Side) -> tuple[Int64s, Int64s]:
-    """Return places of equal contexts in `wanted` and in `among`, whose ids ascend."""
+    """Return indices of equal contexts in `wanted` and in `among`, whose ids ascend."""
     begin = np.searchsorted(among.id, wanted.id, side="left")
     count = np.searchsorted(among.id, wanted.id, side="right") - begin
     ends = np.cumsum(count)

@@ -1,9 +1,9 @@
-"""`pipeline_graph`: which call of an input pipeline's stage caused which others.
+"""`pipeline_graph`: which call of an input pipeline's stage caused which other calls.
 
 An *execution* is one event of a stage; a stage is an iterator of the pipeline. The
-executions of a host form a graph. An execution causes those nested in it, those that
-made, on a thread of the pipeline's own, an element that it took, and those that ran on
-its behalf.
+executions of a host form a graph. An execution causes: executions nested in it,
+executions on a thread of the pipeline that produced an element it took, and executions
+that ran on its behalf.
 
 Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 """
@@ -52,7 +52,7 @@ class PipelineGraph(Frozen, frozen=True):
     """The executions of all stages of a host; index arrays are over executions.
 
     Attributes:
-        event: int64; row of events whose values are those of the execution.
+        event: int64; row of events with the values of the execution.
         parent: int64 by edge, ascending; the execution that caused another one. Edges
             of one parent are ordered by the start of the child.
         child: int64 by edge; the execution that was caused. No edge occurs twice.
@@ -73,7 +73,7 @@ class PipelineGraph(Frozen, frozen=True):
     notes: tuple[QualityNote, ...]
 
     def overlap_ps(self) -> Int64s:
-        """Time that each edge's child runs within its parent; 0 where it does not."""
+        """Return the overlap of each edge's child with its parent; 0 for none."""
         end_ps = self.start_ps + self.dur_ps
         start = np.maximum(self.start_ps[self.parent], self.start_ps[self.child])
         end = np.minimum(end_ps[self.parent], end_ps[self.child])
@@ -92,10 +92,10 @@ def pipeline_graph(
     event_nesting: Nesting,
     stats: pl.DataFrame,
 ) -> PipelineGraph | Unavailable:
-    """Rebuild the input pipelines of a host from what their stages did.
+    """Reconstruct the input pipelines of a host from the events of their stages.
 
     Args:
-        iterators: The table; calls that name no stages are left aside.
+        iterators: The table; calls whose names are not stages are ignored.
         stats: The table, for the numbers of elements and for contexts.
     """
     listed = iterators.filter(pl.col("long_name").str.starts_with(BEGINNING))
@@ -172,11 +172,11 @@ class _Executions:
         self.is_call = np.zeros(len(parent), np.bool_)
         self.is_call[place] = True
         above = nearest_above(parent, place, self.is_call)
-        #: The execution on the same thread around each one, -1 for none.
+        #: The execution on the same thread around each execution, -1 for none.
         self.enclosing = np.where(above < 0, -1, self.find_executions(above))
 
     def find_executions(self, rows: Int64s) -> Int64s:
-        """Return the executions at rows of events that are executions."""
+        """Return the executions of rows of events, which must be executions."""
         return np.searchsorted(self.place, rows)
 
 
@@ -188,15 +188,16 @@ def _handed_over(
     elements: tuple[Int32s, Int64s],
     marks: tuple[Bools, Bools],
 ) -> tuple[Int64s, Int64s]:
-    """Pair executions that took an element with those that made it elsewhere.
+    """Pair executions that took an element with the executions that produced it.
 
     Args:
-        elements: Rows of events that carry the number of an element, and the number.
-        marks: By row of event_types: it marks the making, or the taking, of one.
+        elements: Rows of events with the number of an element, and the numbers.
+        marks: By row of event_types: it marks the production, or the taking, of an
+            element.
     """
     types = handles(events, "type")
     made_rows, taken_rows = (wanted_rows(types, mark) for mark in marks)
-    # The first execution inside of a making, with no other one in between.
+    # The first execution directly inside each production.
     stops = runs.is_call.copy()
     stops[made_rows] = True
     around = nearest_above(runs.parent, runs.place, stops)
@@ -233,8 +234,8 @@ def _distinct_edges(
 def _call_roots(runs: _Executions, stages: pl.DataFrame) -> tuple[Int64s, Int32s]:
     """Return executions that begin a call, by start, and each call's stage.
 
-    A chain of transparent stages begins one call. Where the recording cuts off the
-    beginning of the chain, the call still counts as one of the whole pipeline.
+    A chain of transparent stages begins one call. If the recording lacks the beginning
+    of the chain, the call still counts as a call of the whole pipeline.
     """
     outermost = stages["outermost"].to_numpy()
     hull = outermost & stages["transparent"].to_numpy()

@@ -1,7 +1,7 @@
-"""`input_ops`: what the host does to make, read and send input, and for how long.
+"""`input_ops`: what the host does to produce, read and send input, and for how long.
 
-The times are work, not delay: those of all threads add up, and most of the threads run
-ahead of the consumer.
+The times are work, not delay: the times of all threads are added, and most of the
+threads work ahead of the consumer.
 
 Definition: docs/tools/input_pipeline_analyzer.md#host-side.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-#: Where host-side input time goes, in the order in which results list it.
+#: Categories of host-side input time, in the order in which results list them.
 INPUT_CATEGORIES: Final = (
     "demanded_file_read",
     "advanced_file_read",
@@ -46,18 +46,18 @@ INPUT_CATEGORIES: Final = (
     "enqueue",
     "unclassified",
 )
-#: Category of a call that waits for the worker processes of a loader: no work, and so
-#: none of those above.
+#: Category of a call that waits for the worker processes of a loader. Waiting is not
+#: work, so it is not one of the categories above.
 WAITING_FOR_WORKERS: Final = "waiting_for_workers"
 #: Columns of `InputOps.rows`.
 INPUT_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),
     # One of `INPUT_CATEGORIES`, or `WAITING_FOR_WORKERS`.
     "category": pl.String(),
-    "source": pl.String(),  # how it was found: iterator, loader, stage, copy, infeed
+    "source": pl.String(),  # origin: iterator, loader, stage, copy, infeed
     "count": pl.Int64(),
     "total_ps": pl.Int64(),  # of recursive calls only the outermost
-    "self_ps": pl.Int64(),  # without the input ops inside it
+    "self_ps": pl.Int64(),  # without nested input ops
     "threads": pl.Int64(),
 }
 
@@ -68,7 +68,8 @@ _READERS: Final = frozenset(
         *("ArrayRecord", "CSV", "LMDB", "Parquet"),
     }
 )
-#: Downstream of these a reader works before anybody asks for its next element.
+#: Transformations that make readers upstream of them read before an element is
+#: requested.
 _AHEAD: Final = frozenset(
     {
         *("Prefetch", "Interleave", "ParallelInterleave", "LegacyParallelInterleave"),
@@ -76,18 +77,18 @@ _AHEAD: Final = frozenset(
         "MemoryWriter",
     }
 )
-#: Names by which a program marks its own input stages.
+#: Categories with which a program marks its own input stages → category of input time.
 _STAGES: Final = {
     "enqueue": "enqueue",
     "read": "demanded_file_read",
     "preprocessing": "preprocessing",
 }
-#: Calls of a driver that copy to a device whatever their details say.
+#: Driver calls whose name shows that they copy to a device.
 _COPY_CALL: Final = r"^(?:cu|cuda|hip)MemcpyHtoD"
 _INFEED: Final = r"^InfeedEnqueue"
-#: A loop over a loader asks it for the next batch.
+#: A loop over a loader that fetches the next batch.
 _LOADER: Final = r"^enumerate\(\w+\)#.*__next__"
-#: Such a loop over a loader that leaves the batches to worker processes.
+#: A loop over a loader whose worker processes produce the batches.
 _WAITS: Final = Pattern(r"MultiProcessing\w*\.__next__")
 #: Ranges of input libraries, which do more than fetch.
 _LIBRARY: Final = r"(?i)^(?:py)?grain(?:$|[ ._:])"
@@ -98,9 +99,10 @@ class InputOps(Frozen, frozen=True):
 
     Attributes:
         rows: One row per op, by self time descending, then name; `INPUT_OP_ROWS`.
-        pipeline_calls: Number of calls that make or fetch input, copies to a device
-            left out: zero where nothing shows how the program gets its data.
-        doubts: Category → why some of its ops may not have been found.
+        calls: Number of all calls of input ops.
+        pipeline_calls: Number of calls that produce or fetch input, without copies to a
+            device; 0 if the recording does not show how the program gets its data.
+        doubts: Category → why some of its ops may be missing.
     """
 
     rows: pl.DataFrame
@@ -149,7 +151,7 @@ def input_ops(
     if isinstance(correlation, Unavailable):
         doubts["enqueue"] = correlation
     else:
-        # The calls of the host that launched nothing but copies to a device.
+        # The calls of the host that only launched copies to a device.
         launch = correlation.launch_of_activity
         sent = (codes(correlation.activity, "kind") == ACTIVITY_CODES["h2d"]) & (
             launch >= 0
@@ -172,7 +174,7 @@ def input_ops(
 
 
 def pipeline_category(long_name: str) -> str:
-    """Return the category of an iterator: reading on demand, ahead, or anything else.
+    """Return the category of an iterator: reading on demand, ahead, or preprocessing.
 
     Args:
         long_name: `Iterator::<outermost>::…::<this one>`.
@@ -190,7 +192,7 @@ def pipeline_category(long_name: str) -> str:
 
 
 class _Found:
-    """Events and what names them; a later rule overrides an earlier one."""
+    """Events with their op names; a later rule overrides an earlier one."""
 
     def __init__(self) -> None:
         self._ops: list[pl.DataFrame] = []
@@ -206,7 +208,7 @@ class _Found:
         *,
         source: str,
     ) -> None:
-        """Assign a row of `named` (name, category) to each of some events."""
+        """Assign to each event (`rows`) a row `op` of `named` (name, category)."""
         if len(rows):
             self._rows.append(rows.astype(np.int64))
             self._op.append(op.astype(np.int64) + self._count)
@@ -218,14 +220,14 @@ class _Found:
     ) -> InputOps | Unavailable:
         """Return the sums by op; of several names of one event the last one counts."""
         if not self._rows:
-            # Copies alone say nothing about how the program gets its data.
+            # Copies alone do not show how the program gets its data.
             return doubts.get("preprocessing", WHY["no_input_ops"])
         rows, op = np.concatenate(self._rows), np.concatenate(self._op)
         order = np.argsort(rows, kind="stable")
         rows, op = rows[order], op[order]
         last = np.append(rows[1:] != rows[:-1], True)
         rows, op = rows[last], op[last]
-        # Drop ops without calls, unite those of one name and category, renumber.
+        # Drop ops without calls, unite ops with equal name and category, renumber.
         used, code = np.unique(op, return_inverse=True)
         listed = pl.concat(self._ops)[used]
         key = ["name", "category"]
@@ -249,7 +251,7 @@ class _Found:
             doubts = (
                 dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_workers"]) | doubts
             )
-        # These ops could hold such work without showing it.
+        # The recorded ops may include work of these categories without showing it.
         if not ops["name"].str.starts_with(BEGINNING).any():
             why = WHY["input_in_one_call"]
             doubts = dict.fromkeys(INPUT_CATEGORIES[:3], why) | doubts

@@ -1,7 +1,7 @@
-"""Stages of input pipelines: their names, their parameters, and what they make up.
+"""Stages of input pipelines: their names and parameters, and the pipelines they form.
 
-A stage is named `Iterator::<outermost>::…::<this one>`; the parts before the
-last one are downstream, towards the consumer.
+A stage is named `Iterator::<outermost>::…::<this one>`; the parts before the last one
+are downstream, towards the consumer.
 
 Definition: docs/tools/tf_data_bottleneck_analysis.md#how-to-read-a-long-name.
 """
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 #: A recorded value; texts that mean true or false are converted to bool.
 Parameter = bool | int | float | str
 
-#: How many elements a buffer held; it differs from one execution to the next.
+#: Number of elements in a buffer; it differs between executions.
 FILL: Final = StatKey.BUFFERED_ELEMENTS
-#: Values that identify an event or a stage, and parameterise nothing.
+#: Values that identify an event or a stage and are not parameters.
 _IDENTITY: Final = frozenset(
     {"id", "parent_id", "group_id", "element_id", "flow", "step_name", "process_id"}
 )
 _TRUTH: Final = {"true": True, "false": False}
-#: What a writer records for a value that it does not know yet.
+#: Texts that stand for a value that was unknown when it was recorded.
 _UNKNOWN: Final = frozenset({"unavailable", "<unknown>", ""})
 
-#: What the name of every stage begins with.
+#: Prefix of the name of every stage.
 BEGINNING: Final = "Iterator::"
 _BETWEEN: Final = "::"
 
-#: Stages that pass every element on: they occur in names, but transform nothing.
+#: Stages that pass every element on: they are part of names, but transform nothing.
 _TRANSPARENT: Final = frozenset(
     {"Root", "Model", "MaxIntraOpParallelism", "PrivateThreadPool", "Options"}
 )
@@ -64,12 +64,12 @@ _ASYNCHRONOUS: Final = frozenset(
         "ParallelBatch",
     }
 )
-#: Beginnings of the names that mark the making and the taking of an element.
+#: Prefixes of the names of events that mark the production and taking of an element.
 _HANDING_OVER: Final = (
     *("Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch"),
     *("ParseExample", "ParallelBatch"),
 )
-#: Name of an event → True where an element is made, False where it is taken.
+#: Name of an event → True if it produces an element, False if it takes one.
 MARKS: Final = {
     f"{stage}{what}": what == "Produce"
     for stage in _HANDING_OVER
@@ -83,14 +83,18 @@ _VERSION: Final = Pattern(r"V\d+$")
 
 
 class StageName(Frozen, frozen=True, eq=True):
-    """What the long name of a stage says.
+    """The parts of the long name of a stage.
 
     Attributes:
         type: The transformation: the last part without index and version.
-        asynchronous: The stage fetches its elements on threads of its own.
-        outermost: The stage may begin a pipeline: only transparent stages lie
-            downstream of it.
-        consumer: Long name of the stage that consumes it; None of the last one.
+        depth: Number of parts.
+        transparent: The stage passes every element on unchanged.
+        asynchronous: The stage fetches its elements on separate threads.
+        outermost: The stage may begin a pipeline: only transparent stages are
+            downstream.
+        feeds_device: The stage is the generator of the pipeline of a device.
+        consumer: Long name of the stage that consumes its elements; None for the last
+            one.
     """
 
     type: str
@@ -102,9 +106,9 @@ class StageName(Frozen, frozen=True, eq=True):
     consumer: str | None
 
 
-#: Columns of `PipelineGraph.stages`; the row number is the stage's handle.
+#: Columns of `PipelineGraph.stages`; the row number identifies the stage.
 STAGES: Final[dict[str, pl.DataType]] = {
-    "id": pl.Int64(),  # as recorded; null where it is 0 or absent
+    "id": pl.Int64(),  # as recorded; null if 0 or absent
     "long_name": pl.String(),
     "type": pl.String(),  # the transformation, without index and version
     "depth": pl.Int32(),  # parts of the long name
@@ -121,14 +125,14 @@ PIPELINES: Final[dict[str, pl.DataType]] = {
 
 
 def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
-    """Unite calls to one stage per id; per long name where the id is 0 or absent.
+    """Combine calls into one stage per id; per long name if the id is 0 or absent.
 
     Args:
-        listed: Rows of `iterators` whose long names name stages; at least one.
+        listed: Rows of `iterators` whose long names are stages; at least one.
 
     Returns:
-        The columns `STAGES` with those of `read_name` next to them, and the row of
-        that frame for each row of `listed`.
+        The columns `STAGES` and those of `read_name`, and the row of that frame for
+        each row of `listed`.
     """
     names = listed["long_name"].unique(maintain_order=True)
     name_code = listed["long_name"].cast(pl.Enum(names)).to_physical().to_numpy()
@@ -141,7 +145,7 @@ def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
     known = first.with_columns(pl.col("id").replace({0: None})).hstack(
         facts[name_code[numbered.first]].rename({"consumer": "consumer_name"})
     )
-    # The consumer of each stage: by id, else by a name that is unique.
+    # The consumer of each stage: by id, else by a unique name.
     stage_of_id: dict[int, int] = {}
     stage_of_name: dict[str, int | None] = {}
     for stage, (number, name) in enumerate(known.select("id", "long_name").rows()):
@@ -164,7 +168,7 @@ def last_stages(stages: pl.DataFrame) -> Int32s:
     hull = (stages["outermost"] & stages["transparent"]).to_numpy()
     consumer = handles(stages, "consumer")
     last = np.where((consumer >= 0) & hull[consumer], consumer, np.arange(len(hull)))
-    # Each round doubles how far a stage sees.
+    # Each iteration doubles the number of consumers that are followed.
     for _ in range(len(hull).bit_length()):
         last = last[last]
     return last.astype(np.int32)
@@ -192,14 +196,14 @@ def list_pipelines(
 
 
 def read_name(long_name: str) -> StageName:
-    """Take a long name apart; it begins with `BEGINNING`."""
+    """Parse a long name, which begins with `BEGINNING`."""
     parts = long_name.removeprefix(BEGINNING).split(_BETWEEN)
     types = [_normalise_type(part) for part in parts]
     opaque = tuple(one for one in types if one not in _TRANSPARENT)
     transparent = types[-1] in _TRANSPARENT
     downstream = None
     if len(parts) > 1:
-        # `A[0]::B` is consumed by `A`: the index tells its inputs apart.
+        # `A[0]::B` is consumed by `A`: the index distinguishes the inputs of `A`.
         downstream = BEGINNING + _INDEX.sub("", _BETWEEN.join(parts[:-1]))
     return StageName(
         type=types[-1],
@@ -213,7 +217,7 @@ def read_name(long_name: str) -> StageName:
 
 
 def _normalise_type(part: str) -> str:
-    """Remove index and version, so that `ParallelMapV2` is a `ParallelMap`."""
+    """Remove index and version, so that `ParallelMapV2` becomes `ParallelMap`."""
     bare = _INDEX.sub("", part)
     return _VERSION.sub("", bare) or bare
 
@@ -221,10 +225,11 @@ def _normalise_type(part: str) -> str:
 def recorded_parameters(
     trace: TraceData, stats: pl.DataFrame, events: Int64s
 ) -> dict[int, dict[str, Parameter]]:
-    """Read what events say of their stages: row of events → name → value.
+    """Read the stage parameters of events: row of events → name → value.
 
     Args:
-        events: Rows of events, in any order; a few, as each value is read by itself.
+        events: Rows of events, in any order; only a few, since each value is decoded
+            separately.
     """
     rows = rows_of_owners(stats, "event", np.unique(events).astype(np.int32))
     found: dict[int, dict[str, Parameter]] = defaultdict(dict)
@@ -242,7 +247,7 @@ def recorded_parameters(
 def mean_fill(
     trace: TraceData, stats: pl.DataFrame, events: Int64s
 ) -> tuple[Int64s, NDArray[np.float64]]:
-    """Return which of the events say how full a buffer was, and how full."""
+    """Return the events with a recorded buffer size, and these sizes in elements."""
     rows = rows_of_owners(stats, "event", np.unique(events).astype(np.int32))
     plain = rows.only(rows.key == find_handle(trace.strings, FILL))
     fill = plain.only((plain.kind == INT) | (plain.kind == UINT))

@@ -1,7 +1,7 @@
 """`worker_functions`: what the program's worker processes do while steps run.
 
-Workers are looked at from outside, one thread each. Their time is none of a step's: the
-shares here are of the time for which they were looked at within the steps.
+Another process samples the stack of one thread of each worker. The time of workers is
+not part of a step: shares are of the time in which workers were sampled within steps.
 
 Definition: docs/definitions/host-time.md#worker-processes.
 """
@@ -32,23 +32,24 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_names import FunctionName
     from stepscope.derive.step_windows.windows import Windows
 
-#: The counter that a recording has where the program had such processes.
+#: Counter in recordings of programs with worker processes.
 _COUNTED: Final = "worker processes"
-#: Queues between processes: of Python, and those that joblib and PyTorch build on them.
+#: Queues between processes: Python's, and those of joblib and PyTorch.
 _QUEUES: Final = Pattern(
     r"/(?:multiprocessing|loky/backend|torch/multiprocessing)/queues?\.py\Z"
 )
 _CONNECTIONS: Final = Pattern(r"/multiprocessing/connection\.py\Z")
-#: Who talks to an object of another process waits for that, not for work.
+#: A worker that calls an object in another process waits for that process, not for
+#: work.
 _OBJECTS: Final = Pattern(r"/multiprocessing/managers\.py\Z")
 _TAKES: Final = Pattern(r"(?:^|\.)get\Z")
 _GIVES: Final = Pattern(r"(?:^|\.)put\Z")
 _HEARS: Final = Pattern(r"(?:^|\.)(?:recv|recv_bytes|recv_bytes_into|poll)\Z")
 _SENDS: Final = Pattern(r"(?:^|\.)(?:send|send_bytes)\Z")
 _NOTHING: Final = np.empty(0, np.int64)
-#: What takes this share of the workers' work is most of it, …
+#: Least share of the workers' working time for "most of it".
 _MOST: Final = 0.5
-#: … and worth a name from this share of their time on.
+#: Least share of the workers' sampled time from which a function is worth naming.
 _NAMED: Final = 0.2
 
 
@@ -56,15 +57,13 @@ class WorkerFunction(Frozen, frozen=True, eq=True):
     """Time that worker processes spent in one function.
 
     Attributes:
-        function: The program's own, with its class; a library's where none of the
-            program's ran.
-        file: The file that holds it; None where unknown.
-        line: Its first line there; None where unknown.
-        hot_line: The line of it that took most of the time; None where unknown.
-        inside: The function that it calls to which most of the time goes; None where
-            that is itself.
-        time_ps: Its time in all workers together, what it calls included, as far as
-            that has no self time.
+        function: Function of the program, with its class; a library's function if no
+            function of the program ran.
+        file: The file that contains it; None if unknown.
+        line: Its first line; None if unknown.
+        hot_line: Its line with most of the time; None if unknown.
+        inside: Callee with most of the time; None if the function itself has most.
+        time_ps: Its time in all workers, with the callees that have no separate entry.
     """
 
     function: str
@@ -79,16 +78,19 @@ class WorkerFunctions(Frozen, frozen=True):
     """What the worker processes of one host do while its measured steps run.
 
     Attributes:
-        looked_ps: For how long, in all of them together: the rest adds up to it.
-        functions: The time in which they work, by function, most time first.
-        most: The program's own deepest function that takes most of the time in which
-            they work, total time; None where no function does, or none is
-            known to be the program's.
-        looks: About how many looks say so.
-        awaited_ps: For how long a step waited for its batch while workers were looked
-            at.
-        idle_ps: The part of that in which no worker was found to make a batch or to
-            hand one over: more of them would not have made the wait shorter.
+        workers: Number of workers that were sampled within the steps.
+        looked_ps: Sampled time of all workers; waiting, handing over and work add up to
+            it.
+        waits_ps: Time of waiting for work.
+        gives_ps: Time of handing over results.
+        functions: Working time by function, most time first.
+        most: The program's deepest function that takes most of the working time (total
+            time); None if there is none, or none is known to belong to the program.
+        looks: Approximate number of samples.
+        awaited_ps: Time in which a step waited for its batch while workers were
+            sampled.
+        idle_ps: Part of `awaited_ps` in which no worker produced a batch or handed one
+            over: more workers would not have made the wait shorter.
     """
 
     workers: int
@@ -103,15 +105,15 @@ class WorkerFunctions(Frozen, frozen=True):
 
     @property
     def works_ps(self) -> int:
-        """The time in which they work."""
+        """The time in which the workers work."""
         return self.looked_ps - self.waits_ps - self.gives_ps
 
     @property
     def worth_naming(self) -> WorkerFunction | None:
-        """The function that takes most of their work, total time.
+        """The function that takes most of the workers' working time (total time).
 
-        The program's own, else a library's; None where none does, little of their time,
-        or too few looks say so.
+        It is the program's, else a library's. None if no function takes most, if it
+        takes little of the sampled time, or if there are too few samples.
         """
         most = self.most
         if most is None and self.functions:
@@ -132,7 +134,7 @@ def worker_functions(
     windows: Windows | Unavailable,
     account: Account | Unavailable,
 ) -> WorkerFunctions | Unavailable:
-    """Add up what looks at worker processes found within the measured steps."""
+    """Sum the samples of worker processes within the measured steps."""
     if isinstance(worker_frames, Unavailable):
         return _why_not(event_types, quality, environment)
     if isinstance(windows, Unavailable):
@@ -185,14 +187,15 @@ def worker_functions(
 
 
 class _InARow(NamedTuple):
-    """The workers' frames one worker after the other, as if one had done it all.
+    """The workers' frames shifted one after the other, as if one worker had run all.
 
     Attributes:
-        frames: Its frames, later by as much as the workers before it took.
-        looked: Where it was looked at within the steps.
-        first: When the first worker begins, which is time 0 of the row.
-        width: How much later each worker stands than the one before it.
-        places: How many workers stand in the row.
+        frames: The frames, with times shifted by `width` per earlier worker.
+        looked: Sampled time within the steps, shifted in the same way.
+        workers: Number of workers with sampled time within the steps.
+        first: Clock time of time 0 of the first worker.
+        width: Shift between a worker and the next one, in ps.
+        places: Number of workers in the row.
     """
 
     frames: FunctionFrames
@@ -226,7 +229,7 @@ class _InARow(NamedTuple):
         return cls(moved, looked, with_time, first, width, len(tracks))
 
     def clock_times(self, spans: Spans) -> Spans:
-        """Return when, by the clock, any worker is in a set of times of the row."""
+        """Return the clock times at which any worker is in a set of shifted times."""
         found = []
         for number in range(self.places):
             begin = number * self.width
@@ -236,7 +239,7 @@ class _InARow(NamedTuple):
         return Spans.union_of(found)
 
     def queue_spans(self, what: Literal["waits", "gives"]) -> Spans:
-        """Return where it waits for work, or hands over what it made."""
+        """Return where workers wait for work, or hand over their results."""
         on_queue, on_connection = (
             (_TAKES, _HEARS) if what == "waits" else (_GIVES, _SENDS)
         )
@@ -303,6 +306,6 @@ def _why_not(
         return WHY["workers_not_sampled"]
     return Unavailable(
         code="NOT_RECORDED",
-        reason=f"Functions of worker processes were not looked at: {unseen.reason}.",
+        reason=f"The functions of worker processes were not sampled: {unseen.reason}.",
         remedy=unseen.remedy,
     )

@@ -1,1 +1,1 @@
-"""Sets of intervals, and which event encloses which."""
+"""Sets of intervals, and nesting of events."""

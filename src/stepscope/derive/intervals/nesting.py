@@ -1,7 +1,6 @@
-"""Which event contains which on a track: parents, depths, self times, and flat classes.
+"""Nesting of the events of a track: parents, depths, self times, and flat classes.
 
-The work is done by compiled kernels, one track at a time and the largest first, on all
-cores.
+Compiled functions do the work, one track at a time and the largest first, on all cores.
 
 Definition: docs/definitions/names-and-events.md#nesting-and-self-time.
 """
@@ -27,12 +26,14 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Int32s, Int64s, UInt8s
 
-#: Kinds of track whose events contain each other; on all others they are siblings.
+#: Kinds of track whose events nest; on all other tracks events are siblings.
 NESTED_KINDS: Final = ("thread", "core", "derived", "samples")
 
-#: Deep enough for nearly every track; a deeper one is done again with room for all.
+#: Depth of the first stack buffer, enough for nearly every track. A deeper track is
+#: nested again with a buffer for all its rows.
 _USUAL_DEPTH: Final = 1024
-#: Below this, starting threads costs more than they save.
+#: Least number of rows for several threads: with fewer, starting threads costs more
+#: time than it saves.
 _WORTH_THREADS: Final = 100_000
 
 
@@ -42,10 +43,10 @@ class Nesting(Frozen, frozen=True):
     Attributes:
         parent: int32; the row that contains this one, -1 for none.
         depth: int32; 0 without a parent, else one more than the parent's.
-        self_ps: int64, at least 0. An instant belongs to the most recently started
-            row that still runs, so that the self times of a nested track add up to
-            its busy time. On a flat track the self time is the duration.
-        overhangs: int64 by row of `tracks`; rows that end after their parent.
+        self_ps: int64, at least 0. An instant belongs to the most recently started row
+            that still runs, so that the self times of a nested track add up to its busy
+            time. On a flat track the self time is the duration.
+        overhangs: int64 by row of `tracks`; number of rows that end after their parent.
     """
 
     parent: Int32s
@@ -61,16 +62,18 @@ def nest_events(
 
     Args:
         events: The table of that name; its rows are those of the result.
-        flat_rows: Rows of events that neither nest nor hold others, whatever their
-            track: those that carry a mark of asynchronous work.
+        flat_rows: Rows of events without parents and children on any track: events with
+            a mark of asynchronous work.
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
-    # A row without a track would have results that nobody wrote.
+    # A row without a track would have uninitialised results.
     order = np.lexsort((ends, begins))
     edges = np.concatenate(([0], ends[order]))
     if not np.array_equal(edges[:-1], begins[order]) or edges[-1] != len(start_ps):
-        raise ValueError("the tracks do not divide the rows of events among them")
+        raise ValueError(
+            "the event ranges of the tracks do not cover all rows of events"
+        )
     nested = np.isin(codes(tracks, "kind"), [TRACK_CODES[k] for k in NESTED_KINDS])
     work = _Work(start_ps, dur_ps, _unfilled_nesting(len(start_ps), len(begins)))
     flat = np.unique(flat_rows) if flat_rows is not None else np.empty(0, np.int64)
@@ -100,11 +103,11 @@ def nest_subset(start_ps: Int64s, dur_ps: Int64s, *, track: Int32s) -> Nesting:
         track: Their tracks, ascending.
 
     Returns:
-        Arrays over the chosen rows; a parent is a position among them. Every track
-        nests.
+        Arrays over the chosen rows; a parent is an index of a chosen row. Rows of every
+        kind of track nest.
     """
     if (track[1:] < track[:-1]).any():
-        raise ValueError("the rows are not grouped by track, tracks ascending")
+        raise ValueError("the rows are not grouped by track in ascending order")
     edges = np.flatnonzero(track[1:] != track[:-1]) + 1
     begins = np.concatenate(([0], edges))
     ends = np.concatenate((edges, [len(track)]))
@@ -129,19 +132,20 @@ def flatten_tracks(
     sticky: Collection[int] = (),
     alike: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[int, dict[int, Spans]]:
-    """Give each instant of each track the code of its innermost coded event.
+    """Assign to each instant of each track the code of its innermost coded event.
 
     Definition: docs/definitions/host-time.md#classes.
 
     Args:
         code: A class per row of events; 0 leaves an instant to the next outer event.
-        sticky: Codes that keep everything nested in them; the outermost one wins.
-        alike: Code → the code that stands for it in the result: several that take
-            turns all the time are few intervals as one.
+        sticky: Codes that also apply to everything nested in them; the outermost one
+            wins.
+        alike: Code → code that replaces it in the result: codes that alternate often
+            form fewer intervals if they are merged.
 
     Returns:
-        Row of tracks → code → where the track has it. Tracks and codes that cover
-        nothing are left out; on one track the sets of two codes are disjoint.
+        Row of tracks → code → spans of the track with that code. Tracks and codes
+        without spans are left out; on one track the sets of two codes are disjoint.
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
@@ -155,7 +159,7 @@ def flatten_tracks(
         coded = np.flatnonzero(code[rows])
         if not len(coded):
             return
-        # Most rows are often transparent; only the others are worth the walk.
+        # Most rows are often transparent; only the coded rows are nested.
         starts, durs = start_ps[rows][coded], dur_ps[rows][coded]
         sets = _flatten_codes(starts, durs, shown[code[rows][coded]], is_sticky)
         if sets:
@@ -214,15 +218,16 @@ def _nest_range(
 def flatten_rows(
     start_ps: Int64s, dur_ps: Int64s, code: UInt8s, *, sticky: Collection[int] = ()
 ) -> dict[int, Spans]:
-    """Give each instant of some rows of one track the code of its innermost one.
+    """Assign to each instant of the rows of one track the code of its innermost row.
 
     Args:
         start_ps: Starts of the rows, in the order of the table of events.
         code: Their codes, none of them 0.
-        sticky: Codes that keep everything nested in them; the outermost one wins.
+        sticky: Codes that also apply to everything nested in them; the outermost one
+            wins.
 
     Returns:
-        Code → where the rows have it; codes that cover nothing are left out.
+        Code → spans with that code; codes without spans are left out.
     """
     return _flatten_codes(start_ps, dur_ps, code, _code_mask(sticky))
 
@@ -275,11 +280,11 @@ def innermost_rows(
 ) -> Int32s:
     """Return the innermost row of one track that runs at each time, -1 for none.
 
-    A row runs until before its end.
+    The interval of a row is half-open.
 
     Args:
         times_ps: The times, in any order.
-        parent: The row that contains each of them, -1 for none.
+        parent: The row that contains each row, -1 for none.
         rows: The first row of the track, and the one after its last.
     """
     begin, end = rows
@@ -298,7 +303,7 @@ def innermost_rows(
         )
         inner = np.where(inner >= 0, at[inner], -1).astype(np.int32)
     if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
+        raise ValueError(f"the compiled function rejected its arrays ({answer})")
     found = np.empty(len(order), np.int32)
     found[order] = inner
     return found
@@ -314,7 +319,7 @@ def _unfilled_nesting(row_count: int, track_count: int) -> Nesting:
 
 
 def _run_largest_first(work: Callable[[int], None], sizes: Int64s) -> None:
-    """Do the work of each track on all cores; the kernels let go of the lock."""
+    """Run `work` per track on all cores; the compiled functions release the GIL."""
     order: Iterable[int] = np.argsort(-sizes, kind="stable").tolist()
     if int(sizes.sum()) < _WORTH_THREADS:
         for track in order:

@@ -1,4 +1,4 @@
-"""`Spans`: a set of instants as disjoint intervals, with the algebra on it."""
+"""`Spans`: a set of instants as disjoint half-open intervals, with set operations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class TrackRows(Frozen, frozen=True):
-    """When the events of each track were."""
+    """Starts and durations of events, and the range of event rows of each track."""
 
     start_ps: Int64s
     dur_ps: Int64s
@@ -34,7 +34,7 @@ class TrackRows(Frozen, frozen=True):
 
     @classmethod
     def from_tables(cls, tracks: pl.DataFrame, events: pl.DataFrame) -> TrackRows:
-        """Take the columns of both tables."""
+        """Read the columns of both tables."""
         return cls(
             ints(events, "start_ps"),
             ints(events, "dur_ps"),
@@ -47,14 +47,14 @@ class TrackRows(Frozen, frozen=True):
         return slice(int(self.begins[track]), int(self.ends[track]))
 
     def covered_spans(self, rows: slice, chosen: Bools | None = None) -> Spans:
-        """Return what some rows of a track cover, all of them or the chosen ones."""
+        """Return the union of rows of a track: all of `rows`, or the chosen ones."""
         starts, durs = self.start_ps[rows], self.dur_ps[rows]
         if chosen is not None:
             starts, durs = starts[chosen], durs[chosen]
         return Spans.from_events(starts, durs)
 
     def tracks_having(self, types: Int32s, wanted: Bools) -> Bools:
-        """Return by row of tracks whether it holds an event of a wanted type."""
+        """Return by row of tracks whether it has an event of a wanted type."""
         found = np.zeros(len(self.begins), np.bool_)
         if wanted.any():
             for track in range(len(found)):
@@ -70,14 +70,16 @@ class TrackRows(Frozen, frozen=True):
         wanted: Iterable[int],
         outermost: bool = False,
     ) -> Int64s:
-        """Return the rows of events of a track that last a while and meet a set.
+        """Return the rows of a track's events with a duration that meet a set.
 
         Args:
-            outermost: Leave out what begins while an earlier row with such a code runs.
+            wanted: Codes of the events to return.
+            outermost: Skip events that begin while an earlier event with a wanted code
+                runs.
         """
         begin, end = int(self.begins[track]), int(self.ends[track])
         if len(spans):
-            # What begins later meets nothing.
+            # Events that begin after the end of the set cannot meet it.
             end = begin + int(self.start_ps[begin:end].searchsorted(spans.end_ps[-1]))
         rows = slice(begin, end)
         marked = np.zeros(256, np.uint8)
@@ -94,15 +96,16 @@ class TrackRows(Frozen, frozen=True):
             found,
         )
         if count < 0:
-            raise ValueError(f"the kernel refused the rows of track {track} ({count})")
-        # A copy, so that the room for all rows is not kept.
+            raise ValueError(f"the rows of track {track} were rejected ({count})")
+        # A copy, so that the buffer for all rows is freed.
         return found[:count] + rows.start
 
 
-#: Times lie within ±LIMIT_PS (53 days), so that no length can overflow an int64.
+#: Largest absolute time in ps (53 days): differences of times then fit into int64.
 LIMIT_PS: Final = 2**62 - 1
 
-#: Sorted intervals that are shorter on average than this are sorted as a whole.
+#: Least average length of sorted runs of intervals; with shorter runs, all intervals
+#: are sorted together.
 _WORTHWHILE_RUN: Final = 64
 
 
@@ -110,7 +113,8 @@ class Spans(Frozen, frozen=True, dict=True):
     """A set of half-open intervals.
 
     Neighbours neither overlap nor touch, so equal sets have equal arrays. The
-    constructor takes arrays that already have this form; the class methods take any.
+    constructor takes arrays that already have this form; the class methods take any
+    arrays.
 
     Definition: docs/definitions/times-and-values.md#sets-of-time.
 
@@ -124,7 +128,7 @@ class Spans(Frozen, frozen=True, dict=True):
 
     @classmethod
     def empty(cls) -> Spans:
-        """Return the set without an instant."""
+        """Return the empty set."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64))
 
     @classmethod
@@ -133,7 +137,9 @@ class Spans(Frozen, frozen=True, dict=True):
         listed = sorted(pairs)
         for start, end in listed:
             if not -LIMIT_PS <= start <= end <= LIMIT_PS:
-                raise ValueError(f"[{start}, {end}) is no interval within ±{LIMIT_PS}")
+                raise ValueError(
+                    f"[{start}, {end}) is not an interval within ±{LIMIT_PS}"
+                )
         bounds = np.array(listed, np.int64).reshape(-1, 2)
         start_ps = np.ascontiguousarray(bounds[:, 0])
         return cls.from_events(start_ps, bounds[:, 1] - start_ps)
@@ -142,9 +148,9 @@ class Spans(Frozen, frozen=True, dict=True):
     def from_events(cls, start_ps: ArrayLike, dur_ps: ArrayLike) -> Spans:
         """Return the union of events in any order, without those shorter than 1 ps.
 
-        Sorted intervals (the tracks of a table, say) are united one by one and then
-        with each other, so that only real disorder is sorted. What lies beyond
-        ±LIMIT_PS is cut off.
+        Sorted runs of intervals (for example the tracks of a table) are united one by
+        one and then with each other; short runs are sorted first. Parts beyond
+        ±LIMIT_PS are cut off.
         """
         starts, durs = _as_int64(start_ps), _as_int64(dur_ps)
         if len(starts) != len(durs):
@@ -168,15 +174,16 @@ class Spans(Frozen, frozen=True, dict=True):
         begins: UInt8s,
         most_ps: int,
     ) -> Spans:
-        """Return what lies before begins that quickly follow what was before.
+        """Return the times between begins that follow each other quickly.
+
+        Each begin adds the time until the next begin if that is at most `most_ps`, else
+        its own duration if that is. It also adds the time since the end of all earlier
+        events if that is at most `most_ps`.
 
         Args:
-            start_ps: Begins of events, ascending.
-            code: A code of each; an event of code 0 is passed over.
-            begins: By code, 1 where such an event is a begin.
-            most_ps: From one begin to the next at most; where the next one is later,
-                the event's own duration counts, if that is at most as long. So much,
-                too, from the end of all earlier events to a begin at most.
+            start_ps: Starts of events, ascending.
+            code: Code of each event; events of code 0 are skipped.
+            begins: By code, 1 if such an event is a begin.
         """
         out = np.empty((2, len(start_ps)), np.int64)
         count = rows.union_quick(
@@ -197,7 +204,7 @@ class Spans(Frozen, frozen=True, dict=True):
         return waiting[0][2] if waiting else cls.empty()
 
     def self_check(self) -> None:
-        """Raise ValueError where the arrays break the class's promise."""
+        """Raise ValueError if the arrays are not ascending disjoint intervals."""
         for name, array in (("start_ps", self.start_ps), ("end_ps", self.end_ps)):
             if array.dtype != np.int64 or array.ndim != 1:
                 raise ValueError(f"{name} is {array.dtype} in {array.ndim} dimensions")
@@ -206,11 +213,11 @@ class Spans(Frozen, frozen=True, dict=True):
         if not (self.start_ps < self.end_ps).all():
             raise ValueError("an interval is empty or reversed")
         if not (self.end_ps[:-1] < self.start_ps[1:]).all():
-            raise ValueError("neighbours overlap, touch or descend")
+            raise ValueError("neighbours overlap, touch or are in descending order")
         if len(self) and not (
             self.start_ps[0] >= -LIMIT_PS and self.end_ps[-1] <= LIMIT_PS
         ):
-            raise ValueError(f"a time lies beyond ±{LIMIT_PS}")
+            raise ValueError(f"a time is beyond ±{LIMIT_PS}")
 
     def __len__(self) -> int:
         return len(self.start_ps)
@@ -244,7 +251,7 @@ class Spans(Frozen, frozen=True, dict=True):
             at = int(outer.end_ps.searchsorted(inner.end_ps[-1], side="left"))
             if at < len(outer) and bool(outer.start_ps[at] <= inner.start_ps[0]):
                 return inner
-        # A window against millions of intervals must not visit them all.
+        # Only nearby intervals are visited: one window may meet few of millions.
         mine, others = self._near_part(other), other._near_part(self)
         return _merge_sets(kernels.intersect_sets, mine, others)
 
@@ -260,13 +267,13 @@ class Spans(Frozen, frozen=True, dict=True):
 
     @property
     def hull(self) -> tuple[int, int] | None:
-        """From the first start to the last end; None of an empty set."""
+        """Range from the first start to the last end; None for an empty set."""
         if not len(self):
             return None
         return int(self.start_ps[0]), int(self.end_ps[-1])
 
     def clip(self, start_ps: int, end_ps: int) -> Spans:
-        """Return the part within one window, for two searches; it may share arrays."""
+        """Return the part within one window, by binary search; it may share arrays."""
         if end_ps <= start_ps:
             return Spans.empty()
         first = int(self.end_ps.searchsorted(start_ps, side="right"))
@@ -287,26 +294,26 @@ class Spans(Frozen, frozen=True, dict=True):
         inside = self.clip(start_ps, end_ps)
         starts = np.concatenate(([start_ps], inside.end_ps))
         ends = np.concatenate((inside.start_ps, [end_ps]))
-        # Between neighbours there is always a gap; before the first one and after the
-        # last one only if they are within the window.
+        # There is always a gap between neighbours. Before the first interval and after
+        # the last there is a gap only if they do not reach the window's edges.
         first = int(starts[0] >= ends[0])
         last = len(ends) - int(len(ends) > first and starts[-1] >= ends[-1])
         return Spans(starts[first:last], ends[first:last])
 
     def meeting(self, other: Spans) -> Spans:
-        """Return the intervals, uncut, that share an instant with another set."""
+        """Return the whole intervals that share an instant with another set."""
         if not len(self) or not len(other):
             return Spans.empty()
         return self._ranges_as_spans(*self._ranges_beside(other))
 
     def holding(self, times_ps: Int64s) -> NDArray[np.intp]:
-        """Return by time the interval that holds it, -1 for none."""
+        """Return by time the interval that contains it, -1 for none."""
         at = self.start_ps.searchsorted(times_ps, side="right") - 1
         inside = times_ps < np.append(self.end_ps, 0)[at]
         return np.where((at >= 0) & inside, at, -1)
 
     def covered_before(self, times_ps: ArrayLike) -> Int64s:
-        """Return how much is covered before each time; ascending times are fastest."""
+        """Return the covered length before each time; ascending times are fastest."""
         times = _as_int64(times_ps)
         if _FEW * len(times) < len(self):
             return self._covered_before_few(times)
@@ -319,7 +326,7 @@ class Spans(Frozen, frozen=True, dict=True):
         return covered
 
     def within(self, starts_ps: ArrayLike, ends_ps: ArrayLike) -> Int64s:
-        """Return how much of each window is covered; windows may overlap."""
+        """Return the covered length of each window; windows may overlap."""
         starts, ends = _as_int64(starts_ps), _as_int64(ends_ps)
         if len(starts) != len(ends):
             raise ValueError(f"{len(starts)} starts for {len(ends)} ends")
@@ -327,7 +334,7 @@ class Spans(Frozen, frozen=True, dict=True):
             raise ValueError("a window ends before it starts")
         if 2 * _FEW * len(starts) >= len(self):
             return self.covered_before(ends) - self.covered_before(starts)
-        # One walk over the many.
+        # The many intervals are read only once.
         before = self._covered_before_few(np.concatenate((starts, ends)))
         return before[len(starts) :] - before[: len(starts)]
 
@@ -361,9 +368,10 @@ class Spans(Frozen, frozen=True, dict=True):
         return Spans(self.start_ps[begin:end], self.end_ps[begin:end])
 
     def _ranges_beside(self, other: Spans) -> tuple[Int64s, Int64s]:
-        """Return the first of the intervals that meet each of another set's, and count.
+        """Return the first interval that meets each interval of `other`, and the count.
 
-        One that reaches into the next of the others counts for the first of them.
+        An interval that also meets the next interval of `other` counts for the first
+        only.
         """
         first = self.end_ps.searchsorted(other.start_ps, side="right")
         last = self.start_ps.searchsorted(other.end_ps, side="left")
@@ -376,7 +384,8 @@ class Spans(Frozen, frozen=True, dict=True):
         return Spans(self.start_ps[row], self.end_ps[row])
 
 
-#: What is outnumbered by this much is few: searching beats walking over the many.
+#: Least ratio of the lengths of two sets from which binary search is faster than
+#: reading the longer set.
 _FEW: Final = 16
 
 
@@ -386,7 +395,7 @@ def _as_int64(values: ArrayLike) -> Int64s:
 
 def _checked(count: int) -> int:
     if count < 0:
-        raise ValueError(f"the kernel refused its arrays ({count})")
+        raise ValueError(f"the compiled function rejected its arrays ({count})")
     return count
 
 
@@ -402,8 +411,8 @@ def _merge_sets(kernel: Callable[..., int], a: Spans, b: Spans) -> Spans:
 
 def _trim_output(out: Int64s, count: int) -> Spans:
     found = out[:, : _checked(count)]
-    # A view of a nearly full array is free; a view of a nearly empty one would keep
-    # all of its memory alive.
+    # A view of a nearly full array is free; a view of a nearly empty one would keep all
+    # of its memory allocated.
     if 2 * count < out.shape[1]:
         found = found.copy()
     return Spans(found[0], found[1])
