@@ -1,9 +1,9 @@
-"""Whether an effect over steps is a finding, and how grave: one order for everybody.
+"""Whether an effect over steps is a finding, and its severity.
 
-Verdicts of rules and of tools are computed here. What may be by chance is told by a
-block bootstrap: steps are drawn in runs of ⌈∛n⌉ consecutive ones, round the end, so
-that waits that come in bursts stay together. The stream of draws is fixed: equal input,
-equal interval.
+Rules and tools get their verdicts from this module. Effects that may be by chance are
+recognised by a block bootstrap: each draw takes runs of ⌈∛n⌉ consecutive steps, wrapped
+around the end, so that waits that occur in bursts stay together. The random numbers are
+fixed: equal input has an equal interval.
 
 Definition: docs/definitions/judging.md#status.
 """
@@ -40,18 +40,15 @@ class StepSeries(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """An effect on one device, or on one host's step threads, over its judged steps.
 
     Attributes:
-        step_source: Where the steps come from; null where the whole profile is one
-            window.
+        step_source: Source of the steps; null if the whole profile is one window.
         step_confidence: 0 to 1; 0 without steps.
-        closed: Whether each window ends where the next step starts; a single last
-            step's does not.
+        closed: Whether each window ends where the next step starts; false for a single
+            last step.
         parts_ps: Cause → its time in each window; parts never overlap.
-        unknown_ps: Time of all windows whose cause is unknown and that might belong to
-            the effect.
-        doubt_ps: How far differing clocks may have moved the effect of all windows, up
-            or down.
-        excess_ps: How much of the effect of all windows may come from lost records
-            alone.
+        unknown_ps: Time of all windows whose cause is unknown and may be the effect.
+        doubt_ps: Largest error of the effect over all windows, up or down, that
+            differing clocks may cause.
+        excess_ps: Part of the effect over all windows that lost records may cause.
     """
 
     step_source: str | None
@@ -73,20 +70,20 @@ class StepSeries(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 _DRAWS: Final = 1000
 _INTERVAL: Final = (2.5, 97.5)
-#: Fewer steps have no interval.
+#: Least number of steps for an interval of the mean effect.
 _FEW: Final = 3
 _PAIR: Final = 2
 
-#: Rounding may make a share this much higher than it is.
+#: Tolerance for rounding, which may increase a share by this factor at most.
 _NEARLY: Final = 1 - 1e-9
 
 
 class EffectStatus(NamedTuple):
-    """What the steps say about an effect.
+    """The judgement of an effect over steps.
 
     Attributes:
-        status: Whether it is a finding.
-        note: Stable word for what qualifies the status; None where nothing does.
+        status: Whether the effect is a finding.
+        note: Stable word for a reservation about the status; None for none.
     """
 
     status: Literal["fail", "pass", "cannot_tell"]
@@ -97,7 +94,7 @@ class EffectStatus(NamedTuple):
 def status_of(
     series: StepSeries, *, warn: Threshold, critical: Threshold, thresholds: Thresholds
 ) -> EffectStatus:
-    """Compare the effect of a series with at least one step with two thresholds."""
+    """Compare the effect of a series with two thresholds; it has at least one step."""
     if _may_flip(series, warn, thresholds):
         return EffectStatus("cannot_tell")
     return _status_by_levels(series, warn, critical, thresholds)
@@ -109,7 +106,7 @@ def pattern_kind(
     """Return how an effect is spread over the steps.
 
     Args:
-        every_percent: Share of the steps from which "every" is said.
+        every_percent: Least share of affected steps for "every", in percent.
     """
     count = len(effect_ps)
     mean = sum(effect_ps) / max(count, 1)
@@ -120,7 +117,7 @@ def pattern_kind(
 
 
 def percent_of(part: float, whole: float) -> float:
-    """Return a part in percent of a whole; 0 of nothing."""
+    """Return a part in percent of a whole; 0 if the whole is 0."""
     return 100 * part / whole if whole else 0.0
 
 
@@ -143,24 +140,24 @@ def _status_by_levels(
     shares = 100 * np.array(effects, float) / np.maximum(windows, 1)
     if share < warn.value:
         high = share
-        # No draw of steps has a higher share than the step with the highest.
+        # No draw of steps has a higher share than the step with the highest share.
         if not few and shares.max() >= _NEARLY * warn.value:
             high = ratio_interval(effects, windows)[1]
         return EffectStatus("pass", note="borderline" if high >= warn.value else None)
-    # The share is large and yet no finding: the note gives the reason.
+    # The share is large, but the effect is too short to be a finding.
     if sum(effects) < thresholds.smallest_effect.value * len(effects):
         return EffectStatus("pass", note="short")
     if few:
         few_steps = EffectStatus("fail", "warn", "few_steps")
         return EffectStatus("fail", "info", "once") if once else few_steps
-    # What a single step carries is no habit, unless the others are a finding.
-    # The share that remains where the worst single step is left out.
+    # An effect of one step is not a habit, unless the other steps alone are a finding:
+    # their share is computed without the step with the largest effect.
     most = max(effects)
     window = windows[effects.index(most)]
     left = percent_of(sum(effects) - most, sum(windows) - window)
     if left < warn.value / (1 if once else 2):
         return EffectStatus("fail", "info", "once")
-    # Nor has one a lower share than the step with the lowest.
+    # No draw of steps has a lower share than the step with the lowest share.
     some = _NEARLY * shares.min() < warn.value / 2
     if some and ratio_interval(effects, windows)[0] < warn.value / 2:
         return EffectStatus("fail", "info", "noisy")
@@ -182,12 +179,11 @@ def ratio_interval(
 
 
 def mean_interval_ms(effect_ps: Sequence[int]) -> tuple[float, float]:
-    """Return what the mean effect may be if it comes as often as here, in ms.
+    """Return the 95 % interval of the mean effect for the recorded number of hit steps.
 
-    That is the 95 % interval of the mean. Steps that are hit are drawn from these, and
-    others from the others: what a change gains is counted against the recorded steps,
-    and how many of them were hit is known. Equal effects, and fewer than three, have no
-    interval: both ends are their mean.
+    The unit is ms. Hit steps are drawn from hit steps, and the others from the others,
+    because a gain is relative to the recorded steps, whose number of hits is known. If
+    all effects are equal, or with fewer than three steps, both ends are the mean.
     """
     count = max(len(effect_ps), 1)
     mean = sum(effect_ps) / count
@@ -206,18 +202,18 @@ def mean_interval_ms(effect_ps: Sequence[int]) -> tuple[float, float]:
 
 
 def is_hit(effect_ps: float, mean_ps: float) -> bool:
-    """Return whether a step is hit: it has half of the mean effect of a step."""
+    """Return whether a step is hit: its effect is at least half of the mean effect."""
     return effect_ps > 0 and 2 * effect_ps >= mean_ps
 
 
 def difference_interval(
     base: Sequence[float], new: Sequence[float]
 ) -> tuple[float, float]:
-    """Return the 95 % interval of the mean of `new` less the mean of `base`.
+    """Return the 95 % interval of the mean of `new` minus the mean of `base`.
 
     Args:
         base: At least one value, in the order of the steps.
-        new: The values of the other run, at least one; the runs are drawn apart.
+        new: At least one value of the other run; both runs are drawn independently.
     """
     means = []
     for stream, values in enumerate((base, new)):
@@ -231,12 +227,12 @@ def _bootstrap_sums(
     columns: Sequence[Sequence[float]], *, stream: int
 ) -> list[NDArray[np.float64]]:
     count = len(columns[0])
-    # A block of two of two steps would be all there is.
+    # With two steps, a block of two steps would always be all steps.
     length = math.ceil(count ** (1 / 3)) if count > _PAIR else 1
     blocks = math.ceil(count / length)
-    # Python's generator has been imported long since; numpy's takes 8 ms more.
+    # Python's generator is already imported; importing numpy's takes 8 ms.
     made = random.Random(stream).randbytes(4 * _DRAWS * blocks)  # noqa: S311 - no secret
-    # Of 2³² numbers each step has as many as the others, but for one in millions.
+    # Modulo of 2³² values: each step is equally likely, up to one in millions.
     starts = (np.frombuffer(made, np.uint32) % count).reshape(_DRAWS, blocks)
     sums = []
     for values in columns:

@@ -1,7 +1,7 @@
-"""What to do about slow input: one table for the rules and the tools that advise it.
+"""Actions against slow input: one table for the rules and the tools that advise them.
 
-`input_actions.json` says each action once. A tool asks for what fits a stage of a
-pipeline, or a category of the host's work, and the facts that hold; the rules
+`input_actions.json` has each action once. A tool asks for the action that fits a stage
+of a pipeline, or a category of host-side input time, and the known facts. The rules
 `input.bound` and `input.stage` name keys (`advice/texts/`).
 """
 
@@ -18,16 +18,17 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-#: What may have to hold for an action to fit.
+#: Conditions of actions.
 #:
 #: - `no_call_is_slow`: no call of the input pipeline is slow;
 #: - `steps_wait`: the steps wait for the pipeline;
 #: - `device_pipeline`: the pipeline is that of a device;
-#: - `upstream_ready`: what the stage handed out had been made before it was asked;
-#: - `upstream_unseen`: where the elements of the stage came from is not known;
-#: - `copies_are_small`: most of each copy to a device is its call;
-#: - `stage_has_own_threads`: the slowest stage works on threads of its own. Whether its
-#:   elements came late, or were ready, only the pipeline's own analysis knows;
+#: - `upstream_ready`: the elements of the stage were produced before they were
+#:   requested;
+#: - `upstream_unseen`: the source of the stage's elements is not known;
+#: - `copies_are_small`: most of the time of each copy to a device is its call;
+#: - `stage_has_own_threads`: the slowest stage works on separate threads. Only the
+#:   analysis of the pipeline knows whether its elements were late or ready;
 #: - `workers_are_idle`: no worker process works while steps wait for a batch;
 #: - `worker_function_known`: one function takes most of the workers' work.
 InputFact = Literal[
@@ -41,21 +42,21 @@ InputFact = Literal[
     "workers_are_idle",
     "worker_function_known",
 ]
-#: In place of the types of stages: an action for every other stage.
+#: Entry of `stage_types` for an action that fits every stage.
 ANY_STAGE: Final = "*"
 
 
 class InputAction(Frozen, frozen=True, forbid_unknown_fields=True):
-    """One thing to do.
+    """One advised action.
 
     Attributes:
-        text: What to do; `{place}` stands for a function with file and line.
-        framework: Framework whose programs a rule advises it to, or "any".
+        text: What to do; `{place}` is replaced by a function with file and line.
+        framework: Framework for whose programs a rule advises the action, or "any".
         code: A line of code to copy.
-        workers: The number that stands for `{workers}` in that line.
-        categories: Kinds of host-side input time that it shortens.
-        stage_types: Transformations that it is for, without index and version.
-        facts: What must hold, all of it.
+        workers: The number that replaces `{workers}` in that line.
+        categories: Categories of host-side input time that the action shortens.
+        stage_types: Transformations that the action fits, without index and version.
+        facts: Conditions that must all be true.
         suggestion_kind: Stable name of the suggestion for a stage.
     """
 
@@ -69,23 +70,23 @@ class InputAction(Frozen, frozen=True, forbid_unknown_fields=True):
     suggestion_kind: str | None = None
 
     def is_for_stage(self, stage_type: str) -> bool:
-        """Return whether the action is for a transformation, or for every one."""
+        """Return whether the action fits a transformation."""
         return stage_type in self.stage_types or ANY_STAGE in self.stage_types
 
 
 @lru_cache(maxsize=1)
 def input_actions() -> dict[str, InputAction]:
-    """Return all actions by key; of those that fit the first one counts."""
+    """Return all actions by key; the first one that fits counts."""
     table = Path(__file__).with_name("input_actions.json").read_bytes()
     return msgspec.json.decode(table, type=dict[str, InputAction])
 
 
 def action_for_stage(stage_type: str, facts: Collection[InputFact]) -> InputAction:
-    """Choose what to do about the slowest stage of a pipeline.
+    """Choose the action against the slowest stage of a pipeline.
 
     Args:
         stage_type: The transformation, without index and version.
-        facts: What holds.
+        facts: The conditions that are true.
     """
     return next(
         action
@@ -95,12 +96,12 @@ def action_for_stage(stage_type: str, facts: Collection[InputFact]) -> InputActi
 
 
 def action_for_category(category: str, facts: Collection[InputFact]) -> InputAction:
-    """Choose what to do about one kind of host-side input time.
+    """Choose the action against one category of host-side input time.
 
     Args:
-        category: A category of the input page, `waiting_for_workers`,
-            `outside_markers` or `not_recorded`.
-        facts: What holds.
+        category: A category of the input page, `waiting_for_workers`, `outside_markers`
+            or `not_recorded`.
+        facts: The conditions that are true.
     """
     return next(
         action

@@ -1,4 +1,4 @@
-"""Whether the steps wait for their input: decided here once, for rule, tools and pages.
+"""Whether the steps wait for their input: one verdict for rules, tools and pages.
 
 Definition: docs/definitions/judging.md#input.
 """
@@ -49,9 +49,9 @@ MODERATELY: Final = "moderately_input_bound"
 NOT: Final = "not_input_bound"
 UNKNOWN: Final = "unknown"
 
-#: Derivations that are asked of each host.
+#: Derivations of each host that the verdict needs.
 INPUT_VERDICT_NEEDS: Final = (account, host_classes, idle_topics, launch_facts)
-#: What input is: the parts of the account that are judged together.
+#: Causes of input time: the parts of the account that are judged together.
 CAUSES: Final = ("fetch", "transfer", "starved")
 _COLUMNS: Final = {
     "fetch": "input_ps",
@@ -63,15 +63,15 @@ _COLUMNS: Final = {
 
 
 class InputVerdict(Frozen, frozen=True):
-    """What the judged steps of one device, or host, say about their input.
+    """The input verdict for the judged steps of one device, or of one host.
 
     Attributes:
         device: Ordinal of the judged device; None for the host's own threads.
-        series: The time of fetching (`fetch`), of copying (`transfer`) and of the time
-            before a copy of which nothing says what it is for (`starved`) in each step.
-        unknown_ps: What else may be input, on all devices together.
-        why: Why there is no verdict, whatever the time is; None where there is one, or
-            where only doubt about the time prevents it.
+        series: Per step the time of fetching (`fetch`), of copying (`transfer`), and of
+            the time before a copy with no recorded cause (`starved`).
+        unknown_ps: Other time that may be input, on all devices together.
+        why: Why there is no verdict, whatever the time is; None if there is one, or if
+            only doubt about the time prevents it.
     """
 
     host: str
@@ -83,52 +83,52 @@ class InputVerdict(Frozen, frozen=True):
 
     @property
     def label(self) -> str:
-        """Return `host:device`, or the host where there is no device."""
+        """Return `host:device`, or the host if there is no device."""
         return self.host if self.device is None else f"{self.host}:{self.device}"
 
     @property
     def word(self) -> str:
-        """Return the verdict of tools: one of the four."""
+        """Return the verdict of tools: `HIGHLY`, `MODERATELY`, `NOT` or `UNKNOWN`."""
         if self.status.status == "fail":
             return HIGHLY if self.status.severity == "critical" else MODERATELY
         return NOT if self.status.status == "pass" else UNKNOWN
 
     @property
     def input_bound(self) -> bool | None:
-        """Return whether the steps wait for input; None where that is not known."""
+        """Return whether the steps wait for input; None if unknown."""
         word = self.word
         return None if word == UNKNOWN else word != NOT
 
     @property
     def share_percent(self) -> float:
-        """Return the share of input in the judged steps."""
+        """Return the share of input in the judged steps, in percent."""
         return percent_of(sum(self.series.effect_ps), sum(self.series.window_ps))
 
     @property
     def leading(self) -> str | None:
-        """Return the cause that takes most of the time of input; None without any."""
+        """Return the cause with most of the input time; None without input time."""
         most = max(CAUSES, key=self.part_percent)
         return most if self.part_percent(most) else None
 
     def part_percent(self, cause: str) -> float:
-        """Return the share of `fetch`, `transfer` or `starved`."""
+        """Return the share of `fetch`, `transfer` or `starved`, in percent."""
         part = sum(self.series.parts_ps.get(cause, ()))
         return percent_of(part, sum(self.series.window_ps))
 
 
 class InputTime(Frozen, frozen=True):
-    """The time of one device, or of a host without any, that may be spent on input.
+    """The time of one device, or of a host without devices, that may be input time.
 
     Attributes:
         device: Ordinal of the device; None for the host's own threads.
-        step_source: Where the steps come from; None without any.
-        step_confidence: How sure the steps are; 0 without any.
+        step_source: Source of the steps; None without steps.
+        step_confidence: Confidence in the steps, 0 to 1; 0 without steps.
         closed: Whether each window ends where the next step starts.
         parts_ps: `fetch`, `transfer`, `starved`, `between` and `unexplained` → the time
             in each window.
-        is_blind: Whether fetches, or copies to the device, could not be looked at.
-        lost_ps: Device time that lost records may stand for.
-        working_ps: What the device did by itself.
+        is_blind: Whether fetches, or copies to the device, were not recorded.
+        lost_ps: Device time that may belong to lost records.
+        working_ps: Time in which the device computed, without copies and collectives.
     """
 
     host: str
@@ -149,22 +149,22 @@ class InputTime(Frozen, frozen=True):
 
     @property
     def percent(self) -> float:
-        """Return the share of input."""
+        """Return the share of input, in percent."""
         return percent_of(
             sum(sum(self.parts_ps[cause]) for cause in CAUSES), self.total_ps
         )
 
     def series(self, *, fetched: bool, thresholds: Thresholds) -> StepSeries:
-        """Return the time of input in each step, and how far it is in doubt.
+        """Return the time of input in each step, and the time that may be input.
 
         Args:
-            fetched: Whether any fetch of a batch was recorded.
-            thresholds: From which share on unexplained time is in doubt.
+            fetched: Whether any batch fetch was recorded.
+            thresholds: The share from which unexplained time may be input.
         """
         unknown = sum(self.parts_ps["unexplained"])
         share = percent_of(unknown, self.total_ps)
         if not fetched:
-            # What nobody saw, and what lies between steps, may be the making of one.
+            # Unrecorded time, and time between steps, may be batch production.
             unknown += sum(self.parts_ps["between"]) - sum(self.parts_ps["starved"])
         elif not self.is_blind and share < thresholds.unexplained_warn.value:
             unknown = 0
@@ -184,7 +184,7 @@ def with_starved_time(
 ) -> pl.DataFrame:
     """Add `starved_ps` to rows of a host's account.
 
-    That is the silence before a batch is copied, where no fetch of one was recorded.
+    It is the silence before a batch is copied, if no batch fetch was recorded.
 
     Args:
         rows: Rows with `window`, a row of the host's windows, and `device`.
@@ -201,7 +201,7 @@ def with_starved_time(
 
 
 def records_fetches(trace: TraceData, classes: HostClasses | Unavailable) -> bool:
-    """Return whether a host's recording shows any fetch of a batch, or a pipeline."""
+    """Return whether a host's recording has any batch fetch or input pipeline."""
     if not isinstance(classes, Unavailable) and len(classes.input_wait):
         return True
     iterators = trace.table("iterators")
@@ -209,7 +209,7 @@ def records_fetches(trace: TraceData, classes: HostClasses | Unavailable) -> boo
 
 
 def verdict_of_run(profile: ProfileData) -> InputVerdict | Unavailable:
-    """Judge the input of every host over the steps that statistics use."""
+    """Judge the input of every host over the measured steps."""
     judged = {}
     why = NOTHING_RECORDED
     for host in profile.hosts:
@@ -227,7 +227,7 @@ def verdict_of_run(profile: ProfileData) -> InputVerdict | Unavailable:
 def input_verdict(
     profile: ProfileData, judged: Mapping[str, pl.DataFrame]
 ) -> InputVerdict:
-    """Judge the input of some hosts.
+    """Judge the input of the given hosts.
 
     Args:
         judged: Host → the rows of its account that are judged, with `starved_ps`.
@@ -257,12 +257,12 @@ def decide_input(
     blind: Unavailable | None,
     thresholds: Thresholds,
 ) -> InputVerdict:
-    """Judge the time in which steps did nothing but wait for their input.
+    """Judge the time in which steps only waited for their input.
 
     Args:
-        fetched: Whether any fetch of a batch was recorded.
-        blind: Why no host shows what its threads did; None where one does.
-        thresholds: The numbers that shares are compared with.
+        fetched: Whether any batch fetch was recorded.
+        blind: Why the threads of no host were recorded; None if those of one were.
+        thresholds: The limits that shares are compared with.
     """
     if not times:
         nothing = StepSeries(
@@ -299,7 +299,7 @@ def _input_time_of(
     found = profile.derived(host, steps)
     facts = profile.derived(host, launch_facts)
     placed = require_available(profile.derived(host, windows)).rows
-    # Without a device nothing of it is copied, or lost.
+    # Without a device there are no copies and no lost device records.
     seen = ("input_ps",) if device is None else ("input_ps", "copy_in_ps")
     lost_ps = 0
     if not isinstance(facts, Unavailable) and device is not None:

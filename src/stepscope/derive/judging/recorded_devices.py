@@ -1,7 +1,7 @@
-"""What is known about the accelerators of the program, and which of them is judged.
+"""The accelerators that the program used, and the device that is judged.
 
-"No device" needs evidence: ops that ran on the host, and no sign of a device anywhere.
-A program that uses a device whose work was not recorded is a case of its own.
+"No device" needs evidence: ops that ran on the host, and no sign of a device. A program
+whose device was used but not recorded is a separate case.
 
 Definition: docs/definitions/judging.md#whether-there-is-a-device.
 """
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from stepscope.derive.account.owned_time import Account
     from stepscope.trace.model import TraceData
 
-#: What a profile says about accelerators, in this order: their work was recorded; the
-#: program used one, or may have, but its work was not recorded; nothing points at one
-#: and ops ran on the host; there is no sign either way.
+#: Evidence of accelerators, in this order: their work was recorded; the program used
+#: one, or may have, but its work was not recorded; there is no sign of one and ops ran
+#: on the host; there is no sign either way.
 Recorded = Literal["recorded", "silent", "host_only", "unknown"]
-#: Allocators of device memory carry the device in their name.
+#: Names of allocators of device memory contain the kind of device.
 _DEVICE_MEMORY: Final = r"(?i)\b(gpu|cuda|rocm|hip)(_|:|\b)|^(GPU|CUDA)"
-#: Pinned host memory is allocated for copies to a device, but also without one.
+#: Pinned host memory is allocated for copies to a device, but also without a device.
 HOST_MEMORY: Final = r"(?i)host|cpu|pinned"
 
 
 class _Worked(Protocol):
-    """The time of one device, or of a host without any."""
+    """The time of one device, or of a host without devices."""
 
     @property
     def device(self) -> int | None: ...
@@ -50,7 +50,7 @@ _T = TypeVar("_T", bound=_Worked)
 def judged_device(shares: Sequence[_T], percent: Callable[[_T], float]) -> _T:
     """Return the busiest device; without devices the host with most of an effect.
 
-    Hosts in lock step wait for that one.
+    Hosts in lock step wait for the busiest device.
     """
     devices = [one for one in shares if one.device is not None]
     if devices:
@@ -59,23 +59,22 @@ def judged_device(shares: Sequence[_T], percent: Callable[[_T], float]) -> _T:
 
 
 def working_time_ps(rows: pl.DataFrame) -> int:
-    """Return what the device did by itself: no copies of input, no collectives."""
+    """Return the device's working time, without input copies and collectives."""
     working = rows["device_working_ps"].fill_null(0).sum()
     return int(working) - int(rows["collective_ps"].fill_null(0).sum())
 
 
 class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about the accelerators of the program, and which of them is judged.
+    """Evidence of the program's accelerators.
 
     Attributes:
         recorded: Whether a device was used, and whether its work was recorded.
-        sign: What points at a device whose work was not recorded; null where nothing
-            does.
-        in_doubt: Whether nothing shows that the program used that device: it is listed,
-            and that is all.
-        compute_capability: Compute capability of each device that did work; null where
-            it was not recorded.
-        reason: Why device work is absent; null where it is recorded.
+        sign: Evidence of a device whose work was not recorded; null for none.
+        in_doubt: Whether the only evidence is that the device is listed, so that the
+            program may not have used it.
+        compute_capability: Compute capability of each device that did work; null if it
+            was not recorded.
+        reason: Why device work is missing; null if it is recorded.
     """
 
     recorded: Recorded
@@ -90,7 +89,7 @@ NO_KERNELS: Final = Unavailable(
     reason="No kernel was recorded on any device.",
     remedy="Record a window in which the device computes.",
 )
-#: Why what is about devices does not apply to a run on the host.
+#: Why statements about devices do not apply to a run on the host.
 HOST_ONLY: Final = Unavailable(
     code="NO_DEVICE_PLANE", reason="Every op ran on the host.", remedy="Nothing to do."
 )
@@ -100,7 +99,7 @@ HOST_ONLY: Final = Unavailable(
 def device_signals(
     *, trace: OfHosts[TraceData], account: OfHosts[Account]
 ) -> DeviceSignals:
-    """Look at every host; a device that was recorded on one counts for the run."""
+    """Check every host; a device that was recorded on one host counts for the run."""
     hosts = known_hosts(trace)
     tables = {host: one.table("device_activity") for host, one in hosts.items()}
     recorded = [host for host, table in known_hosts(tables).items() if table.height]
@@ -144,15 +143,16 @@ def _compute_capabilities(trace: TraceData) -> list[tuple[int, int] | None]:
 
 
 def _sign_of_device(trace: TraceData) -> str | None:
-    """Return what points at a device of which no work was recorded, or understood."""
+    """Return the evidence of a device whose work was not recorded, or not decoded."""
     if isinstance(trace.table("tracks"), Unavailable):
-        # A file about memory alone lacks the work of every device, and the host's too.
+        # A file with memory records only lacks the work of every device and of the
+        # host.
         return None
     activity = trace.table("device_activity")
     code = activity.code if isinstance(activity, Unavailable) else None
     if code == "UNKNOWN_DEVICE":
-        return "its work is not understood"
-    # A file may list devices of which it proves that the program used none.
+        return "its kind of device is not supported"
+    # A file may list devices and also prove that the program used none of them.
     listed = None if code == HOST_ONLY.code else _listed_sign(trace)
     if listed is not None:
         return listed
@@ -160,12 +160,11 @@ def _sign_of_device(trace: TraceData) -> str | None:
     if not isinstance(launches, Unavailable) and launches.height:
         return f"the host made {launches.height:,} launch calls"
     if _is_noted(trace, DEVICE_CALLED):
-        return "samples found it in calls that give a device work"
+        return "samples found it in calls that launch device work"
     return _allocated_sign(trace)
 
 
 def _allocated_sign(trace: TraceData) -> str | None:
-    """Return that memory of a device was allocated."""
     allocations = trace.table("allocations")
     if isinstance(allocations, Unavailable):
         return None
@@ -177,7 +176,6 @@ def _allocated_sign(trace: TraceData) -> str | None:
 
 
 def _listed_sign(trace: TraceData) -> str | None:
-    """Return that a device is listed."""
     devices = trace.table("devices")
     if isinstance(devices, Unavailable) or not devices.height:
         return None

@@ -1,1 +1,1 @@
-"""Allocators replayed: what was in use at each instant, and in which step."""
+"""Replay of allocator events: the memory in use at each instant, and the step."""

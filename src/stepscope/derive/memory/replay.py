@@ -1,10 +1,10 @@
-"""`memory_replay` and `allocation_steps`: how full memory was, and in which steps.
+"""`memory_replay` and `allocation_steps`: memory in use, and the step of each event.
 
-Events at one address of one memory follow each other in time, and each event alone
-determines what is alive at the address afterwards: the block of an allocation, or
-nothing. So a replay needs no walk: rows are sorted by address, and each is compared
-with its neighbour. Allocator events are host events, so their step is the one in whose
-host interval they lie, however far the device lags.
+Events at one address of one memory follow each other in time. Each event alone
+determines what is allocated at the address afterwards: the block of an allocation, or
+nothing. The replay therefore sorts rows by address and compares each row with its
+neighbour. Allocator events are host events, so their step is the one whose host
+interval contains them, even if the device runs that step much later.
 
 Definition: docs/tools/memory_profile.md#breakdown.
 """
@@ -28,24 +28,23 @@ if TYPE_CHECKING:
 
 #: Columns of `AllocationSteps.intervals`.
 STEP_INTERVALS: Final[dict[str, pl.DataType]] = {
-    "step": pl.Int64(),  # the number to show
+    "step": pl.Int64(),  # the displayed number
     "name": pl.String(),
     "start_ps": pl.Int64(),
-    "end_ps": pl.Int64(),  # start of the next step; the last ends with its activity
-    "open_end": pl.Boolean(),  # the last one
+    "end_ps": pl.Int64(),  # start of the next step; for the last its last activity
+    "open_end": pl.Boolean(),  # true for the last step
 }
 
 
 class AllocationSteps(Frozen, frozen=True):
-    """Allocator events next to the steps.
+    """The step of each allocator event.
 
     Attributes:
-        step: Int64 by row of allocations: number of the step of the event; null where
-            it lies in no step, and where no steps are known.
-        intervals: The steps in time order, columns `STEP_INTERVALS`; empty where
-            there are none. The times are those of the device where the boundaries of
-            the steps are.
-        why: Why there are no intervals; None where there are some.
+        step: Int64 by row of allocations: number of the step of the event; null outside
+            of all steps or without steps.
+        intervals: The steps in time order, columns `STEP_INTERVALS`; empty without
+            steps. Times are device times if the boundaries of the steps are.
+        why: Why there are no intervals; None if there are some.
     """
 
     step: pl.Series
@@ -54,18 +53,19 @@ class AllocationSteps(Frozen, frozen=True):
 
 
 class OneMemory(Frozen, frozen=True):
-    """One memory (an allocator's name) of a host; arrays go by place in `rows`.
+    """One memory (an allocator's name) of a host; arrays are by index of `rows`.
 
     Attributes:
-        heap_bytes: int64; heap in use after each event; 0 where unknown.
+        heap_bytes: int64; heap in use after each event; 0 if unknown.
         in_use_bytes: int64; heap and stack in use after each event. A stack that was
-            not recorded counts as 0; where the heap is unknown, the value is 0.
+            not recorded counts as 0; 0 if the heap is unknown.
         known: bool; True where `heap_bytes` and `in_use_bytes` are known.
-        replayed: True where the heap was not recorded but added up from the events,
-            so that blocks older than the profile count only if their end was recorded.
-        peak: Place of the first event with the greatest use; None if no use is known.
+        replayed: True if the heap was summed from the events because it was not
+            recorded. Blocks older than the profile then count only if their end was
+            recorded.
+        peak: Index of the first event with the greatest use; None if no use is known.
         unmatched: Number of deallocations of blocks whose allocation is not recorded.
-        reused: Number of allocations at an address where a block was still alive.
+        reused: Number of allocations at an address with a block that was not yet freed.
     """
 
     name: str
@@ -80,18 +80,17 @@ class OneMemory(Frozen, frozen=True):
 
 
 class MemoryReplay(Frozen, frozen=True):
-    """The memories of a host, and which allocation each deallocation ends.
+    """The memories of a host, and the allocation that each deallocation ends.
 
     Attributes:
         memories: All memories, in the order of their first event.
-        source: int32 by row of allocations; the row that op, type and shape are read
-            from: for a deallocation the allocation that it ends, for an allocation its
-            own row; -1 for a deallocation without a known allocation.
+        source: int32 by row of allocations; the row with op, type and shape: for a
+            deallocation the allocation that it ends, for an allocation its own row; -1
+            for a deallocation without a known allocation.
         ended_by: int32 by row of allocations; for an allocation the event at its
-            address that ends it, a deallocation or the next allocation; -1 if it is
-            alive at the end. An allocation without a recorded address has its own row,
-            because its end is unknown, unless it was there before. -1 for
-            deallocations.
+            address that ends it (a deallocation or the next allocation), -1 if none
+            does. For an allocation without a recorded address its own row, since its
+            end is unknown, unless it existed before the profile. -1 for deallocations.
     """
 
     memories: tuple[OneMemory, ...]
@@ -99,9 +98,9 @@ class MemoryReplay(Frozen, frozen=True):
     ended_by: Int32s
 
     def alive_rows(self, memory: OneMemory, place: int) -> Int64s:
-        """Return rows of the allocations that are alive after the event at a place.
+        """Return rows of the allocations that exist after the event at an index.
 
-        Before the first event (place -1) there are none.
+        Before the first event (index -1) there are none.
         """
         until = memory.rows[: place + 1]
         if not len(until):
@@ -115,10 +114,10 @@ class MemoryReplay(Frozen, frozen=True):
 def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
     """Replay all events of all memories of a host.
 
-    A second allocation at a live address replaces the first one; a deallocation
+    A second allocation at an address in use replaces the first one. A deallocation
     without a known allocation changes nothing.
     """
-    # What was there before is a block like one that was allocated at the start.
+    # A block from before the profile counts as one allocated at the start.
     allocate = (allocations["kind"] != "deallocate").to_numpy()
     names = allocations["allocator"].unique(maintain_order=True)
     code = allocations["allocator"].cast(pl.Enum(names)).to_physical()
@@ -127,11 +126,11 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
     for _, rows in of_memory:
         _link_neighbours(rows, allocations["address"], before=before, after=after)
     row = np.arange(len(allocations), dtype=np.int32)
-    # Index -1 reads the last entry, which the condition next to it rules out.
+    # Index -1 reads the last entry, which the condition next to it excludes.
     follows = (before >= 0) & allocate[before] if len(row) else allocate
     source = np.where(allocate, row, np.where(follows, before, np.int32(-1)))
     named = is_present(allocations, "address")
-    # Memory without an address whose end may have been recorded is not followed.
+    # Allocations without an address are not followed, since their end may be recorded.
     followed = named | (allocations["kind"] == "held").to_numpy()
     ended_by = np.where(allocate, np.where(followed, after, row), np.int32(-1))
     heap = is_present(allocations, "heap_bytes")
@@ -174,7 +173,7 @@ def _link_neighbours(
     if own.null_count():
         rows = rows[own.is_not_null().to_numpy()]
         own = own.drop_nulls()
-    # Equal addresses keep their order, which is that of time.
+    # Rows with equal addresses stay in time order.
     order = (
         own.to_frame("address")
         .select(pl.arg_sort_by("address", maintain_order=True))
@@ -195,15 +194,15 @@ def _known_values(series: pl.Series) -> tuple[Int64s, Bools]:
 def _added_up(
     allocations: pl.DataFrame, rows: Int64s, *, source: Int32s, before: Int32s
 ) -> tuple[Int64s, Bools]:
-    """Add up the heap of one memory from the sizes of its events.
+    """Sum the heap of one memory from the sizes of its events.
 
-    The use before the profile is at least what was freed without a recorded
-    allocation. If any size is missing, nothing is known.
+    The use before the profile is at least the size of the blocks that were freed
+    without a recorded allocation. If any size is missing, no value is known.
     """
     size, sized = _known_values(allocations["allocated_bytes"])
     own = source[rows]
     allocate = own == rows
-    # A free has the size of its block, which it need not record.
+    # The size of a deallocation is that of its block and need not be recorded.
     asked = np.where(own >= 0, own, rows)
     replaced = np.where(allocate, before[rows], np.int32(-1))
     replaced = np.where((replaced >= 0) & (source[replaced] == replaced), replaced, -1)
@@ -214,8 +213,8 @@ def _added_up(
     level = np.cumsum(change)
     older = (own < 0) & is_present(allocations, "address")[rows]
     level += int(size[rows[older]].sum())
-    # Frees without an address may be of recorded blocks: only a use below zero
-    # proves that there were older ones.
+    # Deallocations without an address may belong to recorded blocks. Only a use below
+    # zero proves that older blocks existed.
     return level - min(0, int(level.min(initial=0))), np.ones(len(rows), np.bool_)
 
 
@@ -228,7 +227,7 @@ def allocation_steps(
     """Assign each event to the step of its stored group, else by host interval."""
     group = allocations["group"]
     if isinstance(steps, Unavailable):
-        # Groups are the producer's steps, even if it is unknown when they began.
+        # Groups are the producer's step numbers, known even without step times.
         empty = pl.DataFrame(schema=STEP_INTERVALS)
         return AllocationSteps(group.alias("step"), empty, steps)
     rows = steps.rows
@@ -237,7 +236,7 @@ def allocation_steps(
     if (
         not isinstance(windows, Unavailable)
         and windows.has_steps
-        # Windows by device times of steps by host times lie elsewhere.
+        # Windows by device times do not match steps by host times.
         and (steps.on_device or windows.anchor == "host")
     ):
         ends.append(windows.rows["end_ps"][-1])
@@ -254,17 +253,17 @@ def allocation_steps(
     )
     number = ints(intervals, "step")
     if steps.on_device:
-        # Device times say nothing about when the host worked for a step.
+        # Device times do not show when the host worked for a step.
         at = np.full(len(allocations), -1)
     else:
-        # The place of the interval that holds each time, -1 for none.
+        # The index of the interval that contains each time, -1 for none.
         time_ps = ints(allocations, "start_ps")
         place = np.searchsorted(ints(intervals, "start_ps"), time_ps, side="right") - 1
         outside = time_ps >= ints(intervals, "end_ps")[place]
         at = np.where((place >= 0) & outside, -1, place)
-    # Index -1 reads the last number, which the condition next to it rules out.
+    # Index -1 reads the last number, which the condition next to it excludes.
     found = nullable_series("step", number[at], at >= 0)
-    # The number of the step that carries each stored group, null for none.
+    # The number of the step with each stored group, null for none.
     of_group = (
         steps.rows.select("group", "step")
         .drop_nulls()

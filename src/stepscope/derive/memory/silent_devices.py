@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import TraceData
 
-#: The number of a device in the name of the allocator of its memory.
+#: The device number in the name of the allocator of its memory.
 _ORDINAL: Final = r"(?i)^(?:gpu|cuda|rocm|hip|tpu)[_:](\d+)(?:_|$)"
 _ORDINAL_TEXT: Final = Pattern(_ORDINAL)
-#: Reports of PyTorch, which name no allocator but number its device.
+#: Event of PyTorch's memory reports, which number the device but name no allocator.
 _NUMBERED: Final = "[memory]"
-#: Looking through more texts takes longer than reading the table.
+#: Largest number of texts to search: for more, reading the table is faster.
 _MANY_TEXTS: Final = 100_000
-#: A device takes part in the program that takes this share of the memory blocks that
-#: the busiest one takes. Fewer are the bookkeeping of a framework.
+#: Least share of the busiest device's number of allocated blocks from which the program
+#: uses a device. Fewer blocks are bookkeeping of a framework.
 _TAKES_PART: Final = 0.25
 
 
 class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
-    """What the memory of devices says of records that are missing.
+    """Devices whose records are missing, according to the memory of devices.
 
     Attributes:
-        used: Devices that take part in the program, by their memory, ascending. Where
-            no text names the memory of a device without kernels, those with kernels:
-            who took memory is not counted then.
-        silent: Those of them without any kernel, ascending.
+        used: Devices that the program uses, by their memory, ascending. If memory is
+            only named for devices with kernels, these devices; allocations are not
+            counted then.
+        silent: The used devices without any kernel, ascending.
     """
 
     used: tuple[int, ...]
@@ -50,7 +50,7 @@ class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
         return 2 * len(self.silent) > len(self.used)
 
     def quality_notes(self) -> Iterator[QualityNote]:
-        """Yield what is doubtful then."""
+        """Yield a note if records of devices are missing."""
         if not self.silent:
             return
         listed = ", ".join(map(str, self.silent))
@@ -61,7 +61,7 @@ class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
             count=len(self.silent),
             scope=f"devices {listed}",
             message=f"The records of {share} of the devices are missing: the program "
-            f"took memory on {len(self.used)} devices while it was recorded, and "
+            f"allocated memory on {len(self.used)} devices while it was recorded, and "
             f"{len(self.silent)} of them ({listed}) have no kernel.",
             remedy="Record again, for a shorter time: a buffer that overflows loses "
             "records.",
@@ -71,24 +71,24 @@ class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
 def unrecorded_devices(
     *, trace: TraceData, event_types: pl.DataFrame, device_activity: pl.DataFrame
 ) -> UnrecordedDevices | Unavailable:
-    """Compare the devices on which memory was taken with those that ran kernels.
+    """Compare the devices with allocated memory with those that ran kernels.
 
     Args:
-        trace: The trace, whose table of allocations is read only where some device may
-            be silent: many tools ask for doubts, and few for memory.
+        trace: The trace, whose table of allocations is only read if a device may lack
+            kernels: many tools ask for doubts, but few for memory.
     """
     kind = codes(device_activity, "kind")
     kernel = (kind == ACTIVITY_CODES["kernel"]) | (kind == ACTIVITY_CODES["collective"])
     ran = np.bincount(handles(device_activity, "device")[kernel])
     working = set(np.flatnonzero(ran).tolist())
-    # The devices whose memory a text may name; -1 where texts do not tell.
+    # The devices whose memory a text may name; -1 if texts do not show it.
     if (event_types["name"] == _NUMBERED).any() or len(trace.strings) > _MANY_TEXTS:
         named_by_texts = {-1}
     else:
         named_by_texts = {
             int(found[1]) for found in map(_ORDINAL_TEXT.match, trace.strings) if found
         }
-    # Some files keep the texts next to the events, where only the table finds them.
+    # Some files have these texts next to the events, so only the table has them.
     if working and named_by_texts and named_by_texts <= working:
         return UnrecordedDevices(used=tuple(sorted(working)), silent=())
     allocations = trace.table("allocations")
@@ -112,8 +112,9 @@ def unrecorded_devices(
         return WHY["memory_names_no_device"]
     least = _TAKES_PART * int(taken["count"].max() or 0)  # type: ignore[arg-type]
     used = set(taken.filter(pl.col("count") >= least)["device"].to_list())
-    # Without any kernel at all, kernels were not recorded: another doubt's matter. A
-    # device that runs kernels and takes no memory has another number there.
+    # Without any kernel, kernels were not recorded, which another doubt reports. A
+    # device with kernels but without memory has another number in the allocator's
+    # names.
     if not working or not working <= used:
         return UnrecordedDevices(used=tuple(sorted(used)), silent=())
     return UnrecordedDevices(
