@@ -1,1 +1,1 @@
-"""What rules read: shares, parts and counts that follow from derivations."""
+"""Inputs of the advice rules: shares, parts and counts computed from derivations."""

@@ -1,4 +1,4 @@
-"""What shows an effect: its causes, parts, numbers and ranges of the timeline."""
+"""Evidence for an effect: its causes, parts, numbers and ranges of the timeline."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class CauseShare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """A range of the timeline in which the effect can be seen.
+    """A range of the timeline in which the effect is visible.
 
     Attributes:
         host: Host on whose timeline the range is.
-        device: Ordinal of the device that waited; null for a range of host threads.
-        track: Name of the thread or stream to look at; null where it is not known.
+        device: Number of the device that waited; null for a range of host threads.
+        track: Name of the thread or stream that shows the effect; null if unknown.
         start_ps: Start of the range in ps since the start of the host's profile.
         end_ps: End of the range in ps since the start of the host's profile.
         ops: Names of the ops, kernels or host events in the range.
-        frame: Python frame that ran in the range; null where none was recorded.
+        frame: Python frame that ran in the range; null if not recorded.
     """
 
     host: str
@@ -51,19 +51,20 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Saving(msgspec.Struct, frozen=True, kw_only=True):
-    """The time that a change would save per step, from `low` to `high`.
+    """The estimated time that a change saves per step, from `low` to `high`.
 
-    Of a finding neither is more than its `Limits` allow.
+    In a finding both numbers are within its `Limits`.
 
     Attributes:
-        low: Milliseconds per step at least.
-        high: Milliseconds per step at most.
-        basis: "replay" where the step was run again on its dependencies without the
-            cause; "bound" where the numbers are limits that follow from the account.
-        identity_error_percent: How far a replay that changes nothing misses the
-            measured step; null where there was no replay.
-        open_above: Whether more may be gained than `high`: with the change kernels of
-            another algorithm run, and how fast these are cannot be predicted.
+        low: Least saving in milliseconds per step.
+        high: Greatest saving in milliseconds per step.
+        basis: "replay" if the step was replayed on its dependencies without the cause;
+            "bound" if the numbers are limits computed from the time account.
+        identity_error_percent: Difference between the measured step and a replay
+            without
+            any change; null without a replay.
+        open_above: Whether the saving may exceed `high`, because the change leads to
+            kernels of another algorithm, whose speed cannot be predicted.
     """
 
     low: float
@@ -73,19 +74,19 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
     open_above: bool = False
 
     def within(self, limits: Limits) -> Saving:
-        """Return it with both ends from 0 to the most that the limits allow."""
+        """Return the saving with both ends between 0 and the most the limits allow."""
         high = min(max(self.high, 0.0), limits.most_ms)
         low = min(max(self.low, 0.0), high)
         return msgspec.structs.replace(self, low=low, high=high)
 
 
 class Limits(Frozen, frozen=True, eq=True):
-    """What limits the saving of a change, in milliseconds per step.
+    """Limits of the saving of a change, in milliseconds per step.
 
     Attributes:
-        effect_ms: Mean time that the change is about; None where it is not known.
-        step_ms: Mean step; None where it is not known.
-        floor_ms: What a step takes at least after the change.
+        effect_ms: Mean time of the effect that the change removes; None if unknown.
+        step_ms: Mean duration of a step; None if unknown.
+        floor_ms: Least duration of a step after the change.
     """
 
     effect_ms: float | None
@@ -94,7 +95,7 @@ class Limits(Frozen, frozen=True, eq=True):
 
     @property
     def most_ms(self) -> float:
-        """Return the most that can be saved: the effect, and no more than the step."""
+        """Return the greatest possible saving: at most the effect, at most the step."""
         known = [] if self.effect_ms is None else [self.effect_ms]
         if self.step_ms is not None:
             known.append(self.step_ms - self.floor_ms)
@@ -102,21 +103,23 @@ class Limits(Frozen, frozen=True, eq=True):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the time of a finding, by name.
+    """A named part of the time of a finding.
 
     Attributes:
-        name: What ran, or between which two events the time lies.
-        detail: What most of it is, next to the name; null for nothing.
-        function: The function, where the name is one.
-        file: Its file; null where it was not recorded.
-        line: Its line; null where it was not recorded.
-        lines: First and last of its own lines that the part is; null for all of it.
-        loop: Whether the function runs around steps: it is none of their work.
-        thread: Name of the other thread of the program that is in the function while
-            the steps wait; null for what the steps themselves do.
-        share_percent: Its share of all judged steps' time.
-        inclusive: Whether that counts what the function calls, and this is more than
-            its own.
+        name: Name of the op or function, or the two events around the time.
+        detail: The main content of the part, shown next to the name; null for none.
+        function: The function, if the part is a function; else null.
+        file: File of the function; null if not recorded.
+        line: First line of the function; null if not recorded.
+        lines: First and last line of the part within the function; null for the whole
+            function.
+        loop: Whether the function is the loop around the steps, and not work of a step.
+        thread: Name of another thread of the program that executes the function while
+            the
+            steps wait; null for work of the steps themselves.
+        share_percent: Share of all judged steps' time.
+        inclusive: Whether the share is total time, greater than the function's self
+            time.
     """
 
     name: str
@@ -132,7 +135,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_function(cls, name: FunctionName, share_percent: float) -> Part:
-        """Return the part that a function has."""
+        """Return a part for a function."""
         return cls(
             name=name.function,
             function=name.function,
@@ -143,7 +146,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str | None, str | None, int | None]:
-        """What tells a function from others: its name, its file and its first line."""
+        """Identity of a function: its name, its file and its first line."""
         return self.function, self.file, self.line
 
 
@@ -152,9 +155,9 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Stable name of the number.
-        value: The number in `unit`; null where it could not be measured.
+        value: The number in `unit`; null if it could not be measured.
         unit: "us", "count", "percent" or "ratio".
-        note: What the number was computed from; null where there is nothing to add.
+        note: Source of the number; null if there is nothing to add.
     """
 
     name: str
@@ -164,19 +167,20 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def longest_intervals(spans: Spans) -> list[tuple[int, int]]:
-    """Return the longest intervals of a set, longest first."""
+    """Return the `SHOWN` longest intervals of a set, longest first."""
     order = places_of_largest(spans.end_ps - spans.start_ps)
     return [(int(spans.start_ps[row]), int(spans.end_ps[row])) for row in order]
 
 
 def places_of_largest(values: Int64s) -> Int64s:
-    """Return the places of the largest values, largest first, of equal ones the first.
+    """Return the indices of the `SHOWN` largest values, largest first.
 
-    This many are returned as are shown.
+    Equal values are in the order of their indices.
     """
     chosen = np.arange(len(values))
     if len(values) > SHOWN:
-        # Of many only those that may be shown are sorted; equal ones may be many.
+        # Only candidates for the result are sorted, including values equal to the
+        # smallest.
         least = np.partition(values, -SHOWN)[-SHOWN]
         equal = np.flatnonzero(values == least)[:SHOWN]
         chosen = np.sort(np.append(equal, np.flatnonzero(values > least)))
@@ -187,7 +191,7 @@ def places_of_largest(values: Int64s) -> Int64s:
 def event_labels(
     trace: TraceData, rows: list[int]
 ) -> dict[int, tuple[str | None, str]]:
-    """Return the names of some events' tracks, and the events' own names, by row."""
+    """Return the track name and the name of each given event, by row of events."""
     events = trace.table("events")
     types = trace.table("event_types")
     tracks = trace.table("tracks")

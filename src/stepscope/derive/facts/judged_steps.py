@@ -1,4 +1,4 @@
-"""Where the steps come from, which of them are judged, and what lies outside them."""
+"""Source of the steps, the steps that rules judge, and waiting outside the steps."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _UNTYPICAL = frozenset((*LEFT_OUT, "outlier", "cut"))
 
 
 class StepBasis(Frozen, frozen=True, eq=True):
-    """Where a host's steps come from.
+    """How the steps of a host were found.
 
     Attributes:
-        source: How the steps were found; None where there are none.
+        source: Source of the steps; None without steps.
         confidence: 0 to 1; 0 without steps.
     """
 
@@ -44,7 +44,7 @@ class JudgedRows(Frozen, frozen=True, eq=True):
 
     Attributes:
         clean: Rows of the steps that are judged.
-        all: Rows that totals are formed from.
+        all: Rows from which totals are computed.
         closed: Whether the window of each row ends where the next step starts.
     """
 
@@ -54,7 +54,7 @@ class JudgedRows(Frozen, frozen=True, eq=True):
 
 
 def step_basis(steps: Steps | Unavailable) -> StepBasis:
-    """Return the source of the steps of one host."""
+    """Return the source and the confidence of the steps of one host."""
     if isinstance(steps, Unavailable):
         return StepBasis(None, 0.0)
     return StepBasis(steps.source, steps.confidence)
@@ -65,15 +65,15 @@ def clean_rows(
 ) -> JudgedRows:
     """Choose the rows of one device's breakdown to be judged.
 
-    A single open step is used where there is no other, and untypical steps are used
-    where all steps are untypical.
+    Open windows are judged only if no window is closed; untypical steps are judged only
+    if all steps are untypical.
     """
     window = ints(charged, "window")
     rows = charged.hstack(windows.rows[["open_end", "flags"]][window])
     closed = rows.filter(~rows["open_end"])
     if not closed.height:
         return JudgedRows(rows, rows, closed=False)
-    # Windows are few, and an expression over lists of texts takes long to begin.
+    # A Python loop over the few windows is faster than an expression on lists of texts.
     usual = [_UNTYPICAL.isdisjoint(flags) for flags in closed["flags"].to_list()]
     compiling = closed["compile_ps"].fill_null(0) * 100 > (
         closed["window_ps"] * compile_percent
@@ -83,11 +83,11 @@ def clean_rows(
 
 
 class Tried(Frozen, frozen=True):
-    """A way in which a host's recording could be divided into steps.
+    """A candidate division of a host's recording into steps.
 
     Attributes:
-        what: What repeats, in words.
-        count: Number of steps that it gives.
+        what: Name of the repeating event or pattern, in words.
+        count: Number of steps found in this way.
         confidence: 0 to 1.
     """
 
@@ -100,19 +100,24 @@ class HostSteps(Frozen, frozen=True):
     """The steps of one host.
 
     Attributes:
-        source: Where they come from; null where there are none.
+        source: How the steps were found; null without steps.
         confidence: 0 to 1; 0 without steps.
         count: Number of steps.
-        anchor: Whose times begin the windows; null without any.
+        anchor: Whether windows start at host markers or at kernels; null without
+            windows.
         period_ps: Median length of a judged window; null without steps.
-        left_out: Flag → number of windows that are in no mean because of it.
-        tried: What was tried, the surest first.
+        left_out: Flag → number of windows with this flag, which excludes them from
+            means.
+        tried: Candidate divisions into steps, accepted and most certain first.
         requests: Number of requests that the program served.
-        outside_percent: Where the batch is fetched outside the markers, the share of
-            that waiting in the time of all steps; null where it is not, or unknown.
-        begins_ns: When the first step began, since 1970; null where no clock tells.
-        early_end: That the program ended before its first step, and with what; null
-            where it did not, or nobody noted it.
+        outside_percent: If batches are fetched outside the step markers, the share of
+            that
+            waiting in the time of all steps; else, or if unknown, null.
+        begins_ns: Start of the first step, in ns since 1970; null without a clock.
+        early_end: Message that the program ended before its first step, with the
+            reason;
+            null without this message.
+        recorded_ps: Length of the recording; 0 if unknown.
     """
 
     source: str | None
@@ -139,7 +144,7 @@ def step_signals(
     requests: Requests | Unavailable,
     input_between_steps: InputBetweenSteps | Unavailable | None,
 ) -> HostSteps:
-    """Look at the steps of every host."""
+    """Describe the steps of every host."""
     tried = sorted(
         (one.candidate for one in step_candidates.found),
         key=lambda one: (not one.accepted, -one.confidence),
@@ -189,11 +194,11 @@ def step_signals(
 def unexplained_outside(
     *, account: Account, windows: Windows
 ) -> dict[int | None, float]:
-    """Return the percent of a recording that is unexplained before and after work.
+    """Return the percentage of a recording that is unexplained before and after work.
 
-    There the program starts or ends, or the recording was begun too early or ended too
-    late: nothing that happens to a step. Recordings with steps, and devices without
-    work, are left out.
+    This time belongs to the program's start or end, or the recording began too early or
+    ended too late; it is not part of a step. Recordings with steps and devices without
+    work are excluded.
     """
     if windows.has_steps:
         return {}

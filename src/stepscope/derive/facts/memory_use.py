@@ -178,7 +178,7 @@ _Steps = tuple["Int64s", "Int64s"]
 _NO_EVENTS: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="No allocation was recorded.",
-    remedy="Record while the program takes memory.",
+    remedy="Record while the program allocates memory.",
 )
 #: Columns of allocations that `_allocator_use` reads.
 _USE: Final = (

@@ -1,4 +1,4 @@
-"""The cores of a host: who waits for one, and when the program's own thread sleeps."""
+"""CPU cores of a host: waiting for a core, and sleep of the program's thread."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _OF_A_CORE: Final = r"^core \d+ CPU \(percent\)$"
 
 
 class Readings(Frozen, frozen=True):
-    """The readings of one counter, in time order."""
+    """Samples of one counter, in time order."""
 
     time_ps: Int64s
     value: NDArray[np.float64]
 
 
 def core_count(trace: TraceData) -> int | None:
-    """Return how many cores have a counter; None where none has."""
+    """Return the number of cores that have a usage counter; None if none has."""
     types = trace.table("event_types")
     if isinstance(types, Unavailable):
         return None
@@ -45,9 +45,9 @@ def core_count(trace: TraceData) -> int | None:
 
 
 def usable_cores(trace: TraceData) -> int | None:
-    """Return how many cores the program may use; None where nothing says so.
+    """Return how many cores the program may use; None if unknown.
 
-    Where that was not recorded they are all of the machine.
+    If the limit was not recorded, all cores of the machine count.
     """
     table = trace.table("environment")
     said = None if isinstance(table, Unavailable) else table["cores"].item()
@@ -55,7 +55,7 @@ def usable_cores(trace: TraceData) -> int | None:
 
 
 def counter_readings(trace: TraceData, name: str) -> Readings | None:
-    """Return the readings of a counter; None where it was not recorded."""
+    """Return the samples of a counter; None if it was not recorded."""
     types = trace.table("event_types")
     events = trace.table("events")
     stats = trace.table("stats")
@@ -89,16 +89,21 @@ _THREADS: Final = ("threads", "worker processes")
 
 
 class Processors(Frozen, frozen=True):
-    """The cores of one host while its judged steps ran.
+    """CPU use of one host during its judged steps.
 
     Attributes:
-        waiting_percent: By judged step, how much of the time some thread of the machine
-            waited for a core.
-        machine: Cores in use, mean of the steps.
-        own: Those that the program and its workers use; None where not recorded.
-        threads: Threads of the program, and one for each worker process; None where
-            not recorded.
-        workers: Cores that its worker processes use; None where it has none.
+        cores: Number of cores of the machine.
+        waiting_percent: Share of the time in which at least one thread of the machine
+            waited for a core, by judged step.
+        machine: Mean number of cores in use.
+        own: Mean number of cores that the program and its worker processes use; None if
+            not
+            recorded.
+        threads: Number of threads of the program, plus one per worker process; None if
+            not
+            recorded.
+        workers: Mean number of cores that the worker processes use; None without
+            workers.
     """
 
     cores: int
@@ -109,13 +114,13 @@ class Processors(Frozen, frozen=True):
     workers: float | None = None
 
     def are_full(self, thresholds: Thresholds) -> bool:
-        """Return whether hardly a core is ever free, whoever uses them."""
+        """Return whether nearly all cores are in use, by any program."""
         return 100 * self.machine >= thresholds.busy_cores.value * self.cores
 
     def whose_threads_crowd(
         self, thresholds: Thresholds
     ) -> Literal["own", "others"] | None:
-        """Return whose threads are too many; None where the cores have room."""
+        """Return whose threads overload the cores; None if they do not."""
         if not self.are_full(thresholds):
             return None
         if self.own is not None and 2 * self.own < self.machine:
@@ -128,7 +133,7 @@ class Processors(Frozen, frozen=True):
 def processor_signals(
     *, trace: TraceData, windows: Windows
 ) -> Processors | Unavailable:
-    """Read the counters of every host that has them."""
+    """Compute the CPU use of every host whose counters were recorded."""
     cores = core_count(trace)
     pressure, machine = (
         counter_readings(trace, _PRESSURE),
@@ -161,14 +166,15 @@ def mean_by_window(
 ) -> NDArray[np.float64]:
     """Return the mean of a counter in each window.
 
-    A reading is what held since the one before; the first also before that.
+    A sample holds for the interval since the sample before it. The first sample also
+    holds before its time, and the last one after its time.
     """
     times, values = readings.time_ps, readings.value
     lasted = np.diff(times, prepend=times[:1]).astype(np.float64)
     total = np.concatenate(([0.0], np.cumsum(values * lasted)))
 
     def integral_until(at: Int64s) -> NDArray[np.float64]:
-        """Return the integral of the counter from its first reading on."""
+        """Return the integral of the counter from its first sample up to each time."""
         place = np.searchsorted(times, at, side="right")
         last = np.where(place > 0, times[np.maximum(place, 1) - 1], times[0])
         value = values[np.minimum(place, len(values) - 1)]
@@ -184,7 +190,7 @@ def mean_by_window(
 def _mean_of_windows(
     readings: Readings | None, starts: Int64s, ends: Int64s
 ) -> float | None:
-    """Return the mean of a counter over some windows together."""
+    """Return the mean of a counter over all windows together."""
     if readings is None:
         return None
     lengths = ends - starts
@@ -194,23 +200,24 @@ def _mean_of_windows(
 
 _NOT_RECORDED: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="Whether threads waited for a core was not recorded: it takes Linux, and "
-    "its /proc/pressure/cpu.",
+    reason="Waiting of threads for a core was not recorded; recording it requires "
+    "Linux with /proc/pressure/cpu.",
     remedy=Remedy.RECORD_WITH_STEPSCOPE,
 )
 
 
 class Asleep(Frozen, frozen=True):
-    """The time in the judged steps in which the program's own thread sleeps.
+    """Time in the judged steps in which the program's own thread sleeps.
 
     Attributes:
-        times_ps: Its time in each judged step.
-        share_percent: Its share of all of them.
-        function: The function that sleeps most of that time.
-        works: Whether another thread of the program works most of it.
-        other: What another thread is in meanwhile; None where there is none to name.
-        workers: Cores that worker processes of the program use, where they work and no
-            thread of its own does; else None.
+        times_ps: Sleep in each judged step.
+        share_percent: Share of the sleep in the time of all judged steps.
+        function: Function in which the thread sleeps longest.
+        works: Whether another thread of the program works during most of the sleep.
+        other: Function that this other thread executes; None if unknown.
+        workers: Number of cores that worker processes use, if they work and no other
+            thread
+            of the program does; else None.
     """
 
     times_ps: tuple[int, ...]
@@ -221,7 +228,7 @@ class Asleep(Frozen, frozen=True):
     workers: float | None = None
 
 
-#: Worker processes that use less than so much of a core wait as well.
+#: Worker processes that use fewer cores than this count as waiting.
 _AT_WORK: Final = 0.1
 
 
@@ -232,10 +239,11 @@ def asleep(
     windows: Windows,
     processor_signals: Processors | Unavailable,
 ) -> Asleep | None:
-    """Return the waits of each host of which they are known.
+    """Return the sleep of the program's thread on each host where it is known.
 
-    Where all cores are in use, threads of a framework rarely get one: that they hardly
-    computed does not say that nobody waited for them.
+    None if all cores are in use and library threads may have computed for the thread:
+    such threads rarely got a core, so their low CPU use does not show that they were
+    idle.
     """
     cores = None if isinstance(processor_signals, Unavailable) else processor_signals
     if host_waits.pooled and cores is not None and cores.are_full(THRESHOLDS):

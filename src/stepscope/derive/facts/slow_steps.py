@@ -1,4 +1,4 @@
-"""Which steps are much slower than the usual one, and on what they spend it."""
+"""Steps that are much slower than the usual step, and how they spend the extra time."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
-#: Name of the fact how much of the time slow steps hold.
+#: Name of the fact for the share of all steps' time that is in slow steps.
 HELD_BY_SLOW: Final = "held_by_slow_steps"
-#: A step this many median absolute deviations above the median is slow.
+#: Median absolute deviations above the median from which a step is slow.
 _DEVIATIONS: Final = 5
-#: Longest period that is looked for, in steps.
+#: Longest period between slow steps that is searched for, in steps.
 _LONGEST: Final = 200
-#: A period is seen from this many slow steps on.
+#: Minimum number of slow steps that show a period.
 _OFTEN: Final = 3
-#: The slow steps of a period hold at least this part of what all slow steps take more:
-#: of a few by chance three may stand in a row, so that there nearly all must.
+#: Minimum share of all slow steps' extra time that the steps of a period must contain.
+#: With fewer than `_MANY` steps, the higher share is required, because three slow steps
+#: may be at equal distances by chance.
 _MOST: Final = 0.6
 _NEARLY_ALL: Final = 0.9
 _MANY: Final = 5
-#: Names are told of an owner whose time lies mostly in the slow steps: in the others it
-#: has at most this part of what it has there.
+#: Maximum time of an owner in other steps, relative to slow steps, up to which the
+#: names of its time are reported.
 _ELSEWHERE: Final = 0.2
 
 
 class Period(NamedTuple):
-    """Steps that are slow in a fixed rhythm.
+    """A fixed period in which steps are slow.
 
     Attributes:
-        every: Every how many steps one is slow.
-        slow: By judged step, whether it is one of them.
+        every: Number of steps from one slow step to the next.
+        slow: Whether each judged step is one of these slow steps.
     """
 
     every: int
@@ -47,7 +48,7 @@ class Period(NamedTuple):
 
 
 def slow_steps(shares: StepShares, thresholds: Thresholds) -> Bools:
-    """Return which steps are slow: by deviation and by ratio."""
+    """Return which steps are slow, by deviation from the median and by ratio to it."""
     length = np.array(shares.window_ps, np.float64)
     median = float(np.median(length))
     deviation = float(np.median(np.abs(length - median)))
@@ -58,12 +59,12 @@ def slow_steps(shares: StepShares, thresholds: Thresholds) -> Bools:
 
 
 def longest_period(steps: int) -> int:
-    """Return the longest rhythm that this many steps can show."""
+    """Return the longest period that a number of steps can show."""
     return min(_LONGEST, steps // _OFTEN)
 
 
 def period_of_slow_steps(shares: StepShares, slow: Bools) -> Period | None:
-    """Return the shortest rhythm in which all steps are slow that should be."""
+    """Return the shortest period whose steps are all slow; None without one."""
     count = len(slow)
     number = np.array(shares.numbers or range(count), np.int64)
     length = np.array(shares.window_ps, np.float64)
@@ -80,10 +81,10 @@ def period_of_slow_steps(shares: StepShares, slow: Bools) -> Period | None:
 
 
 def excess_by_owner(shares: StepShares, slow: Bools) -> StepSeries:
-    """Return what the slow steps take more than a usual one, by owner.
+    """Return by owner the extra time of slow steps compared with a usual step.
 
-    Where an owner takes less than usual, the others are reduced in proportion: the
-    parts of a step add up to what the whole step takes more.
+    If an owner takes less time than usual, the extra time of the other owners is
+    reduced in proportion, so that the parts add up to the extra time of the whole step.
     """
     usual = ~slow
     length = np.array(shares.window_ps, np.int64)
@@ -111,7 +112,7 @@ def excess_by_owner(shares: StepShares, slow: Bools) -> StepSeries:
 
 
 def held_time(shares: StepShares, slow: Bools) -> Fact:
-    """Return the share of all steps' time that the slow steps hold."""
+    """Return the share of all steps' time that is in slow steps."""
     length = np.array(shares.window_ps, np.float64)
     share = 100 * float(length[slow].sum() / length.sum()) if slow.any() else None
     return Fact(name=HELD_BY_SLOW, value=share, unit="percent")
@@ -120,7 +121,7 @@ def held_time(shares: StepShares, slow: Bools) -> Fact:
 def rare_function(
     slow: Bools, series: StepSeries, rarely: RareFunctions | None
 ) -> Part | None:
-    """Return the function that the slow steps alone call; None without one."""
+    """Return the function that only slow steps call; None without one."""
     if rarely is None or not slow.any():
         return None
     return rarely.of(slow, sum(series.effect_ps))
@@ -129,10 +130,10 @@ def rare_function(
 def named_parts(
     shares: StepShares, slow: Bools, owner: str | None, function: Part | None
 ) -> tuple[Part, ...]:
-    """Return what the slow steps do that the others do not.
+    """Return what only slow steps do.
 
-    A function that they alone call stands first; then the names of an owner's time,
-    where it lies mostly in the slow steps: of the owner of most of what they take more.
+    A function that only they call comes first. The named parts of `owner`, the owner of
+    most of the extra time, follow if its time is mostly in slow steps.
     """
     if not slow.any():
         return ()
@@ -143,7 +144,8 @@ def named_parts(
     inside = float(times[slow].mean())
     if not inside or float(times[~slow].mean()) > _ELSEWHERE * inside:
         return first
-    # The loop around all steps makes none of them slow, nor does a smaller part.
+    # A loop around all steps is not what makes steps slow. Functions with less than
+    # half of the owner's time are not, either.
     parts = tuple(part for part in shares.parts(owner) if not part.loop)
     share = parts[0].share_percent if parts and parts[0].function is not None else 0.0
     if 2 * share < shares.percent(owner):

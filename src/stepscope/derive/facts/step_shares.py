@@ -1,4 +1,4 @@
-"""The account of a step's time, as rules read it: owners by judged step, and names."""
+"""Time account of steps for the rules: times of owners by judged step, and names."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 _SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
-#: An interval of less than this share of the longest one shows nothing more.
+#: Minimum length of an interval shown as evidence, relative to the longest one.
 _WORTH_A_LOOK: Final = 0.01
 _NO_WINDOW: Final = Unavailable(
     code="NO_STEPS",
-    reason="The recording holds no window.",
-    remedy="Record a window in which the program runs.",
+    reason="The recording contains no window of a step.",
+    remedy="Record while the program runs steps.",
 )
 
 
 class NamedTime(Frozen, frozen=True):
-    """A part of an owner's time, by name.
+    """A named part of an owner's time.
 
     Attributes:
-        place: "inside" or "between".
-        name: What ran or was waited for; None where nobody named it.
-        detail: What most of it is, next to the name; None for nothing.
-        function: The function, where the name is one.
-        loop: Whether the function runs around steps: it is none of their work.
+        place: "inside" a step, or "between" two steps.
+        name: What ran or was waited for; None if unknown.
+        detail: The main content of the part, shown next to the name; None for none.
+        function: The function, if the part is a function; else None.
+        loop: Whether the function is the loop around the steps, and not work of a step.
     """
 
     owner: str
@@ -71,33 +71,35 @@ class NamedTime(Frozen, frozen=True):
 
 
 class StepShares(Frozen, frozen=True):
-    """The account of one device, or of a host without one, over its judged steps.
+    """Time account of the judged steps of one device, or of a host without devices.
 
     Attributes:
-        device: Ordinal of the device; None for the step threads of a run without
+        device: Number of the device; None for the step threads of a host without
             devices.
-        step_source: Where the steps come from; None where the whole profile is one
-            window.
+        step_source: Source of the steps; None if the whole profile is one window.
         step_confidence: 0 to 1; 0 without steps.
         closed: Whether each judged window ends where the next step starts.
         window_ps: Length of each judged window.
-        inside_ps: Owner → its time in each window, while a step's own work goes on.
-            Topics stand next to the owners whose time they are parts of.
-        between_ps: Owner of idle time, or topic → its time in each window between the
-            steps.
-        missing: Owner or topic → why its time is unknown.
-        working_ps: Time in which the device computed or copied by itself; it decides
-            which device is judged.
-        names: The parts of the idle owners, and of the topics, by name, most time
-            first.
+        inside_ps: Owner or topic → its time inside the step, in each window. A topic's
+            time
+            is also part of the time of owners.
+        between_ps: Owner of idle time, or topic → its time between two steps, in each
+            window.
+        missing: Owner or topic → reason why its time is unknown.
+        working_ps: Time in which the device computed or copied within itself; the
+            device
+            with the largest share is judged.
+        names: Named parts of idle owners and of topics, most time first.
         callers: Functions of the program that call most of an idle owner's time at a
             place.
         gaps: Number of intervals that end with a late launch.
-        clock_error_ps: How far the clocks of host and device differ.
-        lost_ps: Device time that lost records may stand for.
+        clock_error_ps: Clock offset between host and device.
+        lost_ps: Estimated device time of lost records.
         ranges: (owner or topic, place) → its longest intervals in all judged windows.
-        numbers: Number of the step of each window; empty where steps have none.
-        held: (topic, owner, place) → what of the owner's time is the topic's, in all
+        numbers: Step number of each window; empty if steps have no numbers.
+        bounds: Start and end of each window.
+        held: (topic, owner, place) → the owner's time that belongs to the topic, over
+            all
             judged windows.
     """
 
@@ -123,7 +125,7 @@ class StepShares(Frozen, frozen=True):
 
     @property
     def label(self) -> str:
-        """Return `host:device`, or the host where there is no device."""
+        """Return `host:device`, or the host without a device."""
         return self.host if self.device is None else f"{self.host}:{self.device}"
 
     @property
@@ -133,15 +135,15 @@ class StepShares(Frozen, frozen=True):
 
     @property
     def clock_doubt_ps(self) -> int:
-        """Return the time that may be somebody else's because clocks differ.
+        """Return how far the clock offset may change an owner's time.
 
-        Each interval that ends with a late launch may be so much longer or shorter, and
-        where none was found there may be one in each window.
+        Each interval that ends with a late launch may be longer or shorter by the clock
+        offset. At least one such interval per window is assumed.
         """
         return self.clock_error_ps * max(self.gaps, len(self.window_ps))
 
     def times(self, *owners: str, place: str = "any") -> tuple[int, ...]:
-        """Return the time of some owners in each window."""
+        """Return the time of the given owners together, in each window."""
         series = [
             by_owner[owner]
             for name, by_owner in (
@@ -156,14 +158,14 @@ class StepShares(Frozen, frozen=True):
         return tuple(map(sum, zip(*series, strict=True)))
 
     def percent(self, *owners: str, place: str = "any") -> float:
-        """Return the share of some owners in the time of all judged windows."""
+        """Return the share of the given owners in the time of all judged windows."""
         total = self.total_ps
         return 100 * sum(self.times(*owners, place=place)) / total if total else 0.0
 
     def held_percent(
         self, owner: str, topics: Collection[str], *, place: str = "any"
     ) -> float:
-        """Return what of an owner's time is that of some topics, in percent."""
+        """Return the owner's time that belongs to the given topics, in percent."""
         total = self.total_ps
         held_ps = sum(
             time
@@ -181,19 +183,21 @@ class StepShares(Frozen, frozen=True):
         clocks: bool = False,
         lost: bool = False,
     ) -> StepSeries:
-        """Return the effect that the time of some owners is.
+        """Return the time of the given owners as an effect with its uncertainty.
 
         Args:
             parts: Cause → its owners.
-            unknown_from: Share of time without an owner, in percent, from which it is
-                doubted that nothing of it belongs to these owners. It is always
-                doubted where an owner's time is unknown.
-            clocks: Whether differing clocks of host and device move the effect.
-            lost: Whether lost records of the device raise the effect.
+            unknown_from: Minimum share of unexplained time, in percent, from which that
+                time
+                may belong to these owners. It may always belong to them if the time of
+                    any of
+                them is unknown.
+            clocks: Whether the clock offset between host and device changes the effect.
+            lost: Whether lost records of the device may increase the effect.
         """
         owners = [owner for found in parts.values() for owner in found]
         unknown = sum(self.times("unexplained", place=place))
-        # Without a device none of the time can be a device's.
+        # Without a device, device owners have no time that could be missing.
         nowhere = BUSY_OWNERS if self.device is None else ()
         blind = any(one in self.missing and one not in nowhere for one in owners)
         dark = self.percent("unexplained", place=place) >= unknown_from
@@ -211,7 +215,7 @@ class StepShares(Frozen, frozen=True):
         )
 
     def named(self, *owners: str, place: str = "any") -> tuple[NamedTime, ...]:
-        """Return the parts of some owners by name, most time first."""
+        """Return the named parts of the given owners, most time first."""
         return tuple(
             part
             for part in self.names
@@ -219,13 +223,13 @@ class StepShares(Frozen, frozen=True):
         )
 
     def host_ops_lead(self) -> bool:
-        """Return whether the host's own work is mostly ops, not functions."""
+        """Return whether at least half of the host's own work is ops, not functions."""
         work = self.named("host_compute")
         functions = sum(part.time_ps for part in work if part.function is not None)
         return 2 * functions <= sum(part.time_ps for part in work)
 
     def system_calls_lead(self) -> bool:
-        """Return whether the host's own work is mostly calls of the system."""
+        """Return whether more than half of the host's own work is system calls."""
         work = self.named("host_compute")
         calls = sum(
             part.time_ps
@@ -235,7 +239,7 @@ class StepShares(Frozen, frozen=True):
         return 2 * calls > sum(part.time_ps for part in work)
 
     def parts(self, *owners: str, place: str = "any") -> tuple[Part, ...]:
-        """Return the largest named parts of some owners."""
+        """Return the largest named parts of the given owners."""
         groups: dict[tuple[str, str | None, str | None, int | None], list[NamedTime]]
         groups = {}
         for part in self.named(*owners, place=place):
@@ -244,7 +248,7 @@ class StepShares(Frozen, frozen=True):
                 groups.setdefault(key, []).append(part)
         times = {key: sum(part.time_ps for part in groups[key]) for key in groups}
         largest = sorted(times, key=times.__getitem__, reverse=True)[:SHOWN]
-        # Most of a function is named only where it is most of all that is merged.
+        # A detail is kept if its part has at least half of the merged time.
         details = {
             key: part.detail
             for key in largest
@@ -266,7 +270,7 @@ class StepShares(Frozen, frozen=True):
         )
 
     def caller(self, *owners: str, place: str = "any") -> Part | None:
-        """Return the program's function that calls most of some owners' time."""
+        """Return the program's function that calls at least half of the given time."""
         called: dict[tuple[str, str | None, int | None], int] = {}
         for part in self.callers:
             if part.owner in owners and place in ("any", part.place) and part.function:
@@ -285,7 +289,7 @@ class StepShares(Frozen, frozen=True):
         )
 
     def evidence(self, *owners: str, place: str = "any") -> tuple[Evidence, ...]:
-        """Return the longest intervals of some owners that are worth a look."""
+        """Return the longest intervals of the given owners, without very short ones."""
         ranges = [
             (end - start, start, owner, where)
             for (owner, where), intervals in self.ranges.items()
@@ -311,29 +315,29 @@ class StepShares(Frozen, frozen=True):
 
 
 class AccountSignals(Frozen, frozen=True):
-    """The account of every device of every host, or of the hosts themselves.
+    """Time accounts of all devices, and of the hosts without devices.
 
     Attributes:
-        shares: One per device, or per host without devices.
+        shares: One entry per device, or per host without devices.
     """
 
     shares: tuple[StepShares, ...]
 
     @property
     def has_devices(self) -> bool:
-        """Whether the work of a device could be looked at."""
+        """Whether any account is that of a device."""
         return any(share.device is not None for share in self.shares)
 
     def judged(self, *owners: str, place: str = "any") -> StepShares:
-        """Return the busiest device; else the host with most of an effect."""
+        """Return the busiest device; without devices, the host with most effect."""
         return judged_device(self.shares, lambda one: one.percent(*owners, place=place))
 
     def shares_of_label(self, label: str) -> StepShares:
-        """Return the account of a device, or host, by its label."""
+        """Return the account of the device or host with a label."""
         return next(share for share in self.shares if share.label == label)
 
     def ranked_labels(self, *owners: str, place: str = "any") -> tuple[str, ...]:
-        """Return the labels: the judged one, then by their share of some owners."""
+        """Return all labels, the judged one first, the others by the owners' share."""
         first = self.judged(*owners, place=place)
         others = sorted(
             (one for one in self.shares if one is not first),
@@ -352,8 +356,7 @@ def step_shares(
     steps: Steps | Unavailable,
     windows: Windows,
 ) -> tuple[StepShares, ...]:
-    """Read the account of the measured windows of each device; an outlier counts."""
-    # An outlier is judged, too.
+    """Return the account of the measured windows of each device, outliers included."""
     rows, between = map(windows.rows_of_measured, (account.rows, account.between))
     return tuple(
         _shares_of_device(
@@ -376,7 +379,7 @@ def step_shares(
 def account_signals(
     *, step_shares: OfHosts[tuple[StepShares, ...]]
 ) -> AccountSignals | Unavailable:
-    """Read the account of the measured windows of every host."""
+    """Return the accounts of the measured windows of all hosts."""
     shares = [share for each in known_hosts(step_shares).values() for share in each]
     if not shares:
         return first_reason(step_shares) or _NO_WINDOW
@@ -410,7 +413,7 @@ def _shares_of_device(
     starts, ends = ints(of_windows, "start_ps"), ints(of_windows, "end_ps")
     judged = Spans.from_events(starts, ends - starts)
     idle = {owner: spans & judged for owner, spans in instants.idle.items()}
-    # What an owner that is not known would have is not explained.
+    # The time of an owner whose own time is unknown counts as unexplained.
     idle["unexplained"] = Spans.union_of(
         spans
         for owner, spans in idle.items()
@@ -467,7 +470,7 @@ def _shares_of_device(
 def _spans_by_place(
     spans_by_name: Mapping[str, Spans], between: Spans
 ) -> dict[tuple[str, str], Spans]:
-    """Divide spans into what lies inside steps and what lies between them."""
+    """Divide spans into their parts inside steps and between steps."""
     return {
         (name, place): part
         for name, spans in spans_by_name.items()
@@ -504,7 +507,7 @@ def _missing_and_topics(
 def _names_and_callers(
     parts: AccountParts | Unavailable, device: int | None
 ) -> tuple[tuple[NamedTime, ...], ...]:
-    """Return the parts of owners and topics by name, and the functions that call."""
+    """Return the named parts of owners and topics, and the calling functions."""
     if isinstance(parts, Unavailable):
         return (), ()
     own = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
@@ -519,7 +522,7 @@ def _names_and_callers(
 
 
 def _step_numbers(steps: Steps | Unavailable, step_rows: pl.Series) -> tuple[int, ...]:
-    """Return the numbers of the steps of some windows; none where any has none."""
+    """Return the step numbers; empty if any of the steps has no number."""
     if isinstance(steps, Unavailable):
         return ()
     numbers = steps.rows["step"].gather(step_rows)
