@@ -48,7 +48,7 @@ _GIVES_WORK: Final = Pattern(
     r"(?i)launch|memcpy|memset|prefetch|enqueue|append|(?:malloc|memalloc)(?!host)"
 )
 #: Evidence for an idle device: no recorded runtime call launched work on the device.
-NO_CALL_GIVES_WORK: Final = "no recorded call gave it work"
+NO_CALL_GIVES_WORK: Final = "no recorded call launched work on it"
 #: Reason for missing activity of a device that may or may not have been used.
 IN_DOUBT: Final = why_absent("any.device_in_doubt")
 

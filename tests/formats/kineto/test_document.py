@@ -73,9 +73,9 @@ def test_a_document_that_ends_too_early_says_where() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("PK\x03\x04", "this is no JSON at byte 0"),
+        ("PK\x03\x04", "this is not JSON at byte 0"),
         ('{"a": 1}', "holds no traceEvents"),
-        ('{"traceEvents": {"a": 1}}', "traceEvents is no list at byte 16"),
+        ('{"traceEvents": {"a": 1}}', "traceEvents is not a list at byte 16"),
         ('{"schemaVersion": 1, "deviceProp', "no list of events"),
     ],
 )

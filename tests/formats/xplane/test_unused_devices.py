@@ -48,7 +48,7 @@ def calling(*events: Any) -> list[Any]:
         (
             [event("cudaDeviceSynchronize", 9, 5, {"correlation_id": 1})],
             "NO_DEVICE_PLANE",
-            "no recorded call gave it work: the recorded part of the program ran on",
+            "no recorded call launched work on it: the recorded part of the program",
         ),
         (
             [event("MemoryAllocation", 9, 5, {"allocator_name": "GPU_0_bfc"})],

@@ -1,4 +1,4 @@
-"""PyTorch profiler traces (Kineto's JSON): plain or gzip, every generation."""
+"""Reader of PyTorch profiler traces: Kineto JSON of every generation, plain or gzip."""
 
 from stepscope.formats.kineto.trace import name_hosts, read, recorded_together
 

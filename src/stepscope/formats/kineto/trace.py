@@ -1,8 +1,8 @@
-"""A Kineto file becomes the tables of a trace; its process has a name among others.
+"""Read a Kineto file into the tables of a trace, and name its host.
 
-Every process of a distributed run writes a file of its own. Its rank is in the file,
-else perhaps in the file's name; the name of the machine does not distinguish processes,
-because eight ranks may share one.
+Every process of a distributed run writes a separate file. The rank is recorded in the
+file, or else may be in the file name. The machine's name does not identify a process,
+because several ranks may share one machine.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 
-#: Other numbers may come between the two, but no closing bracket of the object.
+#: The rank in `distributedInfo`; other fields of the object may precede it.
 _RANK: Final = Pattern(rb'"distributedInfo"\s*:\s*\{[^}]*?"rank"\s*:\s*"?(\d{1,9})')
-#: The part of a file after its events is short.
+#: Number of bytes at the end of a file that are searched for the rank.
 _TAIL_BYTES: Final = 2**16
 
 
 class Strings(Sequence[str]):
-    """Handle → text, whichever tables were built before.
+    """Handle → text; the handles do not depend on which tables were built first.
 
     Args:
         known: The texts of the first handles.
-        whole: Gives all texts, those first; called when another one, or their number,
-            is asked for.
+        whole: Returns all texts, starting with the known ones. It is called when
+            another text or the number of texts is needed.
     """
 
     def __init__(
@@ -86,18 +86,18 @@ class Strings(Sequence[str]):
         return iter(self._integers_of_name())
 
     def index(self, value: object, start: int = 0, stop: int = sys.maxsize) -> int:
-        """Return the handle of a text, found without a step of Python per text."""
+        """Return the handle of a text, searched without Python code per text."""
         return self._integers_of_name().index(value, start, stop)
 
 
 def name_hosts(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
-    """Return each trace as a host of its own: `rank3`, `worker3` or its file's name.
+    """Return each trace as a separate host: `rank3`, `worker3` or the name of its file.
 
-    Where several would be called alike, as two windows of one worker, each of these
-    is followed by the name of its file.
+    If hosts have the same name, as for two recordings of one worker, the file name is
+    added to each.
 
     Returns:
-        In the order of their names, `rank10` after `rank9`.
+        Hosts in the order of their names, `rank10` after `rank9`.
     """
     names = [_worker_name(path) for path in paths]
     counts = Counter(names)
@@ -112,9 +112,9 @@ def name_hosts(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
 
 
 def recorded_together(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
-    """Group traces of different ranks or workers; of equal ones by their files' names.
+    """Group traces of different ranks or workers; group equal ones by file names.
 
-    A trace that says neither is a run of its own.
+    A trace without a rank or worker in its content or name is a separate run.
     """
     hosts = name_hosts(paths)
     ranks = tuple(it.paths[0] for it in hosts if RANK_IN_NAME.fullmatch(it.host))
@@ -125,7 +125,7 @@ def recorded_together(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
 def _worker_name(path: Path) -> str:
     rank = _RANK.search(read_head(path))
     if rank is None:
-        # The last bytes; of a packed file they say nothing.
+        # The last bytes of a compressed file do not show the rank.
         with open_input(path) as file:
             file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
             rank = _RANK.search(file.read())
@@ -148,11 +148,11 @@ def _numbers_and_words(name: str) -> tuple[tuple[int, str], ...]:
 
 
 def read(source: HostFiles) -> TraceData:
-    """Read one process's trace.
+    """Read the trace of one process.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, what was wrong and
-            the way out.
+        BadInput: Nothing can be read; the message names the file, the problem and a
+            remedy.
     """
     path = only_file(source)
     document = open_document(path, limit_bytes=source.limit_bytes, mapped=source.mapped)

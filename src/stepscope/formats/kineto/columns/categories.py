@@ -1,7 +1,7 @@
-"""What an event of a trace is, by its phase, its category and, for a few, its name.
+"""Classes of events, from the phase, the category and, for a few events, the name.
 
-Never by its process: a GPU's process number is its ordinal, and in a container a
-program's process number may be as small.
+The process does not decide the class: the process number of a GPU is its ordinal, and
+in a container the process number of a program may be as small.
 
 Definition: docs/formats/kineto.md#tracks.
 """
@@ -16,30 +16,30 @@ from stepscope.xspace.op_links import BOOKKEEPING
 
 
 class EventClass(IntEnum):
-    """What becomes of an event; those up to `OTHER` become rows of `events`."""
+    """Class of an event; the classes up to `OTHER` become rows of `events`."""
 
     OP = 0
     ANNOTATION = 1  # a range that the program or its framework named
     PYTHON = 2
     API = 3  # a call of a runtime or a driver
-    MEMORY = 4  # memory taken or given back
-    INSTANT = 5  # another instant of a thread
+    MEMORY = 4  # an allocation or a deallocation
+    INSTANT = 5  # any other instant on a thread
     KERNEL = 6
     COPY = 7
     FILL = 8  # a memset
-    DEVICE_ANNOTATION = 9  # an annotation's span on a stream, repeated
+    DEVICE_ANNOTATION = 9  # the span of an annotation, repeated on a stream
     SYNC = 10
     COUNTERS = 11  # counters of one kernel
     OVERHEAD = 12
-    RECORDING = 13  # the recording itself
-    OTHER = 14  # of a category that nobody documents
+    RECORDING = 13  # the time range of the recording
+    OTHER = 14  # an undocumented category
     NAME = 15  # metadata: names of processes and threads
-    LINK = 16  # from an op to the op of its gradient
+    LINK = 16  # an arrow from an op to the op of its gradient
     FLOW = 17  # an arrow whose id repeats a correlation id
     UNKNOWN_PHASE = 18
 
 
-#: Classes whose events lie on a thread of the host.
+#: Classes of events on host threads.
 ON_THREAD: Final = (
     EventClass.OP,
     EventClass.ANNOTATION,
@@ -48,11 +48,11 @@ ON_THREAD: Final = (
     EventClass.MEMORY,
     EventClass.INSTANT,
 )
-#: Classes of what a device did on a stream.
+#: Classes of device activity on streams.
 ON_DEVICE: Final = (EventClass.KERNEL, EventClass.COPY, EventClass.FILL)
 
-#: Category in lower case → class of its ranges. Until 2022 they were capitalised and
-#: had other names.
+#: Category in lower case → class of its ranges. Until 2022 categories were capitalised
+#: and had other names.
 _OF_CATEGORY: Final = {
     "cpu_op": EventClass.OP,
     "operator": EventClass.OP,
@@ -70,26 +70,26 @@ _OF_CATEGORY: Final = {
     "trace": EventClass.RECORDING,
     "runtime": EventClass.API,
 }
-#: `cuda_runtime`, `cuda_driver`, and those of other vendors.
+#: `cuda_runtime`, `cuda_driver`, and the same categories of other vendors.
 _API: Final = Pattern(r"(?P<vendor>[a-z0-9]+)_(?:runtime|driver)\Z")
-#: Vendors whose devices are understood: their work has the categories above.
+#: Vendors whose device activity has the known categories above.
 _KNOWN_VENDORS: Final = frozenset({"cuda", "hip", "roc", "rocm"})
-#: How the categories begin of devices whose work nobody documents.
+#: Prefixes of categories for devices whose activity is undocumented.
 _FOREIGN: Final = Pattern(
     r"(?:mtia|hpu|xpu|npu|mlu|musa|maca|ipu|tpu|glow|privateuse\w*?)(?:_|\Z)"
 )
-#: Arrows to the work of a device whose own events have no category.
+#: Categories of arrows to device activity whose own events have no category.
 _TO_FOREIGN: Final = frozenset({"async_npu"})
 _LINKS: Final = frozenset({"fwdbwd", "forward_backward"})
 
-#: Ranges of the framework itself. The capitalised generations call them operators.
+#: Names of the framework's own ranges, which older generations categorise as operators.
 _ANNOTATION: Final = Pattern(
     r"ProfilerStep#\d+|Optimizer\.\w+#|enumerate\(DataLoader\)#|(?:nccl|gloo|hccl):"
 )
 
 
 def event_class(phase: str | None, category: str | None) -> EventClass:
-    """Return the class of an event; the names of instants distinguish them later."""
+    """Return the class of an event; instants are distinguished later by their names."""
     lower = (category or "").lower()
     if phase == "X":
         found = _OF_CATEGORY.get(lower)
@@ -104,10 +104,10 @@ def event_class(phase: str | None, category: str | None) -> EventClass:
 
 
 def is_foreign(phase: str | None, category: str | None) -> bool:
-    """Return whether an event shows work of a device that is not understood.
+    """Return whether an event shows activity of an unsupported device.
 
-    A runtime whose calls alone are known counts: its device may have another category.
-    So does where an arrow to a device ends.
+    Runtime calls of an unknown vendor count, because the activity may have any
+    category. The ends of arrows to a device count too.
     """
     lower = (category or "").lower()
     if phase == "f":
@@ -121,10 +121,10 @@ def is_foreign(phase: str | None, category: str | None) -> bool:
 
 
 def holds_ranges(category: str | None) -> bool:
-    """Return whether operators and ranges named by the program share this category."""
+    """Return whether a category holds operators and ranges named by the program."""
     return (category or "").lower() == "operator"
 
 
 def is_annotation(name: str) -> bool:
-    """Return whether an operator's name is that of a range, not of an op."""
+    """Return whether the name of an operator event is that of a range."""
     return name in BOOKKEEPING or _ANNOTATION.match(name) is not None

@@ -1,4 +1,4 @@
-"""The events of a file as columns, in file order, and what columns are made with."""
+"""Columns of a file's events, in file order, and the functions that build them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from stepscope.trace.reading.texts import Shortening
 
 _AXES: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
-#: JSON of the shapes and types of an op that recorded neither.
+#: JSON of shapes and types for an op without recorded shapes and types.
 _NO_SHAPE: Final = (b"null", b"null")
-#: Columns of the frames.
+#: Columns of the frame of runtime calls.
 CALLS: Final[dict[str, pl.DataType]] = {
     "correlation": pl.Int64(),
     "external": pl.Int64(),
@@ -53,12 +53,12 @@ MEMORY: Final[dict[str, pl.DataType]] = {
 _Value = TypeVar("_Value", bound="Hashable")
 _WRAP: Final = 2**64
 _HALF: Final = 2**63
-#: A number of 64 bits has at most so many digits and a sign.
+#: Maximum length of a 64-bit integer as text, with its sign.
 _MOST_DIGITS: Final = 21
 
 
 def call_frame(calls: Sequence[ApiArgs]) -> pl.DataFrame:
-    """Columns `CALLS`, one row per call."""
+    """Return the columns `CALLS`, one row per call."""
     return pl.DataFrame(
         [
             integer_series("correlation", [it.correlation for it in calls]),
@@ -68,7 +68,7 @@ def call_frame(calls: Sequence[ApiArgs]) -> pl.DataFrame:
 
 
 def device_frame(activities: Sequence[DeviceArgs]) -> pl.DataFrame:
-    """Columns `DEVICE`, one row per event of a device."""
+    """Return the columns `DEVICE`, one row per event of a device."""
     grids = [it.grid or (None, None, None) for it in activities]
     blocks = [it.block or (None, None, None) for it in activities]
     return pl.DataFrame(
@@ -92,11 +92,11 @@ def device_frame(activities: Sequence[DeviceArgs]) -> pl.DataFrame:
 
 
 def memory_frame(events: Sequence[MemoryArgs]) -> pl.DataFrame:
-    """Columns `MEMORY`, one row per allocation."""
+    """Return the columns `MEMORY`, one row per allocation."""
     address = integer_series("address", [it.address for it in events]).to_frame()
     return pl.DataFrame(
         [
-            # The 64 bits of the address, read as a number without sign.
+            # Reinterpret the 64 bits of the address as an unsigned integer.
             address.select(pl.col("address").reinterpret(signed=False)).to_series(),
             integer_series("bytes", [it.bytes for it in events]),
             integer_series("device_type", [it.device_type for it in events]),
@@ -110,7 +110,7 @@ def memory_frame(events: Sequence[MemoryArgs]) -> pl.DataFrame:
 def op_arrays(
     ops: Sequence[OpArgs], shapes: Interned[tuple[bytes, bytes]]
 ) -> tuple[Int64s, Int32s]:
-    """Return the `External id` of each op, -1 for none, and the number of its shape."""
+    """Return the `External id` of each op, -1 if absent, and its shape's number."""
     external = _external_ids(ops).fill_null(-1).to_numpy()
     types = [it.types for it in ops]
     if types.count(NOTHING) == len(types):
@@ -125,7 +125,7 @@ def op_arrays(
 def _external_ids(
     messages: Sequence[ApiArgs] | Sequence[DeviceArgs] | Sequence[OpArgs],
 ) -> pl.Series:
-    """`External id` in its two spellings."""
+    """Return `External id`, which has two spellings, as a column."""
     given = [it.external for it in messages]
     if None in given:
         older = [it.external_old for it in messages]
@@ -137,12 +137,12 @@ def _external_ids(
 
 
 class EventColumns(Frozen, frozen=True, kw_only=True, eq=True):
-    """One entry per event that is kept, in file order.
+    """One entry per kept event, in file order.
 
     Attributes:
-        ordinal: int64; which event of the file it is, the others counted too.
+        ordinal: int64; index of the event among all events of the file.
         kind: uint8; `EventClass`.
-        process, thread: int32; numbers of the values that name its process and thread.
+        process, thread: int32; indices in `FileColumns.processes`, `threads`.
     """
 
     ordinal: Int64s
@@ -155,13 +155,13 @@ class EventColumns(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class DeviceColumns(Frozen, frozen=True, kw_only=True, eq=True):
-    """Arguments of what ran on devices, calls of the runtime included.
+    """Arguments of device activity or of runtime calls.
 
     Attributes:
         place: int64; place in `EventColumns`, ascending.
-        frame: `device`, `stream`, `correlation`, `external` (Int64), and of device
-            events `registers`, `shared`, `bytes`, `kind`, `grid_x` … `block_z`; null
-            where not recorded.
+        frame: `device`, `stream`, `correlation`, `external` (Int64); for device events
+            also `registers`, `shared`, `bytes`, `kind`, `grid_x` … `block_z`; null if
+            not recorded.
     """
 
     place: Int64s
@@ -169,12 +169,12 @@ class DeviceColumns(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class OpColumns(Frozen, frozen=True, kw_only=True, eq=True):
-    """Operators.
+    """Columns of operators.
 
     Attributes:
         place: int64; place in `EventColumns`, ascending.
-        external: int64; their `External id`, -1 where there is none.
-        shape: int32; number of the operands' shapes and types.
+        external: int64; `External id` of the operator, -1 if absent.
+        shape: int32; number of the operands' shapes and types in `FileColumns.shapes`.
     """
 
     place: Int64s
@@ -183,12 +183,12 @@ class OpColumns(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class MemoryColumns(Frozen, frozen=True, kw_only=True, eq=True):
-    """Allocations.
+    """Columns of allocations and deallocations.
 
     Attributes:
         place: int64; place in `EventColumns`, ascending.
         frame: `address` (UInt64), `bytes`, `device_type`, `device`, `allocated`,
-            `reserved` (Int64); null where not recorded.
+            `reserved` (Int64); null if not recorded.
     """
 
     place: Int64s
@@ -196,11 +196,11 @@ class MemoryColumns(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class LinkColumns(Frozen, frozen=True, kw_only=True, eq=True):
-    """Ends of the arrows between ops and the ops of their gradients.
+    """Both ends of the arrows between ops and the ops of their gradients.
 
     Attributes:
-        id: int64; equal at both ends.
-        start_ns: int64; when the op at this end begins.
+        id: int64; equal at both ends of an arrow.
+        start_ns: int64; start of the op at this end.
     """
 
     id: Int64s
@@ -210,7 +210,7 @@ class LinkColumns(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class PackedValues(Frozen, frozen=True, kw_only=True, eq=True):
-    """Values of annotations that were packed into their names.
+    """Values that were packed into the names of annotations.
 
     Attributes:
         place: int64; place in `EventColumns`, ascending.
@@ -221,27 +221,27 @@ class PackedValues(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
-    """Everything that was read from the list of events.
+    """All columns that were read from the list of events.
 
     Attributes:
-        events: What becomes rows of `events`, and possibly is refused later.
+        events: Events that become rows of `events`; a later check may refuse some.
         others: Synchronisations and counters of kernels.
         names: Number → name of an event.
-        processes, threads: Number → what the file calls a process or thread.
+        processes, threads: Number → process or thread, as the file writes it.
         shapes: Number → (JSON of the shapes, JSON of the types).
         thread_names: (number of the process, of the thread) → shown name.
-        ranges_among_ops: The file has one category for operators and for ranges that
-            the program named.
-        categories: Category that nobody documents → number of its events.
-        foreign: Category of a device that is not understood → number of its events.
-        phases: Phase that has no meaning here → number of its events.
-        refused: Reason → how many events were refused for it.
-        examples: Reason → the beginnings of up to three of them.
-        decimals: Whether some time is recorded more finely than to the microsecond.
-        lenient: Events that could be read only by bending the rules of JSON.
-        bad_place: First byte of what is no event; None where all is well.
-        cut_at: Where the file ends inside an event, or None.
-        total: How many events the file holds, names and arrows included.
+        ranges_among_ops: Whether the file has one category for operators and for ranges
+            that the program named.
+        categories: Undocumented category → number of its events.
+        foreign: Category of an unsupported device → number of its events.
+        phases: Unknown phase → number of its events.
+        refused: Reason → number of events refused for the reason.
+        examples: Reason → first characters of up to three refused events.
+        decimals: Whether some times have fractions of a microsecond.
+        lenient: Number of events that are not valid JSON and were parsed leniently.
+        bad_place: Offset of the first bytes that are not an event; None without any.
+        cut_at: Offset at which the file ends inside an event, or None.
+        total: Number of events in the file, including names and arrows.
     """
 
     events: EventColumns
@@ -272,9 +272,9 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class Interned(dict[_Value, int], Generic[_Value]):
-    """Value → number, in the order of first appearance; looking a new one up adds it.
+    """Value → number, in order of first appearance; looking up a new value adds it.
 
-    A subclass of `dict`, so that a known value is found without running Python code.
+    As a subclass of `dict`, the lookup of a known value runs no Python code.
     """
 
     def __missing__(self, value: _Value) -> int:
@@ -287,13 +287,13 @@ class Interned(dict[_Value, int], Generic[_Value]):
 
 
 def wrap_to_64_bits(value: int) -> int:
-    """Return the 64 bits of an integer of any size, as a signed one."""
+    """Return the lowest 64 bits of an integer of any size, as a signed integer."""
     wrapped = value % _WRAP
     return wrapped - _WRAP if wrapped >= _HALF else wrapped
 
 
 def integer_series(name: str, values: Sequence[int | None]) -> pl.Series:
-    """Return a column of integers; what exceeds 64 bits keeps the lower ones."""
+    """Return a column of integers; of a larger integer the lowest 64 bits are kept."""
     try:
         return pl.Series(name, values, dtype=pl.Int64)
     except (OverflowError, TypeError, pl.exceptions.PolarsError):
@@ -302,7 +302,7 @@ def integer_series(name: str, values: Sequence[int | None]) -> pl.Series:
 
 
 def whole_number(value: int | str | None) -> int | None:
-    """Return a process's or thread's id as a number, also from text; None for words."""
+    """Return the id of a process or thread as a number; None if it is not one."""
     if isinstance(value, int):
         return wrap_to_64_bits(value)
     if value is None or not 0 < len(value) <= _MOST_DIGITS:

@@ -1,4 +1,4 @@
-"""From the events of a document to columns, one batch after the other."""
+"""Convert the events of a document to columns, one batch at a time."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _EXAMPLE_LENGTH: Final = 120
 _MEMORY: Final = "[memory]"
 
 
-#: Columns of arguments, the classes of their events, and how both are made.
+#: Group of columns for arguments, its event classes, its message type, and its builder.
 _ARGUMENT_GROUPS: Final[
     tuple[tuple[str, tuple[EventClass, ...], Any, Callable[[Any], pl.DataFrame]], ...]
 ] = (
@@ -78,9 +78,9 @@ _ARGUMENT_GROUPS: Final[
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
-    """Keep the collector from looking through objects that are about to go anyway.
+    """Pause the garbage collector while many short-lived objects exist.
 
-    Several readers may overlap: the last one to find it running switches it on again.
+    If several readers overlap, the reader that found the collector running restarts it.
     """
     running = gc.isenabled()
     gc.disable()
@@ -92,7 +92,7 @@ def paused_collector() -> Iterator[None]:
 
 
 def gather_columns(document: Document) -> FileColumns:
-    """Read every event of a document."""
+    """Read every event of a document into columns."""
     gathering = _Gathering()
     with paused_collector():
         for batch in read_batches(document):
@@ -109,7 +109,7 @@ class _Gathering:
         self._threads: Interned[int | str | None] = Interned()
         self._shapes: Interned[tuple[bytes, bytes]] = Interned()
         self._annotations: set[int] = set()
-        # Number of a name → what is packed into it.
+        # Number of a name → the values that are packed into the name.
         self._packed: dict[int, Forwarded] = {}
         self._event_columns: dict[str, list[NDArray[np.generic]]] = {}
         self._frames: dict[str, list[pl.DataFrame]] = {}
@@ -130,7 +130,7 @@ class _Gathering:
         self._total = 0
 
     def add(self, batch: Batch) -> None:
-        """Append the events of a batch."""
+        """Append the events of a batch to the columns."""
         self._lenient += batch.lenient
         if batch.cut_at is not None:
             self._cut_at = batch.cut_at
@@ -169,7 +169,7 @@ class _Gathering:
         self._total += len(events)
 
     def result(self, document: Document) -> FileColumns:
-        """Return all batches as one."""
+        """Join the columns of all batches."""
         columns, cut = self._event_columns, Shortening()
         name = _join_arrays(columns, "name", np.int32)
         packed = np.flatnonzero(np.isin(name, list(self._packed)))
@@ -177,7 +177,7 @@ class _Gathering:
             place=packed,
             json=[self._packed[number].values for number in name[packed].tolist()],
         )
-        # Names without what is packed into them.
+        # Names without the values that are packed into them.
         shown: Interned[str | None] = Interned()
         number = shown.numbers(
             [
@@ -340,7 +340,7 @@ class _Gathering:
         self._kept += len(chosen)
 
     def _mark_annotations(self, kind: UInt8s, name: Int32s, known: int) -> UInt8s:
-        """Ranges that producers call operators are annotations."""
+        """Change the class of operators with the name of a range to `ANNOTATION`."""
         for value, number in list(self._names.items())[known:]:
             if value is None:
                 continue

@@ -1,1 +1,1 @@
-"""What every table of a trace starts from: its events placed, ordered and linked."""
+"""Events of a Kineto file after decoding: placed on tracks, ordered and linked."""

@@ -1,9 +1,9 @@
-"""One file that was read, and what several of its tables need.
+"""The decoded content of one Kineto file, shared by the builders of several tables.
 
-A kernel's correlation id leads to the call that launched it; the `External id` of
-either is that of an operator. Some years' files repeat the correlation id there, which
-says nothing. Without a usable id the innermost operator around the call on its thread
-is the one.
+The correlation id of a kernel identifies its launch call. The `External id` of a kernel
+or a call identifies an operator. Files of some years repeat the correlation id as the
+`External id`, which does not identify an operator. Without a usable id, the operator is
+the innermost one around the call on its thread.
 
 Definition: docs/formats/kineto.md#device-activity.
 """
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.json.document import Document
 
 _CONCERNED: Final = (EventClass.OP, EventClass.API, EventClass.MEMORY)
-#: Files without a base count from 1970 when they count so far (1973 in nanoseconds).
+#: Smallest start, in ns, that counts from 1970; a smaller start has an unknown base.
 _EPOCH_NS = 10**17
-#: Number of a device → where impossible values begin.
+#: Field of a device → smallest value that is impossible.
 _ENDS = {
     **dict.fromkeys(("id", "major", "minor", "multiprocessors", "warp_size"), 2**31),
     "total_memory": 2**63,
@@ -57,15 +57,15 @@ _ENDS = {
 
 
 class OpLinks(Frozen, frozen=True, kw_only=True, eq=True):
-    """Entries are positions in `OpColumns`, -1 for none.
+    """Links from activities and allocations to operators.
 
     Attributes:
-        of_activity: int32 by entry of the activities' columns.
-        of_memory: int32 by entry of the allocations' columns.
-        call_of_activity: int64 by entry of the activities' columns: the call with its
-            correlation id, a position in the calls' columns, -1 for none.
-        repeated: How many calls and activities repeat their correlation id in the
-            place of the operator's.
+        of_activity: int32 per activity; position of its operator in `OpColumns`, or -1.
+        of_memory: int32 per allocation; position of its operator in `OpColumns`, or -1.
+        call_of_activity: int64 per activity; position in the calls' columns of the call
+            with its correlation id, or -1.
+        repeated: Number of calls and activities whose `External id` repeats the
+            correlation id.
     """
 
     of_activity: Int32s
@@ -75,12 +75,12 @@ class OpLinks(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class OpTexts(Frozen, frozen=True, kw_only=True, eq=True):
-    """What the operators of a file say, where it has activities that refer to them.
+    """Handles of operators' names and shapes, if the file has device activity.
 
     Attributes:
-        strings: Handle → text; each text once.
-        name: int32 by number of a name: its handle, -1 where it is no operator's.
-        shape: int32 by number of a shape: handle of its text, -1 where it has none.
+        strings: Handle → text; each text occurs once.
+        name: int32 per number of a name; its handle, or -1 if it is not an operator's.
+        shape: int32 per number of a shape; handle of its text, or -1 without a text.
     """
 
     strings: tuple[str, ...]
@@ -89,11 +89,11 @@ class OpTexts(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
-    """Find the operator of every activity and of every allocation."""
+    """Find the operator of every device activity and of every allocation."""
     ops = columns.ops
     op_at = np.full(len(columns.events.kind), -1, np.int32)
     op_at[ops.place] = np.arange(len(ops.place), dtype=np.int32)
-    # By place of an event the operator around it, -1 for none.
+    # Place of an event → the innermost operator around the event, or -1.
     around = np.full(len(op_at), -1, np.int32)
     rows = np.flatnonzero(np.isin(timeline.kind, _CONCERNED))
     if len(rows):
@@ -108,7 +108,7 @@ def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
     calls, activities = columns.calls, columns.activity
     by_id, called_again = _ops_by_external_id(ops, calls.frame)
     of_call = np.where(by_id >= 0, by_id, around[calls.place])
-    # By activity the last call with its correlation id, -1 for none.
+    # Activity → the last call with its correlation id, or -1.
     present = np.flatnonzero(present_mask(calls.frame["correlation"]))
     call = np.full(activities.frame.height, -1, np.int64)
     asked = np.flatnonzero(present_mask(activities.frame["correlation"]))
@@ -128,10 +128,10 @@ def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
 
 
 def number_texts(columns: FileColumns, names: Sequence[str]) -> OpTexts:
-    """Give handles to the texts that activities refer to, before any table is made.
+    """Assign handles to the texts that activities refer to, before tables are built.
 
     Args:
-        columns: The file's.
+        columns: Columns of the file.
         names: Number of a name → the name.
     """
     handles: Interned[str] = Interned()
@@ -141,7 +141,7 @@ def number_texts(columns: FileColumns, names: Sequence[str]) -> OpTexts:
         used = np.unique(columns.events.name[columns.ops.place])
         name[used] = handles.numbers([names[number] for number in used.tolist()])
         for number, written in enumerate(columns.shapes):
-            # Sizes per operand, of a list of tensors a list of such lists; and types.
+            # One list of sizes per operand (nested for a list of tensors), and types.
             sizes, types = (json_value(it) for it in written)
             lists = isinstance(sizes, list) and isinstance(types, list)
             text = operands_text(sizes, types) if lists else None
@@ -182,17 +182,17 @@ class Recording:
 
     @property
     def tracks(self) -> list[Track]:
-        """Every track, in the order of the table."""
+        """Every track, in the order of the table `tracks`."""
         return self.placement.tracks
 
     @cached_property
     def links(self) -> OpLinks:
-        """The operators of calls, activities and allocations."""
+        """Links to the operators of calls, activities and allocations."""
         return link_ops(self.columns, self.timeline)
 
     @property
     def damaged_at(self) -> int | None:
-        """First byte that cannot be read; None in a whole file."""
+        """Offset of the first unreadable byte; None in a whole file."""
         places = (self.columns.bad_place, self.columns.cut_at)
         return min((it for it in places if it is not None), default=None)
 
@@ -208,7 +208,7 @@ class Recording:
 
     @cached_property
     def device_properties(self) -> list[DeviceProperties]:
-        """The devices that the file lists; impossible numbers of theirs are unknown."""
+        """The devices that the file lists; impossible values in fields become None."""
         given = self.document.fields.get("deviceProperties", b"[]")
         try:
             listed = msgspec.json.decode(given, type=list[msgspec.Raw])
@@ -231,7 +231,7 @@ class Recording:
 
     @cached_property
     def distributed(self) -> DistributedInfo:
-        """What the file says about this process among the others."""
+        """The rank and number of processes that the file records."""
         given = self.document.fields.get("distributedInfo")
         return (
             DistributedInfo()
@@ -241,7 +241,7 @@ class Recording:
 
     @cached_property
     def start_unix_ns(self) -> int | None:
-        """Nanoseconds since 1970 of time 0; None where the file does not record it."""
+        """Time 0 in nanoseconds since 1970; None if the file does not record it."""
         if not len(self.timeline.place):
             return None
         base = self.field("baseTimeNanoseconds")
@@ -251,7 +251,7 @@ class Recording:
         return start if _EPOCH_NS < start < 2**63 else None
 
     def field(self, name: str) -> Any:
-        """Return a field of the document's top level; None where there is none."""
+        """Return the value of a top-level field of the document; None if absent."""
         raw = self.document.fields.get(name)
         if raw is None:
             return None
@@ -261,5 +261,5 @@ class Recording:
             return json_value(raw)
 
     def rows_named(self, chosen: list[bool]) -> Int64s:
-        """Return rows of the events whose types are chosen, ascending."""
+        """Return the rows of events of the chosen types, ascending."""
         return np.flatnonzero(np.array(chosen, np.bool_)[self.timeline.type])

@@ -1,8 +1,8 @@
-"""Events in their final rows: one time base, track by track, in nesting order.
+"""Events in their final order: one time base, grouped by track, in nesting order.
 
-Kineto writes what it collected from each source in turn, so nothing is sorted. The type
-of an event is its name and what the producer calls its events: a name may have several
-types, as a program can name a range of its own like an operator.
+Kineto writes the events of one source after the other, so they are not sorted. The type
+of an event is the pair of its name and its category's meaning. One name may have
+several types, because a program can give a range the name of an operator.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.columns.declared import EventColumns, FileColumns
 
-#: Whether a producer says of a class of events that they are operators, and ranges that
-#: the program named; None where it does not say. Positions are codes.
+#: Code → (is an operator, is a range that the program named); None if the class of
+#: events does not show it.
 _ANSWERS: Final = ((False, False), (True, False), (False, True), (None, None))
 _NEITHER, _OP, _ANNOTATION, _UNSAID = range(len(_ANSWERS))
 
 
 class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
-    """The types of a file's events, in the order in which their names appear.
+    """The types of a file's events, in order of their names' first appearance.
 
     Attributes:
         of_event: int32 by place in `EventColumns`; the type of each event.
-        name: int32 by type; number of its name.
-        op: By type, whether its events are operators; None where that is not recorded.
-        annotation: By type, whether its events are ranges that the program named; None
-            where that is not recorded.
+        name: int32 per type; number of its name.
+        op: Whether the events of a type are operators; None if not recorded.
+        annotation: Whether the events of a type are ranges that the program named; None
+            if not recorded.
     """
 
     of_event: Int32s
@@ -51,11 +51,11 @@ class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def number_types(columns: FileColumns) -> EventTypes:
-    """Number the distinct pairs of a name and what the category says of its events."""
+    """Number the distinct pairs of an event's name and its category's meaning."""
     answer = np.full(max(EventClass) + 1, _NEITHER, np.int32)
     answer[EventClass.ANNOTATION] = _ANNOTATION
-    # Of an unknown category nothing is known; the oldest producers call every range of
-    # the program an operator.
+    # An unknown category has no known meaning. The oldest producers give ranges of the
+    # program the category of operators.
     answer[EventClass.OTHER] = _UNSAID
     answer[EventClass.OP] = _UNSAID if columns.ranges_among_ops else _OP
     width = len(_ANSWERS)
@@ -74,12 +74,12 @@ def number_types(columns: FileColumns) -> EventTypes:
 
 
 class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
-    """The events of all tracks in their final rows.
+    """The events of all tracks, in the final order of rows.
 
     Attributes:
-        row: int32; place → row, -1 where the event was refused.
-        base_ns: Time 0, as the file counts.
-        far: Places of events refused because they lie weeks away from the others.
+        row: int32; place → row, -1 for a refused event.
+        base_ns: Time 0 on the clock of the file, in ns.
+        far: Places of events refused because they are weeks away from the other events.
     """
 
     kind: UInt8s
@@ -89,7 +89,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     far: Int64s
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
-        """First start and last end of the events of some tracks; None without any."""
+        """Return first start and last end of events of tracks; None without events."""
         begin, end = self.event_begin.tolist(), self.event_end.tolist()
         rows = ((begin[track], end[track]) for track in tracks)
         return hull_of_tracks(self.start_ps, self.dur_ps, rows)
@@ -98,13 +98,13 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
 def build_timeline(
     events: EventColumns, types: Int32s, track: Int32s, *, tracks: int
 ) -> Timeline:
-    """Order all events; those without a track or far off are left out.
+    """Order all events, without events that have no track or an impossible time.
 
     Args:
-        events: In file order.
-        types: Type of each.
-        track: Track of each, -1 for none.
-        tracks: How many there are.
+        events: Events in file order.
+        types: Type of each event.
+        track: Track of each event, -1 for none.
+        tracks: Number of tracks.
     """
     start_ns, dur_ns = events.start_ns, events.dur_ns
     far = is_far_off(start_ns, dur_ns)

@@ -1,7 +1,7 @@
-"""Where events happened: threads, streams, and what neither of them did.
+"""Assign every event to a track: a host thread, a device stream, or another track.
 
-A track is (process, device or none, thread or stream); names repeat and never
-distinguish tracks. Which track an event belongs to follows from its class.
+A track is identified by process, device (if any), and thread or stream. Names repeat
+and do not identify tracks. The class of an event determines its track.
 """
 
 from __future__ import annotations
@@ -25,24 +25,23 @@ if TYPE_CHECKING:
 
 _HOST: Final = "/host:CPU"
 _RECORDER: Final = "PyTorch Profiler"
-#: Ids that producers write for "no stream".
+#: Stream ids that producers write for "no stream".
 NO_STREAM: Final = frozenset({-1, 2**32 - 1})
-#: Real machines have a few devices; a larger ordinal is damage.
+#: Limit of device ordinals; a larger ordinal is damaged, as machines have few devices.
 _MOST_DEVICES: Final = 2**16
 _NUMBER: Final = Pattern(r"(-?\d{1,19})\s*\Z")
 
-#: Order of the tracks; within a section by device, then by stream.
+#: Order of the tracks; within a section, tracks are sorted by device, then by stream.
 _SECTIONS: Final = ("host", "device", "overhead", "recorder", "other")
 
 
 class Placement(Frozen, frozen=True, kw_only=True, eq=True):
-    """Every event's track.
+    """All tracks, and the track of every event.
 
     Attributes:
-        tracks: In their final order.
-        track: int32 by place in `EventColumns`; -1 where a device event does not say
-            on which device it was.
-        main_process: The process that was recorded, None where no thread names it.
+        tracks: Tracks in their final order.
+        track: int32 by place in `EventColumns`; -1 for a device event without a device.
+        main_process: The recorded process; None if no thread has a process number.
     """
 
     tracks: list[Track]
@@ -51,7 +50,7 @@ class Placement(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def place_events(columns: FileColumns) -> Placement:
-    """Put every event on its track."""
+    """Assign every event to a track."""
     placing = _Placing(columns)
     placing.threads()
     for what in (columns.activity, columns.others):
@@ -70,7 +69,7 @@ class _Placing:
         self._track = np.full(len(self._events.kind), -1, np.int32)
         self._numbers: dict[tuple[object, ...], int] = {}
         self._found: list[tuple[tuple[int, ...], Track]] = []
-        # The process with most events on threads.
+        # The main process is the one with the most events on threads.
         kind = self._events.kind
         rows = np.flatnonzero(np.isin(kind, ON_THREAD))
         counts = np.bincount(
@@ -85,12 +84,12 @@ class _Placing:
         }
 
     def threads(self) -> None:
-        """Events of host threads."""
+        """Add the tracks of host threads."""
         kind = self._events.kind
         rows = np.flatnonzero(np.isin(kind, ON_THREAD))
         for process, thread, at in self._pairs_of_process_and_thread(rows):
             pid = self._pids[process]
-            # No program has process number 0: the tracer did not know it.
+            # The tracer writes process number 0 if it does not know the process.
             pid = pid or self._main
             tid = self._tids[thread]
             words = (
@@ -112,11 +111,11 @@ class _Placing:
             )
 
     def streams(self, what: DeviceColumns) -> None:
-        """Add what ran on streams, and what waited for them."""
+        """Add the tracks of streams, synchronisations and kernel counters."""
         place = what.place
         if not len(place):
             return
-        # In older files the process number is the device, and the thread the stream.
+        # In older files the process number is the device, and the thread is the stream.
         device: Int64s = fill_nulls(what.frame["device"], -1)
         missing = absent_mask(what.frame["device"])
         if missing.any():
@@ -180,7 +179,7 @@ class _Placing:
             )
 
     def annotations(self) -> None:
-        """Spans of annotations on streams, which repeat time."""
+        """Add the tracks of annotations on streams, which repeat kernels' time."""
         kind = self._events.kind
         rows = np.flatnonzero(kind == EventClass.DEVICE_ANNOTATION)
         for process, thread, at in self._pairs_of_process_and_thread(rows):
@@ -203,7 +202,7 @@ class _Placing:
             )
 
     def beside(self) -> None:
-        """Add the tracer's overhead, the recording, and undocumented categories."""
+        """Add tracks of profiler overhead, the recording, and unknown categories."""
         kind = self._events.kind
         for what, section, plane, track_kind, named in (
             (EventClass.OVERHEAD, "overhead", _HOST, "overhead", "Profiler overhead"),
@@ -233,7 +232,7 @@ class _Placing:
             )
 
     def result(self) -> Placement:
-        """Return the tracks in order, and the events on them."""
+        """Return the tracks in order, and the track of every event."""
         order = sorted(range(len(self._found)), key=lambda at: self._found[at][0])
         final = np.full(len(order) + 1, -1, np.int32)
         final[order] = np.arange(len(order), dtype=np.int32)
@@ -262,7 +261,7 @@ class _Placing:
         order: tuple[int, ...],
         track: Track,
     ) -> None:
-        """Put events on the track of a key, which is made where there is none."""
+        """Put events on the track of a key; create the track if it does not exist."""
         if not len(rows):
             return
         number = self._numbers.setdefault(key, len(self._found))
@@ -272,7 +271,7 @@ class _Placing:
 
 
 def _group_places(numbers: Int64s) -> Iterator[tuple[int, Int64s]]:
-    """Yield each distinct number with its places, in one sort whatever their count."""
+    """Yield each distinct number with its places; sorts once for all numbers."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
@@ -286,7 +285,7 @@ def _device_plane(device: int) -> str:
 
 
 def _thread_number(value: int | str | None) -> int | None:
-    """Return the id of a thread or stream: a number, also as text, or `stream 7`."""
+    """Return the number of a thread or stream, also from text such as `stream 7`."""
     number = whole_number(value)
     if number is None and isinstance(value, str):
         found = _NUMBER.search(value)

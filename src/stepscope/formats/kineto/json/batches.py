@@ -1,10 +1,10 @@
-"""The events of a document, some megabytes at a time.
+"""Decode the events of a document in batches of some megabytes.
 
-The strict decoder reads a stretch of the list as a list of its own. A stretch ends
-where an object ends and another begins. Should that be inside a text or deeper in an
-event, the stretch is no valid JSON: brackets or quotes are left open. Then, as where a
-stretch is broken, a shorter one is tried; the last few kilobytes are read event by
-event, from a place that is known to be the beginning of one.
+The strict decoder reads a part of the event list as a separate JSON list. A part ends
+between two objects. If that place is inside a text or nested in an event, brackets or
+quotes stay open, and the part is not valid JSON. The reader then tries a shorter part,
+as it does for damaged parts. The last few kilobytes are read event by event, from the
+known start of an event.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int64s
     from stepscope.formats.kineto.json.document import Document
 
-#: Long enough that the work between two stretches does not count, short enough that
-#: the objects of one stretch are few beside the columns.
+#: Size of a part of the event list, in bytes: large enough that the work between parts
+#: is negligible, small enough that a part's objects need less memory than the columns.
 _STRETCH: Final = 4 * 2**20
 _SHRINK: Final = 8
-#: A stretch up to this is read event by event where the decoder refuses it.
+#: Size in bytes up to which a refused part is read event by event.
 _SHORT: Final = 8 * 2**10
-#: A larger event is left out: it would be many times as large once it is decoded.
+#: Maximum size of an event in bytes; larger ones need far more memory when decoded.
 LARGEST_EVENT: Final = 4 * 2**20
-#: An event that no bracket closes within so many bytes is broken.
+#: Bytes after the start of an event in which its closing bracket is searched.
 _FURTHEST: Final = 2**20
 
-#: Broken events that are searched to the far limit, and broken places in all: a file
-#: with more was made to have them, and what comes after the last one is left out.
+#: Maximum number of broken events searched up to `_FURTHEST`, and of broken places in a
+#: file. More broken places must be deliberate, so the rest of the file is left out.
 _MOST_FAR: Final = 256
 _MOST_BROKEN: Final = 100_000
 
@@ -71,17 +71,17 @@ _CLOSING: Final = ord("]")
 
 @dataclass(kw_only=True)
 class Batch:
-    """Events that follow each other in the file.
+    """Consecutive events of the file.
 
     Attributes:
-        events: As decoded; none where only arguments were wanted and could be had.
-        arguments: Those of each event, where only they were wanted.
-        start_ns: When each of them starts; `IMPOSSIBLE` where that makes no sense.
-        decimals: Whether some start is recorded more finely than to the microsecond.
-        refused: (Place, beginning) of what lies between events and is no event.
-        too_large: Beginnings of events that are left out because of their size.
-        lenient: How many could be read only by bending the rules of JSON.
-        cut_at: Where the file ends inside an event.
+        events: Decoded events; empty if only arguments were requested and decoded.
+        arguments: Arguments of each event, if only arguments were requested.
+        start_ns: Start of each event; `IMPOSSIBLE` if the start is not a valid number.
+        decimals: Whether some starts have fractions of a microsecond.
+        refused: (Offset, first bytes) of parts between events that are not events.
+        too_large: First bytes of events that are left out because of their size.
+        lenient: Number of events that are not valid JSON and were parsed leniently.
+        cut_at: Offset at which the file ends inside an event.
     """
 
     events: Sequence[AnyEvent] = ()
@@ -97,13 +97,12 @@ class Batch:
 def read_batches(
     document: Document, *, arguments_only: bool = False
 ) -> Iterator[Batch]:
-    """Yield every event of a document, in its order.
+    """Yield every event of a document, in file order.
 
     Args:
         document: The file.
-        arguments_only: Nothing but the arguments of events is wanted. There are as
-            many of them as there are events otherwise. A stretch that is read event
-            by event still returns events.
+        arguments_only: Decode only the arguments of events, one entry per event. A part
+            that is read event by event still returns events.
     """
     view = document.view
     reading, patience = _Reading(), _Patience()
@@ -145,14 +144,14 @@ class _Patience:
 
 
 class _Reading:
-    """How the events of a file have to be decoded, as far as it was seen."""
+    """Decoder of a file's events, which remembers which decoder the file needs."""
 
     def __init__(self) -> None:
-        self._known = True  # no other phases and categories than those known
+        self._known = True  # all phases and categories so far are known ones
         self._exact = False  # starts need more digits than a double has
 
     def decode_strictly(self, stretch: bytes) -> Batch | None:
-        """Return the events of a list, unless the decoder refuses it."""
+        """Decode a JSON list of events; return None if the strict decoder fails."""
         try:
             if not self._exact:
                 plain = self._decode_events(stretch)
@@ -182,9 +181,9 @@ class _Reading:
 
 
 def _next_boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None, int]:
-    """Return the end of the object that ends next, and the begin of the one after it.
+    """Return the end of the next object that ends, and the start of the next object.
 
-    The end is None where none is near enough.
+    The end is None if no object ends within `LARGEST_EVENT` bytes.
     """
     near = min(end, wanted + LARGEST_EVENT)
     found = _BETWEEN.search(view, wanted, near) if wanted < end else None
@@ -196,10 +195,10 @@ def _next_boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None,
 def _skip_large_event(
     view: memoryview, at: int, end: int, patience: _Patience
 ) -> tuple[Batch, int]:
-    """Leave out an event that is too large; return the place after it, too."""
+    """Skip an oversized event; return a batch that notes it, and the next offset."""
     closing = _end_of_event(view, at, end, patience)
     if closing > at:
-        # It is not that large: what follows is no event.
+        # The event ends earlier than expected; the bytes after it are not an event.
         return _read_events_singly(view, at, closing, patience, end=end)
     found = _BETWEEN.search(view, at + LARGEST_EVENT, end)
     following = end if found is None else found.end()
@@ -223,9 +222,9 @@ def _read_arguments(stretch: bytes) -> Batch | None:
 def _read_events_singly(
     view: memoryview, begin: int, stop: int, patience: _Patience, *, end: int
 ) -> tuple[Batch, int]:
-    """Return the events of a short stretch, and the place after the last one.
+    """Decode a short part event by event; return the events and the next offset.
 
-    That place may lie after the stretch, which may have ended inside an event.
+    The next offset may be after the part, because the part may end inside an event.
     """
     batch = Batch()
     events: list[Event] = []
@@ -233,14 +232,14 @@ def _read_events_singly(
     while at < stop:
         at = _skip_separators(view, at, end)
         if at >= end or view[at] == _CLOSING:
-            # After the list of a broken document nothing is an event.
+            # Bytes after the event list of a broken document are not events.
             at = end
             break
         following = _end_of_event(view, at, end, patience)
         try:
             event: Event | None = _with_start_as_text(_ONE.decode(view[at:following]))
         except LENIENT_ERRORS:
-            # It breaks a rule of JSON or has fields of unknown types.
+            # The event is not valid JSON, or has fields of unexpected types.
             value = json_value(bytes(view[at:following]))
             event = _lenient_event(value) if isinstance(value, dict) else None
             batch.lenient += event is not None
@@ -259,7 +258,7 @@ def _read_events_singly(
 
 
 def _pass_over(view: memoryview, at: int, end: int, batch: Batch) -> int:
-    """Leave out what is no event; the place where one may begin again."""
+    """Skip bytes that are not an event; return where the next event may start."""
     found = _NEXT.search(view, at + 1, end)
     following = end if found is None else found.end()
     nearest = _ENDS.search(view, at, min(end, at + _FURTHEST))
@@ -272,26 +271,26 @@ def _pass_over(view: memoryview, at: int, end: int, batch: Batch) -> int:
 
 
 def _end_of_event(view: memoryview, at: int, end: int, patience: _Patience) -> int:
-    """Return where an event ends, if known; its begin where nothing closes it."""
-    # A window that grows: most events are short, and each try reads all of it.
+    """Return the offset after an event, or its start if no bracket closes it."""
+    # Search a short range first: most events are short, and a search copies its range.
     for window in (_SHORT, _FURTHEST):
         if window == _FURTHEST and not patience.far:
             break
         last = min(at + window, end)
-        # One byte per character, so that a place in the text is one in the bytes.
+        # Latin-1 has one byte per character, so text positions equal byte offsets.
         stop = value_end(bytes(view[at:last]).decode("latin-1"), 0)
         if stop is not None:
             return at + stop
         if last == end:
             break
         patience.far -= window == _FURTHEST
-    # It breaks a rule that brackets do not show, such as a comma before one.
+    # The brackets may be fine and the JSON still invalid, such as by an extra comma.
     found = _ENDS.search(view, at, min(end, at + _SHORT))
     return at if found is None else found.end()
 
 
 def _with_start_as_text(event: ExactEvent) -> Event:
-    """Return the event with its start as text, so that no digit is lost."""
+    """Return the event with its start as text, so that all digits are kept."""
     start = bytes(event.ts).decode("latin-1").strip('"')
     return Event(
         ph=event.ph,

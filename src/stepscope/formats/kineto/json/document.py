@@ -1,8 +1,8 @@
-"""The file as a JSON document: its top level, and where its events are.
+"""Find the top-level fields and the event list of a JSON trace file.
 
-The top level is an object with `traceEvents`, or the list of events itself. A document
-that the decoder refuses as a whole (cut, or broken somewhere) is looked through for its
-parts, so that everything that is still readable is read.
+The top level is an object with `traceEvents`, or the list of events itself. If the
+decoder refuses a whole document because it is cut or broken, the parts are searched in
+the bytes, and every readable part is used.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SPACE: Final = re.compile(rb"\s*")
 _EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
-#: The end of the list of events, with what follows it. Without the `+` after each
-#: repetition a million blanks would be divided in every possible way.
+#: End of the event list, with the bytes after it. The possessive `+` prevents
+#: backtracking, which would be extremely slow on a million spaces.
 _EVENTS_END: Final = re.compile(rb"\}\s*+,?+\s*+\](?=\s*+(?:,\s*+\"|\}|\Z))")
 _PLACE: Final = re.compile(r"\(byte (\d+)\)")
 
-#: Fields of the top level that are looked for in a broken document. They lie before
-#: or after the events, within so many bytes of either end.
+#: Top-level fields that are searched in a broken document, within `_NEAR_AN_END` bytes
+#: before the events or at the end of the file.
 _FIELDS: Final = (
     "schemaVersion",
     "deviceProperties",
@@ -60,7 +60,7 @@ _FIELDS: Final = (
     "roctracer_version",
 )
 _NEAR_AN_END: Final = 2**20
-#: So many places are tried that may be the end of the events.
+#: Maximum number of candidates for the end of the event list that are tried.
 _TRIED: Final = 64
 
 _EXPORT_AGAIN: Final = "Export it again with torch.profiler (export_chrome_trace)."
@@ -70,11 +70,11 @@ class Document(Frozen, frozen=True, kw_only=True, eq=True):
     """A trace file.
 
     Attributes:
-        data: The content, unpacked.
-        fields: Field of the top level → its JSON, the events left out.
-        begin, end: Where the events are in the data, brackets left out. The end may
-            lie after the list's own where the document is broken.
-        cut_at: Where the data end too early, None where they do not.
+        data: The content, decompressed.
+        fields: Top-level field → its JSON, without the events.
+        begin, end: Half-open range of the events in the data, without brackets. In a
+            broken document, `end` may be after the end of the list.
+        cut_at: Offset at which the data end too early; None in a whole file.
     """
 
     name: str
@@ -86,39 +86,39 @@ class Document(Frozen, frozen=True, kw_only=True, eq=True):
 
     @property
     def view(self) -> memoryview:
-        """The content, to be sliced without copying."""
+        """The content as a memoryview, which can be sliced without copying."""
         return _view_of_bytes(self.data)
 
 
 def open_document(
     path: Path, *, limit_bytes: int = LIMIT_BYTES, mapped: bool = True
 ) -> Document:
-    """Map (or copy) or unpack a file, and find its parts.
+    """Map, copy or decompress a file, and find its parts.
 
     Raises:
-        BadInput: It cannot be opened, is no JSON, or holds no events.
+        BadInput: The file cannot be opened, is not JSON, or holds no events.
     """
     data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=mapped)
     return find_document_parts(data, str(path), damaged=bool(damage))
 
 
 def find_document_parts(data: UInt8s, name: str, *, damaged: bool = False) -> Document:
-    """Find the parts of a document.
+    """Find the top-level fields and the event list of a document.
 
     Args:
         data: The content.
-        name: What errors call it.
-        damaged: The packing was damaged or cut, so that the data end too early.
+        name: Name of the file in error messages.
+        damaged: Whether the compression was damaged or cut, so that the data end early.
 
     Raises:
-        BadInput: It is no JSON, or holds no events.
+        BadInput: The content is not JSON, or holds no events.
     """
     view = _view_of_bytes(data)
     start = len(_BYTE_ORDER_MARK) if bytes(view[:3]) == _BYTE_ORDER_MARK else 0
     start = _SPACE.match(view, start).end()  # type: ignore[union-attr]
     opening = bytes(view[start : start + 1])
     if opening not in (b"{", b"["):
-        raise Malformed.broken_at_offset(name, start, "this is no JSON", _EXPORT_AGAIN)
+        raise Malformed.broken_at_offset(name, start, "this is not JSON", _EXPORT_AGAIN)
     if opening == b"{":
         found = _parts_around_events(data, view, start, name, damaged=damaged)
         if found is not None:
@@ -144,7 +144,7 @@ def find_document_parts(data: UInt8s, name: str, *, damaged: bool = False) -> Do
     length = memoryview(events).nbytes
     if bytes(view[begin : begin + 1]) != b"[":
         raise Malformed.broken_at_offset(
-            name, begin, "traceEvents is no list", _EXPORT_AGAIN
+            name, begin, "traceEvents is not a list", _EXPORT_AGAIN
         )
     return Document(
         name=name,
@@ -159,11 +159,11 @@ def find_document_parts(data: UInt8s, name: str, *, damaged: bool = False) -> Do
 def _parts_around_events(
     data: UInt8s, view: memoryview, start: int, name: str, *, damaged: bool
 ) -> Document | None:
-    """Return the parts of a document around whose events everything else is short.
+    """Find the parts of a document that has little content outside of its events.
 
-    Then the events need not be searched for their end. The bytes before them must be
-    the beginning of an object whose last field they are, and the bytes after them must
-    be its rest; so neither place can lie inside a text or an event.
+    The event list is not decoded to find its end. The bytes before the events must be
+    the start of an object with the events as its last field. The bytes after the events
+    must be the rest of the object. So neither place is inside a text or an event.
     """
     head = _EVENTS.search(view, start, min(start + _NEAR_AN_END, len(data)))
     if head is None:
@@ -189,7 +189,7 @@ def _parts_around_events(
 
 
 def _view_of_bytes(data: UInt8s) -> memoryview:
-    # Arrays have had the buffer protocol all along, which their stubs do not say.
+    # NumPy arrays support the buffer protocol, but their type stubs do not declare it.
     return memoryview(cast("bytes", data))
 
 
@@ -221,7 +221,7 @@ def _parts_of_damaged(
     fields = _search_known_fields(head)
     if endings:
         fields |= _search_known_fields(bytes(view[endings[0] :]))
-    # A list of events without any is closed at once.
+    # An empty event list is closed immediately.
     empty = _SPACE.match(view, begin).end()  # type: ignore[union-attr]
     listed = bool(endings) or bytes(view[empty : empty + 1]) == b"]"
     last = bytes(view[-_NEAR_AN_END:]).rstrip()[-1:]
@@ -237,7 +237,7 @@ def _parts_of_damaged(
 
 
 def _search_known_fields(part: bytes) -> dict[str, bytes]:
-    # One byte per character, so that a place in the text is one in the bytes.
+    # Latin-1 has one byte per character, so text positions equal byte offsets.
     text = part.decode("latin-1")
     found = {}
     for field in _FIELDS:

@@ -1,12 +1,12 @@
-"""The messages of a trace as typed structs: only the fields that tables need.
+"""The messages of a trace as typed structs, with only the fields that tables need.
 
-What else a message holds is skipped while decoding. Fields that some producer wrote in
-another type are unions. Arguments stay as they are in the file until they are read;
-then those of many events are decoded at once.
+The decoder skips all other fields. A field that producers write in several types is a
+union. Arguments stay undecoded until they are needed, and are then decoded for many
+events at once.
 
-Producers write `NaN`, a comma too many, bytes that are no UTF-8; disks fill up in the
-middle of an event. The strict decoder refuses all that. What it refuses is read
-leniently, one value at a time, as much of it as makes sense.
+Producers write `NaN`, extra commas and bytes that are not UTF-8, and full disks cut
+files inside an event. The strict decoder refuses such values. A lenient decoder then
+reads the refused values one at a time, as far as possible.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from msgspec import Raw, field
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: What the strict decoder raises on input that may still be readable.
+#: Errors of the strict decoder for input that the lenient decoder may still read.
 LENIENT_ERRORS: Final = (
     msgspec.MsgspecError,
     UnicodeDecodeError,
     RecursionError,
     OverflowError,
 )
-#: And what the lenient one does.
+#: Errors of the lenient decoder.
 _ERRORS: Final = (ValueError, RecursionError)
-#: Containers within one another; recorded arguments have three. Deeper ones could be
-#: read, and not be written again.
+#: Maximum nesting depth of containers; recorded arguments have three levels. Deeper
+#: values could be decoded but not encoded again.
 _DEEPEST: Final = 64
 _EXTRA_COMMA: Final = re.compile(r",(?=\s*[}\]])")
-#: The arguments of an event without any.
+#: Arguments of an event that has no arguments.
 NO_ARGS: Final = Raw(b"{}")
-#: A field that is not there.
+#: Value of an absent field.
 NOTHING: Final = Raw(b"null")
-#: Phases that PyTorch writes, and its categories from 2020 on. What the decoder knows
-#: by heart it hands out again and again instead of making a text of it each time.
+#: Phases and categories that PyTorch writes since 2020. For these known texts the
+#: decoder reuses one object instead of creating a new text each time.
 Phase = Literal["X", "i", "M", "s", "t", "f"]
 Category = Literal[
     "cpu_op",
@@ -78,10 +78,10 @@ def _decimal_or_none(text: str) -> Decimal | None:
         return None
 
 
-# Decimals keep every digit; control characters inside texts are let through.
+# Decimals keep every digit; control characters inside texts are accepted.
 _DECODER: Final = json.JSONDecoder(
     parse_float=_decimal_or_none,
-    # `NaN` and the infinities are unknown.
+    # `NaN` and the infinities become None.
     parse_constant=lambda _: None,
     strict=False,
 )
@@ -91,7 +91,7 @@ _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
 def value_end(text: str, at: int) -> int | None:
-    """Return the place after the value that begins at a place; None if it is broken."""
+    """Return the position after the value that starts at `at`; None if it is broken."""
     try:
         return _DECODER.raw_decode(text, at)[1]
     except _ERRORS:
@@ -99,10 +99,10 @@ def value_end(text: str, at: int) -> int | None:
 
 
 def json_value(data: bytes) -> Any:
-    """Return a value from its bytes; None where they make no sense.
+    """Decode a value leniently; return None if the bytes cannot be decoded.
 
-    Bytes that are no UTF-8 are replaced, a comma before a closing bracket is left
-    out, and what is no number becomes None.
+    Bytes that are not UTF-8 are replaced, a comma before a closing bracket is removed,
+    and invalid numbers become None.
     """
     text = data.decode("utf-8", "replace")
     for candidate in (text, _EXTRA_COMMA.sub("", text)):
@@ -129,7 +129,7 @@ def _is_too_deep(value: Any) -> bool:
 
 
 def _without_surrogates(value: Any, source: str) -> Any:
-    """Return the value with every half of a pair that lacks the other half replaced."""
+    """Return the value with every unpaired surrogate in its texts replaced."""
     if "\\ud" not in source and "\\uD" not in source:
         return value
     if isinstance(value, str):
@@ -145,14 +145,13 @@ def _without_surrogates(value: Any, source: str) -> Any:
 
 
 def encode_lenient_value(value: object) -> bytes:
-    """Return a leniently read value as JSON that the strict decoder accepts."""
+    """Encode a leniently decoded value as JSON that the strict decoder accepts."""
     return _ENCODER.encode(value)
 
 
-# None of these holds a container that could hold it again: the collector may skip
-# them.
+# `gc=False` is safe below, because these structs cannot be in a reference cycle.
 class Event(msgspec.Struct, gc=False):
-    """One object of `traceEvents`; times in microseconds."""
+    """One object of `traceEvents`; times are in microseconds."""
 
     ph: str | None = None
     cat: str | None = None
@@ -166,7 +165,7 @@ class Event(msgspec.Struct, gc=False):
 
 
 class KnownEvent(msgspec.Struct, gc=False):
-    """An event whose phase and category are known: most files hold no other."""
+    """An event of a known phase and category, as all events in most files are."""
 
     ph: Phase | None = None
     cat: Category | None = None
@@ -180,7 +179,7 @@ class KnownEvent(msgspec.Struct, gc=False):
 
 
 class ExactEvent(msgspec.Struct, gc=False):
-    """An event with its start as it is written, which a double would round."""
+    """An event with its start as undecoded JSON, which a double would round."""
 
     ph: str | None = None
     cat: str | None = None
@@ -194,13 +193,13 @@ class ExactEvent(msgspec.Struct, gc=False):
 
 
 class ArgumentsOnly(msgspec.Struct, gc=False):
-    """An event of which only the arguments are read."""
+    """An event of which only the arguments are decoded."""
 
     args: Raw = NO_ARGS
 
 
 class DeviceArgs(msgspec.Struct, gc=False):
-    """What ran on a device: a kernel, a copy, a memset, a synchronisation."""
+    """Arguments of a device event: a kernel, a copy, a memset or a synchronisation."""
 
     device: int | None = None
     stream: int | None = None
@@ -216,7 +215,7 @@ class DeviceArgs(msgspec.Struct, gc=False):
 
 
 class ApiArgs(msgspec.Struct, gc=False):
-    """A call of a runtime or a driver."""
+    """Arguments of a call of a runtime or a driver."""
 
     correlation: int | None = None
     external: int | None = field(default=None, name="External id")
@@ -224,7 +223,7 @@ class ApiArgs(msgspec.Struct, gc=False):
 
 
 class OpArgs(msgspec.Struct, gc=False):
-    """An operator."""
+    """Arguments of an operator."""
 
     external: int | None = field(default=None, name="External id")
     external_old: int | None = field(default=None, name="external id")
@@ -234,7 +233,7 @@ class OpArgs(msgspec.Struct, gc=False):
 
 
 class MemoryArgs(msgspec.Struct, gc=False):
-    """An allocation; `bytes` below 0 give memory back. The totals are after it."""
+    """An allocation, or a deallocation if `bytes` is negative; totals are after it."""
 
     address: int | None = field(default=None, name="Addr")
     bytes: int | None = field(default=None, name="Bytes")
@@ -245,7 +244,7 @@ class MemoryArgs(msgspec.Struct, gc=False):
 
 
 class NameArgs(msgspec.Struct, gc=False):
-    """The name of a process or a thread."""
+    """Arguments of an event that names a process or a thread."""
 
     name: str | None = None
 
@@ -263,7 +262,7 @@ class DeviceProperties(msgspec.Struct):
 
 
 class DistributedInfo(msgspec.Struct):
-    """What `distributedInfo` says about this process among the others."""
+    """The field `distributedInfo`: rank and number of processes of the run."""
 
     backend: str | None = None
     rank: int | None = None
@@ -284,7 +283,7 @@ _Args = TypeVar(
 
 
 def read_all_arguments(raws: Sequence[Raw], shape: type[_Args]) -> list[_Args]:
-    """Decode many messages of one shape at once, leniently where one is odd."""
+    """Decode many messages of one type at once; decode one by one if that fails."""
     try:
         return msgspec.json.decode(b"[" + b",".join(raws) + b"]", type=list[shape])  # type: ignore[valid-type]
     except LENIENT_ERRORS:
@@ -292,7 +291,7 @@ def read_all_arguments(raws: Sequence[Raw], shape: type[_Args]) -> list[_Args]:
 
 
 def read_one_message(raw: Raw | bytes, shape: type[_Args]) -> _Args:
-    """Decode one message; a field of another type is converted, or left out."""
+    """Decode one message; a field of a wrong type is converted, or left out."""
     try:
         return msgspec.json.decode(raw, type=shape)
     except LENIENT_ERRORS:

@@ -1,8 +1,8 @@
-"""Microseconds of a trace become whole nanoseconds, none of them rounded twice.
+"""Convert the microseconds of a trace to whole nanoseconds, with at most one rounding.
 
-A trace holds whole microseconds, microseconds with three decimals, or either as text.
-A double holds the third decimal of a number below 2^43; from there on the decimals are
-read from the text.
+A trace holds whole microseconds or microseconds with three decimals, as numbers or as
+texts. A double keeps the third decimal of a number below 2^43. The decimals of larger
+numbers are read from the text.
 
 Definition: docs/formats/kineto.md#time.
 """
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Int64s
 
-#: In place of a time that makes no sense or is not there.
+#: Marks a time that is absent or not a valid number.
 IMPOSSIBLE: Final = np.iinfo(np.int64).min
 
 _NS_PER_US: Final = 1_000
-#: From here on neighbouring doubles are so far apart that the third decimal is lost.
+#: From this many microseconds on, doubles cannot represent the third decimal.
 _EXACT_BELOW: Final = 2.0**43
-#: Times beyond this do not fit 64 bits in nanoseconds.
+#: Largest time whose nanoseconds fit 64 bits, in microseconds.
 _LAST_US: Final = (2**63 - 1) // _NS_PER_US - 1
-#: No number needs more digits; texts are not converted before they are measured.
+#: Maximum length of a number as text; the length is checked before conversion.
 _LONGEST: Final = 64
 
 _POINT: Final = ord(".")
@@ -41,11 +41,11 @@ _DECIMALS: Final = 3
 
 
 class Microseconds(Frozen, frozen=True):
-    """Times as decoded, and what can be said of all of them.
+    """Decoded times of many events, in microseconds.
 
     Attributes:
         values: Numbers, texts, or None.
-        numbers: The values as an array (int64 or float64) where all are numbers.
+        numbers: The values as an array (int64 or float64), if all are numbers.
     """
 
     values: Sequence[float | str | None]
@@ -53,7 +53,7 @@ class Microseconds(Frozen, frozen=True):
 
     @classmethod
     def of(cls, values: Sequence[float | str | None]) -> Microseconds:
-        """Look at the types of all values at once."""
+        """Build an array if all values are numbers that fit one type."""
         kinds = set(map(type, values))
         try:
             if kinds <= {int}:
@@ -66,7 +66,7 @@ class Microseconds(Frozen, frozen=True):
 
     @property
     def whole(self) -> bool:
-        """Whether no time is recorded more finely than to the microsecond."""
+        """Whether no time has a fraction of a microsecond."""
         if self.numbers is not None:
             return self.numbers.dtype == np.int64
         return not any(
@@ -75,14 +75,14 @@ class Microseconds(Frozen, frozen=True):
 
     @property
     def rounded(self) -> bool:
-        """Whether one lost its decimals when it became a double."""
+        """Whether some time lost its decimals when it became a double."""
         numbers = self.numbers
         if numbers is None or numbers.dtype == np.int64 or not len(numbers):
             return False
         return bool(np.abs(numbers).max() >= _EXACT_BELOW)
 
     def to_nanoseconds(self) -> Int64s:
-        """Convert; `IMPOSSIBLE` where there is no number."""
+        """Convert to nanoseconds; a value that is not a number becomes `IMPOSSIBLE`."""
         if self.numbers is None:
             found = (_nanoseconds_of_value(it) for it in self.values)
             return np.fromiter(found, np.int64, len(self.values))
@@ -95,7 +95,7 @@ class Microseconds(Frozen, frozen=True):
             )
         possible = np.abs(self.numbers) < float(_LAST_US)
         sane = np.where(possible, self.numbers, 0.0)
-        # The fraction is exact; multiplying the whole number would round once more.
+        # The fraction is exact. Multiplying the whole number would round a second time.
         whole = np.floor(sane)
         fraction = np.rint((sane - whole) * _NS_PER_US).astype(np.int64)
         converted: Int64s = whole.astype(np.int64) * _NS_PER_US + fraction
@@ -105,11 +105,11 @@ class Microseconds(Frozen, frozen=True):
 
 
 def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> Int64s:
-    """Convert microseconds from the numbers as they are written."""
+    """Convert numbers of microseconds, given as JSON text, to nanoseconds."""
     joined = b",".join(texts)
     if _have_three_decimals(joined, len(texts)):
-        # Without its point, a number of microseconds is one of nanoseconds. Of one
-        # below 1 the zero would come first, which no number of JSON has.
+        # Without its point, a number with three decimals is in nanoseconds. A number
+        # below 1 would start with 0, which JSON does not allow.
         listed = b"[" + joined.replace(b".", b"") + b"]"
         try:
             numbers = msgspec.json.decode(listed, type=list[int])
@@ -123,7 +123,7 @@ def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> Int64s:
 
 
 def _have_three_decimals(joined: bytes, count: int) -> bool:
-    """Return whether every number of a list has just three decimals and no exponent."""
+    """Return whether all numbers have exactly three decimals and no exponent."""
     if joined.count(b".") != count or any(it in joined for it in (b"e", b"E", b'"')):
         return False
     characters = np.frombuffer(joined, np.uint8)

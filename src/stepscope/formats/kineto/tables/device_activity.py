@@ -1,7 +1,7 @@
-"""What ran on devices: kernels, collectives, copies and memsets.
+"""Build the table of device activity: kernels, collectives, copies and memsets.
 
-What a copy moved between follows from its name, else from its arguments. Launch shapes
-beyond the hardware are refused.
+The direction of a copy follows from its name, else from its arguments. Launch shapes
+beyond the limits of the hardware are refused.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.decoded.recording import Recording
 
-#: `Memcpy HtoD (Pageable -> Device)`: the kinds of memory on both sides.
+#: The memory on both sides of a copy, as in `Memcpy HtoD (Pageable -> Device)`.
 _SIDES: Final = Pattern(r"\((?P<source>\w+) -> (?P<destination>\w+)\)")
-#: What ROCm's tracer writes beside the name: `DtoH`, `HostToDevice`, `PtoP`.
+#: Directions that ROCm's tracer writes in `kind`: `DtoH`, `HostToDevice`, `PtoP`.
 _WORDS: Final = Pattern(
     r"(?:hip)?(?:mem)?(?:copy|cpy)?(?P<source>h|d|p|host|device|peer)(?:to|2)"
     r"(?P<destination>h|d|p|host|device|peer)\Z"
@@ -45,8 +45,8 @@ def kind_of_copy(name: str, words: str | None) -> str | None:
     """Return the kind of a copy: `NOT_ACTIVITY` within the host, None if not recorded.
 
     Args:
-        name: Of the event.
-        words: Its argument `kind`, where there is one.
+        name: Name of the event.
+        words: Argument `kind` of the event, or None.
     """
     found: str | None = kind_of_name(name)
     if found not in (SOME_COPY, "kernel", "collective"):
@@ -72,17 +72,17 @@ def _copy_kind_in_words(words: str) -> str | None:
 
 
 class Activity(DeviceTables, frozen=True, kw_only=True, eq=True):
-    """What ran on devices.
+    """Tables of device activity, with the number of activities without a launch.
 
     Attributes:
-        unmatched: Activities whose launch call is not in the file.
+        unmatched: Number of activities whose launch call is not in the file.
     """
 
     unmatched: int
 
 
 def collect_activity(recording: Recording) -> Activity:
-    """Everything that ran on the devices of a file, in the order of `events`."""
+    """Collect the activity of all devices of a file, in the order of `events`."""
     given = recording.columns.activity
     if not len(given.place):
         return Activity(
@@ -101,8 +101,8 @@ def collect_activity(recording: Recording) -> Activity:
     kernels = np.flatnonzero(np.isin(kind, (_KINDS["kernel"], _KINDS["collective"])))
     shapes = arguments[kernels].select(
         *(f"{of}_{axis}" for of in ("block", "grid") for axis in "xyz"),
-        # Zero registers or no such field: AMD's tracer does not know them. PyTorch also
-        # estimates what the grid achieves, which is no theoretical occupancy.
+        # AMD's tracer writes 0 registers, or none. PyTorch's estimated achieved
+        # occupancy is ignored, because it is not the theoretical occupancy.
         registers=pl.col("registers").replace(0, None),
         shared_memory_bytes="shared",
     )
@@ -129,7 +129,7 @@ def _activity_kinds(recording: Recording) -> tuple[UInt8s, int]:
     keys = pl.DataFrame({"class": cls, "name": name, "words": words})
     distinct = keys.unique(maintain_order=True)
     codes, undirected = [], []
-    # One round per distinct name, not per activity.
+    # Classify once per distinct name, not once per activity.
     for of_class, number, said in distinct.iter_rows():
         text = recording.names[number]
         found: str | None
@@ -164,7 +164,7 @@ def _activity_frame(
     line, tracks = recording.timeline, recording.tracks
     track = line.track[event]
     arguments = recording.columns.activity.frame[entries]
-    # Handles of the operator's name and its operands' shapes, -1 for none.
+    # Handles of the operator's name and of its operands' shapes, or -1.
     op = shape = recording.links.of_activity[entries]
     columns = recording.columns
     if len(columns.ops.place):
@@ -179,7 +179,7 @@ def _activity_frame(
     caller = np.where(call >= 0, recording.placement.track[place], -1)
     launched_from = processes.gather(nullable_series("track", caller, caller >= 0))
     main = recording.placement.main_process
-    # The bytes of copies; a negative number is unknown.
+    # Bytes of copies; a negative number becomes null.
     frame = arguments["bytes"].alias("bytes").to_frame()
     known = pl.when(pl.col("bytes") >= 0).then("bytes")
     given: dict[str, pl.Series | NDArray[np.generic]] = {
@@ -194,7 +194,7 @@ def _activity_frame(
         "start_ps": line.start_ps[event],
         "dur_ps": line.dur_ps[event],
         "correlation": arguments["correlation"],
-        # The caller's, else that of the process that was recorded.
+        # Process of the launch call, else the main process of the recording.
         "process": launched_from if main is None else launched_from.fill_null(main),
         "geometry": nullable_series("geometry", geometry, geometry >= 0),
         "bytes": frame.select(known.alias("bytes")).to_series(),

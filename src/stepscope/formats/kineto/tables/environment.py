@@ -1,4 +1,4 @@
-"""What the capture and the hardware were: `environment` and `devices`."""
+"""Build the tables `environment` (the capture) and `devices` (the hardware)."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "Kineto JSON"
 
-#: A recording so many times as long as its work is not judged by its work alone, where
-#: it is longer by more than starting and stopping the recorder takes.
+#: A recording is mostly silent if it is longer than this multiple of its work's time
+#: range, and by more than the time to start and stop the recorder.
 _SILENT: Final = 2
 _STARTING_PS: Final = PS_PER_S
-#: Kinds of tracks that hold no work of the program.
+#: Kinds of tracks without work of the program.
 _NO_WORK: Final = ("overhead", "counters")
 _AMD: Final = Pattern(r"\bAMD\b|Instinct|Radeon|gfx\d", re.IGNORECASE)
 _NVIDIA: Final = Pattern(
     r"NVIDIA|Tesla|GeForce|Quadro|TITAN|\bRTX\b|\b[AHBVPTL]\d{1,3}\b", re.IGNORECASE
 )
 
-#: Threads that run in step; 32 on all others.
+#: Threads per warp (wavefront) of AMD's GPUs; other vendors' warps have 32.
 _AMD_WARP: Final = 64
 
 
 def environment_table(recording: Recording) -> pl.DataFrame:
-    """Return the one row that says what this capture was."""
+    """Return the single row that describes the capture."""
     start = recording.start_unix_ns
     window = recording.timeline.hull(_recorder_tracks(recording))
-    # What is judged: the work, or all of a recording that is mostly silent.
+    # The analysed range is that of the work; for a mostly silent recording, all of it.
     work = recording.timeline.hull(work_tracks(recording))
     hull = work
     if window is not None and work is not None:
@@ -73,13 +73,13 @@ def environment_table(recording: Recording) -> pl.DataFrame:
 
 
 def _recorded_version(recording: Recording, name: str) -> int | None:
-    """Return a version; None where the field is not there, or is no version."""
+    """Return a version number; None if the field is absent or not a version."""
     found = recording.field(name)
     return found if isinstance(found, int) and found > 0 else None
 
 
 def work_tracks(recording: Recording) -> list[int]:
-    """Return rows of the tracks that hold work, not the recording or its overhead."""
+    """Return rows of the tracks with work, without recording and overhead tracks."""
     recorder = set(_recorder_tracks(recording))
     return [
         row
@@ -91,7 +91,7 @@ def work_tracks(recording: Recording) -> list[int]:
 def devices_table(
     recording: Recording, activity: Activity
 ) -> pl.DataFrame | Unavailable:
-    """Return every accelerator that was listed or used, by ordinal."""
+    """Return every accelerator that was listed or used, sorted by ordinal."""
     properties = pair_devices(recording)
     if not properties:
         absent = foreign_work(recording) or why_absent("kineto.none_listed")
@@ -116,7 +116,7 @@ def devices_table(
 
 
 def recorded_vendor(recording: Recording, said: DeviceProperties) -> str | None:
-    """Return the maker, from the versions in the file, else from the device's name."""
+    """Return the vendor, from version fields of the file, else from the name."""
     fields = recording.document.fields
     if any(name.startswith(("hip_", "roctracer_", "rocprof")) for name in fields):
         return "AMD"

@@ -1,4 +1,4 @@
-"""Tables of the host: launches, calls of a DataLoader, and allocations."""
+"""Build the tables of the host: launches, DataLoader calls, and allocations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def launches_table(
     recording: Recording, activity: Activity
 ) -> pl.DataFrame | Unavailable:
-    """Return every call with a correlation id, in the order of `events`."""
+    """Return every runtime call with a correlation id, in the order of `events`."""
     calls = recording.columns.calls
     row = recording.timeline.row[calls.place]
     correlation = calls.frame["correlation"]
@@ -50,7 +50,7 @@ def launches_table(
 
 
 def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
-    """Return every call of a DataLoader's iterator, in the order of `events`."""
+    """Return every `next()` call of a DataLoader, in the order of `events`."""
     names = recording.type_names
     rows = recording.rows_named([is_loader_call(name) for name in names])
     line = recording.timeline
@@ -81,10 +81,10 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     entries = np.flatnonzero((row >= 0) & known.to_numpy())
     if not len(entries):
         return or_lost(why_absent("kineto.no_allocations"), recording.damaged_at)
-    # Entries are in file order; tracks follow each other in the table of events.
+    # Entries are in file order, but rows of `events` are grouped by track.
     start = recording.timeline.start_ps[row[entries]]
     entries = entries[np.argsort(start, kind="stable")]
-    # The name of the operator around each allocation; null if there is none.
+    # Name of the operator around each allocation; null without an operator.
     columns = recording.columns
     op = recording.links.of_memory[entries]
     name = np.append(columns.events.name[columns.ops.place], 0)[op]
@@ -95,7 +95,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
         start_ps=pl.Series(recording.timeline.start_ps[row[entries]]),
         asked_by=names.gather(number.replace(-1, None)).alias("asked_by"),
     )
-    # Programs number devices as the file lists them.
+    # Allocations use the device numbers that the file lists.
     sizes = {
         it.id: it.total_memory
         for it in reversed(recording.device_properties)

@@ -1,4 +1,4 @@
-"""Which devices are listed or used, and why they have no work that is understood."""
+"""Find the listed and used devices, and why no activity of a device is readable."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Unavailable
 
 
-#: Ops that exist for a device only, or that serve one, and ops of a library for CPUs.
+#: Names of ops that need a device, and names of ops of CPU libraries.
 _OF_DEVICES: Final = Pattern(
     r"cudnn|miopen|nccl|rccl|_pin_memory|_(?:flash|efficient)_attention_forward$"
 )
 _OF_CPUS: Final = Pattern(r"mkldnn|onednn|_for_cpu")
-#: The host's memory, as PyTorch numbers kinds of devices.
+#: PyTorch's device type of the host's memory.
 _HOST: Final = 0
-#: So many allocations at least show where a program keeps its tensors.
+#: Minimum number of allocations that show where a program keeps its tensors.
 _ALLOCATIONS: Final = 10
 _MOST: Final = 3
 
 
 def pair_devices(recording: Recording) -> dict[int, DeviceProperties]:
-    """Device → what is known of it, for every device that is listed or used.
+    """Return device → its properties, for every device that is listed or used.
 
-    ROCm numbers the devices that kernels name differently from those it lists. Where
-    there is one of each, both are one device; otherwise it is unknown which is which.
+    ROCm's kernels and its list of devices use different numbers. One listed device and
+    one used device are the same device. With several devices, the pairs are unknown.
 
     Definition: docs/formats/kineto.md#device-activity.
     """
@@ -57,7 +57,7 @@ def pair_devices(recording: Recording) -> dict[int, DeviceProperties]:
 
 
 def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return the reason that there is no device activity, None where there is some."""
+    """Return why there is no device activity; None if there is some."""
     if activity.frame.height:
         return None
     absent = foreign_work(recording) or why_unused(recording, activity)
@@ -68,20 +68,20 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
 
 
 def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return why no listed device worked; None where one did, or may have."""
+    """Return why no listed device was used; None if one was, or may have been."""
     if activity.frame.height or not pair_devices(recording):
         return None
     return unused_devices(recording)
 
 
 def unused_devices(recording: Recording) -> Unavailable | None:
-    """Return why listed devices have no work; None where they did some.
+    """Return why listed devices have no activity; None if they were used.
 
-    PyTorch lists every device of the machine, whatever the program ran on. That it ran
-    on the host needs evidence: calls of the runtime were recorded, and none of them
-    gives a device work; or tensors were allocated, and none of them on a device; or
-    ops are those of a library for CPUs, and none is one for devices. Without any
-    evidence it stays in doubt.
+    PyTorch lists every device of the machine, even if the program does not use it. The
+    claim that the program ran on the host needs evidence. Runtime calls are evidence if
+    none of them launches work. Allocations of tensors are evidence if none is on a
+    device. Ops are evidence if some are of a CPU library and none is for devices.
+    Without evidence, the result is `IN_DOUBT`.
     """
     line = recording.timeline
     row = line.row[recording.columns.calls.place]
@@ -98,20 +98,20 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     if any(_OF_DEVICES.search(name) for name in used):
         return None
     if any(_OF_CPUS.search(name) for name in used):
-        return idle_devices("ops of a library for CPUs computed")
+        return idle_devices("the ops are those of a CPU library")
     return IN_DOUBT
 
 
 def foreign_work(recording: Recording) -> Unavailable | None:
-    """Return why the work of a device is not known; None where none is foreign."""
+    """Return why a device's activity is unreadable; None if all is readable."""
     count, listed = listed_foreign_events(recording)
     return why_absent("kineto.device_not_understood", listed=listed) if count else None
 
 
 def listed_foreign_events(recording: Recording) -> tuple[int, str]:
-    """Return how many events of foreign devices there are, and a list for a sentence.
+    """Return the number of events of unsupported devices, and a list for a sentence.
 
-    Calls of a runtime are understood where the work that they launch is.
+    Runtime calls are not counted if the file has readable device activity.
     """
     foreign = recording.columns.foreign
     if len(recording.columns.activity.place):

@@ -1,4 +1,4 @@
-"""What is doubtful about a recording, and what was left out of it."""
+"""Notes on doubtful or missing data of a Kineto recording."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.tables.device_activity import Activity
 
 _EXAMPLES: Final = 3
-#: A rank in a file's name: `rank-3`, `rank3`, `worker3_step_12`.
+#: Rank in a file name, as in `rank-3`, `rank3` or `worker3_step_12`.
 _RANK: Final = Pattern(r"(?:rank|worker)[-_]?(\d+)", re.IGNORECASE)
 _VERSIONS: Final = (
     "cuda_runtime_version",
@@ -43,7 +43,7 @@ _VERSIONS: Final = (
 
 
 def quality_table(recording: Recording, activity: Activity) -> pl.DataFrame:
-    """Return every doubt about a recording, gravest first."""
+    """Return the quality notes on a recording, most severe first."""
     notes = (
         *_damage_notes(recording),
         *recording.columns.shortening.notes(),

@@ -1,14 +1,15 @@
-"""Arguments of all events become the table `stats`, whatever they are called.
+"""Build the table `stats` from all arguments of all events.
 
-Few tools ask for them, and there are several per event. So they are decoded when the
-table is first asked for, in a second pass over the file: the bytes of the arguments of
-many events at once, then the values of each name at once. Their texts are known then,
-too: their handles follow those that the recording knew before, whoever asks first.
+Few tools need arguments, and each event has several. They are therefore decoded when
+the table is first read, in a second pass over the file. Each batch decodes the
+arguments of many events at once, and then the values of each name at once. New texts
+get handles after the recording's known handles, so handles do not depend on the order
+in which tables are read.
 
-An op and the op of its gradient carry the id of their link. Arrows record it where
-there are any. Otherwise the numbers that the producer gave to the nodes of the graph of
-gradients do: an op of the backward pass carries the number of its node and the thread
-that made it, and the op that made the node carries that number.
+An op and the op of its gradient both get the id of their link. Arrows record links in
+newer files. Without arrows, links follow from sequence numbers: an op of the backward
+pass has the number of its graph node and the id of the thread that created the node;
+the op that created the node has this number.
 
 Definition: docs/formats/kineto.md#device-activity.
 """
@@ -46,16 +47,16 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.decoded.recording import Recording
 
 
-#: Arguments of ops.
+#: Names of op arguments that record links to gradients.
 SEQUENCE: Final = "Sequence number"
 FORWARD_THREAD: Final = "Fwd thread id"
 _LINKS: Final[dict[str, pl.DataType]] = {"event": pl.Int32(), "value": pl.Int64()}
-#: Both ends of the link from an op to the op of its gradient carry its id under this
-#: name, which is the category of the arrows that record it.
+#: Name of the argument with the id of a link, at both the op and the op of its
+#: gradient; arrows for links have the same category.
 LINK: Final = "fwdbwd"
 _Scalar = int | float | str | bool | None
 _Value = _Scalar | bytes | Raw
-#: Most classes of events have numbers, texts and truth values only.
+#: Decoder for events with only numbers, texts and truth values, as most are.
 _PLAIN: Final = msgspec.json.Decoder(list[dict[str, _Scalar]])
 _ANY: Final = msgspec.json.Decoder(list[dict[str, Raw]])
 _SCALARS: Final = msgspec.json.Decoder(list[_Scalar])
@@ -68,7 +69,7 @@ def gradient_links(
     sequence: tuple[Int32s, Int64s],
     forward_thread: tuple[Int32s, Int64s],
 ) -> pl.DataFrame:
-    """Both ends of every link between an op and the op of its gradient.
+    """Return both ends of every link between an op and the op of its gradient.
 
     Args:
         recording: The file.
@@ -76,7 +77,7 @@ def gradient_links(
         forward_thread: Rows of events and their values of `FORWARD_THREAD`.
 
     Returns:
-        `event`, a row of events, and `value`, the id that both ends share.
+        `event`, a row of `events`, and `value`, the id that both ends share.
     """
     links, line = recording.columns.links, recording.timeline
     if not len(links.id):
@@ -99,7 +100,7 @@ def gradient_links(
             "event": rows.astype(np.int32),
         }
     )
-    # Ops that begin together are nested; the arrow is drawn from the inner one.
+    # Ops with the same start are nested; the arrow starts at the inner op.
     ops = ops.unique(["process", "thread", "start"], keep="last")
     arrows = ends.join(ops, on=["process", "thread", "start"])
     if arrows.height:
@@ -129,14 +130,14 @@ def _links_by_sequence(
         .join(maker, on="event", how="left", maintain_order="left")
         .with_columns(pl.col("maker").fill_null(0))
     )
-    # The ranges around a node carry its number too; the outermost is taken.
+    # Ranges around a node's op have the same number; the outermost is kept.
     backward = (
         ops.filter(pl.col("maker") > 0)
         .sort("event")
         .unique(["maker", "number"], keep="first", maintain_order=True)
     )
-    # The number counts nodes that were made: of ops with one number the last to begin
-    # has made the node.
+    # Numbers count created nodes: of the ops with one number, the op with the last
+    # start created the node.
     forward = (
         ops.filter(pl.col("maker") == 0)
         .sort("start", "event")
@@ -145,8 +146,8 @@ def _links_by_sequence(
     pairs = backward.select("maker", "number", event_backward="event").join(
         forward.select("track", "number", event_forward="event"), on="number"
     )
-    # The producer numbers threads in a way of its own: a maker is the thread that has
-    # most of its numbers.
+    # The forward thread id differs from the track's thread id: it is matched to the
+    # track with most of its sequence numbers.
     main = (
         pairs.group_by("maker", "track")
         .len()
@@ -164,12 +165,12 @@ def _links_by_sequence(
 
 
 def read_arguments(recording: Recording) -> EventValues:
-    """Return every argument of every event, by event."""
+    """Return every argument of every event, sorted by event."""
     collecting = _Collecting(recording)
     events, row = recording.columns.events, recording.timeline.row
     columns = recording.columns
-    # Where an event was read leniently or left out, only a second reading by the same
-    # rules finds the same events.
+    # If events were parsed leniently or left out, the second pass must parse all
+    # fields, so that it finds the same events.
     regular = not columns.lenient and columns.bad_place is None and not columns.cut_at
     first = at = 0
     with paused_collector():
@@ -177,7 +178,7 @@ def read_arguments(recording: Recording) -> EventValues:
             arguments = batch.arguments or [it.args for it in batch.events]
             end = int(np.searchsorted(events.ordinal, first + len(arguments)))
             places = np.arange(at, end)[row[at:end] >= 0]
-            # Events of one class have arguments of one set of names.
+            # Events of one class have mostly the same argument names.
             for kind in np.unique(events.kind[places]).tolist():
                 of_kind = places[events.kind[places] == kind]
                 chosen = (events.ordinal[of_kind] - first).tolist()
@@ -201,7 +202,7 @@ class _Collecting:
         self._shortening = Shortening()
         self._texts: Interned[str | bytes] = Interned()
         self._split_parts: list[tuple[NDArray[Any], ...]] = []
-        # Values of those names that record links between ops.
+        # Values of the arguments that record links between ops.
         self._numbers: dict[str, list[tuple[NDArray[Any], ...]]] = {
             SEQUENCE: [],
             FORWARD_THREAD: [],
@@ -222,7 +223,7 @@ class _Collecting:
             self._add_values(key, owner[here], [values[it] for it in here.tolist()])
 
     def add_links(self) -> None:
-        """Give the ops at both ends of a link its id."""
+        """Add the id of each link to the ops at both ends."""
         found = gradient_links(
             self._recording,
             self._integers_of_name(SEQUENCE),
@@ -245,8 +246,8 @@ class _Collecting:
         return np.concatenate(events), np.concatenate(values)
 
     def result(self) -> EventValues:
-        """Return the table and its texts."""
-        # Replace places in the table of texts by handles; each text is read once.
+        """Return the table `stats` and its texts."""
+        # Replace numbers of texts by handles; each text is converted once.
         handle = np.array(
             [
                 self._handle_of_text(
@@ -268,7 +269,7 @@ class _Collecting:
             np.concatenate(column) for column in zip(*self._split_parts, strict=True)
         )
         self._split_parts.clear()
-        # Names of one event are in no particular order.
+        # Arguments of one event are in no particular order.
         order = np.argsort(event, kind="stable")
         frame = pl.DataFrame(
             {
@@ -306,7 +307,7 @@ class _Collecting:
                 real = np.array(cast("list[float]", of_type)).view(np.int64)
                 self._add_part(name, chosen, _repeat_kind(DOUBLE, len(real)), real)
             elif type_ in (str, bytes):
-                # Places in the table of texts, until their handles are known.
+                # Store numbers of texts until the handles are known.
                 texts = self._texts.numbers(cast("list[str | bytes]", of_type))
                 self._add_part(
                     name, chosen, _repeat_kind(REF, len(texts)), texts.astype(np.int64)
@@ -340,9 +341,9 @@ def _decode_arguments(
 
 
 def _decode_scalars(raws: Sequence[Raw]) -> Sequence[_Value]:
-    """Return numbers, texts and truth values; lists and objects as they are written."""
+    """Decode numbers, texts and booleans; return lists and objects as JSON bytes."""
     listed = b"[" + b",".join(raws) + b"]"
-    # What begins so is a list of lists or of objects, which need no trying.
+    # If the first value is a list or an object, decoding scalars would fail.
     if listed[1:2] not in b"[{":
         try:
             return _SCALARS.decode(listed)
@@ -364,7 +365,7 @@ def _repeat_kind(kind: int, count: int) -> UInt8s:
 
 
 def _integer_values(numbers: Sequence[int]) -> tuple[UInt8s, Int64s]:
-    """Integers as signed, those from 2^63 on as unsigned, larger ones as reals."""
+    """Return integers as signed, from 2^63 on as unsigned, from 2^64 as doubles."""
     try:
         value = np.fromiter(numbers, np.int64, len(numbers))
         return _repeat_kind(INT, len(value)), value
