@@ -281,6 +281,6 @@ def test_their_client_is_told_why_a_server_refuses_it_and_the_way_out(
             env={**os.environ, **SURROUNDINGS, "TF_CPP_MIN_LOG_LEVEL": "0"},
         )
     assert done.returncode != 0
-    assert "this server wants a token" in done.stderr
+    assert "this server requires a token" in done.stderr
     assert 'ss.server.start(open_to="machine")' in done.stderr
     assert list(tmp_path.rglob("*.xplane.pb")) == []

@@ -261,7 +261,7 @@ def test_a_port_that_is_taken_is_said_and_another_one_is_found(
 ) -> None:
     port = ours.address.rpartition(":")[2]
     with served(tmp_path, PROGRAM, "--serve", port, "--open", "machine") as process:
-        said = said_until(process, re.compile(f"found port {port} taken"))
+        said = said_until(process, re.compile(f"another port: {port} is in use"))
         assert "any user of this machine can record this program" in said
         _, address = place_of(process)
         assert not address.endswith(f":{port}")

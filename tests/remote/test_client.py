@@ -224,7 +224,7 @@ def test_a_worker_that_dies_while_it_is_recorded_is_said_to(
         )
     dead, other = outcome.all
     assert (dead.state, other.state) == ("error", "ok")
-    assert dead.text.startswith("the program ended while it was recorded, or is cut")
+    assert dead.text.startswith("the program ended while it was recorded, or the")
     # It is known at once, and not when the time of the recording is over.
     assert dead.seconds < 30
 

@@ -34,7 +34,7 @@ def test_a_program_is_recorded_over_a_unix_socket(short: Path, tmp_path: Path) -
         assert (started.address, started.token) == (f"unix:{path}", None)
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         outcome = client.trace(started.address, tmp_path / "logs", 20)
-        with pytest.raises(BadUsage, match="it is taken"):
+        with pytest.raises(BadUsage, match="in use|uses this path"):
             server.start(host=f"unix:{path}")
     finally:
         started.stop()
@@ -55,7 +55,7 @@ def test_a_program_is_recorded_over_a_unix_socket(short: Path, tmp_path: Path) -
 @pytest.mark.parametrize("mode", [0o755, 0o710, 0o701, 0o777])
 def test_a_folder_that_others_reach_holds_no_socket(short: Path, mode: int) -> None:
     short.chmod(mode)
-    with pytest.raises(BadUsage, match=r"others than its user reach .*chmod 700"):
+    with pytest.raises(BadUsage, match=r"other users can access .*chmod 700"):
         server.start(host=f"unix:{short}/socket")
     assert list(short.iterdir()) == []
 
@@ -68,7 +68,7 @@ def test_what_is_no_place_for_a_socket_is_said_in_one_line(short: Path) -> None:
         f"{short}/{'long' * 30}": "more than 107 bytes",
         f"{short}/none/none/socket": "No such file",
         f"{short}/link/socket": "not a folder but a link",
-        f"{short}/file": "something else has this name",
+        f"{short}/file": "a file with this name exists",
     }.items():
         with pytest.raises(BadUsage, match=why) as refused:
             server.start(host=f"unix:{place}")
@@ -103,7 +103,7 @@ def test_who_may_ask_without_a_token_is_said_with_words_that_fit(
     with caplog.at_level(logging.WARNING, "stepscope"):
         started = server.start(0, host=everywhere, open_to="network")
         started.stop()
-    assert "whoever reaches the port can record this program" in caplog.messages[-1]
+    assert "any client that can connect can record this program" in caplog.messages[-1]
     assert started.token is None
     with pytest.raises(BadUsage, match='give open_to="network"'):
         server.start(0, host=everywhere, open_to="machine")

@@ -52,7 +52,7 @@ def test_a_process_is_found_by_its_number_until_it_is_forgotten(folder: Path) ->
 
 def test_a_process_without_a_server_is_told_those_that_have_one() -> None:
     registry.note_server(ADDRESS, None)
-    those = f"Those that have one: {os.getpid()} "
+    those = f"Processes with a server: {os.getpid()} "
     with waiting() as other, pytest.raises(BadUsage, match=those):
         registry.servers_of_process(other)
 
@@ -190,7 +190,7 @@ def test_a_folder_that_others_may_write_to_is_not_trusted(
     assert registry.listening_processes() == ()
     problem = registry.note_server(ADDRESS, "secret")
     assert problem is not None
-    assert f"others may write to {(folder.parent / where).resolve()}" in problem
+    assert f"other users may write to {(folder.parent / where).resolve()}" in problem
     assert all("secret" not in file.read_text() for file in folder.iterdir())
 
 

@@ -142,7 +142,7 @@ def test_without_steps_the_time_ends_it(ours: server.Server, tmp_path: Path) -> 
 def test_a_number_of_steps_that_cannot_be_is_refused(
     tmp_path: Path, steps: int
 ) -> None:
-    with pytest.raises(BadUsage, match=f"steps={steps} is none; give 1 to"):
+    with pytest.raises(BadUsage, match=f"steps={steps} is invalid; give 1 to"):
         ss.client.trace("localhost:1", tmp_path, 100, steps=steps)
 
 

@@ -154,7 +154,7 @@ def test_a_default_server_refuses_another_user_and_serves_its_own(
     assert told["folder"].startswith("PermissionError")
     assert told["file"].startswith("PermissionError")
     # Whoever is refused hears the way out, in one line.
-    assert "this server wants a token" in told["capture"]
+    assert "this server requires a token" in told["capture"]
     assert 'ss.server.start(open_to="machine")' in told["capture"]
     assert "\n" not in told["capture"]
 

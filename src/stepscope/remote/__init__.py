@@ -1,1 +1,1 @@
-"""Recording a program from outside: a server in the program, a client anywhere."""
+"""Recording a program from outside: a server in the program, and a client."""

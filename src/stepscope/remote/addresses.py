@@ -1,4 +1,4 @@
-"""Addresses of profiler servers, as a person writes them."""
+"""Parsing addresses of profiler servers as users write them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: What the address of a Unix socket begins with; a path from the root follows.
+#: Prefix of the address of a Unix socket; an absolute path follows.
 SOCKET: Final = "unix:"
 
 _TPUS: Final = ("grpc://", "http://")
@@ -25,7 +25,7 @@ _ADDRESS: Final = re.compile(
     r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\[\]:/\s]+):(?P<port>\d{1,5})\Z"
 )
 _LAST_PORT: Final = 65535
-#: Hosts that mean several addresses, and the one that this machine reaches them by.
+#: Host name that covers several addresses → the address used on this machine.
 _REACHED_BY: Final = {
     "0.0.0.0": "127.0.0.1",  # noqa: S104 - nothing is bound here
     "localhost": "127.0.0.1",
@@ -33,25 +33,24 @@ _REACHED_BY: Final = {
     "::": "[::1]",
 }
 _NAME: Final = re.compile(r"[A-Za-z][\w.-]*")
-#: With a zone or without.
+#: Name of a TPU, with or without its zone.
 _TPU_NAME: Final = re.compile(r"(?:[a-z][a-z0-9-]*/)?[A-Za-z][\w-]*")
-#: On a TPU machine: the workers of its slice, between commas.
+#: Environment variable on a TPU machine: workers of its slice, comma-separated.
 _TPU_WORKERS: Final = "TPU_WORKER_HOSTNAMES"
 
 
 def parse_addresses(given: str | Iterable[str]) -> tuple[str, ...]:
-    """Return `host:port` of each server, without doubles, in the order given.
+    """Return `host:port` of each server, without duplicates, in the given order.
 
     Args:
-        given: Addresses, or texts with several between commas: `host:port`,
-            `grpc://host:port`, `[::1]:port`, `unix:/PATH`. `@FILE` means the addresses
-            in a file, one a line; what follows a `#` there is a remark.
-            `tpu://NAME:port` and `tpu://ZONE/NAME:port` mean that port of each worker
-            of a Cloud TPU.
+        given: Addresses, or comma-separated lists of addresses: `host:port`,
+            `grpc://host:port`, `[::1]:port`, `unix:/PATH`. `@FILE` is a file with one
+            address per line and `#` comments. `tpu://NAME:port` and
+            `tpu://ZONE/NAME:port` mean that port of each worker of a Cloud TPU.
 
     Raises:
-        BadUsage: One is no address, a file cannot be read, a TPU is not found, or
-            there is none.
+        BadUsage: An address is invalid, a file cannot be read, a TPU is not found, or
+            no address is given.
     """
     texts = [given] if isinstance(given, str) else list(given)
     found: dict[str, None] = {}
@@ -70,7 +69,7 @@ def parse_addresses(given: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address can only be reached from this machine."""
+    """Return whether a host can only be reached from this machine."""
     if host == "localhost":
         return True
     try:
@@ -80,13 +79,13 @@ def is_loopback(host: str) -> bool:
 
 
 def from_this_machine(address: str) -> str:
-    """Return the one address by which this machine reaches a server of its own."""
+    """Return the address that this machine uses for a server on this machine."""
     host, colon, port = address.rpartition(":")
     return f"{_REACHED_BY.get(host, host)}{colon}{port}"
 
 
 def file_name_of(address: str) -> str:
-    """Return the name of a server's file without the suffix: host and port."""
+    """Return the file name of a server's recording without suffix: host and port."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", address).strip("_.")
 
 
@@ -104,16 +103,16 @@ def _addresses_in_file(text: str) -> list[str]:
 
 
 def _expand_address(text: str) -> tuple[str, ...]:
-    """Return the addresses that a text means: of a TPU's name one for each worker."""
+    """Return the addresses of a text; for a TPU's name, one per worker."""
     if not text.startswith(TPU):
         return (_check_address(text),)
     name, _, port = text.removeprefix(TPU).rpartition(":")
     if not _TPU_NAME.fullmatch(name):
         raise BadUsage(
-            f"{text!r} names no TPU with a port; give {TPU}NAME:PORT, or "
+            f"{text!r} is not a TPU with a port; give {TPU}NAME:PORT, or "
             f"{TPU}ZONE/NAME:PORT, with the port of its profiler servers."
         )
-    # A port that is none is found before anybody is asked.
+    # Reject an invalid port before the slow lookup of the workers.
     _check_address(f"worker:{port}")
     return tuple(_check_address(f"{host}:{port}") for host in tpu_workers(name))
 
@@ -143,18 +142,17 @@ def _check_address(text: str) -> str:
     return found.group()
 
 
-#: Begins an address in which the name of a TPU stands for its workers.
+#: Prefix of an address with the name of a TPU, which is replaced by its workers.
 TPU: Final = "tpu://"
 _COMMAND: Final = "gcloud"
 _PATIENCE_S: Final = 60.0
 
 
 def tpu_workers(name: str) -> tuple[str, ...]:
-    """Return the internal addresses of a TPU's workers, in their order.
+    """Return the internal addresses of a TPU's workers, in the TPU's order.
 
     Args:
-        name: The name of the TPU, or `ZONE/NAME` where the zone is not the configured
-            one.
+        name: Name of the TPU, or `ZONE/NAME` if its zone is not the configured one.
     """
     zone, _, bare = name.rpartition("/")
     found = _describe_tpu(bare, zone)
@@ -173,8 +171,8 @@ def _describe_tpu(name: str, zone: str) -> dict[str, Any]:
     command = shutil.which(_COMMAND)
     if command is None:
         raise BadUsage(
-            f"{TPU}{name} is looked up by Google's command line, and no {_COMMAND} "
-            "is on the PATH; install the Google Cloud CLI, or give host:port of each "
+            f"finding {TPU}{name} needs Google's command line, but {_COMMAND} is not "
+            "on the PATH; install the Google Cloud CLI, or give host:port of each "
             "worker."
         )
     asked = [command, "compute", "tpus", "tpu-vm", "describe", name, "--format=json"]
@@ -189,7 +187,7 @@ def _describe_tpu(name: str, zone: str) -> dict[str, Any]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadUsage(f"{_COMMAND} cannot be asked for {name!r} ({error}).") from error
+        raise BadUsage(f"{_COMMAND} cannot look up {name!r} ({error}).") from error
     if done.returncode:
         said = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
         raise BadUsage(f"{_COMMAND} does not know the TPU {name!r}: {said}")

@@ -1,8 +1,8 @@
-"""A profiler server in every Python process of a program that was not changed.
+"""A profiler server in every Python process of an unmodified program.
 
-`stepscope run --serve` hands the plan to the processes by their environment. Arming
-happens before the program begins, so it imports next to nothing; gRPC and the server
-are imported when the program has been running for a moment.
+`stepscope run --serve` passes a plan to the processes in an environment variable.
+Arming runs before the program begins, so it imports very little. gRPC and the server
+are imported once the program has run for 0.2 s.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from stepscope.remote.access.openness import OpenTo
     from stepscope.remote.server import Server
 
-#: Files of the chain and of the key, a line each, or nothing.
+#: Environment variable: paths of the certificate chain and of the key, one per line.
 CERTIFICATE_VARIABLE: Final = "STEPSCOPE_SERVE_CERTIFICATE"
 
 _THIS_MACHINE: Final = "127.0.0.1"
 _LAST_PORT: Final = 65535
-#: A program that ends sooner never listens.
+#: Seconds before a process listens; a program that ends earlier never listens.
 _AFTER_S: Final = 0.2
-#: A child of `multiprocessing` hears from its parent what it runs, in a moment.
+#: Maximum number of waits until a child of `multiprocessing` knows its program.
 _MOST_WAITS: Final = 50
-#: Which of the processes that `torchrun` starts on a machine this is.
+#: Environment variable of `torchrun`: index of a process on its machine.
 _LOCAL_RANK: Final = "LOCAL_RANK"
 
 
 class ServePlan(NamedTuple):
-    """Where the processes of a program listen.
+    """Addresses at which the processes of a program listen.
 
     Attributes:
-        port: 0 takes a free one.
-        token: What clients have to send; None where each process makes its own.
-        open_to: Who may ask without a token; None means nobody.
+        port: Port number; 0 for a free port.
+        token: Token that clients must send; None if each process creates its own.
+        open_to: Clients that may call without a token; None for no clients.
     """
 
     host: str
@@ -60,8 +60,8 @@ class ServePlan(NamedTuple):
     @classmethod
     def parse_place(cls, place: str, open_to: OpenTo | None = None) -> ServePlan:
         """Return the plan for `PORT` or `HOST:PORT`."""
-        from stepscope.remote.access.openness import choose_token  # noqa: PLC0415 - arming stays light
-        from stepscope.remote.addresses import is_loopback  # noqa: PLC0415 - arming stays light
+        from stepscope.remote.access.openness import choose_token  # noqa: PLC0415 - keeps process startup fast
+        from stepscope.remote.addresses import is_loopback  # noqa: PLC0415 - keeps process startup fast
 
         host, _, port = place.rpartition(":")
         host = host or _THIS_MACHINE
@@ -72,16 +72,16 @@ class ServePlan(NamedTuple):
             )
         is_local = is_loopback(host)
         token = choose_token(None, open_to, is_local=is_local, is_socket=False)
-        # On this machine each process makes its own.
+        # If only this machine can connect, each process creates its own token.
         return cls(host, int(port), None if is_local else token, open_to)
 
     def to_text(self) -> str:
-        """Write the plan, one line a field."""
+        """Return the plan as text, one field per line."""
         return f"{self.host}\n{self.port}\n{self.token or ''}\n{self.open_to or ''}"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> ServePlan | None:
-        """Return the plan that this process was given; None where it was given none."""
+        """Return the plan in the environment of this process; None without one."""
         text = environment.get(VARIABLE)
         if text is None:
             return None
@@ -92,7 +92,7 @@ class ServePlan(NamedTuple):
 
 
 def arm() -> None:
-    """Let this process listen by the plan in its environment, if there is one."""
+    """Start a server in this process if its environment contains a plan."""
     plan = ServePlan.from_environment(os.environ)
     forks = any(word.startswith(FORKS) for word in sys.orig_argv)
     if plan is None or (runs_nothing_itself(sys.orig_argv) and not forks):
@@ -102,8 +102,8 @@ def arm() -> None:
 
 class _Listens:
     def __init__(self, plan: ServePlan) -> None:
-        from stepscope.capture.launching.counting import StepCounter  # noqa: PLC0415 - arming stays light
-        from stepscope.remote.marked_steps import MarkedSteps  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.counting import StepCounter  # noqa: PLC0415 - keeps process startup fast
+        from stepscope.remote.marked_steps import MarkedSteps  # noqa: PLC0415 - keeps process startup fast
 
         self._plan = plan
         self._steps = MarkedSteps(self._no_more_steps)
@@ -112,10 +112,10 @@ class _Listens:
         self._server: Server | None = None
 
     def wait_for_frameworks(self, *, listens_itself: bool) -> None:
-        """Hear of frameworks, and begin to listen in a moment.
+        """Count steps of frameworks, and start listening after a moment.
 
         Args:
-            listens_itself: False where only what is forked from this process listens.
+            listens_itself: False if only processes forked from this one listen.
         """
         arrived = harmless(self._steps.abandon)(self._count_steps)
         Arrivals({name: partial(arrived, name) for name in FRAMEWORKS}).watch()
@@ -129,10 +129,10 @@ class _Listens:
         ).start()
 
     def _count_steps(self, name: str) -> None:
-        from stepscope.capture.launching.counting import (  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.counting import (  # noqa: PLC0415 - keeps process startup fast
             install_step_source,
         )
-        from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - keeps process startup fast
 
         if self._steps.phase is Phase.OVER:
             return
@@ -143,7 +143,7 @@ class _Listens:
             say_line(f"steps of this version of {name} cannot be counted: {missing}")
 
     def _begin_soon(self) -> None:
-        # An event that nobody sets, since a program may replace `time.sleep`.
+        # `wait` on an event that is never set: programs may replace `time.sleep`.
         nobody = threading.Event()
         nobody.wait(_AFTER_S)
         for _ in range(_MOST_WAITS):
@@ -157,8 +157,8 @@ class _Listens:
     def _begin_listening(self) -> None:
         if is_launcher():
             return
-        from stepscope.remote import server  # noqa: PLC0415 - arming stays light
-        from stepscope.remote.access.openness import is_given  # noqa: PLC0415 - arming stays light
+        from stepscope.remote import server  # noqa: PLC0415 - keeps process startup fast
+        from stepscope.remote.access.openness import is_given  # noqa: PLC0415 - keeps process startup fast
 
         host, port, token, open_to = self._plan
         if port:
@@ -175,11 +175,11 @@ class _Listens:
             if not port:
                 say_line(f"{_this_process()} cannot be recorded from outside: {error}")
                 return
-            # Another process of the program has it, or somebody else.
+            # Another process, perhaps of the same program, uses the port.
             self._server = server.start(
                 0, host=host, token=token, certificate=certificate, open_to=open_to
             )
-            say_line(f"{_this_process()} found port {port} taken")
+            say_line(f"{_this_process()} uses another port: {port} is in use")
         if token and not is_given(None):
             text = f"is recorded by other machines with the token {token}"
             say_line(f"{_this_process()} {text}")
@@ -195,11 +195,11 @@ class _Listens:
             undo()
 
     def _begin_in_child(self) -> None:
-        # A child has no thread of the server, and none of its port's answers.
+        # A forked child has no server thread and does not own the parent's port.
         self._counter.forked()
         self._steps.forked()
         if "grpc" not in sys.modules:
-            # gRPC that was in use before a fork cannot be relied on after it.
+            # gRPC is unreliable in a child if the parent used it before the fork.
             self._begin_later()
 
 

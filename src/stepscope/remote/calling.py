@@ -1,4 +1,4 @@
-"""One profiler server, as a client calls it."""
+"""Client calls to one profiler server."""
 
 from __future__ import annotations
 
@@ -38,43 +38,44 @@ if TYPE_CHECKING:
     from stepscope.remote.messages import Message, ProfileRequest
 
 _NS_PER_S: Final = 1_000_000_000
-#: A proxy that the environment names is another machine, and would read the token.
+#: Disables the proxy of the environment, which could read the token.
 _NO_PROXY: Final = ("grpc.enable_http_proxy", 0)
-#: How long a host may take to answer all greetings, and beyond the recording itself.
+#: Maximum seconds for all clock comparisons with a host, and for a recording beyond its
+#: own duration.
 _GREETING_S: Final = 5.0
 _BEYOND_S: Final = 60.0
-#: Greetings of which the quickest tells the clock.
+#: Number of clock comparisons; the one with the fastest answer is used.
 _GREETINGS: Final = 20
-#: A clock that tells a time after 2199 is none.
+#: Latest plausible time of a host's clock: the year 2200.
 _LAST_CLOCK_NS: Final = 7_258_118_400 * _NS_PER_S
 _CLOCK_DIGITS: Final = len(str(_LAST_CLOCK_NS))
-#: A profile has as many fields as it has planes and warnings.
+#: Maximum number of planes and warnings in a profile.
 _MAX_PROFILE_FIELDS: Final = 1_000_000
-#: Between attempts, longer each time.
+#: Seconds between two attempts, doubled each time up to a maximum.
 _BACK_OFF_S: Final = 0.5
 _MOST_BACK_OFF_S: Final = 8.0
 _EMPTY: Final = "the host recorded nothing in this time; record for longer."
-#: TensorFlow and JAX answer so while something records.
+#: Part of the error of TensorFlow and JAX during another recording.
 _BUSY: Final = "another profiling session"
-#: gRPC's own words for an answer beyond its limit, which is 2 GB here.
+#: Parts of gRPC's error for an answer above its limit, which is 2 GB here.
 _TOO_LARGE: Final = "message larger than max"
 _RECEIVED: Final = "received message"
-#: Words of gRPC where a connection is made, and encryption fails.
+#: Parts of gRPC's errors for a connection whose encryption fails.
 _OF_ENCRYPTION: Final = ("handshake", "certificate", "verification")
-#: What answers is no TLS.
+#: Part of gRPC's error if the server does not use TLS.
 _PLAIN: Final = "wrong_version_number"
-#: Words of gRPC where there is no connection, not even at first.
+#: Part of gRPC's error if no connection was ever made.
 _NEVER_CONNECTED: Final = "failed to connect"
-#: Nobody listens at the port.
+#: Part of gRPC's error if no process listens at the port.
 _REFUSED: Final = "connection refused"
 
 
 class _UnusableAnswer(Exception):
-    """What a host answered is no recording that is taken; the text says why."""
+    """A host's answer cannot be used as a recording; the text gives the reason."""
 
 
 class Caller:
-    """The channel to one server."""
+    """The gRPC channel to one server."""
 
     def __init__(
         self,
@@ -86,11 +87,12 @@ class Caller:
         max_bytes: int,
         dialled: str | None = None,
     ) -> None:
-        """Prepare to call; nothing is sent yet.
+        """Prepare a channel without sending anything.
 
         Args:
-            root_certificate: Whose certificates to trust; calls are encrypted then.
-            dialled: Where a server of this user and machine is called, by no proxy.
+            root_certificate: Certificate to trust; if given, calls are encrypted.
+            dialled: Address of a server of this user on this machine, which is called
+                without a proxy.
         """
         self.address = address
         target = dialled or address
@@ -111,14 +113,14 @@ class Caller:
         self._doubt_ns: int | None = None
 
     def hang_up(self) -> None:
-        """Hang up."""
+        """Close the channel."""
         self._channel.close()
 
     def compare_clocks(self) -> int:
-        """Compare clocks, and return how long the slowest of a few answers took, in ns.
+        """Estimate the host's clock offset; return the slowest answer's time, in ns.
 
-        TensorFlow and JAX do not tell their time: what they answer takes as long. What
-        is no answer, or tells no time that can be, leaves the clock unknown.
+        Servers of TensorFlow and JAX do not return their time; only their answer time
+        is used. The offset stays unknown without an answer or with an implausible time.
         """
         slowest = 0
         until = time.monotonic() + _GREETING_S
@@ -156,13 +158,13 @@ class Caller:
         attempts: int,
         start_ns: int,
     ) -> HostOutcome:
-        """Have the host record, and write its file.
+        """Record the host, and write its file.
 
         Args:
-            start_ns: When to begin, by this machine's clock; 0 for at once.
+            start_ns: Start time by this machine's clock, in ns; 0 for at once.
         """
         began = time.monotonic()
-        outcome = self._make_outcome("error", "it was not asked", began, attempts=0)
+        outcome = self._make_outcome("error", "it was not called", began, attempts=0)
         for attempt in range(1, max(attempts, 1) + 1):
             if attempt > 1:
                 time.sleep(min(_BACK_OFF_S * 2 ** (attempt - 2), _MOST_BACK_OFF_S))
@@ -183,7 +185,7 @@ class Caller:
     def _record_once(
         self, request: ProfileRequest, destination: Destination, start_ns: int
     ) -> tuple[HostOutcome, bool]:
-        """Ask once; return the outcome, and whether to ask again may help."""
+        """Try once; return the outcome, and whether another attempt may help."""
         began = time.monotonic()
         asked = msgspec.structs.replace(
             request,
@@ -214,7 +216,7 @@ class Caller:
             text, again = self._explain_error(error)
             return self._make_outcome("error", text, began), again
         except MalformedMessage:
-            text = "the profile that it sent cannot be read."
+            text = "its profile cannot be read."
             return self._make_outcome("error", text, began), False
         except (NotStored, _UnusableAnswer) as error:
             return self._make_outcome("error", str(error), began), False
@@ -225,10 +227,10 @@ class Caller:
     def _received_pieces(
         self, request: ProfileRequest, limit_s: float
     ) -> Iterator[bytes | memoryview]:
-        """Have the host record, and yield the recording as it comes.
+        """Record the host, and yield its recording as it arrives.
 
-        Our own servers send it in pieces. Those of TensorFlow and JAX know no such
-        method, and send one message, which gRPC holds in memory three times.
+        Stepscope's servers send pieces. Servers of TensorFlow and JAX do not support
+        that and send one message, of which gRPC holds three copies in memory.
         """
         method = self._channel.unary_stream(f"/{PIECES}/Profile")
         call = method(encode_message(request), timeout=limit_s, metadata=self._metadata)
@@ -278,13 +280,14 @@ class Caller:
         )
 
     def _explain_error(self, error: Any) -> tuple[str, bool]:
-        """Return what went wrong and the way out, and whether to try again."""
+        """Return an error's text with its remedy, and whether to try again."""
         codes = self._grpc.StatusCode
         code, details = error.code(), " ".join((error.details() or "").split())
         is_lost = self._was_reached and _NEVER_CONNECTED not in details.lower()
         if code == codes.CANCELLED or (code == codes.UNAVAILABLE and is_lost):
             text = (
-                f"the program ended while it was recorded, or is cut off ({details})."
+                "the program ended while it was recorded, or the connection was lost "
+                f"({details})."
             )
             return text, False
         if code == codes.UNAVAILABLE:
@@ -292,16 +295,16 @@ class Caller:
         if code == codes.DEADLINE_EXCEEDED:
             return "it did not answer in time; the program may hang.", True
         if code == codes.ALREADY_EXISTS or _BUSY in details.lower():
-            return f"it is being recorded already: {details}", True
+            return f"another recording of it is in progress: {details}", True
         text = details or code.name
         if code == codes.UNAUTHENTICATED:
             text = f"{details}."
             if self._metadata:
-                text = f"it refuses the token that it was sent: {text}"
+                text = f"it refuses the given token: {text}"
             else:
                 text += registry.refused_folders()
         elif code == codes.UNIMPLEMENTED:
-            text = "what listens there is not a profiler server."
+            text = "the program at this address is not a profiler server."
         elif code == codes.RESOURCE_EXHAUSTED and _TOO_LARGE in details.lower():
             text = (
                 f"its recording does not fit into one message ({details}); record for "
@@ -312,15 +315,15 @@ class Caller:
         return text, False
 
     def _explain_unreached(self, details: str) -> tuple[str, bool]:
-        """Return why there is no connection, and whether to try again."""
+        """Return the reason for a missing connection, and whether to try again."""
         said = details.lower()
         if self._encrypts and any(word in said for word in _OF_ENCRYPTION):
             if _PLAIN in said:
                 return "it does not encrypt; leave out --certificate.", False
             text = (
-                f"its certificate is not trusted ({details}). Give the one that its "
-                "program listens with, or that of who signed it (--certificate), and "
-                "the host's name as the certificate has it."
+                f"its certificate is not trusted ({details}). Give the certificate of "
+                "its program, or of the authority that signed it (--certificate), and "
+                "the host name that is in the certificate."
             )
             return text, False
         if _REFUSED in said:
@@ -343,7 +346,7 @@ class Caller:
 
 
 def _told_ns(data: str) -> int | None:
-    """Return the time in the first line of a greeting's answer; None for none."""
+    """Return the time in the first line of a server's answer, in ns, or None."""
     clock = data.partition("\n")[0]
     if not (clock.isascii() and clock.isdecimal()) or len(clock) > _CLOCK_DIGITS:
         return None
@@ -351,7 +354,7 @@ def _told_ns(data: str) -> int | None:
 
 
 def _check_profile(content: bytes | memoryview) -> None:
-    """Raise unless the bytes are fields of a message, to the last."""
+    """Raise MalformedMessage unless all bytes are fields of a message."""
     for count, _ in enumerate(read_fields(content)):
         if count == _MAX_PROFILE_FIELDS:
             raise MalformedMessage

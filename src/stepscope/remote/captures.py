@@ -1,7 +1,7 @@
-"""What a server does when it is asked: record this process for a while, and hand it on.
+"""Recordings of this process that clients of its server request.
 
-Nothing that a client asks for may harm the program: a request is checked before
-anything begins, one recording is made at a time, and one whose client is gone ends.
+A request must never harm the program. It is checked before a recording starts, only one
+recording runs at a time, and a recording ends when its client disconnects.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ if TYPE_CHECKING:
 
 _MS_PER_S: Final = 1000
 _NS_PER_S: Final = 1_000_000_000
-#: How far in the future a recording may begin.
+#: Maximum delay of a recording's start, in seconds.
 _FURTHEST_S: Final = 60.0
-#: Recordings that wait for their beginning, each in a thread.
+#: Maximum number of recordings that wait for their start; each occupies a thread.
 _MOST_WAITING: Final = 4
-#: A message over gRPC cannot hold more.
+#: Maximum bytes of a recording in one gRPC message.
 _MOST_BYTES: Final = 2**31 - 2**20
-#: What all clients of a server may have written: files, and bytes of them.
+#: Maximum number of files, and of their bytes, that all clients may have written.
 _MAX_FILES: Final = 100
 _MAX_FILE_BYTES: Final = 16 * 2**30
-#: How long a program that ends waits until its clients have been told.
+#: Maximum seconds that an ending program waits for its last answers to clients.
 _LAST_ANSWERS_S: Final = 1.0
-#: How long gRPC takes to send an answer that it was given.
+#: Seconds that gRPC needs to send an answer.
 _SENDS_S: Final = 0.1
 _PROGRAM_ENDED: Final = "the program ended while it was recorded"
 _SERVER_STOPPED: Final = "the program stopped its server while it was recorded"
-#: Between two looks whether the program has ended.
+#: Seconds between two checks whether a recording must end.
 _LOOK_S: Final = 0.25
-#: How long to wait for the main thread where another one will do as well.
+#: Maximum seconds to wait for the main thread if another thread works as well.
 _PREFERRED_S: Final = 0.2
 _LEVELS: Final = {
     "host_tracer_level": 3,
@@ -82,7 +82,7 @@ _XPLANE: Final = "xplane.pb"
 
 
 class Refusal(enum.Enum):
-    """Why a request gets no answer; the names are those of gRPC's status codes."""
+    """Reason to refuse a request, by the name of gRPC's status code."""
 
     ABORTED = "ABORTED"
     ALREADY_EXISTS = "ALREADY_EXISTS"
@@ -95,7 +95,7 @@ class Refusal(enum.Enum):
 
 
 class RefusedCapture(StepscopeError):
-    """A request that gets no answer, and why."""
+    """A refused request, with its reason."""
 
     def __init__(self, why: Refusal, text: str) -> None:
         super().__init__(text)
@@ -103,12 +103,13 @@ class RefusedCapture(StepscopeError):
 
 
 class Captures:
-    """The recordings that clients ask this process for.
+    """The recordings of this process that clients request.
 
     Args:
-        logdir: Below it clients may have files written; None means nowhere.
-        lease_s: A client that records continuously and does not call for so long has
-            gone.
+        logdir: Directory in which clients may have files written; None for none.
+        lease_s: Seconds without a call after which the client of a continuous recording
+            is considered gone.
+        max_growth_bytes: Growth of this process at which a recording ends.
     """
 
     def __init__(
@@ -119,11 +120,11 @@ class Captures:
         max_growth_bytes: int = MAX_GROWTH_BYTES,
     ) -> None:
         self.logdir = logdir
-        #: What ends a recording, under way or to come → its session.
+        #: Event that ends a recording, started or waiting → its session id.
         self._ends: dict[threading.Event, str] = {}
         self._waiting = threading.BoundedSemaphore(_MOST_WAITING)
         self._lock = threading.Lock()
-        #: Why recordings end before their time.
+        #: Why all recordings end early; empty if they do not.
         self._why_over = ""
         self.continuous = Continuous(
             self._begin_recording, lease_s=lease_s, max_growth_bytes=max_growth_bytes
@@ -135,7 +136,7 @@ class Captures:
     def profile(
         self, request: ProfileRequest, gone: threading.Event
     ) -> ProfileResponse:
-        """Record as `record` does, and hand it over in one message or in a file."""
+        """Record like `record`; return the recording in one message or write a file."""
         content = self.record(request, gone)
         if not content:
             return ProfileResponse(empty_trace=True)
@@ -147,13 +148,13 @@ class Captures:
         return ProfileResponse(tool_data=(ProfileToolData(name=_XPLANE, data=content),))
 
     def record(self, request: ProfileRequest, gone: threading.Event) -> bytes:
-        """Record for the time that is asked for; return nothing where nobody waits.
+        """Record for the requested time; return b"" if the client has disconnected.
 
         Args:
-            gone: Is set when the client does not wait any more.
+            gone: Set when the client has disconnected.
 
         Raises:
-            RefusedCapture: The request makes no sense, or something records already.
+            RefusedCapture: The request is invalid, or another recording is running.
         """
         duration_ms, options = check_request(request)
         if not duration_ms:
@@ -168,7 +169,7 @@ class Captures:
                 return b""
             self._check_goes_on()
             recording = self._begin_recording(options)
-            # 0 steps are not counted.
+            # A step count of 0 means that steps are not counted.
             steps = request.opts.steps
             with StepsBegun(steps, over) if steps else contextlib.nullcontext():
                 _wait_for_end(
@@ -182,7 +183,7 @@ class Captures:
             self._check_goes_on()
             content = b"" if gone.is_set() else recording.end_recording()
             if recording.left.is_set():
-                # The program ended while another thread read it.
+                # The program ended while this thread read the recording.
                 raise RefusedCapture(Refusal.ABORTED, _PROGRAM_ENDED)
         finally:
             with self._lock:
@@ -190,14 +191,14 @@ class Captures:
         return content
 
     def terminate_session(self, session: str) -> None:
-        """End a recording now; its client gets what was recorded until then."""
+        """End a recording now; its client receives the events so far."""
         with self._lock:
             for over, name in self._ends.items():
                 if name == session:
                     over.set()
 
     def end_everything(self) -> None:
-        """End whatever is being recorded."""
+        """End all recordings, because the server stops."""
         self._why_over = _SERVER_STOPPED
         with self._lock:
             for over in self._ends:
@@ -205,24 +206,24 @@ class Captures:
         self.continuous.end_recording()
 
     def tell_end(self) -> None:
-        """Tell whoever waits for a recording that the program ends."""
+        """End all recordings, and report to their clients that the program ends."""
         self._why_over = _PROGRAM_ENDED
         with self._lock:
             overs = list(self._ends)
         for over in overs:
             over.set()
-        # An event that nobody sets, since a program may replace `time.sleep`.
+        # `wait` on an event that is never set: programs may replace `time.sleep`.
         nobody = threading.Event()
         until = time.monotonic() + _LAST_ANSWERS_S
         while self._ends and time.monotonic() < until:
             nobody.wait(_SENDS_S / 10)
         if overs:
             nobody.wait(_SENDS_S)
-        # Where the program handles the signal itself, it may go on.
+        # A program that handles SIGTERM itself may continue.
         self._why_over = ""
 
     def start_continuous(self, request: ProfileRequest, peer: str) -> None:
-        """Begin to record until `stop_continuous`, or the end of the client's lease."""
+        """Record until `stop_continuous` or the end of the client's lease."""
         owner = Client(peer, request.opts.session_id)
         try:
             self.continuous.start_recording(_profiler_options(request.opts), owner)
@@ -230,14 +231,14 @@ class Captures:
             raise RefusedCapture(Refusal.ALREADY_EXISTS, str(held)) from held
 
     def take_snapshot(self, request: GetSnapshotRequest, peer: str) -> ProfileResponse:
-        """Hand over what was recorded since the start or the last snapshot.
+        """Return the events recorded since the start or the last snapshot.
 
-        Without a continuous recording the program's flight recorder, where it has one,
-        writes what it keeps, and that is handed over.
+        Without a continuous recording, the events of the program's flight recorder are
+        written to a file and returned, if the program has a flight recorder.
 
         Raises:
-            RefusedCapture: Nothing is being recorded continuously, it is another
-                client's, or it is too large for a message.
+            RefusedCapture: No continuous recording is running, it belongs to another
+                client, or it is too large for a message.
         """
         client = Client(peer, request.snapshot_session_id)
         try:
@@ -252,14 +253,14 @@ class Captures:
     def stop_continuous(
         self, request: StopContinuousProfilingRequest, peer: str
     ) -> None:
-        """End the recording that `start_continuous` began, and drop it."""
+        """End the recording of `start_continuous`, and discard its events."""
         try:
             self.continuous.stop_recording(Client(peer, request.session_id))
         except HeldByAnother as held:
             raise RefusedCapture(Refusal.PERMISSION_DENIED, str(held)) from held
 
     def describe_program(self, request: MonitorRequest, peer: str) -> MonitorResponse:
-        """Say in words how the program is, after the server's clock if asked."""
+        """Return the program's state as text, after the server's time if requested."""
         self.continuous.renew_lease(peer)
         lines = [str(time.time_ns())] if request.timestamp else []
         program = sys.argv[0] or sys.executable
@@ -282,7 +283,7 @@ class Captures:
     def _await_start(
         self, start_ns: int, over: threading.Event, gone: threading.Event
     ) -> None:
-        """Wait for a time of the clock, 0 for none: until then others may record."""
+        """Wait for a start time (0 for now); other recordings may run meanwhile."""
         delay_s = (start_ns - time.time_ns()) / _NS_PER_S if start_ns else 0.0
         if delay_s > _FURTHEST_S:
             raise RefusedCapture(
@@ -295,8 +296,8 @@ class Captures:
         if not self._waiting.acquire(blocking=False):
             raise RefusedCapture(
                 Refusal.RESOURCE_EXHAUSTED,
-                f"{_MOST_WAITING} recordings wait for their beginning already; ask "
-                "again when these are over.",
+                f"{_MOST_WAITING} recordings are already waiting for their start; try "
+                "again later.",
             )
         try:
             _wait_for_end(delay_s, over, gone)
@@ -323,15 +324,15 @@ class Captures:
         if flight is not None and not self.allowance.take_file(0):
             raise RefusedCapture(
                 Refusal.RESOURCE_EXHAUSTED,
-                "clients had this program write as many files as they may; take "
-                "recordings over the wire (stepscope capture ADDRESS …).",
+                "clients have reached the limit of files that this program writes for "
+                "them; receive recordings instead (stepscope capture ADDRESS …).",
             )
         path = None if flight is None else flight.dumped()
         if path is None:
             why = self.continuous.why_ended or "nothing is being recorded"
             raise RefusedCapture(
                 Refusal.NOT_FOUND,
-                f"{why}, and the program keeps no flight recorder; call "
+                f"{why}, and the program has no flight recorder; call "
                 "StartContinuousProfiling first.",
             )
         content = Path(path).read_bytes()
@@ -339,7 +340,7 @@ class Captures:
         return content
 
     def _store_file(self, request: ProfileRequest, content: bytes) -> bool:
-        """Write the file of this host where the client may; whether that was done."""
+        """Write this host's file if the client may; return whether it was written."""
         session = request.session_id or request.opts.session_id
         root = request.repository_root
         place = client_destination(self.logdir, root, session, self.allowance)
@@ -358,7 +359,7 @@ class _Recording:
     """A recording of this process into memory.
 
     Attributes:
-        left: Is set when the program ended, and what was recorded was dropped.
+        left: Set when the program ended and the recording was discarded.
     """
 
     def __init__(
@@ -380,13 +381,13 @@ class _Recording:
         begun: list[Session] = []
         refused: list[StepscopeError] = []
         began_bytes = memory_bytes("RssAnon")
-        # A framework may store into files meanwhile; the client gets the whole.
+        # A framework may need a folder for its files; the client receives bytes.
         logdir = make_folder("capture")
 
         left = threading.Event()
 
         def leave() -> None:
-            # What a client asked for keeps no program that ends.
+            # A client's recording must not delay the end of the program.
             left.set()
             session = current_session()
             tell_end()
@@ -406,8 +407,8 @@ class _Recording:
             _remove_folder(logdir)
             raise RefusedCapture(
                 Refusal.UNAVAILABLE,
-                "the main thread did not come back to Python, where PyTorch's profiler "
-                "has to be started; try again.",
+                "the main thread did not return to Python in time, and PyTorch's "
+                "profiler must be started there; try again.",
             )
         if refused:
             _remove_folder(logdir)
@@ -415,7 +416,7 @@ class _Recording:
             why = Refusal.ALREADY_EXISTS if busy else Refusal.INVALID_ARGUMENT
             raise RefusedCapture(why, str(refused[0]))
         if not begun:
-            # A signal handler of the program raised, and the program has that.
+            # A signal handler of the program raised; the program gets its exception.
             _remove_folder(logdir)
             raise RefusedCapture(
                 Refusal.ABORTED,
@@ -424,14 +425,14 @@ class _Recording:
         return cls(begun[0], options, left, began_bytes)
 
     def is_full(self, max_growth_bytes: int) -> bool:
-        """Return whether the process has grown by so much since; the file says so."""
+        """Return whether the process grew too much; if so, add a warning to it."""
         grown_bytes = memory_bytes("RssAnon") - self._began_bytes
         if grown_bytes <= max_growth_bytes:
             return False
         self._session.tell(
             f"the recording ended early: the process had grown by {grown_bytes:,} "
-            f"bytes since it began, and may grow by {max_growth_bytes:,} bytes while "
-            "a client records it; record for a shorter time, or less"
+            f"bytes, and the limit for a client's recording is {max_growth_bytes:,} "
+            "bytes; record for a shorter time, or record less"
         )
         return True
 
@@ -441,10 +442,10 @@ class _Recording:
         _remove_folder(self._session.logdir)
 
     def end_recording(self) -> bytes:
-        """Return what was recorded.
+        """Stop the recording and return its bytes.
 
-        Only PyTorch's profiler has to be ended by the main thread. All else is done on
-        this one, so that the program goes on meanwhile.
+        Only PyTorch's profiler must be stopped by the main thread. The other work runs
+        in this thread, so that the program continues meanwhile.
         """
         self._halt_session()
         content = self._session.stop(save=False).xspace()
@@ -457,7 +458,7 @@ class _Recording:
 
 
 def _on_the_main_thread(call: Callable[[], None]) -> bool:
-    """Make a call on the main thread; elsewhere where PyTorch is not at work."""
+    """Call in the main thread; without PyTorch, in this thread if that fails."""
     only_there = "torch" in sys.modules
     within_s = MAIN_THREAD_S if only_there else _PREFERRED_S
     made = at_safe_point(call, within_s=within_s)
@@ -473,7 +474,7 @@ def _remove_folder(directory: Any) -> None:
 
 
 def check_request(request: ProfileRequest) -> tuple[int, ProfilerOptions]:
-    """Return how long to record, in ms, and what."""
+    """Return the duration of a requested recording, in ms, and its options."""
     duration_ms = request.duration_ms or request.opts.duration_ms
     if not 0 <= duration_ms <= MOST_MS:
         raise RefusedCapture(
@@ -484,7 +485,7 @@ def check_request(request: ProfileRequest) -> tuple[int, ProfilerOptions]:
 
 
 def _profiler_options(asked: ProfileOptions) -> ProfilerOptions:
-    """Return options as asked for; our defaults where no options were sent."""
+    """Return the requested options; the defaults if the request has none."""
     if not asked.version:
         return ProfilerOptions(tensorflow_server=False)
     for name, most in _LEVELS.items():
@@ -495,7 +496,7 @@ def _profiler_options(asked: ProfileOptions) -> ProfilerOptions:
                 f"{name}={level} does not exist; give 0 to {most}.",
             )
     levels = {name: getattr(asked, name) for name in _LEVELS}
-    # TensorFlow's server would let in whoever reaches its port.
+    # TensorFlow's own server has no access control: any client could use it.
     return ProfilerOptions(**levels, tensorflow_server=False)
 
 
@@ -506,7 +507,7 @@ def _wait_for_end(
     *,
     is_full: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Wait until the time is over, somebody ends it, or nobody waits for it."""
+    """Wait for the given seconds, an end event, a gone client or a full memory."""
     until = time.monotonic() + seconds
     while not gone.is_set() and not is_full():
         left = until - time.monotonic()

@@ -1,9 +1,9 @@
-"""`ss.client.trace`: record programs that run a profiler server, one or many at once.
+"""`ss.client.trace`: record one or several programs that run a profiler server.
 
     ss.client.trace("localhost:6009", "logs", duration_ms=2000)
 
-The servers of TensorFlow, JAX and stepscope are called alike. What they recorded comes
-over the wire: no disk is shared.
+Servers of TensorFlow, JAX and stepscope are called in the same way. They return their
+recordings over the network, so no shared disk is needed.
 
 Definition: docs/remote.md.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["CaptureFailed", "Outcome", "record", "trace"]
 
 _NS_PER_MS: Final = 1_000_000
-#: Several hosts begin together: the slowest answer to a greeting, this many times.
+#: Several hosts start together after this multiple of the slowest answer's time.
 _ROUND_TRIPS: Final = 4
 _MOST_STEPS: Final = 1_000_000
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
@@ -44,7 +44,7 @@ class CaptureFailed(StepscopeError):
     """At least one host was not recorded.
 
     Attributes:
-        outcome: What became of each.
+        outcome: Result of the recording on each host.
     """
 
     def __init__(self, outcome: Outcome) -> None:
@@ -70,41 +70,46 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
     """Record for a time, and store one run in a log directory.
 
     Args:
-        service_addr: `host:port`, several between commas, `unix:/PATH`, `@FILE` with
-            one a line, or `tpu://NAME:port` for the workers of a Cloud TPU.
-        logdir: Where the run is stored: a directory of this machine, or a URL that
-            fsspec knows (`s3://…`, `gs://…`). What a store refuses is kept in a
-            temporary directory, which the error names.
-        duration_ms: How long to record.
-        worker_list: More addresses; they are recorded at the same time.
-        num_tracing_attempts: How often a host is asked that has recorded nothing, is
-            busy or does not answer.
-        options: What to record, and `delay_ms`; None means the defaults.
-        allow_partial: Keep what some hosts recorded where others failed.
-        token: What servers of other users and machines want to be sent; those of this
-            user here are sent their own.
-        root_certificate: Whose certificates to trust (PEM); calls are encrypted then.
-        on_progress: Is called with each host's outcome as it comes.
-        steps: End after this many whole steps, on each host, and after `duration_ms` at
-            the latest. Servers of TensorFlow and JAX count no steps: they record for
+        service_addr: `host:port`, a comma-separated list, `unix:/PATH`, `@FILE` with
+            one
+            address per line, or `tpu://NAME:port` for the workers of a Cloud TPU.
+        logdir: Directory for the run on this machine, or a URL for fsspec (`s3://…`,
+            `gs://…`). If storing fails, the recording is kept in a temporary directory,
+            which the error names.
+        duration_ms: Duration of the recording, in ms.
+        worker_list: More addresses, which are recorded at the same time.
+        num_tracing_attempts: Maximum attempts per host that recorded nothing, is busy
+            or
+            does not answer.
+        options: What to record, and `delay_ms`; None for the defaults.
+        allow_partial: Whether to succeed if only some hosts were recorded.
+        token: Token for servers of other users and machines; servers of this user on
+            this
+            machine receive their own token.
+        root_certificate: Certificate to trust (PEM); if given, calls are encrypted.
+        on_progress: Called with each host's outcome when it is known.
+        steps: Number of whole steps to record on each host, for at most `duration_ms`.
+            Servers of TensorFlow and JAX do not count steps and record for
             `duration_ms`.
-        max_bytes: The largest recording that is taken from a host. It is written as it
-            comes; those of TensorFlow's and JAX's servers are one message of at most
-            2 GB, which gRPC holds in memory three times.
+        max_bytes: Maximum bytes of a recording per host. Recordings are written while
+            they
+            arrive. Servers of TensorFlow and JAX send one message of at most 2 GB, of
+            which gRPC holds three copies in memory.
 
     Raises:
-        CaptureFailed: A host was not recorded, and `allow_partial` is false; or none
-            was. What others recorded is stored all the same.
-        BadUsage: An address, the token or the certificate is none, or gRPC is not
+        CaptureFailed: No host was recorded, or one was not and `allow_partial` is
+            false.
+            The recordings of other hosts are stored nevertheless.
+        BadUsage: An address, the token or the certificate is invalid, or gRPC is not
             installed.
-        BadInput: The file system of a URL is unknown, or its package not installed.
+        BadInput: The file system of a URL is unknown, or its package is not installed.
     """
     if not 0 < duration_ms <= MOST_MS:
-        raise BadUsage(f"duration_ms={duration_ms} is none; give 1 to {MOST_MS}.")
+        raise BadUsage(f"duration_ms={duration_ms} is invalid; give 1 to {MOST_MS}.")
     if steps is not None and not 0 < steps <= _MOST_STEPS:
-        raise BadUsage(f"steps={steps} is none; give 1 to {_MOST_STEPS}.")
+        raise BadUsage(f"steps={steps} is invalid; give 1 to {_MOST_STEPS}.")
     if max_bytes < 1:
-        raise BadUsage(f"max_bytes={max_bytes} is none; give 1 or more.")
+        raise BadUsage(f"max_bytes={max_bytes} is invalid; give 1 or more.")
     more = [worker_list] if isinstance(worker_list, str) else list(worker_list)
     given = [service_addr] if isinstance(service_addr, str) else list(service_addr)
     run = rundir.new_run_name(time.time())
@@ -135,25 +140,25 @@ def record(
     on_progress: Callable[[HostOutcome], None] | None = None,
     max_bytes: int = MAX_ANSWER_BYTES,
 ) -> Outcome:
-    """Send one request to all hosts at once, and write what each recorded.
+    """Send one request to all hosts at once, and write each host's recording.
 
-    Hosts are called as they are: what a person writes is read by `trace`.
+    The addresses are used as given; `trace` parses what users write.
     """
     grpc = grpc_module()
     if root_certificate is not None and _CERTIFICATE not in root_certificate:
         raise BadUsage(
-            "the certificate (--certificate) holds none; give a PEM file, which has a "
-            f"line {_CERTIFICATE.decode()}."
+            "the file of --certificate has no certificate; give a PEM file, which has "
+            f"a line {_CERTIFICATE.decode()}."
         )
     if token is not None:
         checked_token(token, "--token, STEPSCOPE_TOKEN")
     callers = []
     for host in hosts:
-        # A server of this user is sent its own token.
+        # A server of this user receives its own token.
         known = registry.server_at_address(host)
         dialled = None
         if known is not None:
-            # A certificate has the name that was given.
+            # The certificate contains the name that the user gave.
             dialled = known.address if root_certificate is None else host
         callers.append(
             Caller(

@@ -1,7 +1,8 @@
-"""A recording that goes on until its client ends it, or does not come back for it.
+"""Continuous recording, which runs until its client ends it or stops calling.
 
-Calls are unary, so nobody hears that a client has gone: it holds a lease, which each of
-its calls renews. What is recorded meanwhile has a limit too.
+A call has one request and one answer, so a server does not notice that a client is
+gone. The client therefore holds a lease, which each of its calls renews. The memory of
+the recording is limited as well.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: A client that does not come back for so long has gone.
+#: Seconds without a call after which a client is considered gone.
 LEASE_S: Final = 60.0
-#: What is recorded takes more memory than its message, which holds 2 GB.
+#: Maximum memory growth during a recording; its message is smaller, at most 2 GB.
 MAX_GROWTH_BYTES: Final = 4 * 2**30
-#: Between two checks of the lease and of the memory.
+#: Seconds between two checks of the lease and of the memory.
 _CHECK_S: Final = 0.25
 _BYTES_PER_KB: Final = 1024
 
@@ -33,20 +34,21 @@ class Recording(Protocol):
     options: ProfilerOptions
 
     def end_recording(self) -> bytes:
-        """Return what was recorded."""
+        """Stop the recording and return its bytes."""
 
     def drop_recording(self) -> None:
-        """End, and hand nothing over."""
+        """Stop the recording and discard its events."""
 
     def is_full(self, max_growth_bytes: int) -> bool:
-        """Return whether the process has grown by so much since; the file says so."""
+        """Return whether the process grew too much; if so, add a warning to it."""
 
 
 class Client(NamedTuple):
-    """Who calls.
+    """A client that calls the server.
 
     Attributes:
-        session: The session id that it names; empty where it names none.
+        peer: Address of the client's connection.
+        session: Session id that the client sent; empty without one.
     """
 
     peer: str
@@ -54,12 +56,12 @@ class Client(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The address without the port, which is another one for each connection."""
+        """Address without the port, which differs for each connection."""
         return self.peer.rpartition(":")[0]
 
 
 class HeldByAnother(Exception):
-    """The recording is another client's; the text says whose, and until when."""
+    """Another client's recording is in progress; the text names it and its lease."""
 
 
 class _Held:
@@ -78,10 +80,10 @@ class _Held:
             return self._content
 
     def belongs_to(self, client: Client) -> bool:
-        """Return whether a client may take or end it.
+        """Return whether a client may read or end this recording.
 
-        Who began it with a session id has to be named by it. Clients of XProf connect
-        again for each call, and name none: they are known by their address.
+        A recording that was started with a session id requires that id. Clients of
+        XProf reconnect for each call and send no id; their address identifies them.
         """
         if self.owner.session:
             return client.session == self.owner.session
@@ -89,12 +91,12 @@ class _Held:
 
 
 class Continuous:
-    """The one recording of this process that goes on.
+    """The continuous recording of this process; only one runs at a time.
 
     Args:
-        lease_s: A client that does not call for so long has gone.
-        max_growth_bytes: When the process has grown by so much, a recording ends, and
-            is kept for its client until the end of the lease.
+        lease_s: Seconds without a call after which a client is considered gone.
+        max_growth_bytes: Growth of the process at which a recording ends; its bytes
+            are then kept for its client until the lease ends.
     """
 
     def __init__(
@@ -111,16 +113,16 @@ class Continuous:
         self._clock = clock
         self._lock = threading.Lock()
         self._held: _Held | None = None
-        #: Why the last one ended by itself.
+        #: Why the last recording ended without a call of its client.
         self.why_ended = ""
 
     @property
     def records(self) -> bool:
-        """Whether there is a recording, under way or kept for its client."""
+        """Whether a recording is in progress or kept for its client."""
         return self._held is not None
 
     def start_recording(self, options: ProfilerOptions, owner: Client) -> None:
-        """Begin to record for a client."""
+        """Start a recording for a client."""
         with self._lock:
             if self._held is not None:
                 raise HeldByAnother(self._owner_sentence(self._held))
@@ -128,45 +130,45 @@ class Continuous:
         self.why_ended = ""
 
     def take_snapshot(self, client: Client) -> bytes | None:
-        """Return what was recorded since the start or the last snapshot, and go on.
+        """Return the events since the start or the last snapshot, and record on.
 
-        Where no recording can follow, what was recorded is returned all the same.
-        None means that nothing is recorded.
+        The events are returned even if recording cannot continue. None means that no
+        recording is in progress.
 
         Raises:
-            HeldByAnother: It belongs to another client.
+            HeldByAnother: The recording belongs to another client.
         """
         held = self._take_held(client)
         if held is None:
             return None
         content = held.end_once()
         with suppress(Exception):
-            # It says the next time that nothing is recorded.
+            # If this fails, the next snapshot reports that nothing is recorded.
             again = self._begin(held.recording.options)
             self._hold_recording(again, held.owner._replace(peer=client.peer))
         return content
 
     def stop_recording(self, client: Client) -> None:
-        """End it, and drop what was recorded."""
+        """End the recording, and discard its events."""
         held = self._take_held(client)
         if held is not None:
             held.recording.drop_recording()
 
     def renew_lease(self, peer: str) -> None:
-        """Extend the lease where its client calls, over the same connection."""
+        """Extend the lease if its client calls, over the same connection."""
         with self._lock:
             if self._held is not None and self._held.owner.peer == peer:
                 self._held.until_s = self._clock() + self._lease_s
 
     def end_recording(self) -> None:
-        """End it, whoever it belongs to."""
+        """End the recording of any client, and discard its events."""
         with self._lock:
             held, self._held = self._held, None
         if held is not None:
             held.recording.drop_recording()
 
     def check_lease(self) -> None:
-        """End what is full, and drop what nobody came back for."""
+        """End a recording that is full; discard it if its lease is over."""
         with self._lock:
             held = self._held
             if held is None:
@@ -193,7 +195,7 @@ class Continuous:
         ).start()
 
     def _watch_lease(self, held: _Held) -> None:
-        # An event that nobody sets, since a program may replace `time.sleep`.
+        # `wait` on an event that is never set: programs may replace `time.sleep`.
         nobody = threading.Event()
         while self._held is held:
             nobody.wait(min(_CHECK_S, self._lease_s))
@@ -216,7 +218,7 @@ class Continuous:
 
 
 def memory_bytes(kind: Literal["RssAnon", "VmRSS"]) -> int:
-    """Return what this process has of a kind of memory; 0 where that is not said."""
+    """Return the size of a kind of this process's memory; 0 if unknown."""
     try:
         status = Path("/proc/self/status").read_text("ascii", "replace")
     except OSError:

@@ -1,7 +1,7 @@
-"""Where a run that came over the wire is stored: a directory, or an object store.
+"""Storage of a run that was received over gRPC: a directory or an object store.
 
-What cannot be stored there is kept in a temporary directory of this machine. Where a
-client of a server may have files written is decided here for every method.
+A run that cannot be stored is kept in a temporary directory of this machine. The module
+also decides, for all methods of a server, where clients may have files written.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Callable, Iterable, Iterator
 
-#: What a client may call a run: one part of a path, not hidden.
+#: Session ids that clients may send: one part of a path, not hidden.
 _SESSION: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]*")
 
 
 class NotStored(Exception):
-    """A file was not written where it belongs; the text says where it is instead."""
+    """A file could not be stored; the text names where it is kept instead."""
 
 
 class Destination:
-    """The directory of one run; threads may store files in it at the same time."""
+    """The directory of one run; several threads may store files at the same time."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class Destination:
         deliver: Callable[[Path, str], None],
         keeps: bool = True,
     ) -> None:
-        """Hold a way to write files; nothing is made or written yet.
+        """Prepare to write files without creating any.
 
         Args:
-            place: The directory: a path of this machine, or a URL.
-            make_folder: Makes and returns the folder that a file is received in.
-            deliver: Moves or copies a whole file to where it belongs, with its name.
-            keeps: What cannot be delivered is kept in a temporary directory.
+            place: The directory: a path on this machine, or a URL.
+            make_folder: Creates and returns the folder that receives a file.
+            deliver: Moves or copies a complete file to its place, under the given name.
+            keeps: Whether to keep undelivered files in a temporary directory.
         """
         self.place = place
         self.run = run
@@ -60,12 +60,12 @@ class Destination:
         self._deliver = deliver
         self._keeps = keeps
         self._kept: Path | None = None
-        #: Folders are made and removed by one thread at a time.
+        #: Allows one thread at a time to create and remove folders.
         self._making = threading.RLock()
 
     @classmethod
     def local_folder(cls, directory: Path) -> Destination:
-        """Return a directory of this machine."""
+        """Return the destination for a directory on this machine."""
 
         def make_directory() -> Path:
             directory.mkdir(parents=True, exist_ok=True)
@@ -86,18 +86,18 @@ class Destination:
         check: Callable[[memoryview], None] = lambda _: None,
         tail: bytes = b"",
     ) -> int:
-        """Write a file of the run, whole or not at all; return its size without tail.
+        """Write a file of the run atomically; return its size without the tail.
 
-        Each piece is written before the next one is taken: a recording of any size
-        takes the memory of one piece.
+        Each piece is written before the next one is requested, so only one piece is in
+        memory.
 
         Args:
-            pieces: Its content; where taking one raises, nothing is stored.
-            check: Raises where the content must not be stored.
-            tail: What is written after the content, unless that is empty.
+            pieces: Content of the file; if the iteration raises, nothing is stored.
+            check: Raises if the content must not be stored.
+            tail: Bytes to write after the content if that is not empty.
 
         Raises:
-            NotStored: It cannot be written.
+            NotStored: The file cannot be written.
         """
         folders = [self._make_folder, *([self._kept_folder] if self._keeps else [])]
         part = _Part(name, folders, self._making)
@@ -150,10 +150,10 @@ class Destination:
 
 
 class _Part:
-    """A file while it is received, in the first folder that takes it whole.
+    """A file that is being received, in the first folder with enough space.
 
     Attributes:
-        refused: Why the first folder did not take it; None where it did.
+        refused: Error of the first folder; None if that folder is used.
     """
 
     path: Path
@@ -169,10 +169,10 @@ class _Part:
         self._file: io.FileIO | None = None
 
     def write_piece(self, piece: bytes | memoryview) -> None:
-        """Write a piece; what was written before moves along to the next folder.
+        """Write a piece; after an error, move the file to the next folder.
 
         Raises:
-            OSError: No folder takes it.
+            OSError: No folder can store the file.
         """
         if not piece:
             return
@@ -192,12 +192,12 @@ class _Part:
 
     def check_content(self, check: Callable[[memoryview], None]) -> None:
         with self.path.open("rb") as file:
-            # Closed with its last view, which the traceback of a refusal may hold.
+            # Not closed here, because the traceback of a refusal may hold a view.
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         check(memoryview(content))
 
     def remove_file(self) -> None:
-        """Remove the file where it still is, and a folder in which nothing is left."""
+        """Remove the file if it still exists, and its folder if that is empty."""
         self._close_file()
         if hasattr(self, "path"):
             with self._making, suppress(OSError):
@@ -211,7 +211,7 @@ class _Part:
             file = path.open("wb", buffering=0)
         self._file = file
         if before is not None:
-            # What a full disk took of the last piece is not counted.
+            # Bytes of the last piece that a full disk still stored are not counted.
             with before.open("rb") as written:
                 shutil.copyfileobj(written, file)
             file.truncate(self.size)
@@ -227,19 +227,19 @@ class _Part:
 
 
 def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
-    """Return where a run of a log directory, or of one that a URL names, is stored.
+    """Return the destination of a run below a log directory or a URL.
 
     Raises:
         BadInput: The URL's file system is unknown, or a package for it is missing.
-        BadUsage: The URL is one of a file system within another.
+        BadUsage: The URL is a file system inside another (`::`).
     """
     text = os.fspath(logdir)
     if not is_url(text) or Path(text).exists():
         return Destination.local_folder(run_directory(Path(text).absolute(), run))
     if "::" in text:
         raise BadUsage(
-            f"logdir={text} names one file system within another, which are only "
-            "read; give s3://bucket/logs, gs://bucket/logs or a directory."
+            f"logdir={text} is a file system inside another, which can only be read; "
+            "give s3://bucket/logs, gs://bucket/logs or a directory."
         )
     system, top = file_system(text)
     below = run_directory(Path(), run).as_posix()
@@ -247,14 +247,14 @@ def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
     return Destination(
         f"{text.rstrip('/')}/{below}",
         run,
-        # Its user's alone: what was recorded is nobody else's to read.
+        # The folder is private, because other users must not read the recording.
         make_folder=lambda: Path(make_folder("upload")),
         deliver=lambda part, name: _upload_file(system, part, folder / name),
     )
 
 
 class Allowance:
-    """What clients may still have written on the disk of the program."""
+    """Remaining files and bytes that clients may have the program write."""
 
     def __init__(self, max_files: int, max_bytes: int) -> None:
         self._files = max_files
@@ -262,7 +262,7 @@ class Allowance:
         self._lock = threading.Lock()
 
     def take_file(self, size: int) -> bool:
-        """Return whether one more file of this size may be written, and count it."""
+        """Count one more file and return true if its size is allowed."""
         with self._lock:
             if self._files < 1 or self._bytes < size:
                 return False
@@ -271,7 +271,7 @@ class Allowance:
             return True
 
     def charge_bytes(self, size: int) -> None:
-        """Count the bytes of a file whose size was not known before."""
+        """Count the bytes of a file that was written before its size was known."""
         with self._lock:
             self._bytes -= size
 
@@ -279,12 +279,12 @@ class Allowance:
 def client_destination(
     logdir: Path | None, root: str, session: str, allowance: Allowance
 ) -> Destination | None:
-    """Return where the files of a client's recording are stored; None for nowhere.
+    """Return the destination of a client's recording; None if it is not allowed.
 
     Args:
-        logdir: Below it clients may have files written; None means nowhere.
-        root: The `repository_root` that a client sent: an absolute path.
-        allowance: What clients may still have written.
+        logdir: Directory in which clients may have files written; None for none.
+        root: `repository_root` that the client sent: an absolute path.
+        allowance: Remaining files and bytes.
     """
     path = Path(root)
     if logdir is None or not path.is_absolute() or ".." in path.parts:
@@ -296,20 +296,20 @@ def client_destination(
         if logdir.resolve() not in folder.parents:
             return None
     except (OSError, RuntimeError, ValueError):
-        # A loop of links, a name that is too long, or one with a zero byte.
+        # The path is a loop of links, too long, or has a zero byte.
         return None
 
     def make_client_folder() -> Path:
         with _without_path():
             folder.mkdir(parents=True, exist_ok=True)
-        # No link may lead away from it.
+        # A symbolic link that appeared since could lead outside.
         if folder.resolve() != folder:
-            raise OSError("it leads elsewhere now")
+            raise OSError("the folder was replaced by a link")
         return folder
 
     def deliver(part: Path, name: str) -> None:
         if not allowance.take_file(part.stat().st_size):
-            raise OSError("clients had this program write as much as they may")
+            raise OSError("clients have reached their limit of files or bytes")
         with _without_path():
             _move_file(part, folder / name)
 
@@ -324,7 +324,7 @@ def client_destination(
 
 @contextmanager
 def _without_path() -> Iterator[None]:
-    """Let a client hear the reason of an error, and no path of this machine."""
+    """Remove paths of this machine from an error that a client receives."""
     try:
         yield
     except OSError as error:
@@ -336,23 +336,23 @@ def _move_file(part: Path, path: Path) -> None:
 
 
 def _upload_file(system: Any, part: Path, path: PurePosixPath) -> None:
-    """Copy a file through fsspec; object stores show it when it is whole."""
+    """Copy a file through fsspec; object stores show only complete files."""
     try:
         try:
             system.put_file(str(part), str(path))
         except FileNotFoundError:
-            # Not an object store, which has no folders, or there is no such bucket.
+            # The file system needs folders, unlike an object store, or has no bucket.
             _make_folders(system, path.parent)
             system.put_file(str(part), str(path))
     except BaseException:
-        # Elsewhere, the beginning of a file may stand.
+        # Other file systems may show the beginning of the file.
         with suppress(Exception):
             system.rm_file(str(path))
         raise
 
 
 def _make_folders(system: Any, folder: PurePosixPath) -> None:
-    """Make a folder and those above it; never the first, which would be a bucket."""
+    """Create a folder and its parents, except the top one: that is a bucket."""
     above = [one for one in folder.parents if one.name]
     for one in [*reversed(above[:-1]), folder]:
         if not system.exists(str(one)):

@@ -1,8 +1,8 @@
-"""Annotating the steps of a program that listens, for whoever records it.
+"""Step annotations in a program that runs a server, for the clients that record it.
 
-A program that was started by `stepscope run --serve` annotates nothing itself as a
-rule. Its steps are found as `stepscope run` finds them, and annotated all the time, at
-next to no cost while nobody records.
+A program started by `stepscope run --serve` usually annotates no steps. Its steps are
+detected as in `stepscope run` and annotated all the time, which costs almost nothing
+while no recording is in progress.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NUMBER: Final = "step_num"
 
 
 class MarkedSteps:
-    """Annotates steps that are counted, until the program annotates its own."""
+    """Annotates counted steps until the program annotates its own steps."""
 
     def __init__(self, over: Callable[[], None]) -> None:
         self.counted: str | None = None
@@ -32,16 +32,16 @@ class MarkedSteps:
         self._mark = StepMark()
         self._lock = threading.RLock()
         self._is_over = False
-        # One bound method, so that it can be removed.
+        # A bound method that is stored once can be removed by identity.
         self._listener = self._begun
 
     @property
     def phase(self) -> Phase:
-        """Always the same: recordings begin and end without asking the steps."""
+        """Never `STEPS`, because recordings begin and end independently of steps."""
         return Phase.OVER if self._is_over else Phase.IDLE
 
     def abandon(self, reason: str) -> None:
-        """Annotate no more steps; `reason` has been said."""
+        """Stop annotating steps; `reason` has already been printed."""
         del reason
         with self._lock:
             if self._is_over:
@@ -51,7 +51,7 @@ class MarkedSteps:
         self._over()
 
     def forget_steps(self) -> None:
-        """Let go of the step under way: another source counts from here on."""
+        """End the current step, because another source of steps is used."""
         with self._lock:
             self._mark.leave()
 
@@ -65,31 +65,31 @@ class MarkedSteps:
         forwarded: bool = True,
     ) -> None:
         """Annotate a step, and end the one before it."""
-        # Nothing is waited for: a recording does not begin with a step here.
+        # No device is waited for, because recordings do not begin with a step.
         del marked, settle
         with self._lock:
             self._mark.leave()
             if self._is_over:
                 return
             if recorder.is_recording():
-                # The end of the last recording ended all listening.
+                # The end of the last recording removed all listeners.
                 annotate.add_listener(self._listener)
             self._mark.enter(first, batches, forwarded=forwarded)
 
     def step_ends(self, *, marked: bool = True, may_close: bool = True) -> None:
-        """End the step that is annotated."""
+        """End the annotated step."""
         del marked, may_close
         with self._lock:
             self._mark.leave()
 
     def step_was_none(self, batches: int) -> None:
-        """Take the step back: it did not run."""
+        """Cancel the step in progress: it did not run."""
         del batches
         with self._lock:
             self._mark.hold()
 
     def forked(self) -> None:
-        """Begin again in a child: another thread may have held the lock."""
+        """Reset in a forked child: a thread of the parent may hold the lock."""
         self._lock = threading.RLock()
         self._mark.forget()
 
@@ -97,7 +97,7 @@ class MarkedSteps:
         self, _name: str, stats: Mapping[str, object]
     ) -> AbstractContextManager[object]:
         if _NUMBER in stats and not self._mark.marking:
-            # What is under way is a step of the program's, which is annotated now.
+            # The program itself annotates this step now.
             self._mark.hold()
             self.abandon("the program annotates its steps")
         return contextlib.nullcontext()

@@ -1,8 +1,8 @@
-"""Messages of the ProfilerService, and their bytes.
+"""Messages of the ProfilerService, and their encoding.
 
-TensorFlow, JAX and XProf speak it: protocol buffers (proto3) over gRPC. No package
-ships these messages, so that each is declared here with the numbers of its fields.
-A profile (an XSpace) stays the bytes that it is.
+TensorFlow, JAX and XProf use this service: protocol buffers (proto3) over gRPC. No
+package ships these messages, so each one is declared here with its field numbers. A
+profile (an XSpace) is passed as bytes without decoding.
 
 Definition: docs/remote.md#the-protocol.
 """
@@ -26,18 +26,18 @@ import msgspec
 from stepscope.xspace.wire import MalformedMessage, field_text, read_fields
 from stepscope.xspace.writing.encode import number_field, sized_field
 
-#: A recording that lasts longer is a mistake in the request: an hour.
+#: Maximum duration of a recording, in ms: one hour.
 MOST_MS: Final = 3_600_000
-#: Fields of one message, of which each would take time and memory of a hundred bytes.
+#: Maximum number of fields in a message; each costs time and about 100 bytes.
 MAX_FIELDS: Final = 10_000
 _VARINT: Final = 0
 _LENGTH: Final = 2
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A message: each field is annotated with its type and its number.
+    """A message; each field is annotated with its type and its number.
 
-    A field that was not sent has its default, as proto3 has it.
+    A field that was not sent has its default value, as in proto3.
     """
 
 
@@ -45,7 +45,7 @@ M = TypeVar("M", bound=Message)
 
 
 class ProfileOptions(Message, frozen=True, kw_only=True):
-    """What is to be recorded; `version` is 1 where a client filled the options in."""
+    """What to record; `version` is 1 if the client set the options."""
 
     include_dataset_ops: Annotated[bool, 1] = False
     host_tracer_level: Annotated[int, 2] = 0
@@ -60,12 +60,12 @@ class ProfileOptions(Message, frozen=True, kw_only=True):
     raise_error_on_start_failure: Annotated[bool, 13] = False
     session_id: Annotated[str, 14] = ""
     override_hostname: Annotated[str, 15] = ""
-    #: stepscope's own: end after this many steps. Other servers skip the field.
+    #: Stepscope's own field: maximum number of steps. Other servers ignore it.
     steps: Annotated[int, 7001] = 0
 
 
 class ProfileRequest(Message, frozen=True, kw_only=True):
-    """Record for a time."""
+    """Request to record for some time."""
 
     duration_ms: Annotated[int, 1] = 0
     max_events: Annotated[int, 2] = 0
@@ -78,14 +78,14 @@ class ProfileRequest(Message, frozen=True, kw_only=True):
 
 
 class ProfileToolData(Message, frozen=True, kw_only=True):
-    """A file that the client is to write under this name."""
+    """File that the client is to write under the given name."""
 
     name: Annotated[str, 1] = ""
     data: Annotated[bytes, 2] = b""
 
 
 class ProfileResponse(Message, frozen=True, kw_only=True):
-    """What was recorded: as files, as one XSpace, or nothing."""
+    """Recorded data, as files, as one XSpace, or empty."""
 
     tool_data: Annotated[tuple[ProfileToolData, ...], 6] = ()
     empty_trace: Annotated[bool, 7] = False
@@ -93,13 +93,13 @@ class ProfileResponse(Message, frozen=True, kw_only=True):
 
 
 class TerminateRequest(Message, frozen=True, kw_only=True):
-    """End the recording of this session now."""
+    """Request to end the recording of a session now."""
 
     session_id: Annotated[str, 1] = ""
 
 
 class MonitorRequest(Message, frozen=True, kw_only=True):
-    """Say how the program is."""
+    """Request for the state of the program."""
 
     duration_ms: Annotated[int, 1] = 0
     monitoring_level: Annotated[int, 2] = 0
@@ -107,26 +107,26 @@ class MonitorRequest(Message, frozen=True, kw_only=True):
 
 
 class MonitorResponse(Message, frozen=True, kw_only=True):
-    """Text for a person; its first line is the server's clock where that was asked."""
+    """Text for the user; its first line is the server's time if requested."""
 
     data: Annotated[str, 1] = ""
 
 
 class GetSnapshotRequest(Message, frozen=True, kw_only=True):
-    """Hand over what was recorded since the start or the last snapshot."""
+    """Request for the events since the start or the last snapshot."""
 
     snapshot_session_id: Annotated[str, 1] = ""
 
 
 class StopContinuousProfilingRequest(Message, frozen=True, kw_only=True):
-    """End the recording that goes on."""
+    """Request to end the continuous recording."""
 
-    #: stepscope's own: the recording that is meant, where it was started with an id.
+    #: Stepscope's own field: id of the recording, if it was started with an id.
     session_id: Annotated[str, 7001] = ""
 
 
 class NewProfileSessionRequest(Message, frozen=True, kw_only=True):
-    """Record on several hosts; the server that is asked calls the others."""
+    """Request to record several hosts; the server that gets it calls the others."""
 
     request: Annotated[ProfileRequest, 1] = ProfileRequest()
     repository_root: Annotated[str, 2] = ""
@@ -135,7 +135,7 @@ class NewProfileSessionRequest(Message, frozen=True, kw_only=True):
 
 
 class NewProfileSessionResponse(Message, frozen=True, kw_only=True):
-    """What went wrong, if anything."""
+    """Result of a recording of several hosts: an error, or nothing."""
 
     error_message: Annotated[str, 1] = ""
     empty_trace: Annotated[bool, 2] = False
@@ -154,7 +154,7 @@ def encode_message(message: Message) -> bytes:
     for field in _message_fields(type(message)):
         value = getattr(message, field.name)
         values = value if field.repeated else (value,)
-        # A field that has proto3's default is not sent.
+        # proto3 does not send a field that has its default value.
         pieces += [_encode_field(field, one) for one in values if one or field.repeated]
     return b"".join(pieces)
 
@@ -162,14 +162,14 @@ def encode_message(message: Message) -> bytes:
 def decode_message(
     kind: type[M], data: bytes | memoryview, *, copies: bool = True
 ) -> M:
-    """Return the message in some bytes; unknown fields are skipped.
+    """Return the message that some bytes encode; unknown fields are skipped.
 
     Args:
-        copies: False leaves fields of bytes where they are, as memoryviews.
+        copies: Whether to copy fields of bytes; if false, they are memoryviews.
 
     Raises:
-        MalformedMessage: A length runs beyond its message, a field has the wrong
-            type, or there are more fields than any of these messages has.
+        MalformedMessage: A length exceeds its message, a field has the wrong type, or
+            there are more than `MAX_FIELDS` fields.
     """
     known = {field.number: field for field in _message_fields(kind)}
     values: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What became of a recording on each host."""
+"""Result of a recording on each host."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ if TYPE_CHECKING:
 
 
 class HostOutcome(NamedTuple):
-    """What became of a recording on one host.
+    """Result of a recording on one host.
 
     Attributes:
-        state: "ok", "empty" where it recorded nothing, or "error".
-        text: What went wrong; empty where nothing did.
-        seconds: How long that took.
-        clock_offset_ns: By how much the host's clock is ahead of this machine's; None
-            where the host does not tell its time.
-        clock_doubt_ns: The offset may be wrong by so much; None as above.
+        state: "ok", "empty" if the host recorded nothing, or "error".
+        text: Description of the error; empty without an error.
+        seconds: Duration of the call, in seconds.
+        clock_offset_ns: How far the host's clock is ahead of this machine's; None if
+            the
+            host does not return its time.
+        clock_doubt_ns: Maximum error of the offset; None as above.
     """
 
     address: str
@@ -33,10 +34,10 @@ class HostOutcome(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a recording on all hosts.
+    """Result of a recording on all hosts.
 
     Attributes:
-        directory: Directory of the run's files; a URL where `logdir` was one.
+        directory: Directory of the run's files; a URL if `logdir` was a URL.
         all: Outcome of each host, in the order of the addresses.
     """
 
@@ -50,6 +51,6 @@ class Outcome(NamedTuple):
         return tuple(one.address for one in self.all if one.state == "ok")
 
     def problems(self) -> str:
-        """Return what went wrong on which host, in one line; empty for nothing."""
+        """Return the errors of all failed hosts, in one line; empty without errors."""
         failed = [one for one in self.all if one.state != "ok"]
         return printable_line("; ".join(f"{one.address}: {one.text}" for one in failed))

@@ -1,6 +1,6 @@
-"""What this machine says of a process: whose it is, who started it, what it runs.
+"""Properties of a process on this machine: user, ancestors and command line.
 
-All of it comes from /proc; without that, what is not known is None or empty.
+All values are read from /proc; without /proc, unknown values are None or empty.
 """
 
 from __future__ import annotations
@@ -8,22 +8,22 @@ from __future__ import annotations
 import os
 from typing import Final
 
-#: The environment variable by which `stepscope run --serve` has processes listen.
+#: Environment variable with the plan of `stepscope run --serve`.
 VARIABLE: Final = "STEPSCOPE_SERVE"
-#: Fields of /proc/PID/stat, counted from after the name of the process.
+#: Positions in /proc/PID/stat, counted after the name of the process.
 _PARENT, _STARTED_TICKS = 1, 19
 
 
 def process_owner(process: int) -> int | None:
-    """Return the user of a process; None where there is none."""
+    """Return the user id of a process; None if the process does not exist."""
     try:
-        return os.stat(f"/proc/{process}").st_uid  # noqa: PTH116 - pathlib is not needed for this
+        return os.stat(f"/proc/{process}").st_uid  # noqa: PTH116 - avoids importing pathlib
     except OSError:
         pass
     try:
         os.kill(process, 0)
     except PermissionError:
-        # Nobody of this number: without /proc it is only known to be another user's.
+        # Without /proc the owner is unknown, except that it is another user.
         return -1
     except (ProcessLookupError, OverflowError):
         return None
@@ -31,12 +31,12 @@ def process_owner(process: int) -> int | None:
 
 
 def started_ticks(process: int) -> int | None:
-    """Return when a process started, since the machine did; None without /proc."""
+    """Return the start of a process in clock ticks since boot; None without /proc."""
     return _stat_field(process, _STARTED_TICKS)
 
 
 def process_ancestors(process: int) -> tuple[int, ...]:
-    """Return who started a process, who started that one, and so on, nearest first."""
+    """Return the parent of a process, the parent's parent, and so on."""
     found: list[int] = []
     parent = _stat_field(process, _PARENT)
     while parent is not None and parent > 0 and parent not in found:
@@ -46,9 +46,9 @@ def process_ancestors(process: int) -> tuple[int, ...]:
 
 
 def command_line(process: int) -> bytes:
-    """Return the words that a process was started with; empty where not known.
+    """Return the command line of a process; empty if unknown.
 
-    A child that is forked and runs no other program has those of its parent.
+    A forked child that executes no other program has the parent's command line.
     """
     return _read_process_file(process, "cmdline")
 
@@ -60,7 +60,7 @@ def begins_to_listen(process: int) -> bool:
 
 
 def user_name(user: int) -> str:
-    """Return the name of a user, else the number."""
+    """Return the name of a user, or the number of one without a name."""
     import pwd  # noqa: PLC0415 - not on every system, and only for a message
 
     try:
@@ -80,7 +80,7 @@ def _stat_field(process: int, field: int) -> int | None:
 
 def _read_process_file(process: int, name: str) -> bytes:
     try:
-        with open(f"/proc/{process}/{name}", "rb") as file:  # noqa: PTH123 - pathlib is not needed for this
+        with open(f"/proc/{process}/{name}", "rb") as file:  # noqa: PTH123 - avoids importing pathlib
             return file.read()
     except OSError:
         return b""

@@ -1,9 +1,9 @@
-"""Which processes of this user can be recorded from outside, by a small file each.
+"""Registry of this user's processes that run a server: one small file per process.
 
-The files lie in a folder that only its user may write to, and hold where a process
-listens and since when it runs: a number that another process has got since, or a file
-that a killed one left, is recognised by that. A folder that somebody else may have made
-or may write to is not used, and that is said.
+The files are in a folder that only its user may write to. A file contains the addresses
+of a process and its start time, by which stale files and reused process ids are
+recognised. A folder that another user may have created or may write to is not used, and
+the user is warned.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from stepscope.remote.processes import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-#: Longest list of processes in a sentence.
+#: Maximum number of processes listed in a sentence.
 _LISTED: Final = 5
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
-#: Process → its servers: address → token. A forked child has none of its parent's.
+#: Process id → its servers (address → token). A forked child has no entry.
 _SERVERS: Final[dict[int, dict[str, str | None]]] = {}
 
 
 class Listening(NamedTuple):
-    """A process that listens for profiler clients.
+    """A process that runs a profiler server.
 
     Attributes:
-        address: `host:port`, or `unix:/PATH`, that clients of this machine reach it at.
-        token: What clients have to send; None where it wants none.
+        address: `host:port`, or `unix:/PATH`, for clients on this machine.
+        token: Token that clients must send; None if no token is needed.
     """
 
     process: int
@@ -54,7 +54,7 @@ class Listening(NamedTuple):
 
 
 def note_server(address: str, token: str | None) -> str | None:
-    """Write down where this process listens; return what went wrong, in one line."""
+    """Register a server of this process; return a one-line error, or None."""
     servers = _SERVERS.setdefault(os.getpid(), {})
     servers.pop(address, None)
     servers[address] = token
@@ -62,7 +62,7 @@ def note_server(address: str, token: str | None) -> str | None:
     for folder in _registry_folders():
         try:
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Nothing is made behind a link, or in a folder of somebody else.
+            # Nothing is created behind a link, or in another user's folder.
             reason = _why_untrusted(folder)
             if reason is not None:
                 untrusted.append(reason)
@@ -76,17 +76,17 @@ def note_server(address: str, token: str | None) -> str | None:
             continue
         if not untrusted:
             return None
-        return f"{'; '.join(untrusted)}: this server is noted in {folder} instead."
+        return f"{'; '.join(untrusted)}: this server is registered in {folder} instead."
     return (
-        "stepscope capture does not find this program by itself "
-        f"({'; '.join(untrusted + failed)}): give it the address, and the token that "
-        "the server has (Server.token) or that STEPSCOPE_TOKEN sets for both; or set "
-        "XDG_RUNTIME_DIR to a folder that is yours alone."
+        "stepscope capture cannot find this program automatically "
+        f"({'; '.join(untrusted + failed)}): give it the address and the token "
+        "(Server.token, or set STEPSCOPE_TOKEN for both programs), or set "
+        "XDG_RUNTIME_DIR to a private folder."
     )
 
 
 def forget_server(address: str) -> None:
-    """Take a server of this process out of its file; with the last one, the file."""
+    """Remove a server of this process from its file; remove an empty file."""
     servers = _SERVERS.get(os.getpid(), {})
     servers.pop(address, None)
     for folder in _registry_folders():
@@ -101,32 +101,32 @@ def forget_server(address: str) -> None:
 
 
 def server_at_address(address: str) -> Listening | None:
-    """Return who of this user listens at an address; None where nobody is known to."""
-    # A name may have another address, where somebody else listens.
+    """Return this user's process that listens at an address, or None."""
+    # A host name may resolve to another address, with another process.
     noted = from_this_machine(address)
     return next((one for one in _noted_servers() if one.address == noted), None)
 
 
 def refused_folders() -> str:
-    """Return which folders were not read, and why: a sentence, or nothing."""
+    """Return a sentence that names the folders not read, and why, or ""."""
     reasons = [it for folder in _registry_folders() if (it := _why_untrusted(folder))]
     return f" Not read, for safety: {'; '.join(reasons)}." if reasons else ""
 
 
 def servers_of_process(process: int) -> tuple[Listening, ...]:
-    """Return whom the number of a process records.
+    """Return the processes to record for a process id.
 
-    That is the process itself; where it only started others, as a launcher does, the
-    first below it that listen, and not what these started (workers that make batches).
+    The result is the process itself if it has a server. Otherwise it is the nearest
+    descendants with a server: the workers of a launcher, but not their own workers.
 
     Raises:
-        BadUsage: There is no such process, it is another user's, or neither it nor
-            one that it started has a server.
+        BadUsage: The process does not exist or belongs to another user, or neither it
+            nor a descendant has a server.
     """
     user = process_owner(process)
     if user is None:
         raise BadUsage(
-            f"there is no process {process}; give the number of one that runs."
+            f"there is no process {process}; give the id of a running process."
         )
     if user != os.getuid():
         raise BadUsage(
@@ -160,13 +160,13 @@ def _why_not(process: int, by_number: Mapping[int, Listening]) -> str:
     if begins_to_listen(process):
         return (
             f"process {process} does not listen yet: stepscope run --serve started "
-            "it, and it says a line on standard error when it does, or why it cannot."
+            "it, and it prints a line on standard error when it listens or fails."
         )
     those = ", ".join(map(_process_words, list(by_number.values())[:_LISTED]))
     return (
         f"process {process} has no profiler server, or not yet: start the program with "
         "stepscope run --serve, or have it call ss.server.start()."
-    ) + (f" Those that have one: {those}." if those else refused_folders())
+    ) + (f" Processes with a server: {those}." if those else refused_folders())
 
 
 def _process_words(one: Listening) -> str:
@@ -174,9 +174,9 @@ def _process_words(one: Listening) -> str:
 
 
 def listening_processes() -> tuple[Listening, ...]:
-    """Return the processes of this user that listen, by their numbers.
+    """Return the processes of this user that have a server, by process id.
 
-    Of one with several servers it is the last that was started.
+    For a process with several servers, the most recent one is returned.
     """
     found = {one.process: one for one in _noted_servers()}
     return tuple(found[process] for process in sorted(found))
@@ -190,10 +190,10 @@ def _noted_servers() -> Iterator[Listening]:
 
 
 def _registry_folders() -> Iterator[Path]:
-    """Where the files are, best place first.
+    """Yield the folders of the registry, best first.
 
-    A program that was started by a service or in a container may have no
-    XDG_RUNTIME_DIR where the shell of its user has one.
+    A program that runs as a service or in a container may lack XDG_RUNTIME_DIR, while
+    the shell of its user has it.
     """
     given = os.environ.get("XDG_RUNTIME_DIR")
     roots = [Path(given)] if given else []
@@ -202,7 +202,7 @@ def _registry_folders() -> Iterator[Path]:
         Path(tempfile.gettempdir()) / f"run-{os.getuid()}",
     ]
     for root in dict.fromkeys(roots):
-        # Nobody else's folder is made: only the last one may be missing as a whole.
+        # Only the last root folder, and one from the environment, may be created.
         if root == roots[-1] or root.is_dir() or (given and root == roots[0]):
             yield root / "stepscope"
 
@@ -215,7 +215,7 @@ def _registry_files(folder: Path) -> list[Path]:
 
 
 def _read_servers(path: Path) -> tuple[Listening, ...]:
-    """Return what a file says of a process that still runs; remove a stale one."""
+    """Return the servers of a process that still runs; remove a stale file."""
     try:
         process = int(path.stem)
         if path.is_symlink():
@@ -236,7 +236,7 @@ def _read_servers(path: Path) -> tuple[Listening, ...]:
 
 
 def _write_servers(path: Path, servers: Mapping[str, str | None]) -> None:
-    """Write a file that only its user may read, whole or not at all."""
+    """Write a file that only its user may read, atomically."""
     fields = {
         "servers": servers,
         "program": sys.argv[0] or sys.executable,
@@ -254,20 +254,20 @@ def _write_servers(path: Path, servers: Mapping[str, str | None]) -> None:
 
 
 def _why_untrusted(folder: Path) -> str | None:
-    """Return why a folder may hold what others put there; None where it cannot.
+    """Return why other users could change a folder; None if they cannot.
 
-    In a temporary directory somebody else may have made the folders before.
+    In a temporary directory another user may have created the folders earlier.
     """
     for one in (folder.parent, folder):
         try:
             status = one.lstat()
         except OSError:
-            # Nobody has made it yet.
+            # The folder does not exist yet.
             return None
         if not stat.S_ISDIR(status.st_mode):
             return f"{one} is not a folder but a link or a file"
         if status.st_uid != os.getuid():
             return f"{one} is another user's ({user_name(status.st_uid)})"
         if status.st_mode & _WRITABLE_BY_OTHERS:
-            return f"others may write to {one} (chmod 700 forbids it)"
+            return f"other users may write to {one} (chmod 700 prevents it)"
     return None

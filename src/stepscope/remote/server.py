@@ -1,10 +1,10 @@
-"""`ss.server.start`: let clients record this process while it works.
+"""`ss.server.start`: let clients record this process while it runs.
 
     server = ss.server.start(6009)
     train()
 
-It speaks the ProfilerService of TensorFlow and JAX, so that `stepscope capture`,
-TensorBoard's Capture button and `tf.profiler.experimental.client.trace` all record it.
+The server implements the ProfilerService of TensorFlow and JAX. So `stepscope capture`,
+TensorBoard's Capture button and `tf.profiler.experimental.client.trace` can use it.
 
 Definition: docs/remote.md.
 """
@@ -61,9 +61,9 @@ if TYPE_CHECKING:
 __all__ = ["Server", "start"]
 
 _log: Final = logging.getLogger("stepscope")
-#: Calls that are answered at once; the next one gets RESOURCE_EXHAUSTED.
+#: Maximum number of concurrent calls; the next one gets RESOURCE_EXHAUSTED.
 _MOST_CALLS: Final = 16
-#: A request is a few hundred bytes.
+#: Maximum bytes of a request, which usually has a few hundred.
 _MOST_REQUEST_BYTES: Final = 2**20
 _CERTIFICATE: Final = (
     " Its certificate has to be a private key and the chain that belongs to it (PEM)."
@@ -74,8 +74,8 @@ class Server:
     """A server that runs until `stop` or the end of the process.
 
     Attributes:
-        address: `host:port`, or `unix:/PATH`, that it listens at.
-        token: What clients have to send; None where they need none.
+        address: Address of the server: `host:port`, or `unix:/PATH`.
+        token: Token that clients must send; None if no token is needed.
     """
 
     def __init__(
@@ -88,9 +88,9 @@ class Server:
         self._process = os.getpid()
 
     def stop(self) -> None:
-        """Answer no more calls, and end what is being recorded for one."""
+        """Stop the server, and end the recordings of its clients."""
         if os.getpid() != self._process:
-            # A forked child has none of the threads, and would wait for them in vain.
+            # A forked child has no server threads and would wait for them forever.
             return
         self.captures.end_everything()
         self._server.stop(None)
@@ -112,28 +112,32 @@ def start(
     open_to: OpenTo | None = None,
     peers: Iterable[str] = (),
 ) -> Server:
-    """Begin to answer clients, in threads of its own.
+    """Start a server that answers clients in background threads.
 
     Args:
-        port: 0 takes a free one; `Server.address` says which.
-        host: The address to listen at. Only this machine reaches the default, and only
-            this user `unix:/PATH`: a socket, in a folder that is the user's alone.
-        logdir: Clients may have files written below it. Without it they may nowhere,
-            and get the recording over the wire.
-        token: What clients have to send; else `STEPSCOPE_TOKEN`, else a new one. Our
-            clients of the same user find it by themselves. A Unix socket needs none.
-        certificate: Private key and certificate chain (PEM): calls are encrypted.
-        open_to: Who may ask without a token, as the clients of TensorFlow and XProf,
-            which cannot send one: "machine" is any user of this machine, "network"
-            whoever reaches the port. A warning says so.
-        peers: Addresses that this server calls for a client that has it record several
-            programs (`worker_list` of TensorFlow's and XProf's clients), as the client
-            writes them. Its own is always one; without `logdir` it calls nobody.
+        port: Port number; 0 for a free port, which is in `Server.address`.
+        host: Address to listen at. Only this machine can connect to the default. Only
+            this user can connect to `unix:/PATH`, a socket in a private folder.
+        logdir: Directory in which clients may have files written. Without it clients
+            receive recordings over the network only.
+        token: Token that clients must send; otherwise `STEPSCOPE_TOKEN`, or a new
+            token.
+            Stepscope clients of the same user find the token. A Unix socket needs none.
+        certificate: Private key and certificate chain (PEM), to encrypt calls.
+        open_to: Clients that may call without a token, such as those of TensorFlow and
+            XProf, which cannot send one: "machine" for any user of this machine,
+                "network"
+            for every client that can connect. The server logs a warning.
+        peers: Addresses that this server calls for a client that records several
+            programs
+            through it (`worker_list` in TensorFlow and XProf), in the client's
+                spelling.
+            The server's own address is included. Without `logdir` none is called.
 
     Raises:
-        BadUsage: gRPC is not installed, the port is taken, there is no such one, others
-            reach the folder of a socket, `open_to` contradicts the rest, the token
-            cannot be sent, or the key and the chain do not belong together.
+        BadUsage: gRPC is not installed, the port is invalid or in use, other users can
+            access the folder of a socket, `open_to` contradicts another argument, gRPC
+            cannot send the token, or the key does not match the certificate chain.
     """
     grpc = grpc_module()
     place = Place(host, port)
@@ -176,7 +180,7 @@ def start(
     server = Server(made, captures, place.target, token)
     workers.allow_addresses(server.address, from_this_machine(server.address))
     begin_as_ours(made.start)
-    # A call that is answered must not find half an interpreter.
+    # Ends calls before the interpreter shuts down.
     atexit.register(server._at_exit)  # noqa: SLF001 - its own module
     _say_who_may_ask(place, token, open_to, was_given=was_given)
     return server
@@ -185,7 +189,7 @@ def start(
 def _say_who_may_ask(
     place: Place, token: str | None, open_to: str | None, *, was_given: bool
 ) -> None:
-    """Note where clients of this user find the server, and tell who else may ask."""
+    """Register the server for clients of this user, and log who else may call."""
     problem = registry.note_server(from_this_machine(place.target), token)
     if problem is not None:
         _log.warning("stepscope: %s", problem)
@@ -248,13 +252,14 @@ class _Answers:
         waits: bool = False,
         owns: bool = False,
     ) -> Any:
-        """Return a handler: bytes to message, answer, and message to bytes.
+        """Return a gRPC handler that decodes a request and encodes the answer.
 
-        Answers without a field are alike, whatever their type: no bytes.
+        An answer without fields is empty, whatever its type.
 
         Args:
-            waits: The answer also takes an event, which is set when the client is gone.
-            owns: The answer also takes the peer, to whom what it begins belongs.
+            waits: Whether `answer` also takes an event that is set when the client is
+                gone.
+            owns: Whether `answer` also takes the client's address, as the owner.
         """
 
         def handle(data: bytes, context: Any) -> bytes:
@@ -268,7 +273,7 @@ class _Answers:
         return self._grpc.unary_unary_rpc_method_handler(handle)
 
     def _send_pieces(self, data: bytes, context: Any) -> Iterator[bytes]:
-        """Record, and yield the recording in pieces: it is in memory once."""
+        """Record, and yield the recording in pieces, with one copy in memory."""
         with self._refusals_sent(ProfileRequest, context):
             request = decode_message(ProfileRequest, data)
             content = self._captures.record(request, _client_gone(context))
@@ -281,7 +286,7 @@ class _Answers:
         try:
             yield
         except MalformedMessage:
-            text = f"the bytes are no {kind.__name__}"
+            text = f"the request is not a valid {kind.__name__}"
             context.abort(codes.INVALID_ARGUMENT, text)
         except RefusedCapture as refused:
             context.abort(getattr(codes, refused.why.value), str(refused))

@@ -1,4 +1,4 @@
-"""gRPC as both ends use it: names of services, limits, threads, and who may call."""
+"""gRPC settings of clients and servers: service names, limits, threads and tokens."""
 
 from __future__ import annotations
 
@@ -16,49 +16,50 @@ if TYPE_CHECKING:
 
 SERVICE: Final = "tensorflow.ProfilerService"
 ANALYSIS: Final = "tensorflow.ProfileAnalysis"
-#: stepscope's own service: a recording comes in pieces, each a message of plain bytes.
+#: Stepscope's own service, which sends a recording in pieces of plain bytes.
 PIECES: Final = "stepscope.Recordings"
-#: Bytes of one piece.
+#: Maximum bytes of one piece.
 PIECE_BYTES: Final = 2**20
-#: The largest recording that a client takes; one message of gRPC holds 2 GB.
+#: Default maximum bytes of a recording; one gRPC message holds at most 2 GB.
 MAX_ANSWER_BYTES: Final = 4 * 2**30
 _MAX_OF_GRPC_BYTES: Final = 2**31 - 1
-#: A greeting is answered in a few lines.
+#: Maximum bytes of an answer to `Monitor`, which has a few lines.
 _MAX_GREETING_BYTES: Final = 2**20
-#: Where a call carries the token.
+#: Name of the call metadata that contains the token.
 METADATA_KEY: Final = "authorization"
-#: gRPC refuses calls whose metadata is longer than 8 to 16 KB.
+#: Valid tokens; gRPC refuses calls with more than 8 to 16 KB of metadata.
 _TOKEN: Final = re.compile(r"[!-~]{1,4096}")
 _OURS: Final = "stepscope-grpc"
 _GRPC: Final = "grpc"
 
 
 def checked_token(token: str, given_by: str) -> str:
-    """Return a token that a call can carry.
+    """Return a token if a call can send it.
 
     Args:
-        given_by: How it was given, for people.
+        given_by: Source of the token, for the error text.
 
     Raises:
-        BadUsage: gRPC cannot send it, or would send another one. It is not shown.
+        BadUsage: gRPC cannot send the token or would change it. The text does not show
+            the token.
     """
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise BadUsage(
-            f"the token ({given_by}) cannot be sent; give 1 to 4,096 letters, digits "
-            "and signs of ASCII, without white space."
+            f"the token ({given_by}) cannot be sent; give 1 to 4,096 ASCII letters, "
+            "digits and punctuation marks, without white space."
         )
     return token
 
 
 def bearer_value(token: str) -> str:
-    """Return the value of a call's `authorization`."""
+    """Return the value of a call's `authorization` metadata."""
     return f"Bearer {token}"
 
 
 def receive_limits(max_bytes: int) -> tuple[tuple[str, int | str], ...]:
-    """Return options of a channel: how large answers may be, and those to greetings.
+    """Return channel options that limit the size of answers.
 
-    gRPC refuses messages beyond 4 MB by default, and a profile is one message.
+    gRPC refuses messages above 4 MB by default, but a profile is one message.
     """
     greeting = {
         "name": [{"service": SERVICE, "method": "Monitor"}],
@@ -72,7 +73,7 @@ def receive_limits(max_bytes: int) -> tuple[tuple[str, int | str], ...]:
 
 
 def grpc_module() -> Any:
-    """Import gRPC."""
+    """Import gRPC; raise BadUsage if that fails."""
     try:
         return import_grpc()
     except ForkedSince as error:
@@ -85,17 +86,17 @@ def grpc_module() -> Any:
 
 
 class DaemonThreads(futures.Executor):
-    """Runs each call in a daemon thread of its own.
+    """Runs each call in a separate daemon thread.
 
-    The interpreter joins the threads of `ThreadPoolExecutor` when it ends: a client
-    that records for an hour would keep the program alive for as long. How many calls
-    run at once is the server's limit.
+    The interpreter joins the threads of `ThreadPoolExecutor` at its end, so a client
+    that records for an hour would delay the end of the program. The server limits the
+    number of concurrent calls.
     """
 
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> futures.Future[Any]:
-        """Begin a call, and return its future."""
+        """Start a call, and return its future."""
         future: futures.Future[Any] = futures.Future()
 
         def work() -> None:
@@ -111,15 +112,15 @@ class DaemonThreads(futures.Executor):
 
 
 def begin_as_ours(begin: Callable[[], object]) -> None:
-    """Begin what starts threads of gRPC, and give these a name of ours.
+    """Call a function that starts gRPC threads, and rename these threads.
 
-    A recording tells its own threads from the program's by their names: one that waits
-    for calls is nobody whom a step waits for.
+    A recording recognises stepscope's threads by their names, so that a thread that
+    waits for calls is not shown as a thread that a step waits for.
     """
     before = set(threading.enumerate())
     begin()
     for thread in set(threading.enumerate()) - before:
-        # The program may have started one of its own at the same moment.
+        # The program may have started a thread at the same time.
         runs = getattr(thread, "_target", None)
         if getattr(runs, "__module__", "").partition(".")[0] == _GRPC:
             thread.name = _OURS

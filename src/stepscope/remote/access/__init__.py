@@ -1,1 +1,1 @@
-"""Who may ask a server for what, and where it listens."""
+"""Access to a profiler server: who may call it, and where it listens."""

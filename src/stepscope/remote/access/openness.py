@@ -1,4 +1,4 @@
-"""Who may ask a server: whoever knows its token, or all whom its program let in."""
+"""Access control of a server: a token, or an exemption that its program grants."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from stepscope.remote.transport import METADATA_KEY, bearer_value, checked_token
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Whom a server without a token is open to.
+#: Clients that may call a server without a token.
 OpenTo = Literal["machine", "network"]
 _MACHINE: Final = "machine"
 _KNOWN: Final = (_MACHINE, "network")
-#: Both ends take a token from it.
+#: Environment variable from which servers and clients read a token.
 _VARIABLE: Final = "STEPSCOPE_TOKEN"
-#: What a client without the right token is told.
+#: Error text for a client without the right token.
 _REFUSAL: Final = (
-    "this server wants a token: stepscope capture takes it from the registry of the "
-    "user whose program this is; others give it (--token, or STEPSCOPE_TOKEN); clients "
-    "of TensorFlow and XProf can send none and need a program that lets them in: "
+    "this server requires a token. For your own programs stepscope capture finds the "
+    "token itself; for other programs give it (--token, or STEPSCOPE_TOKEN). Clients "
+    "of TensorFlow and XProf cannot send a token; the program has to admit them with "
     'ss.server.start(open_to="machine"), or stepscope run --serve --open machine'
 )
 
@@ -31,15 +31,15 @@ _REFUSAL: Final = (
 def choose_token(
     token: str | None, open_to: str | None, *, is_local: bool, is_socket: bool
 ) -> str | None:
-    """Return what clients have to send; None where they have to send nothing.
+    """Return the token that clients must send; None if no token is needed.
 
     Args:
-        token: What the program gave; else `STEPSCOPE_TOKEN`, else a new one is made.
-        open_to: Who may ask without one; None means nobody.
+        token: Token given by the program; otherwise `STEPSCOPE_TOKEN`, or a new token.
+        open_to: Clients that may call without a token; None for no clients.
 
     Raises:
-        BadUsage: `open_to` is unknown, or contradicts the rest, or the token cannot be
-            sent.
+        BadUsage: `open_to` is unknown or contradicts another argument, or gRPC cannot
+            send the token.
     """
     if open_to is None:
         if token is None and not is_socket:
@@ -48,37 +48,38 @@ def choose_token(
     if open_to not in _KNOWN:
         raise BadUsage(
             f'open_to={open_to!r} is unknown; give "machine" (any user of this '
-            'machine) or "network" (whoever reaches the port).'
+            'machine) or "network" (any client that can connect).'
         )
     if token is not None or is_socket:
         raise BadUsage(
-            f"open_to={open_to!r} lets everybody in, and a token or a Unix socket only "
-            "some; give one of them."
+            f"open_to={open_to!r} admits all clients, but a token or a Unix socket "
+            "admits only some; give only one of them."
         )
     if open_to == _MACHINE and not is_local:
         raise BadUsage(
-            'open_to="machine" does not hold where other machines reach the server; '
-            'give open_to="network", or leave out the host.'
+            'open_to="machine" is not possible if other machines can connect to the '
+            'server; give open_to="network", or leave out the host.'
         )
     return None
 
 
 def is_given(token: str | None) -> bool:
-    """Return whether the user chose the token, and so knows what must not be logged."""
+    """Return whether the user chose the token, which then must not be logged."""
     return token is not None or bool(os.environ.get(_VARIABLE))
 
 
 def who_may_ask(open_to: str, *, is_local: bool) -> str:
-    """Return a sentence about who may ask an open server."""
-    who = "any user of this machine" if is_local else "whoever reaches the port"
+    """Return a sentence that states who may call an open server."""
+    who = "any user of this machine" if is_local else "any client that can connect"
     return f"{who} can record this program, without a token (open to {open_to!r})"
 
 
 class Doorkeeper:
-    """Turns calls without the right token away, before their requests are waited for.
+    """gRPC interceptor that refuses calls without the right token.
 
-    It is a `ServerInterceptor` of gRPC, which only its user imports. A call whose
-    request never comes would keep one of the few places for as long as it likes.
+    A call is refused before its request is read: a client that never sends a request
+    would otherwise occupy one of the few concurrent calls. gRPC is imported by the
+    caller.
     """
 
     def __init__(self, grpc: Any, token: str) -> None:
@@ -87,13 +88,13 @@ class Doorkeeper:
         def refuse(_requests: object, context: Any) -> None:
             context.abort(grpc.StatusCode.UNAUTHENTICATED, _REFUSAL)
 
-        # Of a stream nothing is read before the answer begins.
+        # A stream handler starts its answer before it reads a request.
         self._refusal = grpc.stream_unary_rpc_method_handler(refuse)
 
     def intercept_service(
         self, continuation: Callable[[Any], Any], details: Any
     ) -> Any:
-        """Return what answers the call: what was asked for, or the refusal."""
+        """Return the handler of a call, or the refusal if the token is wrong."""
         sent = dict(details.invocation_metadata).get(METADATA_KEY, "")
         if hmac.compare_digest(str(sent).encode(), self._wanted):
             return continuation(details)

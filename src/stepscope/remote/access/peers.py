@@ -1,7 +1,7 @@
-"""Recordings of several programs that a client asks one server for (`NewSession`).
+"""Recordings of several programs that a client requests from one server (`NewSession`).
 
-What a client sends is never read as a person's words: of its hosts only addresses that
-the program named at its start are called, and all is checked before anybody is.
+A client's input is not trusted. The server calls only addresses that its program named
+at the start, and checks the whole request before it calls any of them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class WorkerSessions:
-    """The programs that clients may have recorded through this one.
+    """The programs that a client may record through this server.
 
     Args:
-        logdir: Below it recordings are written; None means nowhere, so that nothing
-            is recorded.
-        peers: Addresses that may be called, as clients write them.
+        logdir: Directory for recordings; None disables recording through this server.
+        peers: Addresses that may be called, in the spelling of the clients.
+        allowance: Limit of what clients may write to disk.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class WorkerSessions:
         self._one = threading.Lock()
 
     def allow_addresses(self, *addresses: str) -> None:
-        """Let more addresses be called: the server's own are known when it listens."""
+        """Allow more addresses, such as the server's own, known once it listens."""
         for address in addresses:
             self._allowed.add(address)
             host, _, port = address.rpartition(":")
@@ -54,21 +54,21 @@ class WorkerSessions:
     def record_hosts(
         self, request: NewProfileSessionRequest
     ) -> NewProfileSessionResponse:
-        """Record on all hosts that are named, at the same time, for a client.
+        """Record all hosts of a client's request at the same time.
 
         Raises:
-            RefusedCapture: A host is none that may be called, the files may not be
-                written where the client wants them, the request makes no sense, or
-                such a recording is under way.
+            RefusedCapture: A host may not be called, the client may not write to the
+                requested directory, the request is invalid, or another recording of
+                several hosts is in progress.
         """
         hosts = tuple(dict.fromkeys(request.hosts))
         if not hosts or not self._allowed.issuperset(hosts):
             raise RefusedCapture(
                 Refusal.PERMISSION_DENIED,
-                "a host of the request is none that this server calls: itself, and "
-                "those that its program named (ss.server.start(peers=[…])). Name "
-                "them there, or give all addresses to the client "
-                "(stepscope capture A B …).",
+                "the request names a host that this server may not call. It calls "
+                "itself and the hosts that its program named "
+                "(ss.server.start(peers=[…])). Add the host there, or give all "
+                "addresses to the client (stepscope capture A B …).",
             )
         place = client_destination(
             self._logdir,
@@ -79,15 +79,15 @@ class WorkerSessions:
         if place is None:
             raise RefusedCapture(
                 Refusal.PERMISSION_DENIED,
-                "this server writes no files where the request wants them: only below "
-                "the directory that its program named (ss.server.start(logdir=…)). "
-                "Name a directory above, or give all addresses to the client "
-                "(stepscope capture A B …).",
+                "this server may not write files to the requested directory, only "
+                "below the directory that its program named "
+                "(ss.server.start(logdir=…)). Name a parent directory there, or give "
+                "all addresses to the client (stepscope capture A B …).",
             )
         duration_ms, _ = check_request(request.request)
         if not duration_ms:
             return NewProfileSessionResponse(empty_trace=True)
-        # Each host hands its recording over: it writes nothing itself.
+        # The hosts return their recordings and write no files.
         asked = msgspec.structs.replace(
             request.request,
             duration_ms=duration_ms,
@@ -97,7 +97,7 @@ class WorkerSessions:
         if not self._one.acquire(blocking=False):
             raise RefusedCapture(
                 Refusal.ALREADY_EXISTS,
-                "this server records several hosts already; ask when that is over.",
+                "this server is already recording several hosts; try again later.",
             )
         try:
             outcome = client.record(

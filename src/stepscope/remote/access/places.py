@@ -1,4 +1,4 @@
-"""Where a server listens: at a port, or at a socket in a folder of its user alone."""
+"""Address of a server: a port, or a Unix socket in a private folder of its user."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from stepscope.errors import BadUsage
 from stepscope.remote.addresses import SOCKET, is_loopback
 
 _LAST_PORT: Final = 65535
-#: The system's limit, with the zero byte at the end.
+#: Maximum bytes of a Unix socket's path, without its terminating zero byte.
 _MOST_PATH_BYTES: Final = 107
 _OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _CANNOT: Final = (
     "the server cannot listen at {} ({}); give another port, or 0 for a free one."
 )
 _NO_SOCKET: Final = (
-    "the server cannot listen at {} ({}); give unix:/PATH in a folder that is yours "
-    "alone (chmod 700), or that does not exist yet."
+    "the server cannot listen at {} ({}); give unix:/PATH in a private folder "
+    "(chmod 700) or in a folder that does not exist yet."
 )
 
 
 class Place(NamedTuple):
-    """Where a server is to listen.
+    """Address at which a server is to listen.
 
     Attributes:
-        port: 0 takes a free one.
+        host: Host name or address, or `unix:/PATH`.
+        port: Port number; 0 for a free port.
     """
 
     host: str
@@ -37,19 +38,19 @@ class Place(NamedTuple):
 
     @property
     def is_socket(self) -> bool:
-        """Whether it is a Unix socket, which only this user reaches."""
+        """Whether the place is a Unix socket, which only this user can access."""
         return self.host.startswith(SOCKET)
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine can connect to the place."""
         return self.is_socket or is_loopback(self.host)
 
     def check_place(self) -> None:
-        """Make the folder of a socket, and find out whether a server can listen.
+        """Create the folder of a socket, and check that a server can listen.
 
         Raises:
-            BadUsage: It cannot, or others reach the folder.
+            BadUsage: The server cannot listen, or other users can access the folder.
         """
         if self.is_socket:
             path = Path(self.host.removeprefix(SOCKET))
@@ -62,7 +63,7 @@ class Place(NamedTuple):
                 f"port={self.port!r} does not exist; give 0 to {_LAST_PORT}."
             )
         if self.port and _is_taken(self.host, self.port):
-            raise self.refused_place("it is taken")
+            raise self.refused_place("the port is in use")
 
     def refused_place(self, reason: object) -> BadUsage:
         """Return the error for a place where a server cannot listen."""
@@ -72,16 +73,16 @@ class Place(NamedTuple):
 
     @property
     def target(self) -> str:
-        """What gRPC is asked to listen at."""
+        """Address in gRPC's spelling."""
         return self.host if self.is_socket else f"{self.host}:{self.port}"
 
     def bound_place(self, port: int) -> Place:
-        """Return the place with the port that was found."""
+        """Return the place with the port that gRPC chose."""
         return self if self.is_socket else Place(self.host, port)
 
 
 def _why_no_socket(path: Path) -> str:
-    """Return why no socket can be there, empty where one can; make its folder."""
+    """Create the socket's folder; return why it cannot be used, or ""."""
     if not path.is_absolute():
         return "the path does not begin with /"
     if len(os.fsencode(path)) > _MOST_PATH_BYTES:
@@ -92,28 +93,28 @@ def _why_no_socket(path: Path) -> str:
         if not stat.S_ISDIR(status.st_mode):
             return f"{path.parent} is not a folder but a link or a file"
         if status.st_uid != os.getuid() or status.st_mode & _OF_OTHERS:
-            return f"others than its user reach {path.parent}"
+            return f"other users can access {path.parent}"
         return _why_in_the_way(path)
     except (OSError, ValueError) as error:
         return str(error)
 
 
 def _why_in_the_way(path: Path) -> str:
-    """Return why what is there cannot be replaced; the socket of a dead server can."""
+    """Return why an existing file cannot be replaced; "" for a dead server's socket."""
     if not os.path.lexists(path):
         return ""
     if not stat.S_ISSOCK(path.lstat().st_mode):
-        return "something else has this name"
+        return "a file with this name exists"
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(os.fspath(path))
         except ConnectionRefusedError:
             return ""
-    return "it is taken"
+    return "a server uses this path"
 
 
 def _is_taken(host: str, port: int) -> bool:
-    """Return whether another program listens there; gRPC would log its own error."""
+    """Return whether a port is in use; gRPC would only log that."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host.strip("[]"), port), family=family).close()
