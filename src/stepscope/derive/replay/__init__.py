@@ -1,1 +1,1 @@
-"""What a step would take without something: its dependencies, run again."""
+"""How long a step would take after a change: a replay of its dependencies."""

@@ -1,4 +1,4 @@
-"""Which windows run again, and their activities with the calls that launched them."""
+"""Which windows are replayed, and their device activities with launch calls."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.step_windows.windows import Windows
 
-#: More windows cost time and tell little more.
+#: Maximum number of replayed windows; more windows cost time and add little accuracy.
 MOST_WINDOWS: Final = 20
 
-#: Flags of a step that sets up what later ones use.
+#: Flags of a step that performs setup for later steps.
 _COLD: Final = frozenset(("first", "compile", "outlier"))
 
 NO_STEPS: Final = WHY["no_replayed_steps"]
 
 
 class Sampled(Frozen, frozen=True):
-    """Consecutive windows.
+    """Consecutive windows that are replayed.
 
     Attributes:
-        bounds_ps: Begins of these windows and the end of the last one.
-        lead_ps: Begin of the window before them, whose work is replayed but not
-            measured; where there is none, the first begin, and as much before it as a
-            window if windows begin with work of a device.
-        open_end: Whether nothing shows where the last window ends.
+        bounds_ps: Starts of these windows, followed by the end of the last one.
+        lead_ps: Start of the preceding window, whose work is replayed but not measured.
+            Without a preceding window: the first start, minus the longest window if
+            windows begin with device work.
+        open_end: Whether the end of the last window is unknown.
     """
 
     rows: Int64s
@@ -50,39 +50,38 @@ class Sampled(Frozen, frozen=True):
 
     @property
     def count(self) -> int:
-        """Return the number of windows."""
+        """Number of windows."""
         return len(self.rows)
 
     @property
     def first_ps(self) -> int:
-        """Return where the measured time begins."""
+        """Start of the measured time."""
         return int(self.bounds_ps[0])
 
     @property
     def last_ps(self) -> int:
-        """Return where it ends."""
+        """End of the measured time."""
         return int(self.bounds_ps[-1])
 
 
 _COPIES: Final = tuple(
     ACTIVITY_CODES[kind] for kind in ("h2d", "d2h", "p2p_copy", "local_copy")
 )
-#: A stream goes on to its next activity within this time, or what nearly all of its
-#: activities take that had been launched in time.
+#: Minimum of the usual gap between queued activities of a stream, in ps. The usual gap
+#: is the percentile `_NEARLY_ALL` of the measured gaps.
 _STREAM_GAP_PS: Final = 3 * PS_PER_US
 _NEARLY_ALL: Final = 90
-#: A start is explained if it comes at most this late, or one launch latency.
+#: Maximum delay of an explained start, in ps; the launch latency if that is longer.
 _LATE_PS: Final = 10 * PS_PER_US
 
 
 class Pace(Frozen, frozen=True):
-    """How fast a device and its host follow up; longer waits have other reasons.
+    """Usual delays of a device and its host; longer delays have other causes.
 
     Attributes:
         latency_ps: From a launch call to its activity on an idle stream.
-        stream_gap_ps: Between two activities of a stream, the second one waiting.
-        late_ps: A start that comes later than its edges by more than this is not
-            explained by them.
+        stream_gap_ps: Between two activities of a stream if the second is queued.
+        late_ps: Maximum delay of a start after its edges that the edges explain.
     """
 
     latency_ps: int
@@ -93,7 +92,7 @@ class Pace(Frozen, frozen=True):
     def measure_pace(
         cls, facts: LaunchFacts | Unavailable, activities: Activities | None
     ) -> Pace:
-        """Read the pace from what launching cost, and from how streams went on."""
+        """Measure the usual delays from launches and from gaps on streams."""
         latency = ASSUMED_LATENCY_PS
         if not isinstance(facts, Unavailable):
             latency = facts.latency_ps
@@ -113,11 +112,11 @@ class Activities(Frozen, frozen=True):
     """Activities of the replayed windows, by stream and start.
 
     Attributes:
-        number: What the activity and its launch call share; -1 where not recorded.
-        launch: Row of launches; -1 where it is unknown or lies before the windows.
-        caller: Row of tracks of the thread that called; -1 likewise.
-        called_ps: When the call began; the start where it is unknown.
-        returned_ps: When the call returned; likewise.
+        number: Number that links the activity to its launch call; -1 if not recorded.
+        launch: Row of launches; -1 if unknown or before the windows.
+        caller: Row of tracks of the calling thread; -1 if `launch` is -1.
+        called_ps: Start of the call; start of the activity if `launch` is -1.
+        returned_ps: End of the call; start of the activity if `launch` is -1.
     """
 
     row: Int32s
@@ -135,14 +134,14 @@ class Activities(Frozen, frozen=True):
 
     @property
     def previous(self) -> Int64s:
-        """Return the place of the activity before each on its stream, -1 for none."""
+        """Index of the previous activity on the same stream; -1 for none."""
         before = np.arange(len(self.row), dtype=np.int64) - 1
         before[:1] = -1
         before[1:][self.track[1:] != self.track[:-1]] = -1
         return before
 
     def stream_edge_ps(self) -> Int64s:
-        """Return when the stream before each activity was free; `-2**61` for none."""
+        """Return the end of the previous activity on each stream; `-2**61` for none."""
         before = self.previous
         free = np.full(len(self.row), -(2**61), np.int64)
         some = before >= 0
@@ -155,7 +154,7 @@ def collect_activities(
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> Activities | None:
-    """Collect what devices did in the windows, and what was launched in them.
+    """Return the device activities that ran or were launched in the windows.
 
     Returns:
         None without any activity.
@@ -171,7 +170,7 @@ def collect_activities(
         launches, launch_of = correlation.launches, correlation.launch_of_activity
         called, dur = ints(launches, "start_ps"), ints(launches, "dur_ps")
         caller = handles(launches, "track")
-        # What runs after the windows belongs to them if it was launched in them.
+        # An activity after the windows belongs to them if it was launched in them.
         late = np.flatnonzero((start >= sampled.last_ps) & (launch_of >= 0))
         chosen[late] = called[launch_of[late]] < sampled.last_ps
     rows = np.flatnonzero(chosen)
@@ -210,12 +209,12 @@ def collect_activities(
 def sample_windows(
     windows: Windows, *, most: int = MOST_WINDOWS
 ) -> Sampled | Unavailable:
-    """Choose the last windows of the longest run of typical ones."""
+    """Choose the last windows of the longest run of consecutive typical windows."""
     if not windows.has_steps:
         return NO_STEPS
-    # Leave out a first step that compiles and is far longer, where others remain.
+    # Leave out long first steps that compile, unless no other step remains.
     typical = np.flatnonzero(windows.typical)
-    # Windows are few, and an expression over lists of texts takes long to begin.
+    # There are few windows; a polars expression over lists of strings starts slowly.
     cold = np.array(
         [_COLD.issubset(it) for it in windows.rows["flags"].to_list()], np.bool_
     )

@@ -1,7 +1,7 @@
-"""Claims: what would be different, as a change of a graph's arrays.
+"""What-if edits, as changes to the arrays of a graph.
 
-Each is a pure function from a graph to an `Edit`. Only what lies in the measured
-windows changes, so that the recorded begin of the first window stays comparable.
+Each function takes a graph and returns an `Edit`. Edits change only the measured
+windows, so that the recorded start of the first window stays comparable.
 
 Definition: docs/replay.md#what-if-edits.
 """
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class Edit(Frozen, frozen=True):
-    """What a claim makes of a graph.
+    """The arrays of a graph after a what-if edit.
 
     Attributes:
-        lag_ps: By edge: its lag; `NEVER` takes the edge away.
-        from_start: By edge: whether the lag counts from the begin of its source.
-        most_delay_ps: By node: the longest slack that it keeps.
-        comes: By node: whether what came from outside just before it still comes no
-            sooner than it came.
+        lag_ps: By edge: its lag; `NEVER` removes the edge.
+        from_start: By edge: whether the lag counts from the start of its source.
+        most_delay_ps: By node: maximum slack that the node keeps.
+        comes: By node: whether an arrival from outside just before the node cannot
+            happen earlier than recorded.
     """
 
     dur_ps: Int64s
@@ -56,12 +56,12 @@ def unchanged_edit(graph: Graph) -> Edit:
 
 
 def joint_edit(graph: Graph, edits: Iterable[Edit]) -> Edit:
-    """Return what several claims make of a graph together."""
+    """Return the combination of several edits of a graph."""
     whole = unchanged_edit(graph)
 
     def added(a: Edit, b: Edit) -> Edit:
         return Edit(
-            # What each takes away is taken away, but no more than there is.
+            # Durations decrease by the sum of both reductions, to at least 0.
             np.maximum(a.dur_ps + b.dur_ps - whole.dur_ps, 0),
             np.minimum(a.lag_ps, b.lag_ps),
             np.maximum(a.from_start, b.from_start),
@@ -75,11 +75,11 @@ def joint_edit(graph: Graph, edits: Iterable[Edit]) -> Edit:
 def threads_faster(
     graph: Graph, spans: Spans, *, factor: float, tracks: Collection[int] | None = None
 ) -> Edit:
-    """Let what threads do at some instants take less time.
+    """Shorten what threads do during the given spans.
 
     Args:
-        spans: The instants: where a function runs, or a stage of input works.
-        factor: How much faster it becomes; infinity takes it away.
+        spans: When a function or an input stage runs.
+        factor: How many times faster it becomes; infinity removes it.
         tracks: Rows of tracks of the threads that become faster; None for all.
     """
     nodes, edit = graph.nodes, unchanged_edit(graph)
@@ -97,10 +97,10 @@ def threads_faster(
 
 
 def kernels_scaled(graph: Graph, chosen: Bools, *, factor: float) -> Edit:
-    """Let some activities take `factor` of their time.
+    """Scale the duration of some activities by `factor`.
 
     Args:
-        chosen: By node: whether it is meant; only activities are changed.
+        chosen: By node: whether to scale it; nodes of threads are never scaled.
     """
     nodes = graph.nodes
     meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
@@ -110,11 +110,11 @@ def kernels_scaled(graph: Graph, chosen: Bools, *, factor: float) -> Edit:
 
 
 def exchanges_at_rate(graph: Graph, chosen: Bools, *, needed_ps: Int64s) -> Edit:
-    """Let some exchanges take what their bytes need; none becomes longer.
+    """Shorten some collectives to the time that their bytes need; none becomes longer.
 
     Args:
-        needed_ps: By node: its bytes at the rate of the link, and what it waits for
-            other members.
+        needed_ps: By node: time of its bytes at the rate of the link, plus the time of
+            waiting for other members.
     """
     nodes = graph.nodes
     meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
@@ -123,33 +123,32 @@ def exchanges_at_rate(graph: Graph, chosen: Bools, *, needed_ps: Int64s) -> Edit
 
 
 def copies_moved(graph: Graph, chosen: Bools) -> Edit:
-    """Let the device no longer wait for some of its copies.
+    """Remove waits of the device for some of its copies.
 
-    The rest of their stream goes on next to them, and other streams do not wait for
-    them, as where they had been asked for a step earlier. Whoever synchronises still
-    waits for them.
+    The rest of the copy's stream runs in parallel, and other streams do not wait for
+    the copy, as if it had been requested one step earlier. Synchronising calls still
+    wait for the copy.
     """
     edit, edges = unchanged_edit(graph), graph.edges
     of_copy = chosen[edges.source] & graph.measured[edges.source]
     moved = of_copy & (edges.kind == EdgeKind.STREAM)
     awaited = of_copy & np.isin(edges.kind, (EdgeKind.EVENT, EdgeKind.ACROSS))
-    # A copy of these does not wait for a stream to be moved to another.
+    # Edges between two of the chosen copies remain.
     awaited &= ~chosen[edges.target]
     lag = np.where(moved, np.minimum(edges.lag_ps, 0), edges.lag_ps)
     return msgspec.structs.replace(
         edit,
         lag_ps=np.where(awaited, NEVER, lag),
-        # The next one follows the begin of the copy: what was before it still counts.
+        # The next activity follows the copy's start, and so all activities before it.
         from_start=np.where(moved, np.uint8(1), edges.from_start),
     )
 
 
 def synchronising_removed(graph: Graph, chosen: Bools) -> Edit:
-    """Let some calls no longer wait for a device.
+    """Remove the wait for a device from some calls.
 
     Args:
-        chosen: By node: whether it is a piece of a thread that goes on after such a
-            call.
+        chosen: By node: whether it is the piece of a thread that follows such a call.
     """
     edit, edges = unchanged_edit(graph), graph.edges
     gone = chosen[edges.target] & graph.measured[edges.target]
@@ -158,10 +157,10 @@ def synchronising_removed(graph: Graph, chosen: Bools) -> Edit:
 
 
 def launched_as_one(graph: Graph, group: Int32s) -> Edit:
-    """Let the activities of each group be launched by the call of its first one.
+    """Launch all activities of each group with the call of the first one.
 
     Args:
-        group: By node: number of its group; -1 for none.
+        group: By node: number of its group; -1 for no group.
     """
     edit, edges, nodes = unchanged_edit(graph), graph.edges, graph.nodes
     launch = np.flatnonzero(edges.kind == EdgeKind.LAUNCH)
@@ -175,12 +174,11 @@ def launched_as_one(graph: Graph, group: Int32s) -> Edit:
     later = launch[~first]
     lag = edges.lag_ps.copy()
     lag[later] = NEVER
-    # What the host did from each call to the next is not needed; what it did after the
-    # last one is its own.
+    # Remove host work between the calls of a group. Work after the last call remains.
     dur = nodes.dur_ps.copy()
     before = launch[:-1][~first[1:]]
     dur[edges.source[before][edges.from_start[before] > 0]] = 0
-    # Nor may its slack hold it back: one call hands over all.
+    # Remove the slack of later activities too, because one call launches the group.
     delay = edit.most_delay_ps.copy()
     delay[edges.target[later]] = 0
     return msgspec.structs.replace(edit, dur_ps=dur, lag_ps=lag, most_delay_ps=delay)

@@ -1,7 +1,7 @@
-"""`critical_path`: the chain of work that a step's length consists of.
+"""`critical_path`: the chain of work that determines a step's length.
 
 Every instant of a window belongs to one piece of the path: a piece of a thread, an
-activity of a device, or the time between the two that an edge takes.
+activity of a device, or the lag of an edge between two of them.
 
 Definition: docs/replay.md#the-critical-path.
 """
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 #: Columns of `CriticalPath.rows`.
 PATH_ROWS: Final[dict[str, pl.DataType]] = {
     "window": pl.Int32(),  # row of windows
-    "track": pl.Int32(),  # row of tracks; of a lag, that of the piece after it
-    "name": pl.String(),  # op, kernel or function; null where nothing names it
+    "track": pl.Int32(),  # row of tracks; for a lag, track of the following piece
+    "name": pl.String(),  # op, kernel or function; null if unknown
     "owner": pl.String(),  # owner of the account
-    "why": pl.String(),  # what let the piece begin: a name of EdgeKind, or "start"
+    "why": pl.String(),  # for a lag, the name of its EdgeKind; else "work"
     "start_ps": pl.Int64(),
     "dur_ps": pl.Int64(),
 }
@@ -48,13 +48,13 @@ _WHY: Final = {kind.value: kind.name.lower() for kind in EdgeKind}
 
 
 class CriticalPath(Frozen, frozen=True):
-    """The critical path of some windows.
+    """The critical path of the replayed windows.
 
     Attributes:
-        rows: Pieces in order of time, columns `PATH_ROWS`; those of a window add up to
-            it, exactly.
-        unexplained_percent: Share of starts for which no edge accounts: how far the
-            path can be trusted.
+        rows: Pieces in time order, columns `PATH_ROWS`; the durations of a window's
+            pieces add up to the window exactly.
+        unexplained_percent: Share of starts that no edge explains; a lower share makes
+            the path more reliable.
     """
 
     rows: pl.DataFrame
@@ -134,7 +134,7 @@ def _edge_kinds(graph: Graph, edge: Int64s) -> Int64s:
 
 
 class _Owners:
-    """Whose time the pieces of a path are."""
+    """Computes the owner of each piece of a path."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class _Owners:
     def piece_owners(
         self, node: Int64s, edge: Int64s, start: Int64s, end: Int64s
     ) -> list[str]:
-        """Return the owner of each piece: the one with most of it."""
+        """Return for each piece the owner of the largest part of its time."""
         nodes = self._graph.nodes
         found = np.full(len(node), "unexplained", object)
         device = (nodes.kind[node] == NodeKind.DEVICE) & (edge == -1)
@@ -180,7 +180,7 @@ class _Owners:
         return [str(one) for one in found]
 
     def working_owner(self, start_ps: int, end_ps: int) -> str:
-        """Return the owner with most of the devices' work in a range."""
+        """Return the owner of most of the devices' work in a time range."""
         times = {
             owner: spans.clip(start_ps, end_ps).length_ps
             for owner, spans in self._work_claims()
@@ -240,7 +240,7 @@ class _Owners:
 
 
 class _Names:
-    """What pieces of a path are called."""
+    """Finds the name of each piece of a path."""
 
     def __init__(
         self,
@@ -268,7 +268,7 @@ class _Names:
     def piece_names(
         self, graph: Graph, node: Int64s, edge: Int64s, start: Int64s, end: Int64s
     ) -> pl.Series:
-        """Return the name of each piece; null where nothing names it."""
+        """Return the name of each piece; null if unknown."""
         types = np.full(len(node), -1, np.int64)
         row = graph.nodes.row[node]
         device = (row >= 0) & (edge == -1)
@@ -299,21 +299,20 @@ def path_owners(
     device_sets: DeviceSets | Unavailable,
     silences: Silences,
 ) -> dict[str, float]:
-    """Return the share of each owner in the critical path after a claim, in percent.
+    """Return the share of each owner in the critical path after an edit, in percent.
 
-    Where a thread was silent while a device worked, it is taken to have waited for
-    that work.
+    A thread that is silent while a device works counts as waiting for that work.
     """
     run = replay_graph(graph, edit, slack="dropped")
     owned = _Owners(graph, account, host_states, device_sets)
     times: dict[str, int] = {}
     recorded, ends = graph.nodes.start_ps, graph.end_ps
     paths = list(window_paths(graph, run))
-    # All windows at once: each owner's time is looked up in one search.
+    # Look up all windows at once, so that each owner needs only one search.
     node = np.concatenate([pieces.node for pieces in paths])
     edge = np.concatenate([pieces.edge for pieces in paths])
     lasted = np.concatenate([pieces.end_ps - pieces.start_ps for pieces in paths])
-    # What a piece is, its recorded place tells; how long it is, the replay.
+    # The owner of a piece follows from its recorded time, its duration from the replay.
     owners = owned.piece_owners(node, edge, recorded[node], ends[node])
     for at in np.flatnonzero((edge == NODE) & silences.may_hold(node)).tolist():
         one = int(node[at])

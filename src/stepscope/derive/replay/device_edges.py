@@ -1,4 +1,4 @@
-"""What an activity of a device waits for: its launch, its stream, other streams."""
+"""Edges to a device activity: from its launch, its stream and other streams."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.activities import Activities, Pace
 
 _NONE: Final = -1
-#: This many ends before a start are looked at for one that explains it.
+#: Number of ends before a start that are tested as its explanation.
 _LOOKED_BACK: Final = 8
 
 
@@ -36,11 +36,11 @@ def launch_edges(
     from_start: Bools,
     pace: Pace,
 ) -> Edges:
-    """Let each activity wait for its launch call, and at most one latency longer.
+    """Return edges from launch calls to activities, with a lag of at most one latency.
 
     Args:
-        source: Node that stands for that moment; -1 where it is unknown.
-        from_start: Whether the begin of that node is meant.
+        source: By activity: node in which the call submitted it; -1 if unknown.
+        from_start: By activity: whether the start of `source` counts, not its end.
     """
     took = activities.start_ps - submitted
     known = (source >= 0) & (activities.launch >= 0)
@@ -54,7 +54,7 @@ def launch_edges(
 
 
 def stream_edges(activities: Activities, *, first: int, pace: Pace) -> Edges:
-    """Let each activity wait for the one before it on its stream."""
+    """Return an edge from each activity to the next one on its stream."""
     before = activities.previous
     gap = activities.start_ps - np.where(
         before >= 0, activities.end_ps[np.maximum(before, 0)], 0
@@ -70,10 +70,10 @@ def stream_edges(activities: Activities, *, first: int, pace: Pace) -> Edges:
 def across_edges(
     activities: Activities, slack_ps: Int64s, *, first: int, pace: Pace
 ) -> Edges:
-    """Let late activities wait for work of another stream that ended just then.
+    """Return edges to late activities from other streams' work that ended just before.
 
     Args:
-        slack_ps: How much later each began than launch and stream explain.
+        slack_ps: By activity: delay that launch and stream edges do not explain.
     """
     late = np.flatnonzero(slack_ps > pace.stream_gap_ps)
     source = np.full(len(late), _NONE, np.int64)
@@ -89,7 +89,7 @@ def across_edges(
             fits = of_device & (source < 0) & (place >= back)
             fits &= begun - activities.end_ps[at] <= pace.late_ps
             fits &= activities.track[at] != activities.track[late]
-            # A stream can wait only for what had been launched before.
+            # A stream can wait only for work that was launched earlier.
             fits &= activities.called_ps[at] <= activities.called_ps[late]
             source[fits] = at[fits]
     gap = begun - activities.end_ps[np.maximum(source, 0)]
@@ -110,14 +110,14 @@ def event_edges(
     first: int,
     pace: Pace,
 ) -> Edges:
-    """Let what was launched after such a call wait for what the event stands for.
+    """Return edges for calls that make a stream wait for an event of another stream.
 
-    A call tells a stream to wait for an event, which another call recorded on another
-    stream: the next activity launched on the one waits for the last activity that had
-    been launched on the other. Calls are numbered in their order.
+    The next activity launched on the waiting stream waits for the last activity that
+    was launched on the other stream before the event was recorded there. Calls are
+    numbered in order.
 
     Args:
-        tracks: The table, which says on which device a wait lies.
+        tracks: The table `tracks`, for the device on which each wait is recorded.
     """
     target, source = _event_pairs(activities, stats, strings, tracks)
     gap = activities.start_ps[target] - activities.end_ps[source]
@@ -153,17 +153,17 @@ def _event_pairs(
         columns.append(numbers)
         known &= present
     waiting, called, waited_for, recorded = (column[known] for column in columns)
-    # The device on whose tracks events lie; -1 for those of the host.
+    # The device on whose tracks each event is; -1 for host events.
     begin = tracks["event_begin"].to_numpy()
     device_of_track = tracks["device"].cast(pl.Int64).fill_null(_NONE).to_numpy()
-    # Tracks without events begin where the next one does.
+    # A track without events has the same `event_begin` as the next track.
     device: Int64s = device_of_track[
         np.searchsorted(begin, events[known], side="right") - 1
     ]
     target = _neighbour_by_call(activities, device, waiting, called, after=True)
     source = _neighbour_by_call(activities, device, waited_for, recorded, after=False)
     both = (target >= 0) & (source >= 0)
-    # A wait that was over before, or that clocks contradict, holds nothing back.
+    # Drop a wait whose activity starts before the activity it should wait for.
     both[both] = activities.start_ps[target[both]] >= activities.start_ps[source[both]]
     return target[both], source[both]
 
@@ -176,9 +176,9 @@ def _neighbour_by_call(
     *,
     after: bool,
 ) -> Int64s:
-    """Return the next, or the last, activity of a stream by number of its call.
+    """Return the next or last activity of a stream, by the number of its launch call.
 
-    Streams of several devices may have one number.
+    Streams of different devices may have the same number.
     """
     found = np.full(len(stream), _NONE, np.int64)
     for of_device, one in np.unique(np.stack([device, stream]), axis=1).T.tolist():

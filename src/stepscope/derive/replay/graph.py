@@ -1,4 +1,4 @@
-"""`step_graph`: the dependencies of some typical windows, from the tables.
+"""`step_graph`: the dependencies between the work of some typical windows.
 
 Definition: docs/replay.md#the-graph.
 """
@@ -64,11 +64,11 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
 
 _NONE: Final = -1
-#: A call that returns later than this after what it waited for, waited for more.
+#: Maximum delay, in ps, between an awaited end and the return of the waiting call.
 _RETURNS_PS: Final = 200 * PS_PER_US
-#: A wait says when something came from outside if it takes this share of a step.
+#: Minimum length of a wait that shows an arrival from outside, as a share of a step.
 _LONG: Final = 0.01
-#: Calls that wait for all streams of a device.
+#: Pattern of calls that wait for all streams of a device.
 _WHOLE_DEVICE: Final = r"^(?:cu|cuda|hip)(?:Device|Ctx|Context)Synchronize"
 
 
@@ -86,10 +86,10 @@ def step_graph(
     correlation: Correlation | Unavailable,
     launch_facts: LaunchFacts | Unavailable,
 ) -> Graph | Unavailable:
-    """Build the graph of at most twenty typical windows in a row.
+    """Build the graph of at most twenty consecutive typical windows.
 
     Args:
-        stats: The table, for what streams were told to wait for.
+        stats: The table `stats`, which records waits of streams.
     """
     chosen = sample_windows(windows)
     if isinstance(chosen, Unavailable):
@@ -129,13 +129,13 @@ def step_graph(
 
 
 class _Wait(Frozen, frozen=True, eq=True):
-    """All waits of all threads, and what ends each.
+    """All waits of all threads, and what ends each wait.
 
     Attributes:
-        explained: Whether something tells when each ended.
-        late: Whether the thread went on long after that.
-        activity: Pairs of (wait, activity) that it waits for.
-        released: Pairs of (wait, entry of the releases) likewise.
+        explained: Whether it is known what ended each wait.
+        late: Whether the thread continued much later than the end of the awaited work.
+        activity: Pairs of (wait, activity that it waits for).
+        released: Pairs of (wait, entry of the releases that end it).
     """
 
     waits: Waits
@@ -245,7 +245,7 @@ def _calling_threads(
 def _bound_threads(
     chosen: Sampled, threads: Sequence[Thread], *, executor: bool
 ) -> Int64s:
-    """Return the thread on which each window begins: the program's, if it can be."""
+    """Return the thread on which each window begins, if possible the program's."""
     found = np.zeros(len(chosen.bounds_ps), np.int64)
     if not executor:
         return found
@@ -260,7 +260,7 @@ def _bound_threads(
 def _merge_waits(
     lines: Lines, of_devices: Sequence[DeviceWaits], given: Handovers
 ) -> _Wait:
-    """Put waits of all kinds together, in order, without those that overlap others."""
+    """Merge waits of all kinds in time order; drop a wait that overlaps another."""
     free = given.waits
     explained = free.source >= 0
     resumed = np.where(explained, free.source_ps, free.began_ps)
@@ -370,7 +370,7 @@ def _synchronising_edges(
 
 
 def _slack_of_nodes(nodes: Nodes, edges: Edges) -> Int64s:
-    """Return how much later each node began than its edges ask for; 0 without any."""
+    """Return how much later each node began than its edges require; 0 without edges."""
     ready = nodes.start_ps[edges.source] + edges.lag_ps
     ready += np.where(edges.from_start > 0, 0, nodes.dur_ps[edges.source])
     bound = np.full(len(nodes.kind), NEVER, np.int64)
@@ -397,7 +397,7 @@ def _finish_graph(
     rootless = np.diff(begin) == 0
     device = nodes.kind == NodeKind.DEVICE
     late = host.resumed[wait.late & wait.explained]
-    # The program's thread was always there: its begin needs no reason.
+    # The program's thread always exists, so its start needs no explanation.
     rooted = rootless.copy()
     rooted[:1] = False
     kept = slack > np.where(device, pace.late_ps, _RETURNS_PS)
@@ -407,7 +407,7 @@ def _finish_graph(
     may_wait[given_work[given_work >= 0]] = True
     arrival = np.full(len(nodes.kind), _NONE, np.int32)
     outside = host.outside[host.outside >= 0]
-    # Of a short wait nobody knows how long the thing had been there.
+    # A short wait does not show when the awaited object arrived.
     period = (chosen.last_ps - chosen.first_ps) / chosen.count
     outside = outside[nodes.dur_ps[outside] > _LONG * period]
     next_one = outside + 1

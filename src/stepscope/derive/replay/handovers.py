@@ -1,9 +1,9 @@
-"""Which thread lets another one go on.
+"""Which thread lets another thread continue.
 
-Few formats record it, so it is read from the times: a thread that had nothing to do
-goes on when the program's thread, or a thread whose work ended just then, made it. A
-thread that waits goes on when the work of another ends. Where nothing of the kind
-happened shortly before, nothing explains it.
+Few formats record handovers, so they are inferred from times. An idle thread continues
+because of the program's thread, or because of a thread whose work ended just before. A
+waiting thread continues when the work of another thread ends. Without such an event
+shortly before, the start stays unexplained.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int64s
     from stepscope.derive.replay.threads import Thread
 
-#: A thread that is woken runs within this time.
+#: Maximum time, in ps, from waking a thread until it runs.
 _WAKES_PS: Final = 200 * PS_PER_US
-#: The program's thread may wait for another where it is silent for this long.
+#: Minimum silence, in ps, in which the program's thread may wait for another thread.
 _SILENCE_PS: Final = 100 * PS_PER_US
-#: So much of its silence others have to work.
+#: Minimum share of a silence during which other threads work.
 _SHARED: Final = 0.5
 _NONE: Final = -1
-#: A thread between two ops that are no further apart is on its way to the second.
+#: Maximum pause, in ps, between two ops in which a thread is on its way to the second.
 _PAUSE_PS: Final = PS_PER_MS
 
 
 class Releases(NamedTuple):
-    """Moments at which threads go on, and what let them.
+    """Times at which threads continue, and the threads that let them continue.
 
     Attributes:
-        thread: Place of the thread that goes on, in the list of threads.
-        when_ps: When it goes on: for a wait the end of the call.
-        began_ps: When it began to wait; for new work the same as `when_ps`.
-        source: Place of the thread that let it; -1 where nothing explains it.
-        source_ps: When that one did, at most `when_ps`.
+        thread: Index of the thread that continues, in the list of threads.
+        when_ps: When the thread continues; for a wait, the end of the waiting call.
+        began_ps: Start of the wait; for new work, the same as `when_ps`.
+        source: Index of the thread that let it continue; -1 if unknown.
+        source_ps: When the source thread did so, at most `when_ps`.
     """
 
     thread: Int64s
@@ -53,11 +53,11 @@ class Releases(NamedTuple):
 
 
 class Handovers(Frozen, frozen=True, eq=True):
-    """All that threads do for each other.
+    """All handovers between threads.
 
     Attributes:
-        starts: Where a thread other than the program's gets something to do.
-        waits: Where a wait for another thread ends.
+        starts: Starts of work on threads other than the program's thread.
+        waits: Ends of waits for another thread.
     """
 
     starts: Releases
@@ -65,18 +65,17 @@ class Handovers(Frozen, frozen=True, eq=True):
 
 
 def find_handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Handovers]:
-    """Find what let each thread go on; the program's thread is the first.
+    """Find what let each thread continue; the program's thread is the first.
 
     Returns:
-        The threads, each alive too in short pauses after which nothing but itself let
-        it go on; and what let them.
+        The threads, in which short unexplained pauses count as work, and the handovers.
     """
     work = _Work.collect_work(threads)
     quiet = [_silent_spans(threads, place) for place in range(len(threads))]
     waits = _thread_waits(threads, work, quiet)
     starts = _work_starts(threads, work, quiet[0] if quiet else Spans.empty())
-    # Take short pauses of a driving thread that nothing explains for its own work. It
-    # is then on its way to its next op, as the program's thread would be.
+    # Short unexplained pauses of a driving thread count as its own work: the thread is
+    # on its way to its next op, as the program's thread is.
     is_own = np.zeros(len(starts.thread), np.bool_)
     found = []
     for number, one in enumerate(threads):
@@ -96,7 +95,7 @@ def find_handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Hando
 
 
 class _Work(Frozen, frozen=True, eq=True):
-    """The intervals of work of all threads but the program's, two orders of them."""
+    """The work intervals of all threads except the program's, by start and by end."""
 
     thread: Int64s
     start_ps: Int64s
@@ -123,7 +122,7 @@ class _Work(Frozen, frozen=True, eq=True):
         return cls(thread[order], start[order], end, np.argsort(end, kind="stable"))
 
     def last_ended(self, when_ps: Int64s, thread: Int64s) -> tuple[Int64s, Int64s]:
-        """Return the last other thread whose work ended by a time, and when."""
+        """Return the last other thread whose work ended by each time, and the end."""
         source = np.full(len(when_ps), _NONE, np.int64)
         source_ps = when_ps.copy()
         ends = self.end_ps[self.by_end]
@@ -138,7 +137,7 @@ class _Work(Frozen, frozen=True, eq=True):
         return source, source_ps
 
     def last_begun(self, when_ps: Int64s, thread: Int64s) -> Int64s:
-        """Return another thread that works at a time, the last one to begin."""
+        """Return the last other thread to begin work that still runs at a time."""
         source = np.full(len(when_ps), _NONE, np.int64)
         place = np.searchsorted(self.start_ps, when_ps, side="left") - 1
         for back in range(_LOOKED_BACK):
@@ -151,7 +150,7 @@ class _Work(Frozen, frozen=True, eq=True):
         return source
 
 
-#: This many intervals are looked at for one of another thread.
+#: Number of intervals that are tested for one of another thread.
 _LOOKED_BACK: Final = 8
 
 
@@ -176,7 +175,7 @@ def _work_starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releas
     late = when - source_ps > _WAKES_PS
     source[late], source_ps[late] = _NONE, when[late]
     if threads and threads[0].is_program:
-        # The program's thread hands out work while it runs, or before it waits.
+        # The program's thread hands out work while it runs, or just before it waits.
         mine = threads[0]
         waiting = mine.for_thread | mine.for_device | quiet
         at = np.searchsorted(waiting.start_ps, when, side="right") - 1
@@ -211,7 +210,7 @@ def _thread_waits(
             continue
         handed = spans if threads[place].is_program else Spans.empty()
         silent = _explain_waits(driving, place, spans, handed)
-        # Silence that nothing ends is the thread's own work.
+        # A silence whose end is unexplained is the thread's own work.
         ended = silent.source >= 0
         found.append(Releases(*(column[ended] for column in silent)))
     if not found:
@@ -221,10 +220,10 @@ def _thread_waits(
 
 
 def _explain_waits(work: _Work, place: int, spans: Spans, handed: Spans) -> Releases:
-    """Explain where some waits of one thread end.
+    """Find out which thread ends each wait of one thread.
 
     Args:
-        handed: Those of them for what it handed to threads that may go on afterwards.
+        handed: Waits for work that was handed to threads that may continue afterwards.
     """
     began, when = spans.start_ps, spans.end_ps
     thread = np.full(len(when), place, np.int64)
@@ -238,9 +237,9 @@ def _explain_waits(work: _Work, place: int, spans: Spans, handed: Spans) -> Rele
 
 
 def _handed_over(found: Releases, waiting: Spans) -> Releases:
-    """Explain waits that end as the program's thread, the first, begins to wait.
+    """Explain waits that end when the program's thread, the first, begins to wait.
 
-    It has handed its work on then, as to the thread that runs a backward pass.
+    The program's thread has then handed work on, as in a backward pass.
     """
     begun = waiting.start_ps
     if not len(begun):
@@ -256,15 +255,15 @@ def _handed_over(found: Releases, waiting: Spans) -> Releases:
     return found._replace(source=source, source_ps=source_ps)
 
 
-#: The end of a wait is near the end of other work within this part of the wait.
+#: The end of a wait may be off by 1/20 of the wait from the end of the awaited work.
 _PART: Final = 20
 
 
 def _silent_spans(threads: Sequence[Thread], place: int) -> Spans:
-    """Return where a thread says nothing while others work, perhaps for it.
+    """Return when a thread is silent while other threads work, perhaps for that thread.
 
-    They do so where they are there for half of the time; within an op of the program
-    that launches it is enough that they begin soon and end late.
+    The others must work for half of the silence. Within a launching op of the program,
+    the time from their first start to their last end counts as work.
     """
     mine = threads[place]
     others = Spans.union_of(
@@ -289,7 +288,7 @@ def _silent_spans(threads: Sequence[Thread], place: int) -> Spans:
     )
     chosen = (shared >= _SHARED * length) & (length > _SILENCE_PS)
     begun, ended = quiet.start_ps[chosen], quiet.end_ps[chosen]
-    # Until the others begin, it is this thread that works.
+    # Until the other threads begin, the silent thread itself works.
     first = np.minimum(first[chosen], len(others) - 1)
     later = (others.within(begun, begun + 1) == 0) & (others.start_ps[first] > begun)
     begun = np.where(later, np.minimum(others.start_ps[first], ended - 1), begun)

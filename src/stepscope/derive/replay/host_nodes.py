@@ -1,6 +1,6 @@
-"""Threads become nodes: pieces between the moments at which something hangs on them.
+"""Nodes of threads: pieces between the times at which other nodes depend on a thread.
 
-Among these moments are those at which a thread waits for an activity of a device.
+A thread is also cut where it waits for a device activity.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.threads import Thread
 
 _NEVER: Final = -(2**61)
-#: The last part of a copy that is staged, as a fraction of it.
+#: The last part of a staged copy is 1/20 of the copy.
 _LAST_PART: Final = 20
 
 
@@ -29,9 +29,9 @@ class Waits(NamedTuple):
     """Intervals in which a thread waits.
 
     Attributes:
-        began_ps: When it had nothing left to do itself.
-        resumed_ps: When what it waited for was done, as far as that is known; the
-            same as `began_ps` where it waited for nothing.
+        began_ps: When the thread itself has no work left.
+        resumed_ps: When the awaited work is done, as far as known; equal to `began_ps`
+            if the thread waited for nothing.
     """
 
     thread: Int64s
@@ -41,10 +41,10 @@ class Waits(NamedTuple):
 
 
 class DeviceWaits(Frozen, frozen=True, eq=True):
-    """Waits for devices.
+    """Waits of threads for devices.
 
     Attributes:
-        activity: By edge: place of the activity that it waits for.
+        activity: By edge: index of the awaited activity.
     """
 
     waits: Waits
@@ -56,10 +56,10 @@ _NONE: Final = -1
 
 
 class Lines(Frozen, frozen=True, eq=True):
-    """All threads put one behind the other, so that (thread, time) is one number.
+    """A common axis for all threads, on which a key is one number for (thread, time).
 
     Attributes:
-        origin_ps: Time that is 0 on every line.
+        origin_ps: Time at position 0 of each thread.
     """
 
     origin_ps: int
@@ -67,34 +67,34 @@ class Lines(Frozen, frozen=True, eq=True):
 
     @classmethod
     def fit_threads(cls, sampled: Sampled, threads: Sequence[Thread]) -> Lines:
-        """Make room for the life of every thread."""
+        """Return an axis that covers the lifetime of every thread."""
         hulls = [one.alive.hull for one in threads]
         first = min((it[0] for it in hulls if it), default=sampled.lead_ps)
         last = max((it[1] for it in hulls if it), default=sampled.last_ps)
         return cls(first, last - first + 2)
 
     def moment_keys(self, thread: Int64s | int, time_ps: Int64s) -> Int64s:
-        """Return the index of each instant; those outside are moved to the edge."""
+        """Return the key of each time; a time outside the axis is moved to its edge."""
         inside = np.clip(time_ps - self.origin_ps, 0, self.length_ps - 1)
         return thread * self.length_ps + inside
 
     def key_threads(self, key: Int64s) -> Int64s:
-        """Return the thread of each number."""
+        """Return the thread of each key."""
         return key // self.length_ps
 
     def time_ps(self, key: Int64s) -> Int64s:
-        """Return the time of each number."""
+        """Return the time of each key."""
         return key % self.length_ps + self.origin_ps
 
 
 class HostNodes(Frozen, frozen=True, eq=True):
-    """The pieces of all threads, thread by thread in order of time.
+    """The pieces of all threads, by thread and time.
 
     Attributes:
-        start_key: Number of the moment at which it begins.
-        end_key: Number of the moment at which it ends.
-        resumed: By wait: the piece with which the thread goes on; -1 for none.
-        outside: By wait: the piece that stands for it where nothing explains its end.
+        start_key: Key of the start of each piece.
+        end_key: Key of the end of each piece.
+        resumed: By wait: the piece with which the thread continues; -1 for none.
+        outside: By wait: the piece of an unexplained wait; -1 for any other wait.
     """
 
     lines: Lines
@@ -107,10 +107,10 @@ class HostNodes(Frozen, frozen=True, eq=True):
     def find_pieces(
         self, thread: Int64s | int, time_ps: Int64s
     ) -> tuple[Int64s, Bools]:
-        """Find the piece that stands for a moment.
+        """Find the piece that represents a time.
 
         Returns:
-            The piece, -1 for none, and whether its begin is meant, not its end.
+            The piece, -1 for none, and whether its start is meant, not its end.
         """
         key = self.lines.moment_keys(thread, time_ps)
         if not len(self.start_key):
@@ -122,7 +122,7 @@ class HostNodes(Frozen, frozen=True, eq=True):
         return np.where(known, piece, _NONE), begins
 
     def pieces_starting(self, thread: Int64s | int, time_ps: Int64s) -> Int64s:
-        """Return the piece that begins at a moment, -1 for none."""
+        """Return the piece that begins at each time, -1 for none."""
         piece, begins = self.find_pieces(thread, time_ps)
         return np.where(begins, piece, _NONE)
 
@@ -135,12 +135,12 @@ def host_nodes(
     explained: Bools,
     moments: Sequence[tuple[Int64s, Int64s]],
 ) -> HostNodes:
-    """Cut the life of every thread, less what it waited, at some moments.
+    """Cut the lifetime of every thread, without its waits, into pieces.
 
     Args:
-        explained: By wait: whether something tells when it ended. The others stay, as
-            pieces of their own.
-        moments: Pairs of (thread, time) at which to cut; those within a wait do not.
+        explained: By wait: whether the end of the wait is explained. Unexplained waits
+            remain as separate pieces.
+        moments: Pairs of (thread, time) at which to cut; times in a wait are ignored.
     """
     parts = [(at, one.alive) for at, one in enumerate(threads)]
     starts = [lines.moment_keys(place, spans.start_ps) for place, spans in parts]
@@ -183,11 +183,11 @@ def _piece_at_begin(start: Int64s, key: Int64s) -> Int64s:
 
 
 def submitted_ps(activities: Activities, pace: Pace) -> Int64s:
-    """Return when each activity was handed over, within its launch call.
+    """Return when each activity was submitted within its launch call.
 
-    That is when the call began; but where the stream was free and the activity began
-    late, the call itself took the time (it staged a copy, or loaded a module), and the
-    activity was handed over one latency before it began.
+    This is the start of the call. But if the stream was free and the activity began
+    late, the call itself took the time (it staged a copy, or loaded a module). The
+    activity was then submitted one launch latency before its start.
     """
     called, returned = activities.called_ps, activities.returned_ps
     latest = activities.start_ps - pace.latency_ps
@@ -199,12 +199,12 @@ def submitted_ps(activities: Activities, pace: Pace) -> Int64s:
 def copy_waits(
     threads: Sequence[Thread], activities: Activities, submitted: Int64s, pace: Pace
 ) -> DeviceWaits:
-    """Find the calls of copies that return only when the copy is done."""
+    """Find copy calls that return only when the copy is done."""
     length = activities.end_ps - activities.start_ps
     in_call = activities.returned_ps - activities.called_ps
     blocks = activities.copy & (activities.launch >= 0) & (in_call > pace.latency_ps)
     blocks &= in_call > length
-    # A call that stages a copy returns with its last part handed over.
+    # A call that stages a copy returns when it has submitted the last part.
     last = np.maximum(pace.latency_ps, length // _LAST_PART)
     blocks &= activities.end_ps <= activities.returned_ps + last
     at = np.flatnonzero(blocks)
@@ -231,13 +231,13 @@ def device_waits(
     whole_device: Sequence[Spans],
     clock_error_ps: int,
 ) -> DeviceWaits:
-    """Find what each call that synchronises waits for.
+    """Find what each synchronising call waits for.
 
-    The call returned when the last activity that ended before was done. A call that
-    waits for a whole device waits for the last activity of every stream besides.
+    The call waits for the last activity that ended before the call ended. A call that
+    waits for a whole device also waits for the last activity of every other stream.
 
     Args:
-        whole_device: By thread: where it waits for a whole device.
+        whole_device: By thread: when it waits for a whole device.
     """
     thread = np.concatenate(
         [
@@ -253,11 +253,11 @@ def device_waits(
         for one, whole in zip(threads, whole_device, strict=True)
     ]
     wide = np.concatenate([np.empty(0, np.bool_), *every])
-    # By (stream, wait) the last activity that was launched and is done.
+    # The last activity by (stream, wait) that was launched and is done.
     edges = np.flatnonzero(np.diff(activities.track)) + 1
     last = np.full((len(edges) + 1, len(began)), _NONE, np.int64)
     for number, part in enumerate(np.split(np.arange(len(activities.row)), edges)):
-        # Of one stream each activity ends after those before it.
+        # Each activity of a stream ends after the previous ones.
         ends = np.maximum.accumulate(activities.end_ps[part])
         place = np.searchsorted(ends, ended + clock_error_ps, side="right") - 1
         some = place >= 0

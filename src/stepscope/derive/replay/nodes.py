@@ -1,4 +1,4 @@
-"""`Graph`: what has to wait for what, as arrays."""
+"""`Graph`: which work has to wait for which other work, as arrays."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.replay.activities import Sampled
 
-#: "Not before" of a node that only its edges hold back.
+#: Value of `not_before_ps` for a node that only its edges delay.
 NEVER: Final = -(2**61 - 1)
 
 
 class NodeKind(IntEnum):
-    """What a node is. Waits are none: where a wait ends follows from edges."""
+    """Kind of a node. A wait is not a node, because edges determine its end."""
 
     #: A piece of a thread's time.
     HOST = 0
-    #: A piece of a thread's time that begins where a wait ends.
+    #: A piece of a thread's time that begins at the end of a wait.
     RESUMED = 1
-    #: A wait whose end nothing recorded explains: it lasts as long as it did.
+    #: A wait whose end is unexplained, and which keeps its recorded duration.
     OUTSIDE = 2
     #: One activity of a device.
     DEVICE = 3
 
 
 class EdgeKind(IntEnum):
-    """Why one node follows another."""
+    """Reason why one node follows another."""
 
     #: The next piece of the same thread.
     THREAD = 0
-    #: A launch call and what it puts on a device.
+    #: A launch call and the activity that it launches.
     LAUNCH = 1
     #: The next activity of the same stream.
     STREAM = 2
-    #: A stream waits for another one, as recorded.
+    #: A recorded wait of a stream for another stream.
     EVENT = 3
-    #: A stream begins when work of another stream ends, and nothing else says why.
+    #: A stream starts when another stream's work ends, without any other explanation.
     ACROSS = 4
-    #: A call returns when work of a device is done.
+    #: A call returns when device work is done.
     SYNCHRONISE = 5
-    #: A thread goes on when another one has done something.
+    #: A thread continues when another thread has done something.
     HANDOVER = 6
-    #: Participants of an exchange wait for the last one.
+    #: Members of a collective wait for the last member.
     COLLECTIVE = 7
 
 
 class Nodes(NamedTuple):
-    """Nodes, one entry each.
+    """Nodes, one entry per node.
 
     Attributes:
         row: int32; row of device_activity, -1 for host nodes.
@@ -72,11 +72,11 @@ class Nodes(NamedTuple):
 
 
 class Edges(Frozen, frozen=True, eq=True):
-    """Edges in any order, one entry each.
+    """Edges in any order, one entry per edge.
 
     Attributes:
-        from_start: Whether the lag counts from the begin of the source, not its end.
-        lag_ps: Least time between the two; negative where they overlapped.
+        from_start: Whether the lag counts from the start of the source, not its end.
+        lag_ps: Minimum time between source and target; negative if they overlap.
     """
 
     source: Int32s
@@ -95,7 +95,7 @@ class Edges(Frozen, frozen=True, eq=True):
         lag_ps: Int64s | int = 0,
         from_start: Bools | bool = False,
     ) -> Edges:
-        """Make edges of one kind."""
+        """Return edges of one kind."""
         count = len(source)
         return cls(
             source.astype(np.int32),
@@ -107,7 +107,7 @@ class Edges(Frozen, frozen=True, eq=True):
 
     @classmethod
     def join_edges(cls, parts: Sequence[Edges]) -> Edges:
-        """Put edges together; those that begin or end nowhere (-1) are left out."""
+        """Join sets of edges; edges without a source or target (-1) are left out."""
         if not parts:
             return cls.make_edges(
                 EdgeKind.THREAD, np.empty(0, np.int32), np.empty(0, np.int32)
@@ -122,7 +122,7 @@ class Edges(Frozen, frozen=True, eq=True):
         return whole.choose_edges((whole.source >= 0) & (whole.target >= 0))
 
     def choose_edges(self, chosen: Bools | NDArray[np.intp]) -> Edges:
-        """Return some of the edges, in the order asked for."""
+        """Return the chosen edges, in the given order."""
         return Edges(
             np.ascontiguousarray(self.source[chosen]),
             np.ascontiguousarray(self.target[chosen]),
@@ -136,19 +136,19 @@ class Graph(Frozen, frozen=True):
     """The dependencies of some windows of one host.
 
     Attributes:
-        begin: int64, one more than nodes; edges of node `v` are `begin[v]` up to
+        begin: int64, number of nodes + 1; edges of node `v` are `begin[v]` up to
             `begin[v + 1]`.
-        slack_ps: By node: how much later it began than its edges ask for.
-        kept: By node: its slack is too long for its edges to explain its start, which
-            is kept as recorded.
-        not_before_ps: By node: `NEVER`, or its recorded start where it has no edge.
-        may_wait: By node: whether its start could be held back (activities, and what
-            follows a wait); the others just continue a thread.
-        arrival_of: By node: the `OUTSIDE` node before it, -1 for none: what was waited
-            for came when this node began.
+        slack_ps: By node: how much later it began than its edges require.
+        kept: By node: whether its slack is too long to be explained by its edges. Such
+            a start is kept as recorded.
+        not_before_ps: By node: its recorded start if it has no edge, else `NEVER`.
+        may_wait: By node: whether its start can be delayed (activities, and pieces
+            after a wait). All other nodes just continue a thread.
+        arrival_of: By node: the `OUTSIDE` node before it, -1 for none. The awaited
+            object arrives when this node begins.
         boundary: Node with which each bound of the windows begins; -1 for none.
-        completes: By node: the first bound by which it has to be done; one more than
-            there are for none.
+        completes: By node: the first bound by which the node must be done; the number
+            of bounds if there is none.
     """
 
     nodes: Nodes
@@ -166,42 +166,42 @@ class Graph(Frozen, frozen=True):
 
     @property
     def count(self) -> int:
-        """Return the number of nodes."""
+        """Number of nodes."""
         return len(self.nodes.kind)
 
     @property
     def end_ps(self) -> Int64s:
-        """Return when each node ended."""
+        """End of each node."""
         return self.nodes.start_ps + self.nodes.dur_ps
 
     @property
     def measured(self) -> Bools:
-        """Return which nodes begin within the measured windows."""
+        """Mask of the nodes that begin within the measured windows."""
         start = self.nodes.start_ps
         found: Bools = start >= self.sampled.first_ps
         return found & (start < self.sampled.last_ps)
 
     @property
     def unexplained_share(self) -> float:
-        """Return the share of starts that could wait and that no edge explains."""
+        """Share of unexplained starts among the starts that can be delayed."""
         counted = self.may_wait & self.measured
         whole = int(counted.sum())
         return float((self.kept & counted).sum()) / whole if whole else 0.0
 
     def self_check(self) -> None:
-        """Raise ValueError where the recorded times contradict the edges."""
+        """Raise ValueError if the recorded times contradict the edges."""
         if len(self.order) != self.count:
-            raise ValueError("the edges form a circle")
+            raise ValueError("the edges form a cycle")
         if (self.slack_ps < 0).any():
-            raise ValueError("a node began before its edges allow")
+            raise ValueError("a node began earlier than its edges allow")
 
 
 def link_edges(nodes: Nodes, edges: Edges) -> tuple[Edges, Int64s, Int32s]:
     """Sort edges by target and order the nodes.
 
     Returns:
-        The edges, where those of each node begin, and the order: shorter than the
-        nodes where edges form a circle.
+        The edges, the first edge of each node, and the order of nodes. The order is
+        incomplete if edges form a cycle.
     """
     count = len(nodes.kind)
     edges = edges.choose_edges(np.argsort(edges.target, kind="stable"))

@@ -1,4 +1,4 @@
-"""Owners of the account on the nodes of a graph, and a step without some of them."""
+"""The owners of the nodes of a graph, and the edit that removes some owners."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
     from stepscope.derive.step_time.host_classes import HostClasses
 
-#: A silence of a thread is long if it takes this share of a step.
+#: Minimum duration of a long silence of a thread, as a share of a step.
 _LONG: Final = 0.01
 
 
@@ -36,7 +36,7 @@ def idle_spans(
     place: str,
     within: tuple[int, int],
 ) -> Spans:
-    """Return the instants of some owners of idle time, in one place, in a range."""
+    """Return the idle time of some owners, in one place, within a time range."""
     spans = Spans.union_of(
         found.idle[owner].clip(*within) for owner in owners if owner in found.idle
     )
@@ -47,7 +47,7 @@ def idle_spans(
 
 
 def charged_spans(one: OneDevice, owner: str, *, within: tuple[int, int]) -> Spans:
-    """Return where a device's time is charged to an owner of work."""
+    """Return when a device's time is charged to an owner of work."""
     return one.charged[owner].clip(*within)
 
 
@@ -62,16 +62,16 @@ def without_owners(
     device_sets: DeviceSets | Unavailable,
     tracks: pl.DataFrame,
 ) -> Edit:
-    """Let the time of some owners go.
+    """Return the edit that removes the time of some owners.
 
-    Where they own idle time of a device, threads do in no time what they did then,
-    unless it was work of another owner, and launches arrive at once. Where they own
-    work, activities of all devices lose the time that is charged to them.
+    In idle time of these owners, threads take no time, except for work of other owners,
+    and launches arrive at once. In work of these owners, activities of all devices lose
+    the time that is charged to the owners.
 
     Args:
         place: "inside", "between" or "any".
-        device: Ordinal of the device whose account is meant; None for the threads of a
-            host without one.
+        device: Ordinal of the device whose account is used; None for the threads of a
+            host without a device.
     """
     (found,) = (one for one in account.devices if one.device == device)
     within = (graph.sampled.first_ps, graph.sampled.last_ps)
@@ -83,7 +83,7 @@ def without_owners(
     busy = Spans.union_of(spans for spans, _ in work)
     for track in np.unique(nodes.track[host]).tolist():
         mine = np.flatnonzero(host & (nodes.track == track))
-        # At an instant of one owner the work for another one stays.
+        # Work for other owners remains, even in time of the removed owners.
         own_sets: list[Spans] = []
         other_sets: list[Spans] = []
         for code, worked in host_classes.by_thread.get(track, {}).items():
@@ -92,7 +92,7 @@ def without_owners(
                 (own_sets if owner in owners else other_sets).append(
                     worked.clip(*within)
                 )
-        # Next to work that goes, only what a thread does for the same owners goes.
+        # While removed device work runs, only thread work for the same owners goes too.
         stays, goes = Spans.union_of(other_sets), Spans.union_of(own_sets)
         spans = (gone - stays) | (busy & goes)
         less[mine] = spans.within(nodes.start_ps[mine], graph.end_ps[mine])
@@ -118,7 +118,7 @@ def without_owners(
 def _arrivals_by_owners(
     graph: Graph, classes: HostClasses, owners: Collection[str]
 ) -> Bools:
-    """Return before which nodes something came that some owners stand for."""
+    """Return before which nodes an arrival ends a wait of some owners."""
     found = np.zeros(graph.count, np.bool_)
     for at in np.flatnonzero(graph.arrival_of >= 0).tolist():
         before = int(graph.arrival_of[at])
@@ -141,11 +141,11 @@ def claimed_ps(
     account: Account,
     device_sets: DeviceSets | Unavailable,
 ) -> int:
-    """Return the time that some owners have in the replayed windows.
+    """Return the time of some owners in the replayed windows.
 
     Args:
         place: "inside", "between" or "any"; work of a device has no place.
-        device: Ordinal of the device whose account is meant; None for a host's.
+        device: Ordinal of the device whose account is used; None for a host.
     """
     within = (graph.sampled.first_ps, graph.sampled.last_ps)
     (found,) = (one for one in account.devices if one.device == device)
@@ -162,10 +162,10 @@ def claimed_ps(
 
 
 class Silences:
-    """Where threads were silent for long while a device worked.
+    """Long silences of threads while a device worked.
 
-    That may be work, which stays, or a wait for the device that nothing recorded,
-    which gets shorter with the device's work.
+    A silence may be work, which remains after an edit. Or it may be an unrecorded wait
+    for the device, which gets shorter with the device's work.
 
     Args:
         graph: The graph.
@@ -184,14 +184,14 @@ class Silences:
         self._long = _LONG * (chosen.last_ps - chosen.first_ps) / chosen.count
 
     def may_hold(self, node: Int64s) -> Bools:
-        """Return which nodes are long enough to hold a silence, and no device's."""
+        """Return which nodes are pieces of threads long enough to contain a silence."""
         nodes = self._graph.nodes
         on_host = nodes.kind[node] != NodeKind.DEVICE
         found: Bools = on_host & (nodes.dur_ps[node] > self._long)
         return found
 
     def silent_time(self, node: int) -> int:
-        """Return the time of long silence in a node that may hold one."""
+        """Return the time of long silence in a node, in ps; 0 without long silence."""
         nodes = self._graph.nodes
         whole = int(nodes.dur_ps[node])
         track = int(nodes.track[node])
@@ -204,7 +204,7 @@ class Silences:
 
 
 def silent_share(graph: Graph, edit: Edit, silences: Silences) -> float:
-    """Return the share of silence in the critical path after a claim."""
+    """Return the share of silence in the critical path after an edit."""
     run = replay_graph(graph, edit, slack="dropped")
     silent = whole = 0
     for path in window_paths(graph, run):
@@ -223,10 +223,10 @@ def _work_by_owner(
     *,
     place: str,
 ) -> Iterator[tuple[Spans, NDArray[np.intp]]]:
-    """Yield the charged time of each owner of work with the activities that it is.
+    """Yield the charged time and the activities of each owner of work.
 
-    What a program does otherwise on one device it does on all that it drives: where
-    only one of them were freed of such work, the others would hold it up as before.
+    An edit applies to all devices that a program drives: if only one device lost this
+    work, the others would still delay the step.
     """
     named = [owner for owner in owners if owner in BUSY_OWNERS]
     if not named or place == "between" or isinstance(device_sets, Unavailable):
@@ -242,6 +242,6 @@ def _work_by_owner(
             if owner not in one.orders:
                 continue
             ran = one.orders[owner].within(nodes.start_ps[mine], graph.end_ps[mine])
-            # Such work as a whole; what only overlaps it is not.
+            # Keep activities that are the owner's work throughout, not in part.
             at = mine[(ran == nodes.dur_ps[mine]) & (ran > 0)]
             yield charged_spans(one, owner, within=within), at

@@ -1,9 +1,9 @@
-"""Running a graph: when each node begins, and how long each window then takes.
+"""Replay of a graph: when each node begins, and how long each window then takes.
 
-Walking it back, along the edges that decided; what a claim gains per step; and whether
-a replay that changes nothing gives the measured steps. A replay that copies the
-recording would pass any such test; so the starts that it keeps as recorded are counted,
-and may be few.
+The module also walks back along the edges that determined the starts, computes the gain
+of an edit per step, and checks that a replay without an edit reproduces the measured
+steps. Copying the recording would pass this check, so only few starts may be kept as
+recorded.
 
 Definition: docs/replay.md#identity-first.
 """
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.nodes import Graph
 
-#: The share of the path that may be kept as recorded, in percent.
+#: Maximum share of the path that is kept as recorded, in percent.
 _KEPT_PERCENT_OF_PATH: Final = 10.0
 
 
 class Gain(Frozen, frozen=True):
-    """What a step would take less, in ps per step.
+    """Time by which a step would become shorter, in ps per step.
 
     Attributes:
-        low_ps: With all slack kept, or without; whichever gains less.
-        floor_ps: What no replay goes below: the work that the busiest track has left.
-        kept_percent: Share of the critical path, once the claim is carried out, that
-            only recorded delays without a reason account for.
+        low_ps: The smaller gain of the replays with and without slack.
+        floor_ps: Lower limit of any replay: the remaining work of the busiest track.
+        kept_percent: Share of the critical path after the edit that consists of
+            unexplained recorded delays.
     """
 
     low_ps: float
@@ -54,29 +54,29 @@ class Gain(Frozen, frozen=True):
 
     @property
     def can_be_told(self) -> bool:
-        """Whether what holds the step back afterwards is in the graph."""
+        """Whether the graph explains enough of the path to report a gain."""
         return self.kept_percent <= _KEPT_PERCENT_OF_PATH
 
 
-#: In place of an edge: the piece is the node itself; nothing leads there.
+#: Values in place of an edge: the piece is the node itself; nothing explains the piece.
 NODE: Final = -1
 NOTHING: Final = -2
-#: What the steps back in time to the end of a node and to its begin pass; the next one
-#: passes the edge that led there.
+#: Kind of the time passed when walking back to the end of a node, to its start, and to
+#: the time at which its edge was ready (0 is replaced by that edge).
 _STEPS: Final = (NOTHING, NODE, 0)
 _LATEST: Final = np.iinfo(np.int64).max
-#: Whether nodes keep the time by which they began later than their edges ask for.
+#: Whether nodes keep their recorded delay beyond what their edges require.
 Slack = Literal["kept", "dropped"]
 SLACKS: Final[tuple[Slack, ...]] = ("kept", "dropped")
 
 
 class Replayed(Frozen, frozen=True):
-    """One run of a graph.
+    """The result of one replay of a graph.
 
     Attributes:
-        via: The edge that decided when it begins; -1 for none.
-        bounds_ps: When each bound of the windows is reached: the work that has to be
-            done by then is done, and what begins there begins.
+        via: By node: the edge that determined its start; -1 for none.
+        bounds_ps: When each bound of the windows is reached: all work due by then is
+            done, and the node at the bound begins.
     """
 
     start_ps: Int64s
@@ -89,9 +89,9 @@ class PathPieces(Frozen, frozen=True):
     """Pieces of a path, latest first.
 
     Attributes:
-        node: The node that a piece is, or that a lag leads to.
-        edge: The edge of a lag; `NODE` for a node itself, `NOTHING` for time that
-            nothing in the graph accounts for.
+        node: The node of a piece; for a lag, the node that follows it.
+        edge: The edge of a lag; `NODE` for a node itself; `NOTHING` for time that the
+            graph does not explain.
     """
 
     node: Int64s
@@ -101,32 +101,32 @@ class PathPieces(Frozen, frozen=True):
 
 
 class BackWalk:
-    """Walks one run back.
+    """Walks back through one replay.
 
     Args:
         graph: The graph.
-        run: One run of it.
+        run: A replay of the graph.
     """
 
     def __init__(self, graph: Graph, run: Replayed) -> None:
         self._graph, self._run = graph, run
-        # A walk goes from node to node, which is faster over lists.
+        # Walking from node to node is faster in lists than in arrays.
         led = run.via >= 0
         before = np.full(len(led), -1, np.int64)
         before[led] = graph.edges.source[run.via[led]]
         self._start, self._before = run.start_ps.tolist(), before.tolist()
 
     def walk_back(self, *, last: int, first_ps: int, last_ps: int) -> PathPieces:
-        """Walk back from a bound along the edges that decided.
+        """Walk back from a bound along the edges that determined the starts.
 
         Args:
-            last: Number of the bound to begin with.
+            last: Number of the bound at which to begin.
         """
         edges, run = self._graph.edges, self._run
         node, via, ran = self._path_nodes(last, first_ps)
         begin = run.start_ps[node]
-        # Each of these is a step back in time, where it is earlier than all before it:
-        # to the end of a node, to its begin, to when the edge was ready.
+        # Each entry is a time: the end of a node, its start, or when its edge was
+        # ready. An entry that is not earlier than all previous entries is skipped.
         steps = np.full((len(node), len(_STEPS)), _LATEST, np.int64)
         steps[ran, 0] = (begin + run.dur_ps[node])[ran]
         steps[ran, 1] = begin[ran]
@@ -174,22 +174,22 @@ class BackWalk:
         return nodes, edges, ran
 
 
-#: How far the replayed periods may be from the measured ones, in percent.
+#: Maximum deviation of the replayed periods from the measured ones, in percent.
 _MEDIAN_PERCENT: Final = 1.0
 _P95_PERCENT: Final = 3.0
-#: The share of starts that may be kept as recorded, in percent.
+#: Maximum share of starts that are kept as recorded, in percent.
 _KEPT_PERCENT: Final = 10.0
 _HIGH: Final = 95
 
 
 class Identity(Frozen, frozen=True):
-    """How well a replay without a change repeats the recording.
+    """How well a replay without an edit reproduces the recording.
 
     Attributes:
         median_error_percent: Median deviation of a window's period from the measured.
-        unexplained_percent: Share of the starts that could have been held back for
-            which no edge accounts; these are kept as recorded.
-        kept_percent: Share of the critical path that consists of delays kept so.
+        unexplained_percent: Share of the starts that can be delayed and that no edge
+            explains; they are kept as recorded.
+        kept_percent: Share of such kept delays in the critical path.
     """
 
     windows: int
@@ -201,7 +201,7 @@ class Identity(Frozen, frozen=True):
 
     @property
     def stands(self) -> bool:
-        """Whether claims may be replayed on this graph."""
+        """Whether edits may be replayed on this graph."""
         return (
             self.median_error_percent <= _MEDIAN_PERCENT
             and self.p95_error_percent <= _P95_PERCENT
@@ -210,12 +210,12 @@ class Identity(Frozen, frozen=True):
 
     @property
     def why_not(self) -> Unavailable | None:
-        """Return why no gain can be told; None where it can."""
+        """Reason why the gain is unknown; None if edits may be replayed."""
         if self.stands:
             return None
         return Unavailable(
             code="NOT_RECORDED",
-            reason="The gain cannot be told (graph incomplete): replayed without a "
+            reason="The gain is unknown (graph incomplete): replayed without a "
             f"change, a step misses its time by {self.median_error_percent:.1f} % "
             f"(95 of 100 by at most {self.p95_error_percent:.1f} %), and "
             f"{self.unexplained_percent:.0f} % of {self.starts:,} starts have no "
@@ -225,12 +225,12 @@ class Identity(Frozen, frozen=True):
 
 
 def replay_check(*, step_graph: Graph) -> Identity:
-    """Replay the windows without a change and compare."""
+    """Replay the windows without an edit, and compare them with the recording."""
     run = replay_graph(step_graph, slack="dropped")
     recorded = reached_bounds(step_graph, step_graph.nodes.start_ps, step_graph.end_ps)
     chosen = step_graph.sampled
     reached = (run.bounds_ps > NEVER) & (recorded > NEVER)
-    # A bound that nothing of the graph marks is one where nothing can have moved.
+    # A bound that no node of the graph reaches does not move.
     bounds = np.where(
         reached, chosen.bounds_ps + (run.bounds_ps - recorded), chosen.bounds_ps
     )
@@ -247,13 +247,12 @@ def replay_check(*, step_graph: Graph) -> Identity:
 
 
 def replay_graph(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replayed:
-    """Let every node begin as soon as its edges allow.
+    """Compute the start of every node, as early as its edges allow.
 
     Args:
-        edit: What is changed about it; None for nothing.
-        slack: "kept": every node begins as much later than its edges ask for as it
-            did, and what came from outside comes when it came. "dropped": only starts
-            that no edge explains do.
+        edit: The edit to apply; None for no edit.
+        slack: "kept": every node keeps its recorded delay, and arrivals from outside
+            happen as recorded. "dropped": only unexplained starts keep their delay.
     """
     nodes, edges = graph.nodes, graph.edges
     dur = nodes.dur_ps if edit is None else edit.dur_ps
@@ -296,12 +295,12 @@ def reached_bounds(graph: Graph, start_ps: Int64s, end_ps: Int64s) -> Int64s:
     known = graph.boundary >= 0
     at = np.flatnonzero(known)
     found[at] = np.maximum(found[at], start_ps[graph.boundary[known]])
-    # What is done by one bound is done by the next.
+    # Work that is done by one bound is also done by the next bound.
     return np.maximum.accumulate(found[:-1])
 
 
 def window_paths(graph: Graph, run: Replayed) -> Iterator[PathPieces]:
-    """Yield the critical path of each window, as it is after a replay."""
+    """Yield the critical path of each window after a replay."""
     walk = BackWalk(graph, run)
     for number in range(graph.sampled.count):
         first, last = int(run.bounds_ps[number]), int(run.bounds_ps[number + 1])
@@ -309,7 +308,7 @@ def window_paths(graph: Graph, run: Replayed) -> Iterator[PathPieces]:
 
 
 def kept_share(graph: Graph, run: Replayed) -> float:
-    """Return the share of the critical path that only recorded delays account for."""
+    """Return the share of unexplained recorded delays in the critical path."""
     kept = whole = 0
     for found in window_paths(graph, run):
         time = found.end_ps - found.start_ps
@@ -320,9 +319,9 @@ def kept_share(graph: Graph, run: Replayed) -> float:
 
 
 def replayed_gain(graph: Graph, edit: Edit) -> Gain:
-    """Replay a claim with the slack of every start, and without it.
+    """Return the gain of an edit, replayed both with slack and without slack.
 
-    Nothing gains more than the period less the largest floor.
+    The gain is limited to the period minus the largest floor.
     """
     chosen = graph.sampled
     period = (chosen.last_ps - chosen.first_ps) / chosen.count
@@ -346,10 +345,10 @@ def replayed_gain(graph: Graph, edit: Edit) -> Gain:
 
 
 def joint_gain(graph: Graph, edits: Sequence[Edit]) -> Gain:
-    """Return what several claims gain together: at most the sum of each alone.
+    """Return the gain of several edits together: at most the sum of the single gains.
 
-    What two changes gain only together (each alone leaves a path of equal length) is
-    not promised.
+    A gain that needs two edits at once is not promised, for example if each edit alone
+    leaves a path of equal length.
     """
     singles = [replayed_gain(graph, edit) for edit in edits]
     found = replayed_gain(graph, joint_edit(graph, edits))
@@ -361,16 +360,16 @@ def joint_gain(graph: Graph, edits: Sequence[Edit]) -> Gain:
 
 
 def largest_floor_ps(graph: Graph, edit: Edit) -> float:
-    """Return the work per step of the track that has most of it after a claim.
+    """Return the work per step of the track with the most work after an edit.
 
-    A stream cannot do its activities, nor a thread its pieces, in less than their sum;
-    what no longer delays its stream counts by itself.
+    A stream or thread needs at least the sum of its activities or pieces. Activities
+    that no longer delay their stream are summed separately.
     """
     nodes, edges = graph.nodes, graph.edges
     apart = np.zeros(graph.count, np.bool_)
     moved = (edges.kind == EdgeKind.STREAM) & (edit.from_start > edges.from_start)
     apart[edges.source[moved]] = True
-    # What reaches beyond the last window is not all work of these windows.
+    # Work after the end of the last window does not count.
     left = np.maximum(graph.sampled.last_ps - nodes.start_ps, 0)
     cut = np.minimum(edit.dur_ps, left).astype(np.float64)
     cut[~graph.measured | (nodes.kind == NodeKind.OUTSIDE)] = 0

@@ -1,7 +1,7 @@
-"""The threads of the replayed windows: when they are alive, and where they may wait.
+"""The threads of the replayed windows: when they are alive, and when they may wait.
 
-The program's own thread is alive all the time: its silence is work that nothing
-recorded. Silence of any other thread is waiting for something to do.
+The program's own thread is always alive: its silence is unrecorded work. Silence of any
+other thread is waiting for work.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.activities import Activities, Sampled
     from stepscope.derive.step_time.host_classes import HostClasses
 
-#: A thread that is silent for longer than this has nothing to do.
+#: Minimum silence, in ps, after which a thread counts as having no work.
 _SILENT_PS: Final = 50 * PS_PER_US
-#: Shorter calls that wait for other threads are taken for work.
+#: Maximum duration, in ps, of a call that waits for other threads but counts as work.
 SHORT_WAIT_PS: Final = 20 * PS_PER_US
-#: A wait that holds this many events, covering this much of it, is work in disguise: a
-#: loader that makes the batch on the thread that asks for it.
+#: A wait with at least `_INSIDE` events that cover at least `_COVERED` of it is work,
+#: such as a loader that produces the batch on the fetching thread.
 _INSIDE: Final = 4
 _COVERED: Final = 0.5
 _FOR_DEVICE: Final = (HostCode.SYNC, HostCode.READ_BACK)
@@ -43,16 +43,16 @@ _FOR_THREAD: Final = (
 
 
 class Thread(Frozen, frozen=True):
-    """One thread of the windows.
+    """One thread in the replayed windows.
 
     Attributes:
-        is_program: Whether it is the thread that runs the program itself.
-        alive: Where it has something to do, waits included.
-        for_device: Where it is in calls that wait for work of a device.
-        for_thread: Where it is in calls that wait for something else.
-        handed: The part of `for_thread` in which others run what it handed to them.
-        dispatching: Where it is in an op that launches: it, or others for it.
-        silent_for: Whether its work may be what the program's silence waits for.
+        is_program: Whether the thread runs the program itself.
+        alive: When the thread has work, including waits.
+        for_device: When the thread is in calls that wait for device work.
+        for_thread: When the thread is in calls that wait for anything else.
+        handed: The part of `for_thread` in which other threads run work from this one.
+        dispatching: When the thread is in an op that launches, itself or by others.
+        silent_for: Whether the program's thread may silently wait for this thread.
     """
 
     track: int
@@ -75,14 +75,14 @@ def find_threads(
     programs: Collection[int],
     activities: Activities | None,
 ) -> tuple[Thread, ...]:
-    """Find the threads that launch, drive steps, or do what these wait for.
+    """Find the threads that launch, that drive steps, or that work for such threads.
 
     Args:
         programs: Rows of tracks of threads that run calls or frames of the program.
-        activities: What devices did; None without any.
+        activities: Device activities; None without any.
 
     Returns:
-        The program's own thread, then the others.
+        The program's own thread first, then the other threads.
     """
     on_host = absent_mask(tracks["device"])
     driving = [track for track in classes.threads.driving_tracks() if on_host[track]]
@@ -92,7 +92,7 @@ def find_threads(
         track for track in (*driving, *callers, *working) if track >= 0
     )
     look = _Look(sampled, tracks, events, classes, activities)
-    # The thread that is the program itself.
+    # Choose the thread that is the program itself.
     marks = classes.threads.by_evidence[EVIDENCE.index("marker")].sum(axis=1)
 
     def rank(track: int) -> tuple[int, bool, bool, int, int]:
@@ -127,7 +127,7 @@ class _Look:
     ) -> None:
         on_device = activities is not None
         self._activities = activities
-        # Without a device, what synchronises waits for another thread.
+        # Without a device, synchronising calls wait for another thread.
         self._for_device = _FOR_DEVICE if on_device else ()
         self._for_thread = _FOR_THREAD if on_device else (*_FOR_THREAD, *_FOR_DEVICE)
         self._on_device = on_device
@@ -180,8 +180,8 @@ class _Look:
         if hull is None:
             return ran
         if is_program:
-            # Before the next window begins the program is on its way to it; one more
-            # instant stands for that begin.
+            # Until the next window begins the program works; one more ps represents
+            # that begin.
             end = hull[1] if self._open_end else self._to + 1
             return Spans.of([(min(hull[0], self._from), end)])
         pauses = ran.start_ps[1:] - ran.end_ps[:-1] > _SILENT_PS
