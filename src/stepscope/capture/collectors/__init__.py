@@ -1,1 +1,1 @@
-"""Collectors: each records one source while the program runs."""
+"""Collectors: each one records one source of events while the program runs."""

@@ -1,7 +1,7 @@
-"""Compilations, with the function and, where the framework says it, the reason.
+"""Compilations, with the function's name and, if the framework reports it, the reason.
 
-JAX reports each stage to whoever listens; PyTorch keeps a list of what its compiler has
-done, which is read when the recording stops. TensorFlow's own events have both.
+JAX reports each stage to listeners. PyTorch keeps a list of its compilations, which is
+read when the recording stops. TensorFlow's own events contain both.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: Names of the events begin so; the function follows.
+#: Prefix of event names; the function's name follows.
 COMPILATION: Final = "compilation of "
-#: What JAX reports → what it does then.
+#: JAX's event name → compilation stage.
 _STAGES: Final = {
     "/jax/core/compile/jaxpr_trace_duration": "trace",
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lower",
     "/jax/core/compile/backend_compile_duration": "compile",
 }
-#: JAX traces many small functions of its own in less.
+#: Minimum seconds of a stage; JAX's many small internal functions take less.
 _LEAST_S: Final = 0.001
 _RING: Final = 8_192
 _NS_PER_S: Final = 1_000_000_000
 _NS_PER_US: Final = 1_000
 
-#: Name, begin and end in ns of the monotonic clock, thread, values.
+#: Name, begin and end in ns of the monotonic clock, thread id, stats.
 _Row = tuple[str, int, int, int, dict[str, object]]
 
 
 class CompilationsCollector:
-    """Notes what frameworks say of their compilations."""
+    """Collector of the compilations that frameworks report."""
 
     name = "compilations"
 
@@ -56,7 +56,7 @@ class CompilationsCollector:
         self._monitoring: Any = None
 
     def why_unavailable(self) -> Unavailable | None:
-        """Return None where a framework is imported that says what it compiles."""
+        """Return None if a framework that reports compilations is imported."""
         if {"jax", "torch"} & sys.modules.keys():
             return None
         return Unavailable(
@@ -66,7 +66,7 @@ class CompilationsCollector:
         )
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Listen to JAX, where it lets listeners go again."""
+        """Register a listener in JAX, if JAX can also unregister it."""
         del options
         self._clock = clock
         monitoring: Any = getattr(sys.modules.get("jax"), "monitoring", None)
@@ -75,7 +75,7 @@ class CompilationsCollector:
             monitoring.register_event_duration_secs_listener(self._on_duration)
 
     def take_fragment(self) -> Fragment:
-        """Take what was compiled since the last time."""
+        """Take the compilations since the last call."""
         rows = [self._rows.popleft() for _ in range(len(self._rows))]
         if self._clock is None or not rows:
             return Fragment(b"", 0)
@@ -90,13 +90,13 @@ class CompilationsCollector:
         return Fragment(space.to_bytes(), len(rows), min(row[1] for row in rows))
 
     def halt_collecting(self) -> None:
-        """Listen no more."""
+        """Unregister the listener."""
         monitoring, self._monitoring = self._monitoring, None
         if monitoring is not None:
             monitoring.unregister_event_duration_listener(self._on_duration)
 
     def hand_over(self) -> Collected:
-        """Hand over the last, and what PyTorch has compiled meanwhile."""
+        """Return the remaining compilations, and those that PyTorch listed."""
         self.halt_collecting()
         if self._clock is not None:
             self._rows.extend(_torch_compilations(self._clock))
@@ -129,7 +129,7 @@ def _torch_compilations(clock: ClockPair) -> Iterator[_Row]:
     utils: Any = sys.modules.get("torch._dynamo.utils")
     if not hasattr(utils, "get_compilation_metrics"):
         return
-    # It does not say on which thread: nearly always on the main one.
+    # PyTorch does not report the thread, which is nearly always the main one.
     thread = native_id(threading.main_thread()) or 0
     for metrics in utils.get_compilation_metrics():
         begin_us = getattr(metrics, "start_time_us", None)

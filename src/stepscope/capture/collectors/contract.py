@@ -1,4 +1,4 @@
-"""What a collector is: the one door between a source of events and a recording."""
+"""Interface of collectors, which connect sources of events to a recording."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 class Collected(NamedTuple):
-    """What a collector recorded.
+    """Result of a collector.
 
     Attributes:
-        xspace: A serialized XSpace. Times of its lines count from
-            `profile_start_time` of its own `Task Environment` plane, or from the clock
-            that `start_collecting` was given where it has none. Empty bytes: nothing.
-        warnings: What was lost or ignored, a sentence each.
-        holds_annotations: The annotations that were forwarded to this collector
-            (`annotate.remove_forward` says whether they were) stand in it, with their
-            values, on their threads: they are then left out of the host's own.
-        remarks: What is as ever, and is told in the file and the run alone: no line
-            of the program's output says it.
+        xspace: A serialized XSpace; empty bytes if nothing was recorded. Its times
+            count from `profile_start_time` of its `Task Environment` plane, or, without
+            that plane, from the clock passed to `start_collecting`.
+        warnings: One sentence for each loss or ignored option.
+        holds_annotations: Whether `xspace` contains the annotations that were forwarded
+            to this collector (see `annotate.remove_forward`), with values and threads.
+            The host collector's copies are then left out.
+        remarks: Sentences about usual facts, stored in the file and the run but not
+            printed.
     """
 
     xspace: bytes
@@ -33,96 +33,97 @@ class Collected(NamedTuple):
 
 
 class Collector(Protocol):
-    """One source of events. A new object is made for every recording.
+    """One source of events. Each recording creates a new object.
 
-    Any exception that it raises becomes a warning of the recording; none reaches the
-    program. Calls come from the thread that starts and stops the recording.
+    Any exception that it raises becomes a warning of the recording and does not reach
+    the program. Methods are called on the thread that starts and stops the recording.
     """
 
     name: str
 
     def why_unavailable(self) -> Unavailable | None:
-        """Return None where it can record now; else why not, and the way out.
+        """Return None if recording is possible now; else the reason and a remedy.
 
-        With `collectors="auto"` a collector that is not available is passed over; its
-        reason is no warning, because a program without that framework lacks nothing.
-        Nothing is imported that the program has not imported itself.
+        With `collectors="auto"` an unavailable collector is skipped. Its reason is not
+        a warning, because a program without that framework lacks nothing. The method
+        must not import any module that the program has not imported.
         """
         return None
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Begin to record. `hand_over` reports what an option cannot do here."""
+        """Begin to record; `hand_over` warns about options that have no effect."""
 
     def hand_over(self) -> Collected:
-        """End, and hand over; it must succeed after a start that failed."""
+        """Stop and return the result; must also succeed after a failed start."""
 
 
 @runtime_checkable
 class Halting(Protocol):
-    """A collector that can end its recording before it hands anything over.
+    """A collector that can stop recording before it returns its result.
 
-    All of them are halted before the first collector is stopped: no recording holds
-    what `hand_over` does to put a recording together.
+    All such collectors are halted before the first `hand_over`, so that no recording
+    contains the work of assembling another one.
     """
 
     def halt_collecting(self) -> None:
-        """Record no more; once more does nothing.
+        """Stop recording; a second call does nothing.
 
-        Where it raises, what was recorded is lost, and `hand_over` is not called.
+        If it raises, the recorded events are lost, and `hand_over` is not called.
         """
 
 
 @runtime_checkable
 class Counting(Protocol):
-    """A collector of whose events each takes time to store, for which programs wait."""
+    """A collector whose events each take time to store while the program waits."""
 
     def count_events(self) -> int | None:
-        """Return how many were recorded until now; None where that is not known.
+        """Return the number of events recorded until now; None if unknown.
 
-        Called once, between two steps, by the thread that started the recording.
+        Called once, between two steps, on the thread that started the recording.
         """
 
 
 @runtime_checkable
 class Dropping(Protocol):
-    """A collector whose recording can be ended without the cost of reading it."""
+    """A collector that can stop without the cost of reading its events."""
 
     def drop_events(self) -> None:
-        """End; called in place of `hand_over`, after `halt_collecting`."""
+        """Stop; called instead of `hand_over`, after `halt_collecting`."""
 
 
 @runtime_checkable
 class Exiting(Protocol):
-    """A collector whose recording takes long to end, and need not end at the exit."""
+    """A collector that is slow to stop, and need not stop when the process exits."""
 
     def leave_at_exit(self) -> None:
-        """Leave it as it is: the process ends, and nothing else is called."""
+        """Abandon the recording: the process exits, and no other method is called."""
 
 
 @runtime_checkable
 class Streaming(Protocol):
-    """A collector whose events are spooled while it records: a kill spares them.
+    """A collector whose events are spooled while it records, so they survive a kill.
 
-    What `take_fragment` gave is not given again by `hand_over`.
+    `hand_over` does not return events that `take_fragment` has returned.
     """
 
     def take_fragment(self) -> Fragment:
-        """Take what was recorded since the last call.
+        """Take the events recorded since the last call; empty bytes without new ones.
 
-        Times count from the clock that `start_collecting` was given. Called by another
-        thread than that, never by two at once. Empty bytes: nothing new.
+        Times count from the clock passed to `start_collecting`. Called on a different
+        thread from `start_collecting`, but never by two threads at once.
         """
 
 
 @runtime_checkable
 class TracesPython(Protocol):
-    """A collector whose framework can note Python's calls itself.
+    """A collector whose framework can record Python calls itself.
 
-    Only one tracer has Python's profiling hook, so those that start later are asked for
-    none.
+    Only one tracer can use Python's profiling hook, so collectors that start later must
+    not record Python calls.
 
     Attributes:
-        traces_python: Whether it notes them in this recording; known once it began.
+        traces_python: Whether it records Python calls in this recording; set at the
+            start.
     """
 
     traces_python: bool

@@ -1,8 +1,8 @@
-"""When threads were on a core, or ready for one, from the clocks that Linux keeps.
+"""When threads were on a core or ready to run, from clocks that Linux keeps per thread.
 
-A thread that computes wants a core; one that sleeps, reads from a slow source or waits
-for a lock wants none, whatever function it is in. On a busy machine a thread that is
-ready has to wait for a core: that is no sleep, and Linux counts it apart.
+A thread that computes needs a core. A thread that sleeps, reads from a slow source or
+waits for a lock does not need one, whatever function it is in. On a busy machine a
+thread that is ready waits for a core; Linux counts this delay separately from sleep.
 """
 
 from __future__ import annotations
@@ -23,21 +23,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _READ_BYTES: Final = 96
-#: What the system says of a thread: time on a core, time ready, turns.
+#: Number of fields in `schedstat`: time on a core, time ready, time slices.
 _FIELDS: Final = 3
-#: Ranges that are nearer to each other are one.
+#: Ranges that are at most this many ns apart are merged.
 _SLACK_NS: Final = 500_000
 
 
 class Reading(NamedTuple):
-    """What the clocks of one thread said at one moment.
+    """Values of one thread's clocks at one moment.
 
     Attributes:
-        thread: The system's id of the thread; `OTHER_THREADS` for all the rest of the
-            process together.
-        wanted_ns: For how long, since some fixed time, it was on a core or ready.
-        in_system: Whether it waits for the system just then, not for another thread;
-            only looked at for the main thread.
+        thread: System thread id; `OTHER_THREADS` for the sum of all other threads.
+        wanted_ns: Time on a core or ready for one, in ns since a fixed moment.
+        in_system: Whether the thread waits for the system and not for another thread;
+            read only for the main thread.
     """
 
     thread: int
@@ -47,7 +46,7 @@ class Reading(NamedTuple):
 
 
 class _Delay(NamedTuple):
-    """For how long a thread was ready and had no core, as last read from the system."""
+    """Time for which a thread was ready without a core, as last read from Linux."""
 
     at_ns: int
     ran_ns: int
@@ -55,29 +54,29 @@ class _Delay(NamedTuple):
 
 
 def core_time_ns(thread: int) -> int | None:
-    """Return how long a thread (its system id) was on a core; None where it is gone."""
+    """Return a thread's time on a core in ns, by system id; None if it has ended."""
     try:
-        # So Linux numbers the clock of a thread.
+        # Linux's number for the CPU clock of a thread.
         return time.clock_gettime_ns(~thread << 3 | 6)
     except OSError:
         return None
 
 
 class CoreClocks:
-    """Reads the clocks of some threads of this process, and of the rest of it.
+    """Reads the clocks of some threads of this process, and of all others together.
 
-    A look reads them all without giving the interpreter's lock away: whoever has to
-    get it back waits for it longer than all the readings take. How long a thread was
-    on a core is quickly read. For how long it was ready, and where it waits, are texts
-    that the system makes: they are read only where they can be news.
+    One reading covers all threads without releasing the interpreter's lock, because
+    getting the lock back would take longer than the reading. The time on a core is a
+    fast system call. The time ready and the place of a wait are text files, read only
+    if their content may have changed.
     """
 
     def __init__(self) -> None:
         self._wanted: frozenset[int] = frozenset()
         self._files: dict[int, OwnFile] = {}
         self._buffer = ctypes.create_string_buffer(_READ_BYTES)
-        #: Tells where in the system the main thread waits: Linux gives that thread the
-        #: number of the process.
+        #: Kernel function in which the main thread waits (`wchan`). On Linux the main
+        #: thread's id is the process id.
         self._place: OwnFile | None = None
         self._before: dict[int, int] = {}
         self._delays: dict[int, _Delay] = {}
@@ -92,16 +91,16 @@ class CoreClocks:
             self._pread.restype = ctypes.c_ssize_t
 
     def watch_threads(self, threads: Iterable[int]) -> None:
-        """Read the clocks of these threads from the next reading on, by system's id."""
+        """Read the clocks of these threads (system ids) from the next reading on."""
         self._wanted = frozenset(threads)
 
     def close_files(self) -> None:
-        """Let go of all files; nobody may read meanwhile."""
+        """Close all files; no thread may read meanwhile."""
         self._wanted = frozenset()
         self._follow_threads()
 
     def _follow_threads(self) -> None:
-        """Open and close files as `watch` says, in the thread that reads them."""
+        """Open and close files as `watch_threads` asked, on the reading thread."""
         wanted = self._wanted if self._pread is not None else frozenset()
         for thread in self._files.keys() - wanted:
             self._files.pop(thread).close()
@@ -118,13 +117,13 @@ class CoreClocks:
             self._place = _open_own_file(f"/proc/self/task/{main}/wchan")
 
     def read(self, at_ns: int) -> list[Reading]:
-        """Read all clocks at `at_ns` (monotonic); who is gone has no reading."""
+        """Read all clocks at monotonic time `at_ns`, without ended threads."""
         if self._wanted != self._files.keys():
             self._follow_threads()
         if not self._files:
             return []
         process_ns = time.process_time_ns()
-        # This thread's own time is nobody's work.
+        # The reading thread's own time does not count as work of other threads.
         ran = {OTHER_THREADS: time.thread_time_ns()}
         found, main = [], os.getpid()
         for thread, file in self._files.items():
@@ -132,8 +131,8 @@ class CoreClocks:
             if ran_ns is None:
                 continue
             known = self._delays.get(thread)
-            # It was on a core nearly all the time since then: what is left is too short
-            # to say of it that the thread was ready, or waited.
+            # The thread was on a core nearly all the time since then. The remainder is
+            # too short to show that the thread was ready or waited.
             computes = known is not None and (
                 (at_ns - known.at_ns) - (ran_ns - known.ran_ns) < _SLACK_NS
             )
@@ -146,7 +145,7 @@ class CoreClocks:
             in_system = thread == main and not computes and self._waits_in_system()
             found.append(Reading(thread, at_ns, ran_ns + known.delay_ns, in_system))
         if self._process_ns is not None:
-            # Threads that were read before, too: others bring what they ran before.
+            # A thread that is new since the last reading would add its earlier time.
             watched = sum(
                 ns - self._before[it] for it, ns in ran.items() if it in self._before
             )
@@ -160,16 +159,16 @@ class CoreClocks:
         fields = self._read_text(file).split()
         if len(fields) == _FIELDS and all(map(bytes.isdigit, fields)):
             return _Delay(at_ns, ran_ns, int(fields[1]))
-        # The program may have closed it: the next reading finds it again.
+        # The program may have closed the file: reopen it for the next reading.
         with contextlib.suppress(OSError):
             file.number()
         return None
 
     def _waits_in_system(self) -> bool:
-        """Return whether the main thread waits in the system, but for another thread.
+        """Return whether the main thread waits in the system, but not for a thread.
 
-        Locks and all that threads wait with are futexes. Where it cannot be told the
-        system says 0, as it does of a thread that runs.
+        Waits for other threads are futexes. For a running thread, and for an unknown
+        wait, the system returns 0.
         """
         place = b"" if self._place is None else self._read_text(self._place)
         return place not in {b"", b"0"} and b"futex" not in place
@@ -189,12 +188,12 @@ def _open_own_file(path: str) -> OwnFile | None:
 
 
 class Seen(NamedTuple):
-    """When a thread's clocks were read, and when it wanted a core meanwhile.
+    """When a thread's clocks were read, and when the thread needed a core.
 
     Attributes:
-        awake_ns: Begin and end of each range, in order; apart from each other.
-        system_ns: Where it waited for the system, in the same way; within `awake_ns`
-            nowhere.
+        awake_ns: Begin and end of each range on a core or ready, in order, disjoint.
+        system_ns: Begin and end of each wait for the system, in order; disjoint from
+            `awake_ns`.
     """
 
     thread: int
@@ -210,24 +209,24 @@ class _Thread:
         self.last = reading
         self.ranges: list[tuple[int, int]] = []
         self.system: list[tuple[int, int]] = []
-        #: Whether it was taken to be awake at the last reading.
+        #: Whether the thread was awake at the last reading.
         self.was_awake = False
         self.was_taken = False
 
     def add_reading(self, reading: Reading) -> None:
         length = reading.at_ns - self.last.at_ns
         wanted = reading.wanted_ns - self.last.wanted_ns
-        # Where within the time between two readings is not known: what was awake at
-        # the first of them seems to have gone on, anything else to have begun later.
+        # Awake time has no known position between two readings. It is assumed to come
+        # first if the thread was awake at the first reading, and otherwise last.
         begin = reading.at_ns - wanted
         if self.was_awake and wanted < length:
             begin = self.last.at_ns
-        # Being ready is counted when it ends, all at once.
+        # Linux adds a ready time only at its end, as a whole.
         begin = max(begin, self.begin_ns, *(end for _, end in self.system[-1:]))
         end = min(begin + wanted, reading.at_ns)
         self.was_awake = wanted > 0 and end >= reading.at_ns
         if reading.in_system and 2 * wanted < length:
-            # What was awake meanwhile was so before.
+            # The awake time of this interval came before the wait.
             since = self.last.at_ns + max(wanted, 0)
             _add_range(self.system, since, reading.at_ns)
             begin, end = self.last.at_ns, since
@@ -245,13 +244,13 @@ def _add_range(ranges: list[tuple[int, int]], begin: int, end: int) -> None:
 
 
 class CoreTime:
-    """Puts readings together, thread by thread."""
+    """Combines the readings of each thread into ranges."""
 
     def __init__(self) -> None:
         self._threads: dict[int, _Thread] = {}
 
     def add_reading(self, reading: Reading) -> None:
-        """Note one reading; those of a thread come in order."""
+        """Add one reading; the readings of a thread must be in time order."""
         known = self._threads.get(reading.thread)
         if known is None:
             self._threads[reading.thread] = _Thread(reading)
@@ -259,7 +258,7 @@ class CoreTime:
             known.add_reading(reading)
 
     def take_times(self) -> list[Seen]:
-        """Return what was found since the last time; what follows begins there."""
+        """Return the ranges since the last call; the next ranges begin at their end."""
         found = [
             Seen(
                 thread,
@@ -273,7 +272,7 @@ class CoreTime:
         ]
         after = {}
         for thread, known in self._threads.items():
-            # Of a thread that was not read again there is nothing more to find.
+            # Drop a thread without a new reading since the last call: it has ended.
             if known.last.at_ns > known.begin_ns or not known.was_taken:
                 after[thread] = _Thread(known.last)
                 after[thread].was_awake = known.was_awake
@@ -282,18 +281,18 @@ class CoreTime:
         return found
 
 
-#: A loop that calls NumPy lets go of the lock by itself every few tenths of a
-#: millisecond. The system's timers add some 50 µs, so that less would gain little.
+#: Switch interval in seconds. A loop that calls NumPy releases the lock every few
+#: tenths of a millisecond, and system timers add about 50 µs: less would gain little.
 _PROMPT_S: Final = 0.00002
-#: A thread that is on a core for less than this part of the time only waits.
+#: A thread on a core for at most this share of the time counts as waiting.
 _WAITS: Final = 0.05
 
 
 class _Switching:
     def __init__(self) -> None:
         self._usual_s: float | None = None
-        #: When the clocks of other threads were read, and what they said, by the
-        #: system's id; both in ns.
+        #: Time of the last reading of other threads' clocks, in ns, and their time on a
+        #: core by system id, in ns.
         self._read_ns = 0
         self._ran_ns: dict[int, int] = {}
 
@@ -305,17 +304,17 @@ class _Switching:
             sys.setswitchinterval(_PROMPT_S)
 
     def restore_interval(self) -> None:
-        """Put it back, unless the program has set it meanwhile."""
+        """Restore the switch interval, unless the program has changed it."""
         usual_s, self._usual_s = self._usual_s, None
-        # It is kept in whole microseconds.
+        # Python keeps the interval in whole microseconds.
         ours = abs(sys.getswitchinterval() - _PROMPT_S) < 1e-6
         if usual_s is not None and ours:
             sys.setswitchinterval(usual_s)
 
     def _main_runs_alone(self) -> bool:
-        """Return whether all other threads have only waited since the last time.
+        """Return whether all other threads have only waited since the last call.
 
-        One that is new is held against what the main thread has computed in its life.
+        A new thread's time on a core is compared with the main thread's whole time.
         """
         threads = threading.enumerate()
         ours = {
@@ -323,8 +322,8 @@ class _Switching:
             for thread in threads
             if thread is threading.main_thread() or thread.name.startswith(OWN_THREADS)
         }
-        # Threads that are not Python's own have frames too, and no clock that is known.
-        others = sys._current_frames().keys() - ours  # noqa: SLF001 - the way there is
+        # Threads not started by Python have frames too, but no clock known here.
+        others = sys._current_frames().keys() - ours  # noqa: SLF001 - no public function
         known = {thread.ident: native_id(thread) for thread in threads}
         before, self._ran_ns = self._ran_ns, {}
         begin_ns, self._read_ns = self._read_ns, time.monotonic_ns()
@@ -341,7 +340,7 @@ class _Switching:
         return wait
 
 
-#: The interpreter has one interval, so there is one of these.
+#: A single object, because the interpreter has a single switch interval.
 switching: Final = _Switching()
-# A forked child has none of its parent's recordings.
+# A forked child does not continue the recordings of its parent.
 os.register_at_fork(after_in_child=switching.restore_interval)

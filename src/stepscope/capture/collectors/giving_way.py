@@ -1,8 +1,9 @@
-"""A framework has one profiler, and it is the program's before it is ours.
+"""Sharing a framework's single profiler with the program, which has priority.
 
-Where the program starts it while we record with it, our part of the framework ends at
-that moment and is kept; where it runs already, ours does not begin. Either is said in
-one line. What else is recorded goes on.
+If the program starts the framework's profiler during a recording, the recording of the
+framework ends at that moment and is kept. If the program's profiler already runs, the
+recording of the framework does not begin. A warning reports both cases. Other
+collectors continue.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
 
 _log: Final = logging.getLogger(__name__)
-#: Profilers want to be started by the thread that imported their framework.
+#: Profilers must be started on the thread that imported their framework.
 _BUSY: Final = (
     "its profiler is started by the main thread, which was busy outside of Python or "
     "importing when the recording began"
@@ -45,10 +46,10 @@ _BUSY: Final = (
 
 
 class OpenRecordings:
-    """How to end each recording of a framework that is under way in this process.
+    """Stop functions of the framework recordings under way in this process.
 
-    Stopping one may go wrong. A framework's profiler that stays on refuses the next
-    recording, and one of PyTorch's brings the interpreter down when it exits.
+    Stopping a recording may fail. A framework's profiler that stays on refuses the next
+    recording, and PyTorch's then crashes the interpreter at exit.
     """
 
     def __init__(self) -> None:
@@ -56,35 +57,35 @@ class OpenRecordings:
         self._at_exit = False
 
     def add_recording(self, end: Callable[[], object]) -> None:
-        """Remember a recording that began."""
+        """Register the stop function of a recording that began."""
         if not self._at_exit:
             atexit.register(self.end_recordings)
             self._at_exit = True
         self._ends.append((os.getpid(), end))
 
     def forget_recording(self, end: Callable[[], object]) -> None:
-        """Forget a recording, which ended as it should."""
+        """Unregister a recording that ended normally."""
         self._ends = [entry for entry in self._ends if entry[1] != end]
 
     def end_recordings(self) -> None:
-        """End what is still under way, whatever that says; what it recorded is lost."""
+        """Stop all registered recordings, ignoring errors; their events are lost."""
         left, self._ends = self._ends, []
         for process, end in left:
-            # A forked child has none of its parent's recordings.
+            # A forked child does not continue the recordings of its parent.
             if process != os.getpid():
                 continue
             try:
                 end()
-            except Exception as error:  # noqa: BLE001 - a collector's edge
+            except Exception as error:  # noqa: BLE001 - an error of one collector
                 _log.debug("a recording that was left over: %s", error)
 
 
 class Entrance(NamedTuple):
-    """One way by which a program starts a framework's profiler itself.
+    """A function by which a program itself starts a framework's profiler.
 
     Attributes:
-        owner: The module that the framework looks the function up in at every call.
-        starts: What the function starts, for people.
+        owner: Module in which the framework looks the function up at each call.
+        starts: Name of the profiler that the function starts, for messages.
     """
 
     owner: Any
@@ -93,12 +94,12 @@ class Entrance(NamedTuple):
 
 
 class GivesWay(abc.ABC):
-    """What the collectors of frameworks share; each says how its own part is done.
+    """Base of the framework collectors; subclasses implement the framework's part.
 
     Attributes:
-        name: The module that a program imports, too.
-        no_profiler: Why some versions cannot be recorded, and the remedy.
-        traces_python: Whether it notes Python's calls, which only one tracer can.
+        name: Name of the collector and of the framework's module.
+        no_profiler: Reason and remedy for versions that cannot be recorded.
+        traces_python: Whether this collector records Python calls; only one tracer can.
     """
 
     name: str
@@ -116,7 +117,7 @@ class GivesWay(abc.ABC):
         self._undo: list[Callable[[], None]] = []
 
     def why_unavailable(self) -> Unavailable | None:
-        """Return why the framework cannot be recorded; None where it can."""
+        """Return why the framework cannot be recorded; None if it can."""
         if self.name not in sys.modules:
             reason = f"The program has not imported {self.framework}."
             remedy = f"Import {self.name} before the recording starts."
@@ -137,7 +138,7 @@ class GivesWay(abc.ABC):
                 text = f"{self.framework} was not recorded: {why_not}"
                 self._kept = Collected(b"", (text,))
                 return
-            # A thread of the program that enters now waits until ours has begun.
+            # A call of the program's profiler now waits until this start is complete.
             self._beginning = True
             try:
                 self._undo = [
@@ -154,15 +155,15 @@ class GivesWay(abc.ABC):
             self._began_s = time.monotonic()
 
     def halt_collecting(self) -> None:
-        """End the recording; once more does nothing."""
+        """Stop the recording; a second call does nothing."""
         self._end_unless_kept(self.halt_recording)
 
     def drop_events(self) -> None:
-        """End the recording, and read nothing of it."""
+        """Stop the recording without reading its events."""
         self._end_unless_kept(self.drop_recording)
 
     def leave_at_exit(self) -> None:
-        """Let go of the recording at the end of the process, as fast as that goes."""
+        """Abandon the recording at the end of the process, as fast as possible."""
         self._end_unless_kept(self.leave_recording)
 
     def _end_unless_kept(self, end: Callable[[], None]) -> None:
@@ -172,7 +173,7 @@ class GivesWay(abc.ABC):
                 end()
 
     def hand_over(self) -> Collected:
-        """End the recording; nothing was collected where none began."""
+        """Stop the recording and return it; empty if none began."""
         with self._own_calls:
             self._unguard_entrances()
             kept, self._kept = self._kept, None
@@ -180,7 +181,7 @@ class GivesWay(abc.ABC):
 
     @abc.abstractmethod
     def has_profiler(self) -> bool:
-        """Return whether the framework, which is imported, can be recorded."""
+        """Return whether the imported framework can be recorded."""
 
     @abc.abstractmethod
     def begin_recording(self, options: ProfilerOptions, clock: ClockPair) -> None:
@@ -188,30 +189,30 @@ class GivesWay(abc.ABC):
 
     @abc.abstractmethod
     def halt_recording(self) -> None:
-        """Record no more; once more does nothing."""
+        """Stop recording; a second call does nothing."""
 
     @abc.abstractmethod
     def end_recording(self) -> Collected:
-        """Halt, and hand over; nothing was collected where nothing had begun."""
+        """Halt and return the recording; empty if none had begun."""
 
     def drop_recording(self) -> None:
-        """Halt, and forget what was recorded."""
+        """Halt and discard the recorded events."""
         self.halt_recording()
 
     @abc.abstractmethod
     def leave_recording(self) -> None:
-        """Let go of what was recorded: the process ends."""
+        """Abandon the recorded events, because the process ends."""
 
     @abc.abstractmethod
     def list_entrances(self) -> Iterable[Entrance]:
-        """Yield the ways in that this version of the framework has."""
+        """Yield the functions that start the profiler in this framework version."""
 
     @abc.abstractmethod
     def program_profiler(self) -> str | None:
-        """Return which profiler of the program's own runs now, for people."""
+        """Return the name of the program's own profiler that runs now, or None."""
 
     def _give_way(self, to: str) -> None:
-        # A forked child has none of its parent's recordings.
+        # A forked child does not continue the recordings of its parent.
         if os.getpid() != self._process:
             return
         with leaving.undisturbed(), self._own_calls:
@@ -220,7 +221,7 @@ class GivesWay(abc.ABC):
             recorded_s = time.monotonic() - self._began_s
             try:
                 ended = self.end_recording()
-            except Exception as error:  # noqa: BLE001 - the edge to the program
+            except Exception as error:  # noqa: BLE001 - an error must not reach the program
                 lost = (
                     f"what {self.framework} recorded is lost: "
                     f"{type(error).__name__}: {error}"
@@ -238,7 +239,7 @@ class GivesWay(abc.ABC):
         if original is None:
             return None
 
-        # Of a class it has the attributes too, for whoever looks at them.
+        # `wraps` also copies the attributes of a class, for code that reads them.
         @functools.wraps(original)
         def enter_and_give_way(*args: Any, **kwargs: Any) -> Any:
             self._give_way(starts)
@@ -254,17 +255,17 @@ class GivesWay(abc.ABC):
 
 
 class FrameworkRecording(Protocol):
-    """A recording of a framework whose profiler gives an XSpace."""
+    """A recording by a framework's profiler that returns an XSpace."""
 
     def stop_session(self) -> bytes:
-        """End it and return a serialized XSpace."""
+        """Stop the recording and return a serialized XSpace."""
 
     def leave_session(self) -> None:
-        """Let go of it as the process ends; read nothing where the framework can."""
+        """Abandon the recording as the process ends, unread if possible."""
 
 
 class GivesXSpace(GivesWay):
-    """What the collectors share whose framework gives an XSpace, annotations in it."""
+    """Base of collectors whose framework returns an XSpace with annotations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -278,15 +279,15 @@ class GivesXSpace(GivesWay):
     def open_recording(
         self, asked: TracerLevels, options: ProfilerOptions
     ) -> FrameworkRecording:
-        """Begin a recording of the framework's."""
+        """Begin a recording by the framework's profiler."""
 
     @staticmethod
     @abc.abstractmethod
     def make_annotation(name: str, stats: Mapping[str, object]) -> Any:
-        """Return the framework's own annotation."""
+        """Return the framework's own annotation object."""
 
     def begin_recording(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Begin to record, and hand annotations on."""
+        """Begin to record, and forward annotations to the framework."""
         del clock
         self._warnings = []
         self._asked = TracerLevels.asked(options)
@@ -295,7 +296,7 @@ class GivesXSpace(GivesWay):
         annotate.add_forward(self.make_annotation)
 
     def halt_recording(self) -> None:
-        """Record no more, and keep what was recorded."""
+        """Stop recording and keep the recorded events."""
         self._was_given |= annotate.remove_forward(self.make_annotation)
         recording, self._recording = self._recording, None
         if recording is not None:
@@ -303,7 +304,7 @@ class GivesXSpace(GivesWay):
             self.left_over.forget_recording(recording.stop_session)
 
     def leave_recording(self) -> None:
-        """Let go of what was recorded: the process ends."""
+        """Abandon the recorded events, because the process ends."""
         annotate.remove_forward(self.make_annotation)
         recording, self._recording = self._recording, None
         if recording is not None:
@@ -311,13 +312,13 @@ class GivesXSpace(GivesWay):
             recording.leave_session()
 
     def end_recording(self) -> Collected:
-        """Halt, and hand over with what is to be said of the levels in force."""
+        """Halt and return the recording, with warnings about its tracer levels."""
         self.halt_recording()
         xspace = self._xspace
         if xspace is None:
             return Collected(b"", tuple(self._warnings))
         levels = levels_in_force(xspace)
         differ = level_warnings(self.framework, self._asked, levels)
-        # Annotations are critical: any host level but 0 records them.
+        # Annotations are critical events: every host level above 0 records them.
         holds = self._was_given and levels is not None and levels.host > 0
         return Collected(xspace, (*self._warnings, *differ), holds)

@@ -1,4 +1,4 @@
-"""The program's own annotations and Python's garbage collections, of any program."""
+"""The annotations and Python garbage collections of any program."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: What waits for the next flush: annotations, and collections.
+#: Maximum numbers of annotations and of collections between two flushes.
 _RING_EVENTS: Final = 65_536
 _RING_COLLECTIONS: Final = 8_192
 
 
 class HostCollector(Collector):
-    """Keeps annotations (`Trace`) and garbage collections while it records."""
+    """Collector of annotations (`Trace`) and garbage collections."""
 
     name = "host"
 
@@ -38,7 +38,7 @@ class HostCollector(Collector):
         ring_events: int = _RING_EVENTS,
         heard: Callable[[Rows], object] | None = None,
     ) -> None:
-        """Keep nothing yet; whoever takes annotations calls `heard` with them."""
+        """Prepare; each `take_fragment` calls `heard` with the annotations it takes."""
         self._ring_events = ring_events
         self._heard = heard
         self._clock: ClockPair | None = None
@@ -48,17 +48,17 @@ class HostCollector(Collector):
         self._opened = 0
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Keep annotations from now on."""
+        """Begin to keep annotations and garbage collections."""
         del options
         self._clock = clock
-        # In a forked child the annotation that began this is being kept already.
+        # In a forked child the recorder already keeps its first annotation.
         if not recorder.is_recording():
             recorder.start_recording(self._ring_events)
         forget_annotating()
         gc.callbacks.append(self._collections)
 
     def take_fragment(self) -> Fragment:
-        """Take what was kept since the last time."""
+        """Take the events since the last call."""
         if self._clock is None:
             return Fragment(b"", 0)
         self._names.refresh_names()
@@ -98,18 +98,18 @@ class HostCollector(Collector):
         return Fragment(space.to_bytes(), events, min(begins, default=None))
 
     def halt_collecting(self) -> None:
-        """Keep no more."""
+        """Stop keeping events."""
         recorder.end_step()
         self._opened += recorder.stop_recording()
         self.forget_in_child()
 
     def forget_in_child(self) -> None:
-        """Hear of no more collections; in a forked child, nothing else is ours."""
+        """Stop listening to garbage collections, which is enough in a forked child."""
         if self._collections in gc.callbacks:
             gc.callbacks.remove(self._collections)
 
     def hand_over(self) -> Collected:
-        """Hand over the last that was kept."""
+        """Stop and return the remaining events."""
         self.halt_collecting()
         last = self.take_fragment()
         self._clock = None

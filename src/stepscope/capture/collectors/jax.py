@@ -1,8 +1,8 @@
-"""What JAX's own profiler records: host calls, compiled programs, devices.
+"""Recording with JAX's own profiler: host calls, compiled programs, devices.
 
-The session of its runtime hands out what it recorded in memory and heeds the tracer
-levels. It is private to JAX, so where it is not there the public functions record into
-a folder instead, which is read and removed.
+The profiler session of JAX's runtime returns its events in memory and supports tracer
+levels. The session is private to JAX. If a version lacks it, JAX's public functions
+record into a temporary folder, which is read and removed.
 
 Definition: docs/capture.md#how-the-recorders-are-driven.
 """
@@ -34,7 +34,7 @@ _SERVER: Final = "the program's own JAX profiler server"
 
 
 class JaxCollector(GivesXSpace):
-    """Records with JAX's profiler while the program uses JAX."""
+    """Collector that records with JAX's profiler if JAX is imported."""
 
     name = "jax"
     framework = "JAX"
@@ -45,13 +45,13 @@ class JaxCollector(GivesXSpace):
     left_over = OpenRecordings()
 
     def has_profiler(self) -> bool:
-        """Return whether it has a session, or public functions."""
+        """Return whether JAX has a profiler session or public profiler functions."""
         return bool(_session_class()) or hasattr(_public_profiler(), "start_trace")
 
     def open_recording(
         self, asked: TracerLevels, options: ProfilerOptions
     ) -> FrameworkRecording:
-        """Begin a session of the runtime; of a version without, a trace."""
+        """Begin a session of the runtime, or a trace if JAX has no session."""
         del options
         session = _session_class()
         recording = _TraceFolder(asked) if session is None else _Session(session, asked)
@@ -60,13 +60,13 @@ class JaxCollector(GivesXSpace):
 
     @staticmethod
     def make_annotation(name: str, stats: Mapping[str, object]) -> Any:
-        """Return JAX's own annotation."""
+        """Return JAX's own annotation object."""
         return _public_profiler().TraceAnnotation(name, **stats)
 
     def list_entrances(self) -> Iterable[Entrance]:
-        """Yield what starts JAX's profiler in this version."""
+        """Yield the functions that start JAX's profiler in this version."""
         if _session_class() is None:
-            # What the public function looks at says that ours records.
+            # `start_trace` checks state that shows our recording as well.
             for owner in (_public_profiler(), _profiler_state()):
                 yield Entrance(owner, "start_trace", _OWN)
             return
@@ -75,11 +75,11 @@ class JaxCollector(GivesXSpace):
         yield Entrance(runtime, "start_server", _SERVER)
 
     def program_profiler(self) -> str | None:
-        """Return which of JAX's profilers the program has started."""
+        """Return which of JAX's profilers the program has started, or None."""
         traced = getattr(_profiler_state(), "_profile_state", None)
         if getattr(traced, "profile_session", None) is not None:
             return _OWN
-        # Whoever is to capture there would be refused.
+        # While we record, the program's profiler server would refuse its clients.
         served = getattr(_profiler_state(), "_profiler_server", None)
         return None if served is None else _SERVER
 
@@ -92,12 +92,12 @@ class _Session:
         return bytes(self._session.stop())
 
     def leave_session(self) -> None:
-        # To free it takes as long as to read it, some 10 µs for each call.
+        # Freeing the session takes as long as reading it: about 10 µs per call.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
 
 
 class _TraceFolder:
-    """The public functions, which write what was recorded into a folder."""
+    """JAX's public functions, which write the recording into a folder."""
 
     def __init__(self, levels: TracerLevels) -> None:
         self._folder = Path(make_folder("jax"))
@@ -146,16 +146,16 @@ def _runtime_profiler() -> Any:
 
 
 def _session_class() -> Any:
-    """Return the runtime's session; None if this version has none that gives bytes."""
+    """Return the runtime's session class; None if it cannot return bytes."""
     session = getattr(_runtime_profiler(), "ProfilerSession", None)
-    # Older sessions export into a folder only.
+    # Sessions of older versions only export into a folder.
     return session if hasattr(session, "stop") else None
 
 
 def _profile_options(levels: TracerLevels) -> Any:
-    """Return options with these levels; None where this version has none to set.
+    """Return JAX options with these levels; None if this version has no options.
 
-    JAX traces every Python call by default, so each level is always set.
+    JAX records every Python call by default, so each level is always set.
     """
     make = getattr(_public_profiler(), "ProfileOptions", None)
     if make is None:
@@ -163,7 +163,7 @@ def _profile_options(levels: TracerLevels) -> Any:
     options = make()
     options.host_tracer_level = levels.host
     options.python_tracer_level = levels.python
-    # Without such a field the assignment would do nothing, or fail.
+    # Without this field the assignment would have no effect, or raise.
     if hasattr(options, "device_tracer_level"):
         options.device_tracer_level = levels.device
     if hasattr(options, "raise_error_on_start_failure"):

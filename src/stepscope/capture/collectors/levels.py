@@ -1,7 +1,7 @@
-"""Tracer levels: what was asked, and what a recording says was in force.
+"""Tracer levels: the requested ones, and those in effect according to a recording.
 
-Producers write the options that they took into the plane `Task Environment` of what
-they recorded. That is read back, because some versions take options and drop them.
+Frameworks write the options that they used into the plane `Task Environment`. The plane
+is read back, because some versions accept options and ignore them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.xspace.writing.builders import Value
 
-#: The version of ProfileOptions that clients send.
+#: Version of the ProfileOptions message that clients send.
 _VERSION: Final = 1
 
 
 class _Options:
-    """Tags of ProfileOptions.
+    """Field tags of the ProfileOptions message.
 
     Definition: docs/capture.md#how-the-recorders-are-driven.
     """
@@ -44,7 +44,7 @@ class _Options:
 
 
 class TracerLevels(NamedTuple):
-    """How closely the host, the device and Python are traced."""
+    """Levels of detail of host, device and Python tracing."""
 
     host: int
     device: int
@@ -52,7 +52,7 @@ class TracerLevels(NamedTuple):
 
     @classmethod
     def asked(cls, options: ProfilerOptions) -> TracerLevels:
-        """Return the levels of the user's options."""
+        """Return the levels that the user's options request."""
         return cls(
             options.host_tracer_level,
             options.device_tracer_level,
@@ -60,7 +60,7 @@ class TracerLevels(NamedTuple):
         )
 
     def message(self, *, duration_ms: int = 0) -> bytes:
-        """Serialize as ProfileOptions, with programs; a duration of 0 is left out."""
+        """Return serialized ProfileOptions with HLO; a duration of 0 is left out."""
         return b"".join(
             (
                 number_field(_Options.DATASET_OPS, 1),
@@ -78,7 +78,7 @@ class TracerLevels(NamedTuple):
 
 
 def levels_in_force(xspace: bytes) -> TracerLevels | None:
-    """Return the levels that a recording was made with; None if it does not say."""
+    """Return the levels in effect in a recording; None if not recorded."""
     try:
         options = environment_stats(xspace).get(EnvironmentStat.OPTIONS)
         numbers = number_fields(options) if isinstance(options, bytes) else None
@@ -91,7 +91,7 @@ def levels_in_force(xspace: bytes) -> TracerLevels | None:
 
 
 def environment_stats(xspace: bytes) -> dict[str, Value]:
-    """Return what a framework says of its own recording; no event is decoded.
+    """Return the stats of a recording's `Task Environment`, without decoding events.
 
     Raises:
         MalformedMessage: The recording is damaged.
@@ -100,7 +100,7 @@ def environment_stats(xspace: bytes) -> dict[str, Value]:
     for field, plane in read_fields(xspace):
         if field != SpaceTag.PLANE >> 3 or isinstance(plane, int):
             continue
-        # Lines come after the name, so none of them is walked.
+        # A plane's name precedes its lines, so no lines are read for it.
         names = (it for tag, it in read_fields(plane) if tag == PlaneTag.NAME >> 3)
         if field_text(next(names, memoryview(b""))) != ENVIRONMENT_PLANE:
             continue
@@ -115,7 +115,7 @@ def environment_stats(xspace: bytes) -> dict[str, Value]:
 def level_warnings(
     name: str, asked: TracerLevels, in_force: TracerLevels | None
 ) -> tuple[str, ...]:
-    """Return what to say of a recording whose levels differ from those asked for."""
+    """Return a warning if the levels in effect differ from those requested."""
     if in_force is None or in_force == asked:
         return ()
     return (f"{name} recorded with tracer levels {in_force}; asked for were {asked}",)

@@ -1,8 +1,8 @@
-"""The model that was trained while it was recorded: found, or announced, and described.
+"""The model that is trained during the recording: found or announced, and described.
 
-A program need not say what it trains: models are looked for when the recording stops.
-Those that an optimizer trains count; where nothing is trained, the one model that there
-is. Where there are several and none is trained, nothing is described.
+A program does not have to name its model: models are searched for when the recording
+stops. Models that an optimizer trains are described. If none is trained, the program's
+only model is described; several untrained models are not described.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: Processor time that the search through the program's objects may take, for which the
-#: program waits, and how many are looked at between two readings of the clock.
+#: Maximum CPU seconds of the search through the program's objects, for which the
+#: program waits, and number of objects examined between two readings of the clock.
 _SEARCH_S: Final = 1.0
 _AT_ONCE: Final = 2**16
 
@@ -39,12 +39,12 @@ class _TooManyObjects(Exception):
 
 
 class ModelCollector:
-    """Describes the model once, when the recording stops."""
+    """Collector that describes the model once, when the recording stops."""
 
     name = "model"
 
     def why_unavailable(self) -> Unavailable | None:
-        """Return None where a framework with models is imported."""
+        """Return None if a framework with models is imported."""
         if {"keras", "torch", "jax"} & sys.modules.keys():
             return None
         return Unavailable(
@@ -54,13 +54,13 @@ class ModelCollector:
         )
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Nothing happens while the program runs."""
+        """Do nothing: the model is only searched for at the end."""
 
     def drop_events(self) -> None:
-        """Search for nothing."""
+        """Do nothing: the model was not searched for yet."""
 
     def hand_over(self) -> Collected:
-        """Describe what was announced, else what is found."""
+        """Describe the announced models, or else the models found."""
         try:
             parameters = announced_parameters() or tuple(
                 dict.fromkeys(
@@ -88,13 +88,13 @@ def _trained_models() -> list[Any]:
     objects = _find_objects((*kinds, *optimizers))
     models = [it for it in objects if not issubclass(type(it), optimizers)]
     if keras is not None:
-        # Those with an optimizer, else the only one that there is.
+        # Take the Keras models with an optimizer, or else the only Keras model.
         of_keras = [it for it in models if isinstance(it, keras)]
         compiled = [it for it in of_keras if getattr(it, "optimizer", None) is not None]
         whole = _whole_models(compiled or of_keras)
         if len(whole) == 1 or (compiled and whole):
             return whole
-    # Modules that an optimizer trains, else the only one that there is.
+    # Take the modules that an optimizer trains, or else the only module.
     updated = {
         id(parameter)
         for it in objects
@@ -108,11 +108,11 @@ def _trained_models() -> list[Any]:
 
 
 def _find_objects(kinds: tuple[type, ...]) -> list[Any]:
-    """Return the objects of the program that are of these types."""
+    """Return all objects of the process that have one of these types."""
     until_s = time.thread_time() + _SEARCH_S
     objects = gc.get_objects()
-    # Types only are looked at: asking an object itself may run code of the program, and
-    # so may asking a type for its hash.
+    # Examine only types, by `id`: an attribute of an object, or the hash of a type, may
+    # run code of the program.
     wanted: dict[int, bool] = {}
     found: list[Any] = []
     for first in range(0, len(objects), _AT_ONCE):
@@ -132,7 +132,7 @@ def _find_objects(kinds: tuple[type, ...]) -> list[Any]:
 
 
 def _whole_models(models: Iterable[Any]) -> list[Any]:
-    """Return the models without their parts: those that hold variables of their own."""
+    """Return models that are not parts of others: those with additional variables."""
     sized = [(it, {id(weight) for weight in _model_weights(it)}) for it in models]
     kept: list[Any] = []
     seen: set[int] = set()

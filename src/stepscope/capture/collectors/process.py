@@ -1,7 +1,7 @@
-"""Counters of the process and the machine, read from /proc a few times a second.
+"""Counters of the process and the machine, read from /proc several times a second.
 
-Files stay open and are read in place, which takes microseconds.
-Rates are taken between two readings, so the first reading gives none.
+Files stay open and are read again from their begin, which takes microseconds. A rate
+needs two readings, so the first reading has no rates.
 
 Definition: docs/capture.md#how-the-recorders-are-driven.
 """
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: The line that viewers draw as curves.
+#: Id of the line that viewers draw as curves.
 _COUNTERS_LINE: Final = 2**63 - 1
 
 _PROC: Final = Path("/proc")
 _NS_PER_S: Final = 1_000_000_000
 _READ_BYTES: Final = 65_536
-#: More readings than this do not wait for a flush.
+#: Maximum number of readings between two flushes.
 _RING_READINGS: Final = 4_096
 
 Readings = dict[str, float]
 
 
 class ProcessCollector:
-    """Reads counters in a separate thread."""
+    """Collector that reads counters on a separate thread."""
 
     name = "process"
 
@@ -61,7 +61,7 @@ class ProcessCollector:
         self._failure: str | None = None
 
     def why_unavailable(self) -> Unavailable | None:
-        """Return None on Linux, whose /proc has the counters."""
+        """Return None on Linux, whose /proc contains the counters."""
         if (self._proc / "self" / "stat").exists():
             return None
         return Unavailable(
@@ -71,7 +71,7 @@ class ProcessCollector:
         )
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Begin to read, unless the options say never."""
+        """Start to read, unless `counters_hz` is 0."""
         self._clock = clock
         if not options.counters_hz:
             return
@@ -82,7 +82,7 @@ class ProcessCollector:
         self._thread.start()
 
     def take_fragment(self) -> Fragment:
-        """Take the readings since the last time."""
+        """Take the readings since the last call."""
         clock = self._clock
         readings = [self._readings.popleft() for _ in range(len(self._readings))]
         if clock is None or not readings:
@@ -93,13 +93,13 @@ class ProcessCollector:
         return Fragment(counters_space(rows, clock), len(rows), readings[0][0])
 
     def halt_collecting(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
 
     def hand_over(self) -> Collected:
-        """Hand over the last readings."""
+        """Stop and return the remaining readings."""
         self.halt_collecting()
         last = self.take_fragment()
         failed = (self._failure,) if self._failure else ()
@@ -119,14 +119,14 @@ class ProcessCollector:
                     for name, total in totals.items():
                         at, earlier = before.get(name, (now, total))
                         if now > at:
-                            # Of totals the growth per second.
+                            # Convert a growing total to a rate per second.
                             values[name] = (total - earlier) * _NS_PER_S / (now - at)
                         before[name] = now, total
                 if values:
                     self._readings.append((now, values))
                 if self._stop.wait(self._period_s):
                     return
-        except Exception as error:  # noqa: BLE001 - a collector's edge
+        except Exception as error:  # noqa: BLE001 - an error of one collector
             self._failure = f"counters ended early: {type(error).__name__}: {error}"
         finally:
             for source in sources:
@@ -136,7 +136,7 @@ class ProcessCollector:
 def counters_space(
     readings: Sequence[tuple[str, int, float]], clock: ClockPair
 ) -> bytes:
-    """Return readings (counter, when in ns of the monotonic clock, value) as XSpace."""
+    """Return an XSpace of readings: counter name, monotonic time in ns, value."""
     space = XSpaceBuilder(platform.node(), start_ns=None)
     plane = space.plane(HOST_PLANE)
     names, at_ns, values = zip(*readings, strict=True)
@@ -151,7 +151,7 @@ def counters_space(
 
 
 class _Source:
-    """One open file of /proc and how it is read: levels, and totals that grow."""
+    """One open file of /proc, parsed into current values and growing totals."""
 
     def __init__(
         self, path: Path, parse: Callable[[str], tuple[Readings, Readings]]
@@ -169,14 +169,14 @@ class _Source:
 
 
 class _Workers:
-    """Processes that the program started by multiprocessing: loaders of data, say.
+    """Processes that the program started with multiprocessing, such as data loaders.
 
-    Nothing is said of them before there are any.
+    There are no values before the first such process.
     """
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
-        #: Processor time of each when it was last read, in ticks.
+        #: CPU time of each process at the last reading, in ticks.
         self._ticks: dict[int, int] = {}
         self._grown = 0
         self._seen = False
@@ -193,7 +193,7 @@ class _Workers:
                 ticks = used[worker] = _cpu_ticks(text)
             except (OSError, ValueError, IndexError):
                 continue
-            # What it used before it was first seen is not of the time since then.
+            # CPU time from before the first reading of a process is not counted.
             self._grown += ticks - self._ticks.get(worker, ticks)
         self._ticks = used
         return (
@@ -202,23 +202,23 @@ class _Workers:
         )
 
     def close_file(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: no file stays open."""
 
 
 def child_processes() -> dict[int, str]:
-    """Return processes that multiprocessing started and that nobody joined.
+    """Return the unjoined processes that multiprocessing started.
 
     Returns:
-        Id of each → its name, in the order of the ids.
+        Process id → name, in the order of the ids.
     """
-    # Its public function would join those that have ended, which is the program's part.
+    # The public function would also join ended processes, which the program should do.
     started = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
     names = {child.pid: child.name for child in list(started) if child.pid is not None}
     return dict(sorted(names.items()))
 
 
 def _open_sources(proc: Path) -> list[_Source | _Workers]:
-    """Open the sources that this machine has: a container may hide some."""
+    """Open the sources of this machine; a container may hide some files."""
     sources: list[_Source | _Workers] = []
     for name, parse in _PARSERS.items():
         try:
@@ -236,8 +236,8 @@ def _open_sources(proc: Path) -> list[_Source | _Workers]:
 
 
 def _stat_fields(text: str) -> list[str]:
-    # The name in brackets may hold anything; fields are counted from after it, where
-    # field 3 of proc(5) comes first.
+    # The process name in brackets may contain any character. Fields are counted after
+    # the name; the first one is field 3 of proc(5).
     return text.rpartition(")")[2].split()
 
 
@@ -277,7 +277,7 @@ def _parse_memory(text: str) -> tuple[Readings, Readings]:
     return {}, {}
 
 
-#: File of /proc → levels in it, and totals.
+#: File of /proc → function that returns its current values and growing totals.
 _PARSERS: Final[dict[str, Callable[[str], tuple[Readings, Readings]]]] = {
     "self/stat": lambda text: (
         {"threads": float(_stat_fields(text)[17])},
@@ -294,7 +294,7 @@ _PARSERS: Final[dict[str, Callable[[str], tuple[Readings, Readings]]]] = {
     "self/io": _parse_io,
     "stat": _parse_cores,
     "meminfo": _parse_memory,
-    # "some avg10=… avg60=… avg300=… total=<microseconds>"
+    # Format: "some avg10=… avg60=… avg300=… total=<microseconds>".
     "pressure/cpu": lambda text: (
         {},
         {

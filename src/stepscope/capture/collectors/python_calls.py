@@ -1,8 +1,8 @@
-"""Every call of a Python function, where the options ask for it.
+"""Every call of a Python function, if the options request it.
 
-From Python 3.12 through `sys.monitoring`, before through `sys.setprofile`. The hooks
-only note who was entered and left, and when; calls are put together at each flush. A
-generator has one event for each time it ran.
+Python 3.12 and later use `sys.monitoring`, Python 3.11 uses `sys.setprofile`. The hooks
+only note entries and exits with their times; each flush matches them to calls. A
+generator has one event for each time that it executed.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 
     _NoteTaker = Callable[..., None]
 
-#: Entries and exits that wait for a flush, 0.2 s: a million calls a second is more
-#: than Python makes with a hook on each.
+#: Maximum number of entries and exits between two flushes (0.2 s): more than Python can
+#: make with a hook on each call, which is below a million calls a second.
 _RING_NOTES: Final = 400_000
 _NO_STATS: Final[dict[str, object]] = {}
-#: When, on which thread, in which code; entered (true) or left.
+#: Time in ns, thread id, code; True for an entry, False for an exit.
 _Note = tuple[int, int, "CodeType", bool]
-#: Name, begin, end, thread and values of a call.
+#: Name, begin and end in ns, thread id and stats of a call.
 _Row = tuple[str, int, int, int, "dict[str, object]"]
-#: This many notes are stored before it is looked what that takes.
+#: Number of notes that are stored between two measurements of the storing time.
 _AT_ONCE: Final = 20_000
 
 
 class PythonCallsCollector(Collector):
-    """Notes calls of Python functions on every thread that the hooks reach."""
+    """Collector of Python calls on every thread that the hooks can reach."""
 
     name = "python_calls"
 
@@ -62,7 +62,7 @@ class PythonCallsCollector(Collector):
         self._cost: CallsCost | None = None
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Set the hooks, if the options ask for calls and nobody else has them."""
+        """Set the hooks, if the options request calls and the hooks are free."""
         if not options.python_tracer_level:
             return
         self._clock = clock
@@ -84,7 +84,7 @@ class PythonCallsCollector(Collector):
         )
 
     def take_fragment(self) -> Fragment:
-        """Take the calls that ended since the last time."""
+        """Take the calls that ended since the last call."""
         if self._clock is None:
             return Fragment(b"", 0)
         self._names.refresh_names()
@@ -106,10 +106,10 @@ class PythonCallsCollector(Collector):
 
     @property
     def slowdown(self) -> float | None:
-        """How much longer the program takes for this; None where it is not known."""
+        """Slowdown by noting calls, 1.0 for twice as long; None if unknown."""
         if self._cost is None:
             return None
-        # Notes that are not stored yet; of lost calls both count.
+        # Notes not stored yet; a lost call counts as two notes.
         waiting = len(self._notes) + 2 * (self._lost - self._told_lost)
         return self._cost.estimated_slowdown(time.monotonic(), waiting=waiting)
 
@@ -128,13 +128,13 @@ class PythonCallsCollector(Collector):
         return Rows(*zip(*calls, strict=True)) if calls else Rows((), (), (), (), ())
 
     def halt_collecting(self) -> None:
-        """Take the hooks away."""
+        """Remove the hooks."""
         if self._hooks is not None:
             self._warnings += self._hooks.remove_hooks()
             self._hooks = None
 
     def hand_over(self) -> Collected:
-        """Hand over the last calls; those that have not ended are counted."""
+        """Return the remaining calls; warn about calls that have not ended."""
         self.halt_collecting()
         last = self.take_fragment()
         opened = self._calls.open_calls()
@@ -147,7 +147,7 @@ class PythonCallsCollector(Collector):
         return Collected(last.xspace, tuple(self._warnings))
 
     def _note_taker(self, notes: deque[_Note], *, entered: bool) -> _NoteTaker:
-        """Return what the hooks call: as few steps as possible in every Python call."""
+        """Return the hook function; it is short, as every Python call runs it."""
         now, thread_id = recorder.clock_ns, recorder.thread_id
         append = notes.append
 
@@ -172,7 +172,7 @@ class _Calls:
             if entered:
                 stack.append((code, at))
                 continue
-            # An entry from before the recording, or one that was lost, has no match.
+            # A lost entry, or one from before the recording, has no match.
             while stack:
                 began_code, began = stack.pop()
                 if began_code is code:
@@ -191,14 +191,14 @@ class _Calls:
 
 
 def _do_nothing() -> None:
-    """Do nothing: what a call of it takes is the call."""
+    """Do nothing, so that only the cost of the call is measured."""
 
 
 class _Monitoring:
-    """The hooks of Python 3.12 and later, which reach every thread."""
+    """Hooks of Python 3.12 and later, which reach every thread."""
 
     def __init__(self) -> None:
-        # Typed for the oldest Python that is supported, which lacks it.
+        # Type checking uses Python 3.11, which has no `sys.monitoring`.
         self._monitoring: Any = getattr(sys, "monitoring")  # noqa: B009
         self._tool: int = self._monitoring.PROFILER_ID
 
@@ -249,18 +249,18 @@ class _Monitoring:
 
 
 class _Noting:
-    """Who is told of calls now; nobody between recordings."""
+    """Functions that note calls now; None between recordings."""
 
     entered: _NoteTaker | None = None
     left: _NoteTaker | None = None
 
 
 def _profile_hook(frame: FrameType, event: str, _: object) -> None:
-    """Tell of a call. This function is never freed.
+    """Pass a call on to the current note taker; this function is never freed.
 
-    The interpreter (3.11) holds no reference of its own to the hook that it is about to
-    call, and on the way there it may collect garbage, and make our call that takes the
-    hook away: a hook of each recording's own crashed the program.
+    The interpreter of Python 3.11 holds no reference to a hook that it is about to
+    call. Before the call it may collect garbage and run code that removes the hook. A
+    separate hook object for each recording therefore crashed programs.
     """
     if event == "call":
         note = _Noting.entered
@@ -269,22 +269,22 @@ def _profile_hook(frame: FrameType, event: str, _: object) -> None:
     else:
         return
     if note is None:
-        # Only a thread itself can take its hook away.
+        # Only the thread itself can remove its hook.
         sys.setprofile(None)
     else:
         note(frame.f_code)
 
 
 class _Profile:
-    """The hooks of Python 3.11: this thread, the main one, and those that start later.
+    """Hooks of Python 3.11, on this thread, the main thread and threads started later.
 
-    Only a thread itself can set its hook. The main one is asked to, by way of the calls
-    that the interpreter lets it make between two instructions.
+    Only a thread itself can set its hook. The main thread sets it in a pending call,
+    which the interpreter makes between two instructions.
     """
 
     def __init__(self) -> None:
         self._is_set = False
-        #: Why the main thread's calls are not noted; None where they are.
+        #: Why the main thread's calls are not noted; None if they are.
         self._main_missing: str | None = None
 
     def current_holder(self) -> str | None:
@@ -292,7 +292,7 @@ class _Profile:
         return None if holder is None else repr(holder)
 
     def unreached_warnings(self) -> tuple[str, ...]:
-        """Threads that run already cannot be reached."""
+        """Warn about running threads, on which hooks cannot be set."""
         reached = {threading.main_thread(), threading.current_thread()}
         others = sum(
             thread not in reached and not thread.name.startswith(OWN_THREADS)
@@ -307,7 +307,7 @@ class _Profile:
         return (unreached,)
 
     def seconds_a_note(self, note: _NoteTaker) -> float:
-        """Measure what a note costs here, on this thread, which has no hook yet."""
+        """Measure the cost of a note on this thread, which has no hook yet."""
 
         def note_call(frame: FrameType, event: str, _: object) -> None:
             if event in {"call", "return"}:
@@ -331,7 +331,7 @@ class _Profile:
             in_main_thread(self._set_in_main)
 
     def remove_hooks(self) -> tuple[str, ...]:
-        """Take the hooks away; other threads do so at their next call."""
+        """Remove the hooks; other threads remove theirs at their next call."""
         self._is_set = False
         _Noting.entered = _Noting.left = None
         if sys.getprofile() is _profile_hook:

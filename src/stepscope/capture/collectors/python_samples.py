@@ -1,9 +1,9 @@
-"""Which functions the program's threads are in, by looking this many times a second.
+"""Stack samples: the functions in which the program's threads are, at a fixed rate.
 
-A thread of ours looks at the stacks of the main thread, of those that annotate, and of
-some others: the step may wait for them. Nothing is changed in the program, and
-functions cost nothing: a look costs some microseconds for each thread, and the lock of
-the interpreter for as long.
+A separate thread samples the stacks of the main thread, of threads that annotate, and
+of some other threads, for which a step may wait. The program is not changed, and its
+function calls cost nothing extra. One sample takes some microseconds per thread, during
+which it holds the interpreter's lock.
 
 Definition: docs/definitions/host-time.md#functions.
 """
@@ -59,25 +59,26 @@ if TYPE_CHECKING:
 
 _PS_PER_NS: Final = 1000
 _NS_PER_S: Final = 1_000_000_000
-#: From Python 3.12 on an uncompiled look is left out.
+#: Python version from which uncompiled sampling is off, because it can crash.
 _CRASHES: Final = 0x030C_0000
-#: A look that comes so late, in ns, had to wait for the interpreter's lock.
+#: A sample that is more ns late than this had to wait for the interpreter's lock.
 _HELD_NS: Final = 300_000
-#: Of a deeper stack the innermost functions count as part of the one above them.
+#: Maximum frames per sample; deeper frames count as part of the last one kept.
 _MOST_FRAMES: Final = 128
-#: This many threads are looked at that neither annotate nor are the main one.
+#: Maximum number of sampled threads that neither annotate nor are the main thread.
 _MOST_BESIDE: Final = 8
-#: Who starts, stores and stops a recording within the program's threads.
+#: Folder of the code that starts, stores and stops a recording on program threads.
 _RECORDING: Final = str(Path(__file__).resolve().parents[1] / "recording")
-#: Threads that Python began begin with it, also before they are known.
-_PYTHONS_OWN: Final = threading.Thread._bootstrap.__code__  # type: ignore[attr-defined]  # noqa: SLF001 - no other name for it
+#: Outermost code of every thread that Python starts, even before it is registered.
+_PYTHONS_OWN: Final = threading.Thread._bootstrap.__code__  # type: ignore[attr-defined]  # noqa: SLF001 - has no public name
 _NOTHING: Final[Stack] = ([], [])
 
 
 class _Raw(NamedTuple):
-    """A look as it was taken: offsets of instructions are made into lines later.
+    """A sample with instruction offsets, which are converted to lines later.
 
-    `codes` and `offsets` are those of `recorder.stacks_of`, the rest is as in `Look`.
+    `codes` and `offsets` are those of a `recorder.Stack`; other fields are as in
+    `Look`.
     """
 
     thread: int
@@ -88,32 +89,32 @@ class _Raw(NamedTuple):
 
 
 class PythonSamplesCollector:
-    """Looks at stacks in a separate thread."""
+    """Collector that samples stacks on a separate thread."""
 
     name = "python_samples"
 
     def __init__(
         self, *, heard: Callable[[Sequence[Frame[CodeType]]], object] | None = None
     ) -> None:
-        """Have `heard` called with frames that ended, by whoever takes them."""
+        """Prepare; `heard` receives ended frames, on the thread that takes them."""
         self._heard = heard
         self._clock: ClockPair | None = None
         self._hz = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._looks: deque[_Raw] = deque(maxlen=RING_LOOKS)
-        #: The threads that are looked at: Python's id, and the system's.
+        #: Sampled threads: Python's id and the system's id.
         self._threads: Sequence[tuple[int, int]] = ()
-        #: All threads that Python began or knows of, by its id.
+        #: Python's ids of all threads that Python started or knows.
         self._known: set[int] = set()
-        #: Other threads that ran a function at the last look, by the system's id.
+        #: System ids of other threads that ran a function at the last sample.
         self._visiting: set[int] = set()
-        #: When threads were last looked at; 0 for not yet.
+        #: Time of the last sample in ns; 0 before the first.
         self._looked_ns = 0
-        #: When looking ended; 0 for not yet.
+        #: Time at which sampling ended, in ns; 0 before the end.
         self._halted_ns = 0
-        #: Those of the threads, by the system's id, that are looked at only because a
-        #: step may wait for them; those that are gone stay in it.
+        #: System ids of threads that are sampled only because a step may wait for them,
+        #: including threads that have ended.
         self._beside: set[int] = set()
         self._clocks = CoreClocks()
         self._core_time = CoreTime()
@@ -127,10 +128,10 @@ class PythonSamplesCollector:
         self._failure = ""
 
     def why_unavailable(self) -> Unavailable | None:
-        """Return None, save where a look could end the program.
+        """Return None, unless sampling could crash the program.
 
-        Compiled, nothing else runs while frames of other threads are held. Uncompiled,
-        threads of Python 3.12.1 crashed now and then, and of 3.11 never did.
+        Compiled code holds the interpreter's lock while it reads other threads' frames.
+        Uncompiled, threads of Python 3.12.1 crashed sometimes, those of 3.11 never.
         """
         if wire.COMPILED or sys.hexversion < _CRASHES:
             return None
@@ -142,7 +143,7 @@ class PythonSamplesCollector:
         )
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Begin to look, unless every call is recorded or the options say never."""
+        """Start to sample, unless calls are recorded or the rate is 0."""
         if options.python_tracer_level or not options.python_sampling_hz:
             return
         self._clock = clock
@@ -154,7 +155,7 @@ class PythonSamplesCollector:
         self._thread.start()
 
     def take_fragment(self) -> Fragment:
-        """Take the frames that ended since the last time."""
+        """Take the frames that ended since the last call."""
         if self._clock is None:
             return Fragment(b"", 0)
         if not self._stop.is_set():
@@ -170,7 +171,7 @@ class PythonSamplesCollector:
         return self._write_ended(ended, self._clock, self._core_time.take_times())
 
     def halt_collecting(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._halted_ns = self._halted_ns or recorder.clock_ns()
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
@@ -179,7 +180,7 @@ class PythonSamplesCollector:
         switching.restore_interval()
 
     def hand_over(self) -> Collected:
-        """Hand over the last frames: those that ran when looking ended."""
+        """Return the remaining frames, including those running at the last sample."""
         self.halt_collecting()
         clock = self._clock
         if clock is None:
@@ -194,15 +195,15 @@ class PythonSamplesCollector:
 
     def _program_sample(self, raw: _Raw) -> Look[CodeLine]:
         thread, due_ns, at_ns, codes, offsets = raw
-        # What takes long and is no call, as freeing a large array, lets go of the
-        # interpreter's lock only where the next function begins, which has nothing to
-        # do with it.
+        # A long operation that is not a call, such as freeing a large array, releases
+        # the interpreter's lock only where the next function begins. A late sample at
+        # that place is not time of that function.
         is_late = at_ns - due_ns > _HELD_NS
         if is_late and codes and only_begins(codes[-1], offsets[-1]):
             codes, offsets = codes[:-1], offsets[:-1]
         stack = []
         for code, offset in zip(codes, offsets, strict=True):
-            # Our own functions are left out, and all that a recording calls for itself.
+            # Leave out stepscope's functions, and whatever a recording calls.
             if self._functions.function_name(code):
                 stack.append(self._lines.code_line(code, offset))
             elif code.co_filename.startswith(_RECORDING):
@@ -210,7 +211,7 @@ class PythonSamplesCollector:
         return Look(thread, due_ns, at_ns, stack)
 
     def _choose_threads(self) -> None:
-        """Look at the main thread, those that annotated until now, and some others."""
+        """Choose the main thread, annotating threads, and some others for sampling."""
         switching.update_interval()
         self._names.refresh_names()
         wanted = annotating_threads()
@@ -248,7 +249,7 @@ class PythonSamplesCollector:
                     self._keep_sample(thread, due_ns, at_ns, stack)
                 self._keep_visitors(beside, due_ns, at_ns)
                 self._looked_ns = at_ns
-        except Exception as error:  # noqa: BLE001 - a collector's edge
+        except Exception as error:  # noqa: BLE001 - an error of one collector
             self._failure = (
                 f"samples of functions ended early: {type(error).__name__}: {error}"
             )
@@ -256,10 +257,10 @@ class PythonSamplesCollector:
     def _keep_visitors(
         self, stacks: Mapping[int, Stack], due_ns: int, at_ns: int
     ) -> None:
-        """Keep what threads run that are not Python's own.
+        """Keep the samples of threads that Python did not start.
 
-        A framework's pool runs a function for a step of an input pipeline that is
-        written in Python, and leaves no trace of it afterwards.
+        A framework's thread pool runs functions of an input pipeline that is written in
+        Python. The function leaves no trace on such a thread after it returns.
         """
         before, self._visiting = self._visiting, set()
         for thread, stack in stacks.items():
@@ -268,7 +269,7 @@ class PythonSamplesCollector:
                 continue
             self._visiting.add(thread)
             if thread not in before and self._looked_ns:
-                # Nothing ran there at the last look.
+                # The thread ran no function at the last sample.
                 self._keep_sample(thread, self._looked_ns, self._looked_ns, _NOTHING)
             self._keep_sample(thread, due_ns, at_ns, stack)
         for thread in before - self._visiting:

@@ -1,8 +1,8 @@
-"""Every collector there is: one module each, in the order in which they are started.
+"""All collectors: one module each, in the order in which a recording starts them.
 
-Frameworks come first, so that threads of ours, which begin later, are out of sight of
-their tracers, and what is recorded next to them lies within their recording. Who notes
-Python calls comes last.
+Frameworks start first. Threads of the profiler begin later, so framework tracers do not
+see them, and events of other collectors are within the framework's recording. The
+collector of Python calls starts last.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
 
 _HERE: Final = "stepscope.capture.collectors."
-#: Name → (module here, class). A module is imported when it is to record.
+#: Name → (module in this package, class). Modules are imported only when used.
 COLLECTORS: Final[dict[str, tuple[str, str]]] = {
     "tensorflow": ("tensorflow", "TensorFlowCollector"),
     "jax": ("jax", "JaxCollector"),
@@ -34,16 +34,17 @@ COLLECTORS: Final[dict[str, tuple[str, str]]] = {
 
 
 def make_collector(name: str) -> Collector:
-    """Return a new collector of a name that `COLLECTORS` has."""
+    """Return a new collector by its name in `COLLECTORS`."""
     module, kind = COLLECTORS[name]
     collector: Collector = getattr(importlib.import_module(_HERE + module), kind)()
     return collector
 
 
 class BrokenCollector(Collector):
-    """Takes the place of a collector that raised where it should have answered.
+    """Replacement of a collector that raised an error before its start.
 
-    Its start raises that error, so that the recording reports it as any failure.
+    Its start raises that error, so that the recording reports it like any other
+    failure.
     """
 
     def __init__(self, name: str, error: Exception) -> None:
@@ -51,10 +52,10 @@ class BrokenCollector(Collector):
         self._error = error
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Fail as its collector did."""
+        """Raise the error of the replaced collector."""
         del options, clock
         raise self._error
 
     def hand_over(self) -> Collected:
-        """Nothing was recorded."""
+        """Return an empty result."""
         return Collected(b"")

@@ -1,4 +1,4 @@
-"""Looks at a thread's stack: when to look, and the frames that looks in a row make."""
+"""Stack samples of a thread: sampling times, and frames built from the samples."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from stepscope.xspace.samples_line import SamplesLine
     from stepscope.xspace.writing.builders import PlaneBuilder
 
-#: What a frame is of: a function's code, or one line of it. One object for each.
+#: A function's code, or one line of a function; the same object for each sample.
 Code = TypeVar("Code")
 
 
 class _LineOfCode(Protocol):
-    """One line of a function; None where no line made the instruction."""
+    """One line of a function; None if the instruction belongs to no line."""
 
     @property
     def code(self) -> Any: ...
@@ -34,17 +34,18 @@ class _LineOfCode(Protocol):
 
 Line = TypeVar("Line", bound=_LineOfCode)
 
-#: A program may begin threads for as long as it runs.
+#: Maximum number of threads; beyond it, those that have ended are dropped.
 _MOST_THREADS: Final = 4_096
 
 
 class Look(NamedTuple, Generic[Code]):
-    """What one look at a thread found.
+    """One sample of a thread's stack.
 
     Attributes:
-        due_ns: When it was to be looked at, in ns of the monotonic clock; not after
+        due_ns: Planned time of the sample, in ns of the monotonic clock; at most
             `at_ns`.
-        stack: What ran, the outermost first; empty where the thread is gone.
+        stack: Running functions or lines, the outermost first; empty if the thread
+            ended.
     """
 
     thread: int
@@ -54,7 +55,7 @@ class Look(NamedTuple, Generic[Code]):
 
 
 class Frame(NamedTuple, Generic[Code]):
-    """A function, or a line, on a stack, as long as looks found it in its place."""
+    """A function or line on a stack, while successive samples show it in one place."""
 
     code: Code
     thread: int
@@ -69,24 +70,24 @@ class _Stack(Generic[Code]):
 
 
 class SampledFrames(Generic[Code]):
-    """Puts looks together, thread by thread.
+    """Builds frames from the samples of each thread.
 
-    A frame ends where one that is further out does, so that frames nest: what a
-    function calls in one line is no part of a call in another.
+    A frame ends when a frame further out ends, so that frames nest. A function called
+    from one line is therefore not part of a call from another line.
     """
 
     def __init__(self) -> None:
         self._stacks: dict[int, _Stack[Code]] = {}
 
     def add_sample(self, look: Look[Code]) -> list[Frame[Code]]:
-        """Return the frames that ended between the last look at the thread and this.
+        """Return the frames that ended between the thread's last sample and this one.
 
-        They ended halfway between the last look and the time at which this one was
-        due. It comes late where the thread kept the interpreter's lock: the time in
-        between belongs to what was then found.
+        Frames end halfway between the last sample and the time at which this sample was
+        due. A sample is late if the thread kept the interpreter's lock; the delay
+        belongs to the functions that the late sample shows.
         """
         if len(self._stacks) > _MOST_THREADS:
-            # Of threads that are gone there is nothing more to find.
+            # Drop threads that have ended: their stacks are empty.
             self._stacks = {
                 it: known for it, known in self._stacks.items() if known.frames
             }
@@ -108,14 +109,14 @@ class SampledFrames(Generic[Code]):
         return ended
 
     def end_frames(self, until_ns: int = 0) -> list[Frame[Code]]:
-        """Return the frames that the last looks found.
+        """Return the frames of the last samples, all of which end now.
 
-        They ended there, or where they would have if the next look had found something
-        else: as long as the recording went on, nothing shows that they ended earlier.
+        They end at the last sample or at `until_ns`, whichever is later: nothing shows
+        that they ended earlier.
 
         Args:
-            until_ns: Halfway from the last look to the next one, or when the recording
-                ended, if that was earlier.
+            until_ns: Halfway from the last sample to the next one, or the end of the
+                recording if that is earlier.
         """
         ended = [
             Frame(code, thread, begin_ns, max(stack.at_ns or 0, begin_ns, until_ns))
@@ -126,20 +127,20 @@ class SampledFrames(Generic[Code]):
         return ended
 
 
-#: More looks than this do not wait for a flush: it comes five times a second.
+#: Maximum number of samples between two flushes, which occur five times a second.
 RING_LOOKS: Final = 4_096
 
 _NS_PER_S: Final = 1_000_000_000
-#: Looks come up to a quarter of a period early or late, so that they do not keep time
-#: with the program; by the golden ratio the shifts are spread evenly.
+#: Samples are shifted by up to a quarter of a period, so that they do not synchronize
+#: with the program. Multiples of the golden ratio spread the shifts evenly.
 _SHIFT: Final = 0.618_033_988_749_895
 _SHIFTED: Final = 0.5
 
 
 def sample_times(hz: float, stop: threading.Event) -> Iterator[int]:
-    """Yield when each look is due, in ns of `recorder.now`, and wait until then.
+    """Yield the planned time of each sample, in ns of `recorder.now`, when it is due.
 
-    Turns that passed meanwhile are not made up for.
+    Samples missed meanwhile are skipped.
     """
     period_ns = int(_NS_PER_S / hz)
     began_ns, turn, shift = recorder.clock_ns(), 0, 0.0
@@ -153,25 +154,25 @@ def sample_times(hz: float, stop: threading.Event) -> Iterator[int]:
         shift = (shift + _SHIFT) % 1.0
 
 
-#: Frames are stored so often: what they are written into costs more than they do.
+#: Minimum ns between two writes of frames: each write has a large fixed cost.
 _STORE_NS: Final = 1_000_000_000
 
 _PS_PER_NS: Final = 1000
 
 
 class EndedFrames(NamedTuple):
-    """Frames of functions, and of their lines, which were found by the same samples."""
+    """Frames of functions and frames of lines, from the same samples."""
 
     functions: list[Frame[Any]]
     lines: list[Frame[Any]]
 
 
 class FrameStore(Generic[Line]):
-    """Frames of one recording, kept from their samples until they are written."""
+    """Frames of one recording, from their samples until they are written."""
 
     def __init__(self, describe: Callable[[Any], tuple[str, str]]) -> None:
-        """Begin without frames; `describe` returns name and file of a function."""
-        #: Kinds of events: of one name in several files, several.
+        """Create an empty store; `describe` returns name and file of a function."""
+        #: Event type number by name and file.
         self._types: dict[tuple[str, str], int] = {}
         self._describe = describe
         self._functions: SampledFrames[Any] = SampledFrames()
@@ -180,7 +181,7 @@ class FrameStore(Generic[Line]):
         self._stored_ns = 0
 
     def add_sample(self, sample: Look[Line]) -> None:
-        """Take in what a sample found; samples of a thread come in order."""
+        """Add a sample; the samples of a thread must be in time order."""
         functions: list[Any] = [line.code for line in sample.stack]
         self._ended.functions.extend(
             self._functions.add_sample(
@@ -190,11 +191,11 @@ class FrameStore(Generic[Line]):
         self._ended.lines.extend(self._lines.add_sample(sample))
 
     def type_number(self, name: str, path: str = "") -> int:
-        """Return the number of a kind of events, the same in the whole recording."""
+        """Return the number of an event type, which is fixed within the recording."""
         return self._types.setdefault((name, path), len(self._types) + 1)
 
     def take_ended(self, *, at_once: bool) -> EndedFrames | None:
-        """Return the frames that ended; None where it is too early to write them."""
+        """Return the ended frames; None if the last write was too recent."""
         now = recorder.clock_ns()
         if now - self._stored_ns < _STORE_NS and not at_once:
             return None
@@ -202,7 +203,7 @@ class FrameStore(Generic[Line]):
         return ended
 
     def end_frames(self, until_ns: int = 0) -> EndedFrames:
-        """Return the frames that the last samples found, as `SampledFrames.end`."""
+        """Return the frames of the last samples, as `SampledFrames.end_frames` does."""
         return EndedFrames(
             self._functions.end_frames(until_ns), self._lines.end_frames(until_ns)
         )
@@ -215,11 +216,11 @@ class FrameStore(Generic[Line]):
         line_of: Callable[[int, bool], SamplesLine | None],
         clock: ClockPair,
     ) -> list[int]:
-        """Write frames, and return when each began, in ns of the monotonic clock.
+        """Write frames; return when each began, in ns of the monotonic clock.
 
         Args:
-            line_of: Returns the line of a thread, for its functions or (true) for
-                their lines; None where these are not written.
+            line_of: Returns the line of a thread for its functions or, if True, its
+                source lines; None to write neither.
         """
         of_threads: dict[tuple[bool, int], list[Frame[Any]]] = {}
         for is_line, ended in enumerate(frames):

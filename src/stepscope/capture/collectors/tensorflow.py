@@ -1,13 +1,12 @@
-"""What TensorFlow's own profiler records: host ops, input pipelines, devices.
+"""Recording with TensorFlow's own profiler: host ops, input pipelines, devices.
 
-TensorFlow is driven through its profiler session inside the process, which exports into
-a folder in memory. Its version 2.21 drops the tracer levels given there, so other
-levels than its usual ones are asked of TensorFlow's own server over the loopback
-interface. That server listens on all interfaces and cannot be stopped: it is started
-only where the program asks for other levels, never for a client, and never where the
-environment says ``STEPSCOPE_TF_SERVER=0``. One asynchronous `Profile` call with a long
-duration records there; `Terminate` ends it and the pending call returns what was
-recorded, in memory.
+The collector uses TensorFlow's profiler session in this process, which exports into a
+folder in memory. TensorFlow 2.21 ignores tracer levels given to the session. Levels
+other than the default are therefore requested from TensorFlow's own server, over the
+loopback interface. The server listens on all interfaces and cannot be stopped. It is
+started only if the program asks for other levels, never for a client, and never with
+``STEPSCOPE_TF_SERVER=0``. An asynchronous `Profile` call with a long duration records
+on the server. `Terminate` ends the call, which returns the recording in memory.
 
 Definition: docs/capture.md#how-the-recorders-are-driven.
 """
@@ -41,23 +40,23 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
 
 _SERVICE: Final = "/tensorflow.ProfilerService/"
-#: How long a recording lasts that nobody ends.
+#: Duration in ms of a server recording that is not terminated.
 _LONGEST_MS: Final = 3_600_000
-#: A call that cannot record fails within this time.
+#: Seconds within which a call that cannot record fails.
 _SETTLE_S: Final = 0.05
 _CONNECT_S: Final = 5.0
-#: Collecting takes long after a long recording; it is not given up early.
+#: Seconds to wait for the server's answer, which is slow after a long recording.
 _COLLECT_S: Final = 300.0
 _UNLIMITED: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # A proxy of the environment must not be asked for an address of this machine.
+    # Do not use a proxy of the environment for an address of this machine.
     ("grpc.enable_http_proxy", 0),
 )
 
 
 class _Request:
-    """Tags of ProfileRequest."""
+    """Field tags of the ProfileRequest message."""
 
     DURATION_MS: Final = 1 << 3
     OPTIONS: Final = 4 << 3 | 2
@@ -71,25 +70,25 @@ _RESPONSE_XSPACE: Final = 8
 
 
 class ServiceFailed(Exception):
-    """The service did not record; the message is one line for people."""
+    """The profiler service did not record; the message is one line for users."""
 
 
 class ServiceRecording:
-    """One recording that the service makes, from its beginning to its bytes."""
+    """One recording by the profiler service."""
 
     def __init__(self, port: int, levels: TracerLevels, *, host_name: str) -> None:
         """Begin to record.
 
         Raises:
-            ServiceFailed: Nothing answers there, or it refuses to record.
+            ServiceFailed: The server does not answer, or refuses to record.
         """
         grpc = import_grpc()
         self._channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=_UNLIMITED)
         try:
-            # A server that could not bind its port says nothing: it is called.
+            # A server that could not bind its port reports no error, so connect to it.
             grpc.channel_ready_future(self._channel).result(timeout=_CONNECT_S)
             self._session = uuid.uuid4().hex
-            # Servers look at the duration in either place.
+            # Servers read the duration from the options or from the request.
             options = levels.message(duration_ms=_LONGEST_MS)
             request = (
                 number_field(_Request.DURATION_MS, _LONGEST_MS),
@@ -114,7 +113,7 @@ class ServiceRecording:
             )
 
     def stop_session(self) -> bytes:
-        """End the recording and return it, a serialized XSpace."""
+        """End the recording and return a serialized XSpace."""
         grpc = import_grpc()
         try:
             request = sized_field(_TERMINATE_SESSION_ID, self._session.encode())
@@ -151,7 +150,7 @@ class ServiceRecording:
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nobody listens on at this moment."""
+    """Return a port of the loopback interface that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -163,22 +162,22 @@ def _refusal_text(refusal: Any) -> str:
     return f"the profiler service refused: {details[0] or refusal.code().name}"
 
 
-#: What TensorFlow records when nobody asks for anything.
+#: TensorFlow's default levels.
 _USUAL: Final = TracerLevels(host=2, device=1, python=0)
-#: Levels that no version uses by itself: a recording that shows them was asked.
+#: Levels that no version uses by default: a recording with them honoured the request.
 _PROBED: Final = TracerLevels(host=1, device=0, python=0)
 _OWN: Final = "the program's own TensorFlow profiler"
 _SERVER: Final = "the program's own TensorFlow profiler server"
 _REFUSAL: Final = "STEPSCOPE_TF_SERVER"
-_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - only a new private folder is used
 
-#: Process → port of TensorFlow's server in it. The server lives as long as its process
-#: does, whatever becomes of the recordings, and a forked child has none.
+#: Process id → port of TensorFlow's server in that process. The server runs until its
+#: process ends, whatever happens to recordings. A forked child has no server.
 _SERVERS: Final[dict[int, int]] = {}
 
 
 class TensorFlowCollector(GivesXSpace):
-    """Records with TensorFlow's profiler while the program uses TensorFlow."""
+    """Collector that records with TensorFlow's profiler if TensorFlow is imported."""
 
     name = "tensorflow"
     framework = "TensorFlow"
@@ -189,7 +188,7 @@ class TensorFlowCollector(GivesXSpace):
     left_over = OpenRecordings()
 
     def has_profiler(self) -> bool:
-        """Return whether it has a profiler session."""
+        """Return whether TensorFlow has a profiler session."""
         try:
             return hasattr(_native_profiler(), "ProfilerSession")
         except (ImportError, AttributeError):
@@ -197,26 +196,26 @@ class TensorFlowCollector(GivesXSpace):
 
     @staticmethod
     def make_annotation(name: str, stats: Mapping[str, object]) -> Any:
-        """Return TensorFlow's own annotation."""
+        """Return TensorFlow's own annotation object."""
         from tensorflow.python.profiler.trace import Trace  # noqa: PLC0415 - the user's
 
         return Trace(name, **stats)
 
     def list_entrances(self) -> Iterable[Entrance]:
-        """Yield what starts TensorFlow's profiler."""
+        """Yield the functions that start TensorFlow's profiler."""
         yield Entrance(_native_profiler(), "ProfilerSession", _OWN)
         yield Entrance(_native_profiler(), "start_server", _SERVER)
 
     def program_profiler(self) -> str | None:
-        """Return TensorFlow's profiler where the program has started it."""
+        """Return TensorFlow's profiler if the program has started it, or None."""
         public = sys.modules.get("tensorflow.python.profiler.profiler_v2")
         return None if getattr(public, "_profiler", None) is None else _OWN
 
     def open_recording(
         self, asked: TracerLevels, options: ProfilerOptions
     ) -> FrameworkRecording:
-        """Begin a session in the process, or a recording of TensorFlow's server."""
-        # A session that was asked for levels of its own shows whether it heeds them.
+        """Begin a session in the process, or a recording on TensorFlow's server."""
+        # A test session with unusual levels shows whether sessions use their levels.
         if asked == _USUAL or (
             levels_in_force(_InProcess(_PROBED, max_bytes=0).stop_session()) == _PROBED
         ):
@@ -246,10 +245,10 @@ class TensorFlowCollector(GivesXSpace):
 
 
 class _InProcess:
-    """A session of this process, which writes what it recorded into a folder."""
+    """A session of this process, which writes the recording into a folder."""
 
     def __init__(self, levels: TracerLevels, max_bytes: int) -> None:
-        # In containers the file system in memory is often small.
+        # The in-memory file system of a container is often small.
         try:
             fits = shutil.disk_usage(_MEMORY).free > max_bytes
         except OSError:
@@ -276,7 +275,7 @@ class _InProcess:
             files = sorted(self._folder.rglob("*.xplane.pb"))
             return b"".join(path.read_bytes() for path in files)
         finally:
-            # Dropping the session ends it whatever happened.
+            # Deleting the session ends it in any case.
             self.leave_session()
 
     def leave_session(self) -> None:
