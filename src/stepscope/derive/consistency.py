@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 _KERNELS: Final = [ACTIVITY_CODES[kind] for kind in ("kernel", "collective")]
 _REASONS: Final = {
-    NoOp.NOT_ASKED: "launch calls were not recorded, or no op on the host was",
-    NoOp.NO_ID: "they carry no id that leads to a launch call",
+    NoOp.NOT_ASKED: "launch calls were not recorded, or no op on the host was recorded",
+    NoOp.NO_ID: "they have no id of a launch call",
     NoOp.NO_CALL: "their launch calls are not in the profile: they were made before "
     "recording began, or were not kept",
-    NoOp.OUTSIDE: "their launch calls lie in no op",
+    NoOp.OUTSIDE: "their launch calls are outside of all ops",
 }
 
 
@@ -107,7 +107,7 @@ def _step_notes(
                 count=count,
                 scope="device activity",
                 message=f"{count:,} of {len(activity_steps):,} device activities "
-                "belong to no step: nothing ties them to one.",
+                "have no step: no record assigns them to one.",
             )
     dispatched = 0
     if not isinstance(windows, Unavailable):
@@ -118,8 +118,8 @@ def _step_notes(
             severity="warning",
             count=dispatched,
             scope="steps",
-            message="The steps' markers show when their work was asked for: most of it "
-            "ran after the last one. The step times shown are times of the calls.",
+            message="The steps' markers show when work was launched: most of it ran "
+            "after the last marker. The step times shown are times of the calls.",
             remedy="Wait for the result inside the marker of the last step, or before "
             "the recording is stopped.",
         )
@@ -130,7 +130,7 @@ def _step_notes(
             count=between.gaps_with_wait,
             scope="steps",
             message=f"The program waits for input in {between.gaps_with_wait:,} of "
-            f"{between.gaps:,} gaps between step markers and in no marker: the dataset "
+            f"{between.gaps:,} gaps between step markers but in no marker: the dataset "
             "iterator is outside the marker.",
             remedy="Move the call that fetches the batch inside the marker's context.",
         )
@@ -158,9 +158,9 @@ def _distant_parts(steps: Steps) -> list[QualityNote]:
             severity="warning",
             count=len(apart),
             scope="steps",
-            message=f"Devices worked on one step {ms:.0f} ms apart, so that it is no "
-            "period of the program: the step that is shown is that of device "
-            f"{first['device']}, and the work of device {devices} lies outside.",
+            message=f"Devices worked on one step {ms:.0f} ms apart, so this step is "
+            "not a period of the program: the step shown is that of device "
+            f"{first['device']}; the work of device {devices} is outside of it.",
             remedy="Record later, when all devices work on each step together.",
         )
     ]

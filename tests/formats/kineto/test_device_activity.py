@@ -118,7 +118,7 @@ def test_ranges_are_no_ops_even_where_they_are_called_operators(
     assert note.count == 1
     assert note.message == (
         "1 of 1 kernels (5.00 µs, 100.0 % of kernel time) belong to no op. "
-        "1 (5.00 µs): their launch calls lie in no op."
+        "1 (5.00 µs): their launch calls are outside of all ops."
     )
 
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
 
-    #: By moment: the innermost call of a range that a thread is in, -1 for none, and
-    #: whether no op and no call of a driver runs there.
+    #: By time: the innermost call of a range that a thread is in, -1 for none, and
+    #: whether no op and no driver call runs in it.
     _Waiting: TypeAlias = tuple[Int32s, Bools]
     from collections.abc import Mapping
 
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from stepscope.derive.model.places import Places
     from stepscope.derive.steps.chosen import Steps
 
-#: So much of what a thread launches during a range must fall into its silence.
+#: Least share of a thread's launches during a range that must fall into the times at
+#: which the range's thread is silent.
 _SILENT_SHARE: Final = 0.99
 
 
@@ -54,12 +55,13 @@ def charge_lent_launches(
     nesting: Nesting,
     launches: pl.DataFrame,
 ) -> Int32s:
-    """Charge launches in no range to the one range that waits for their thread.
+    """Charge launches outside of all ranges to the range that waits for their thread.
 
-    That is the innermost range of another thread at that moment, where no third thread
-    has one, and where nearly all that the launching thread launches during a call of
-    it falls into intervals in which no op and no call of a driver ran in the range. The
-    silence of a thread that never runs any says nothing.
+    This is the innermost range of another thread at the time of the launch. No third
+    thread may be in a range then. Nearly all launches of the launching thread during a
+    call of the range must be at times at which no op and no driver call runs in the
+    range. A thread that never runs ops or driver calls is not considered, because it is
+    always silent.
 
     Args:
         of_event: By row of events, the innermost call of a range around it, else -1.
@@ -116,7 +118,7 @@ def _calls_of_holder(
     kinds: EventKinds,
     nesting: Nesting,
 ) -> _Waiting:
-    """Return by moment the call that a thread is in, and whether it is silent."""
+    """Return by time the call that a thread is in, and whether the thread is silent."""
     around = innermost_rows(
         at_ps,
         ints(events, "start_ps"),
@@ -132,7 +134,7 @@ def _calls_of_holder(
 
 
 def _keep_only_holder(waiting: Sequence[_Waiting]) -> _Waiting:
-    """Keep the moments at which only one of several threads is in a call."""
+    """Keep the times at which only one of several threads is in a call."""
     call, silent = waiting[0]
     count = (call >= 0).astype(np.int32)
     for its_call, its_silence in waiting[1:]:
@@ -144,7 +146,7 @@ def _keep_only_holder(waiting: Sequence[_Waiting]) -> _Waiting:
 
 
 def _keep_silent_calls(call: Int32s, silent: Bools) -> Int32s:
-    """Keep the calls that are silent at nearly all moments of one thread's launches."""
+    """Keep calls that are silent during nearly all launches of one other thread."""
     lent = np.flatnonzero(call >= 0)
     count = np.bincount(call[lent])
     quiet = np.bincount(call[lent[silent[lent]]], minlength=len(count))
@@ -153,7 +155,7 @@ def _keep_silent_calls(call: Int32s, silent: Bools) -> Int32s:
 
 
 _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
-#: Threads that a runtime made for itself: nothing of the program is named there.
+#: Threads that a runtime started for itself; they have no ranges of the program.
 _POOL: Final = (
     r"^(?:tf_|tfrt|tsl|pjrt|py_xla|xla|XLA|Eigen|EventFD|switchto|grpc|Grpc|collective_"
     r"|Host Threads)"
@@ -165,20 +167,20 @@ _NONE: Final = Unavailable(
 )
 _LAUNCHED_ELSEWHERE: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="every launch call of the work on devices lies outside of the named ranges: "
-    "other threads launched it.",
+    reason="every launch call of device work is outside of the named ranges: other "
+    "threads launched the work.",
     remedy="Look at the device time of ops and modules (`--view scope`).",
 )
 _SILENT: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
-    reason="no activity of the listed devices was recorded, so nothing is known of the "
-    "work that ranges launched.",
+    reason="no activity of the listed devices was recorded, so the work that "
+    "ranges launched is not known.",
     remedy=Remedy.ALLOW_DEVICE_TRACER,
 )
 _NO_LAUNCHES: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="no launch call of the work on devices was recorded, so it cannot be told "
-    "which range it is of.",
+    reason="no launch call of device work was recorded, so the work cannot be assigned "
+    "to ranges.",
     remedy=Remedy.RECORD_LAUNCHES,
 )
 
@@ -189,20 +191,20 @@ class AnnotationCalls(Frozen, frozen=True):
     Attributes:
         event: int32 by call; its row of events, ascending.
         parent: int32 by call; the call around it on the same thread, -1 for none.
-        start_ps: int64 by call; when it began.
-        dur_ps: int64 by call; how long it lasted.
-        self_ps: int64 by call; the part of it in no call inside it. Over the calls of
-            a thread these add up to the time in which any of them ran.
+        start_ps: int64 by call; start.
+        dur_ps: int64 by call; duration.
+        self_ps: int64 by call; time outside of nested calls. Over the calls of a thread
+            these times add up to the time in which any of them ran.
         depth: int32 by call; the number of calls around it.
         step: int32 by call; the row of steps that it began in, -1 for none.
-        places: The tree of names inside names; keys are rows of `names`.
-        names: Names of the ranges; a number that counts steps is left out.
+        places: The tree of nested names; keys are rows of `names`.
+        names: Names of the ranges, without step numbers.
         library: By name: whether a framework puts such ranges around its own work.
-        of_event: int32 by row of events; the innermost call around it, or itself, -1
-            for none.
-        of_launch: The same by row of launches; why nothing is known of launch calls.
-        of_activity: The same by row of device_activity, by the launch call; why
-            nothing is known of devices.
+        of_event: int32 by row of events; the call of the event itself or the innermost
+            call around it, -1 for none.
+        of_launch: The same by row of launches; Unavailable without launch calls.
+        of_activity: The same by row of device_activity, by the launch call; Unavailable
+            without device work.
     """
 
     event: Int32s
@@ -220,7 +222,7 @@ class AnnotationCalls(Frozen, frozen=True):
     of_activity: Int32s | Unavailable
 
     def calls_named(self, name: str) -> Bools:
-        """Return by call whether it has a name."""
+        """Return by call whether the call has this name."""
         key = self.names.index(name) if name in self.names else -1
         of_name: Bools = self.places.key[self.places.node] == key
         return of_name
@@ -241,15 +243,15 @@ def annotation_calls(
 ) -> AnnotationCalls | Unavailable:
     """Find the calls, nest them, and charge device work to the call that launched it.
 
-    Work is charged by its launch call. What another thread launches is charged to the
-    range of that thread, else to the one range that waits for it, else to none.
+    Work is charged by its launch call: to the range around it on its thread, else to
+    the one range that waits for that thread, else to none.
 
     Definition: docs/tools/model_views.md#time-per-annotation.
     """
     rows = _range_rows(tracks, events, event_types, event_kinds, event_nesting)
     if not isinstance(host_values, Unavailable):
-        # Asynchronous ranges lie on the track of a thread without having run there;
-        # calls of graph functions are named by the framework.
+        # Asynchronous ranges are on a thread's track but did not run on it; calls of
+        # graph functions are named by the framework.
         owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
         called = host_values[StatKey.FUNCTION_CALL].owner
         rows = rows[~np.isin(rows, np.concatenate([owner[flag != 0], called]))]
@@ -295,7 +297,7 @@ def annotation_calls(
 
 
 def add_inner_calls(own: Int64s, calls: AnnotationCalls) -> Int64s:
-    """Return values by call with those of the calls inside it."""
+    """Return values by call with the values of nested calls added."""
     total = own.copy()
     for depth in range(int(calls.depth.max(initial=0)), 0, -1):
         inner = np.flatnonzero(calls.depth == depth)
@@ -312,10 +314,9 @@ def _range_rows(
 ) -> Int32s:
     """Return rows of events that are ranges of the program, on threads of the host.
 
-    Where the producer does not say which events are, those are whose names no
-    vocabulary knows, on a thread that is not a runtime's own, inside of nothing but
-    each other and Python functions: what lies inside a call of a framework is the
-    framework's.
+    If the producer does not mark ranges, an event is a range if its name is of no known
+    kind, its thread is not a runtime's, and it is nested only in other ranges and
+    Python functions. Events inside a framework's call belong to the framework.
     """
     types = handles(events, "type")
     may_be = kinds.has(EventFlag.ANNOTATION)
@@ -326,12 +327,12 @@ def _range_rows(
     thread &= absent_mask(tracks["device"])
     ours = thread & ~tracks["name"].str.contains(_POOL).to_numpy()
     track = values_by_row(handles(events, "track"), rows)
-    # The producer names ranges only of types that may be some.
+    # Types that the producer marks as ranges are among `may_be`.
     told = values_by_row(is_true(event_types["annotation"]), values_by_row(types, rows))
     found = told & values_by_row(thread, track)
     guessed = ~told & values_by_row(ours, track)
     if guessed.any():
-        # Frames and ranges hold the program's own code; anything else does not.
+        # Only frames and ranges contain the program's own code.
         through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
         label = np.where(through, np.int32(-1), np.int32(0))
         inside = np.empty(len(types), np.int32)
@@ -375,7 +376,7 @@ def _calls_of_launches(
     of_activity = values_by_row(of_launch, correlation.launch_of_activity, none=-1)
     if (of_activity >= 0).any():
         return of_launch, of_activity
-    # Zero would say that the ranges launched nothing.
+    # Zero would mean that the ranges launched no work.
     why = _LAUNCHED_ELSEWHERE
     if not len(of_activity):
         why = _SILENT
@@ -385,9 +386,9 @@ def _calls_of_launches(
 
 
 def _steps_of_calls(start_ps: Int64s, steps: Steps | Unavailable) -> Int32s:
-    """Return by call the last step that began before it; none after the last one's end.
+    """Return by call the last step that began before it, -1 after the end of all steps.
 
-    Where steps are known by times of a device, the host has no step to be in.
+    If steps are known by device times, no call of the host is in a step.
     """
     nothing = np.full(len(start_ps), -1, np.int32)
     if isinstance(steps, Unavailable) or steps.on_device:

@@ -1,8 +1,8 @@
-"""Costs of a program by op and place, from which the trees of a model are grown.
+"""Costs of a program by op and place, from which the trees of a model are built.
 
-A charge is what all executions of one op at one place cost together. Every execution
-on the host and every activity of a device is in exactly one charge, so in whatever tree
-the charges are placed, its roots hold all of the time.
+A charge is the cost of all executions of one op at one place. Every execution on the
+host and every activity of a device is in exactly one charge, so the roots of every tree
+contain all of the time.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 CHARGES: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),
     "type": pl.String(),
-    "source": pl.String(),  # `file:line` of the op itself, where it was recorded
-    "place": pl.Int32(),  # a place of the tree that was asked for; -1 for none
+    "source": pl.String(),  # `file:line` of the op itself, if recorded
+    "place": pl.Int32(),  # a place of the requested tree; -1 for none
     "occurrences": pl.Int64(),
     "host_ps": pl.Int64(),
     "device_ps": pl.Int64(),
-    "flops": pl.Int64(),  # of the executions whose operations are known
-    "known": pl.Int64(),  # number of executions whose operations are known
+    "flops": pl.Int64(),  # of the executions with known operations
+    "known": pl.Int64(),  # number of executions with known operations
     "allocated_bytes": pl.Int64(),
     "parameters": pl.Int64(),  # elements of the distinct variables that were read
 }
-#: The type that a variable of the model has among ops.
+#: The op type of a variable of the model.
 VARIABLE: Final = "Variable"
-#: Rows of a table: all of them without a copy, or some.
+#: Rows of a table: a slice for all rows without a copy, or row numbers.
 Rows = slice | np.ndarray
 _KEY: Final = ("name", "type", "source", "place")
 _NULLABLE_SUMS: Final = ("host_ps", "device_ps", "flops", "parameters")
@@ -56,11 +56,11 @@ _ALLOCATE: Final = ALLOCATIONS.categories("kind").categories.to_list().index("al
 
 
 class VariableReads(Frozen, frozen=True):
-    """Which variables of the model executions read.
+    """The variables of the model that executions read.
 
     Attributes:
-        unit: int32 by execution; one number for all executions that read one set of
-            variables of one layer, -1 for those that read none.
+        unit: int32 by execution; one number for all executions that read the same
+            variables of one layer, -1 for executions that read none.
         elements: int64 by unit; number of elements of its variables.
     """
 
@@ -69,18 +69,18 @@ class VariableReads(Frozen, frozen=True):
 
 
 class DeviceWork(Frozen, frozen=True):
-    """What is known of each device activity.
+    """Facts about each device activity.
 
     Attributes:
         device: int32 by row of device_activity; ordinal of the device.
         op: int32; a row of the ops of `activity_ops`.
-        kernel: int32; the kernel by its name, a row of event_types; -1 for activities
-            that no op names, each of which counts as an execution.
+        kernel: int32; the kernel by its name, a row of event_types; -1 for an activity
+            without a named op, which counts as one execution.
         dur_ps: int64; duration of the activity.
         execution: int32; the execution of its own op that launched it, -1 for none.
         execution_count: Number of executions on the host.
         flops_of_op: int64 by row of the ops of `activity_ops`: operations of one
-            execution, -1 where unknown.
+            execution, -1 if unknown.
     """
 
     device: Int32s
@@ -100,7 +100,11 @@ def host_charges(
     chosen: Bools,
     reads: VariableReads | None,
 ) -> pl.DataFrame:
-    """Charge executions on the host; `place` and `chosen` (it counts) are by execution.
+    """Charge executions on the host.
+
+    Args:
+        place: Place by execution.
+        chosen: Whether the execution counts, by execution.
 
     Returns:
         Columns `CHARGES` without `device_ps` and `allocated_bytes`.
@@ -113,7 +117,7 @@ def host_charges(
     work = totals_by_code(distinct.code, flops, count=count, where=flops >= 0)
     elements = readers = np.zeros(count, np.int64)
     if reads is not None:
-        # A variable counts where it is read first, so that it counts once.
+        # Each variable counts once, where it is read first.
         unit = reads.unit[rows]
         assigned = np.flatnonzero(unit >= 0)
         units, first = np.unique(unit[assigned], return_index=True)
@@ -136,7 +140,7 @@ def device_charges(
 ) -> pl.DataFrame:
     """Charge activities of devices.
 
-    Activities belong to the execution that launched them. Activities that no execution
+    Activities count by the execution that launched them. Activities that no execution
     of their own op launched count by the kernel that occurs most often among them,
     because an execution runs each of its kernels at least once.
 
@@ -153,7 +157,7 @@ def device_charges(
     occurrences = np.bincount(
         charge.code[by_device.first], weights=runs, minlength=charge.count
     ).astype(np.int64)
-    # Each instruction of an op has costs of its own.
+    # Each instruction of an op has separate costs.
     instruction = number_rows([charge.code, device, op])
     if instruction.count == by_device.count:
         runs = runs[by_device.code[instruction.first]]
@@ -163,7 +167,7 @@ def device_charges(
     charges = charge.code[instruction.first]
     known = per_run >= 0
     flops = totals_by_code(charges, per_run * runs, count=charge.count, where=known)
-    # Executions count as known whose instructions all have known costs.
+    # An execution counts as known if all its instructions have known costs.
     complete = np.ones(charge.count, np.bool_)
     complete[charges[~known]] = False
     return _named_ops(ops.ops, op[charge.first]).with_columns(
@@ -178,10 +182,11 @@ def device_charges(
 def allocation_charges(
     allocations: pl.DataFrame, *, place: Int32s, chosen: Bools
 ) -> pl.DataFrame:
-    """Charge allocated bytes to the ops that asked for them.
+    """Charge allocated bytes to the ops that requested them.
 
     Returns:
-        `name`, `place`, `allocated_bytes`, without allocations that no op asked for.
+        `name`, `place`, `allocated_bytes`; allocations without a recorded op are left
+        out.
     """
     taken = (codes(allocations, "kind") == _ALLOCATE) & chosen
     asked = allocations.select("op", "allocated_bytes", place=pl.Series(place)).filter(
@@ -210,7 +215,7 @@ def parameter_charges(
 
     Args:
         parameters: The table of that name.
-        trainable_only: Leave out those that are known not to be trained.
+        trainable_only: Leave out variables that are known not to be trained.
     """
     counted = parameters
     if trainable_only:
@@ -241,10 +246,9 @@ def merged_charges(
 ) -> pl.DataFrame:
     """Return one row per op and place, columns `CHARGES`.
 
-    Executions that both sides show are counted once: the greater count is taken, and
-    their operations count once: the device's, which are those of what ran, where it
-    has some. Executions of an op on the device that no launch call ties to the host
-    are taken for the host's executions where the host has the op.
+    Executions that are recorded on both sides count once, with the greater count. Their
+    operations count once: those of the device if known, since they are what ran. Device
+    executions without a launch call count as the host's executions of the same op.
     """
     sides = [
         _with_all_columns(side).with_columns(on_device=pl.lit(on_device))
@@ -261,7 +265,7 @@ def merged_charges(
     )
     sums = [_sum_of_known(name) for name in _NULLABLE_SUMS]
     merged = (
-        # Types and sources that one side lacks are taken from the other, by name.
+        # Types and sources that one side lacks come from the other side, by name.
         pl.concat(sides)
         .with_columns(pl.col("type", "source").drop_nulls().last().over(place))
         .group_by(*_KEY, "on_device", maintain_order=True)
@@ -285,8 +289,8 @@ def merged_charges(
 def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFrame:
     """Add `allocated_bytes` by op and place, else by op alone.
 
-    Rows of one op and place, and of one op, share what was allocated: the first of
-    them holds it.
+    If several rows have the same op and place, or the same op, the first one gets the
+    bytes.
     """
     key = ["name", "place"]
     known = merged.select(key).unique()

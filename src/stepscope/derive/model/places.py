@@ -39,12 +39,11 @@ class Places(Frozen, frozen=True):
 
 
 def unite_places(parent: Int32s, key: Int32s) -> Places:
-    """Unite items with equal keys inside equal parents.
+    """Combine items with equal keys inside equal parents into one place.
 
     Args:
-        parent: By item: the item it runs inside, -1 for none; no item is inside
-            itself.
-        key: By item: a number that is equal for items to unite.
+        parent: By item: the item it runs inside, -1 for none; without cycles.
+        key: By item: a number that is equal for items to combine.
     """
     node = np.full(len(key), -1, np.int32)
     inner = np.flatnonzero(parent >= 0)
@@ -55,7 +54,7 @@ def unite_places(parent: Int32s, key: Int32s) -> Places:
     count = 0
     level = np.flatnonzero(parent < 0)
     above = np.full(len(level), -1, np.int32)
-    # One round per level of nesting; each item is in one of them.
+    # One iteration per level of nesting; each item is in one level.
     while len(level):
         own = key[level]
         distinct = number_rows([above, own])
@@ -63,7 +62,7 @@ def unite_places(parent: Int32s, key: Int32s) -> Places:
         parents.append(above[distinct.first])
         keys.append(own[distinct.first].astype(np.int32))
         count += distinct.count
-        # Most items hold no others.
+        # Most items contain no other items.
         holders = level[children[level] > 0]
         ends = np.cumsum(children[holders])
         shift = np.repeat(
@@ -77,28 +76,28 @@ def unite_places(parent: Int32s, key: Int32s) -> Places:
 def inherit_labels(
     parent: Int32s, label: Int32s, begin: int = 0, end: int | None = None
 ) -> Int32s:
-    """Give items without a label (-1) that of the nearest item around them, in place.
+    """Set labels of -1, in place, to the label of the nearest labelled item around.
 
     Args:
         parent: By item; the item around it, -1 for none.
         label: By item.
-        begin: First item that may get one.
-        end: One past the last.
+        begin: First item whose label may be set.
+        end: One past the last such item; None for all.
     """
     answer = inherit_from_parents(
         parent, label, begin, len(label) if end is None else end
     )
     if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
+        raise ValueError(f"the compiled function rejected its arrays ({answer})")
     return label
 
 
 def label_inside(parent: Int32s, rows: NDArray[np.integer], count: int) -> Int32s:
-    """Return by item the number of the innermost of some rows at or around it, or -1.
+    """Return by item the index in `rows` of the innermost item at or around it, or -1.
 
     Args:
         parent: By item; the item around it, -1 for none.
-        rows: The items that are numbered, ascending.
+        rows: The items to number, ascending.
         count: Number of items.
     """
     label = np.full(count, -1, np.int32)
@@ -107,19 +106,19 @@ def label_inside(parent: Int32s, rows: NDArray[np.integer], count: int) -> Int32
 
 
 #: `$file.py:12 function` and `file.py(12): function`: a function of the program, with
-#: the line where it begins. A frame without a line is no source line.
+#: its first line. A frame without a line has no source line.
 _FRAME: Final = (
     r"^\$(?P<file>\S.*?):(?P<line>\d+) (?P<function>.+)$",
     r"^(?P<file>[^()]*\.py)\((?P<line>\d+)\): (?P<function>.+)$",
 )
-#: Frames in files of what was installed: frameworks, also where their path was cut,
-#: and Python.
+#: Frames in files of Python and of installed packages, also frameworks whose path was
+#: cut.
 LIBRARY: Final = (
     r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/]python\d[.\d]*)[\\/]"
     r"|^(?:torch|torchvision|jax|jaxlib|flax|optax|tensorflow|keras|numpy|triton)[\\/]"
     r"|^(?:contextlib|functools|threading|runpy)\.py:|^<"
 )
-#: A module of the model while it runs, each with its own number.
+#: A call of a module of the model; modules are numbered.
 _MODULE: Final = r"^nn\.Module: (?P<module>.+)$"
 
 
@@ -127,8 +126,8 @@ class EventPlaces(Frozen, frozen=True):
     """The places of one kind of frame.
 
     Attributes:
-        node: int32 by row of events; the innermost place around the event, or its own
-            if it is a frame; -1 for none.
+        node: int32 by row of events; the place of the event itself if it is a frame,
+            else the innermost place around it; -1 for none.
         places: The tree of places; keys are rows of `texts`.
         texts: Names of the frames: `file.py:12 function`, or a module's name.
     """
@@ -139,11 +138,11 @@ class EventPlaces(Frozen, frozen=True):
 
 
 class ProgramPlaces(Frozen, frozen=True):
-    """Where in the program each host event happened.
+    """The place in the program of each host event.
 
     Attributes:
-        lines: Functions of the program; None where no frame was recorded.
-        modules: Modules of the model; None where none was recorded.
+        lines: Functions of the program; None if no frame was recorded.
+        modules: Modules of the model; None if none was recorded.
     """
 
     lines: EventPlaces | None
@@ -155,8 +154,8 @@ def program_places(
 ) -> ProgramPlaces:
     """Find the frames around every event of the same thread.
 
-    Only frames that the recording holds as events count. A frame's line is the first
-    line of its function, which is what tracers record.
+    Only frames that are recorded as events count. A frame's line is the first line of
+    its function, since tracers record that line.
     """
     names = event_types.select("name")
     lines = names.select(
@@ -194,7 +193,7 @@ def _event_places(
     label = label_inside(nesting.parent, rows, len(types))
     above = nesting.parent[rows]
     around = np.where(above >= 0, label[above], np.int32(-1))
-    # Equal texts are one frame, whatever track their types come from.
+    # Equal texts are one frame, even if they are of different event types.
     distinct = texts.drop_nulls().unique(maintain_order=True)
     place = dict(zip(distinct.to_list(), range(len(distinct)), strict=True))
     of_type = np.array([place.get(text, -1) for text in texts.to_list()], np.int32)
@@ -203,7 +202,7 @@ def _event_places(
     return EventPlaces(node, places, distinct)
 
 
-#: What is said of a kernel that several places launch.
+#: Text for a kernel that is launched at several places.
 _SEVERAL: Final = "mixed"
 
 
@@ -215,12 +214,12 @@ def kernel_places(
     program_places: ProgramPlaces | Unavailable,
     hlo_ops: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame:
-    """Return `source` (`file:line`, with the function where it is one) and `module`.
+    """Return `source` (`file:line`, with the name if it is a function) and `module`.
 
-    One row per class of `activity_classes`; null where nothing was recorded, "mixed"
-    where several places launch the kernel. The line is that of the instruction in a
-    compiled program, else the innermost function around the launch that belongs to no
-    library; where all do, the innermost.
+    One row per class of `activity_classes`; null if not recorded, "mixed" if the kernel
+    is launched at several places. The line is that of the instruction in a compiled
+    program, else of the innermost function around the launch that is not in a library;
+    if all are in libraries, of the innermost function.
     """
     empty = pl.Series([None] * len(activity_classes.rows), dtype=pl.String)
     source, module = empty, empty
@@ -246,7 +245,7 @@ def kernel_places(
 def _text_by_class(
     frames: EventPlaces | None, event: Int32s, code: Int32s, empty: pl.Series
 ) -> pl.Series:
-    """Return the one text around the launches of each class."""
+    """Return the text around the launches of each class; "mixed" for several."""
     if frames is None:
         return empty
     node = np.append(_program_place(frames)[frames.node], np.int32(-1))[event]
@@ -271,12 +270,12 @@ def _text_by_class(
 
 
 def _program_place(frames: EventPlaces) -> Int32s:
-    """Return by place the innermost one at or around it that is in no library."""
+    """Return by place the innermost place at or around it that is not in a library."""
     library = frames.texts.str.contains(LIBRARY).to_numpy()[frames.places.key]
     parent = frames.places.parent
     itself = np.arange(len(parent), dtype=np.int32)
     above = np.where(library & (parent >= 0), parent, itself)
-    # Each round doubles how far up a place looks.
+    # Each iteration doubles the number of levels that are searched.
     while not np.array_equal(further := above[above], above):
         above = further
     return np.where(library[above], itself, above)
@@ -287,7 +286,6 @@ def _lines_of_instructions(
     hlo_ops: pl.DataFrame | Unavailable,
     empty: pl.Series,
 ) -> pl.Series:
-    """Return the line of each class's instruction."""
     if isinstance(hlo_ops, Unavailable) or hlo_ops.is_empty():
         return empty
     line = pl.concat_str(

@@ -1,10 +1,9 @@
-"""`source_lines`: the lines of the program that ops and functions name, and their time.
+"""`source_lines`: the source lines of ops and functions, and their time.
 
-Two things name lines. An instruction of a compiled program names the very line that
-made it. A function is at one of its lines where stack samples noted it, else it
-names its first line: a tracer does not say which line of it ran. The instruction is
-preferred, so each instant of a thread and each activity of a device is at one line, or
-at none.
+An instruction of a compiled program has the exact line that created it. A function has
+the executed line if stack samples recorded it, else its first line, because tracers do
+not record executed lines. The instruction takes precedence, so each instant of a thread
+and each activity of a device is at one line at most.
 
 Definition: docs/tools/model_views.md#time-per-line.
 """
@@ -36,17 +35,17 @@ if TYPE_CHECKING:
 
 #: Columns of `SourceLines.lines`.
 LINES: Final[dict[str, pl.DataType]] = {
-    "file": pl.String(),  # as it was recorded: a path, or the file's own name
+    "file": pl.String(),  # as recorded: a path, or only the file's name
     "line": pl.Int64(),  # from 1
-    "function": pl.String(),  # null where an op names the line
-    "exact": pl.Boolean(),  # whether this very line ran; False: any of the function's
-    "library": pl.Boolean(),  # whether a package or Python holds it; null: unknown
+    "function": pl.String(),  # null for the line of an op
+    "exact": pl.Boolean(),  # True: this line ran; False: any line of the function
+    "library": pl.Boolean(),  # in a package or in Python; null: unknown
     "event": pl.String(),  # name of the function's events; null without a function
 }
 #: Columns of `line_times`.
 LINE_TIMES: Final[dict[str, pl.DataType]] = {
     **LINES,
-    "op": pl.String(),  # the op with most time at the line; null where none names it
+    "op": pl.String(),  # the op with most time at the line; null for none
     "host_ps": pl.Int64(),
     "total_host_ps": pl.Int64(),
     "device_ps": pl.Int64(),
@@ -58,19 +57,20 @@ _NONE: Final = np.int32(-1)
 
 
 class Runs(NamedTuple):
-    """Runs of ops, or of functions, on threads of the host.
+    """Executions of ops, or calls of functions, on threads of the host; one per row.
 
     Attributes:
-        track: int32; thread of each, ascending.
+        track: int32; its thread, ascending.
         start_ps: int64; starts, ascending on a thread.
         end_ps: int64.
-        parent: int32; the run around this one, -1 for none.
-        depth: int32; number of runs around this one.
-        self_ps: int64; time in which the run is innermost among its kind.
-        line: int32; row of `lines`, its own or that of the nearest run around it that
-            has one; -1 for none.
-        named: Whether it names its line itself.
-        outermost: Whether it does, and no run around it names the same line.
+        parent: int32; the row around this one, -1 for none.
+        depth: int32; number of rows around this one.
+        self_ps: int64; time without rows nested in this one.
+        line: int32; row of `lines`: its own, or that of the nearest row around it with
+            a line; -1 for none.
+        named: Whether the row has its own line.
+        outermost: Whether the row has its own line and no row around it has the same
+            line.
     """
 
     track: Int32s
@@ -85,20 +85,21 @@ class Runs(NamedTuple):
 
 
 class SourceLines(Frozen, frozen=True):
-    """What ran on a host and its devices, by the lines that name it.
+    """Executions on a host and its devices, by source line.
 
     Attributes:
         lines: Distinct lines, columns `LINES`.
-        functions: Runs of functions, or of their lines.
-        ops: Runs of ops on the host; their lines are exact.
-        host_op: int32 by run of an op; a row of `host_names`.
+        functions: Calls of functions, or the execution of their lines.
+        ops: Executions of ops on the host; their lines are exact.
+        host_op: int32 by row of `ops`; a row of `host_names`.
         host_names: Names of ops on the host.
         device_ps: int64 by row of device_activity; its duration.
         device_op: int32 by row of device_activity; a row of `device_names`.
         device_names: Names of ops on devices.
-        device_line: int32 by row of device_activity; the exact line of its op, -1.
-        device_function: int32 by row of device_activity; the innermost run of a
-            function around its launch call, -1 for none.
+        device_line: int32 by row of device_activity; the exact line of its op, -1 for
+            none.
+        device_function: int32 by row of device_activity; the innermost row of
+            `functions` around its launch call, -1 for none.
         launches_known: Whether launch calls were recorded.
     """
 
@@ -126,7 +127,7 @@ def source_lines(
     correlation: Correlation | Unavailable,
     launches: pl.DataFrame | Unavailable,
 ) -> SourceLines | Unavailable:
-    """Find the line of every run of a function or an op, and of every activity."""
+    """Find the line of every function call, op execution and device activity."""
     if (
         isinstance(function_lines, Unavailable)
         and isinstance(host_op_events, Unavailable)
@@ -185,18 +186,18 @@ def source_lines(
 def line_times(
     found: SourceLines, *, within: Spans | None = None, activities: Bools | None = None
 ) -> pl.DataFrame:
-    """Add up the time of each line, columns `LINE_TIMES`.
+    """Sum the time of each line, columns `LINE_TIMES`.
 
     Args:
-        found: What ran.
+        found: The executions by line.
         within: Time of the host that counts; None for all of it.
         activities: By row of device_activity: whether it counts; None for all of them.
 
     Returns:
-        The lines that took time, and last one row without a file, for what nothing
-        names. Device times of functions are null where no launch call was recorded.
-        `host_ps` adds up to the time in which any op or function ran, thread by
-        thread; `device_ps` to the durations of the activities.
+        The lines with time, and last one row without a file for the time without a
+        line. Device times of functions are null if no launch call was recorded.
+        `host_ps` adds up to the time in which any op or function ran, summed over
+        threads; `device_ps` adds up to the durations of the activities.
     """
     count = len(found.lines)
     times = np.zeros((count + 1, len(_TIMES)), np.int64)
@@ -212,7 +213,7 @@ def line_times(
     for track in np.intersect1d(functions.track, ops.track).tolist():
         calls, executions = _runs_on_track(functions, track), _runs_on_track(ops, track)
         named = executions.start + np.flatnonzero(ops.line[executions] >= 0)
-        # The op's line is exact: its time is not the function's around it.
+        # The op's line is exact, so its time is not charged to the function around it.
         of_functions[calls] -= _self_times_in(functions, calls, union(ops, named))
         left = _self_times_in(ops, executions, union(functions, calls))
         of_ops[executions] -= np.where(ops.line[executions] < 0, left, 0)
@@ -233,7 +234,7 @@ def line_times(
     launched = _launched_device_ps(functions, found.device_function, spent)
     outer = np.flatnonzero(functions.outermost)
     np.add.at(total_device, functions.line[outer], launched[outer])
-    # What no line names has no callees to tell apart.
+    # Time without a line has no callees, so its total time is its self time.
     total_host[count], total_device[count] = host[count], device[count]
     none = pl.DataFrame({name: [None] for name in LINES}, schema=LINES)
     rows = pl.concat([found.lines, none]).with_columns(
@@ -249,7 +250,7 @@ def line_times(
 
 
 class _LineNumbers:
-    """Distinct lines, numbered as they come."""
+    """Distinct lines, numbered in the order in which they are added."""
 
     def __init__(self) -> None:
         self._number: dict[tuple[str, int, str | None, bool], int] = {}
@@ -268,7 +269,7 @@ class _LineNumbers:
         return number
 
     def lines_of_ops(self, ops: pl.DataFrame) -> Int32s:
-        """Return by row of some ops the line of each, -1 for none."""
+        """Return the line of each op, -1 for none."""
         places = ops.select("source_file", "source_line").iter_rows()
         return np.array(
             [
@@ -292,7 +293,7 @@ def _runs_of_functions(
     event_types: pl.DataFrame,
     lines: _LineNumbers,
 ) -> Runs:
-    """Return the runs of functions; what has no file counts with what called it."""
+    """Return the calls of functions; those without a file count with their caller."""
     if isinstance(functions, Unavailable):
         return _runs_without_lines()
     events = event_types["name"].to_list()
@@ -303,7 +304,7 @@ def _runs_of_functions(
         exact = bool(functions.line[row] >= 0)
         line = int(functions.line[row]) if exact else name.line
         if name.file is not None and line is not None:
-            # Paths of libraries are known without their beginnings, too.
+            # Paths of libraries are also known without their first folders.
             installed = _FRAMEWORK.search(f"{name.file}:") is not None
             line_of_code[code] = lines.number_line(
                 (name.file, line, name.function, exact),
@@ -329,13 +330,13 @@ def _number_runs(
     nested: Nesting | HostOpEvents,
     own_line: Int32s,
 ) -> Runs:
-    """Arrange runs that come by thread, then start, with the lines that they name."""
+    """Build `Runs` from rows ordered by thread, then start, with their own lines."""
     line = inherit_labels(nested.parent, own_line.astype(np.int32))
     named = own_line >= 0
     outermost = named.copy()
     with_line = np.flatnonzero(line >= 0)
     if len(with_line):
-        # The first to begin of those that name a line, while it runs.
+        # The first row to begin with a line is outermost while it runs.
         placed = pl.DataFrame(
             {
                 "track": track[with_line],
@@ -355,7 +356,7 @@ def _number_runs(
 def _innermost_functions(
     functions: Runs, events: pl.DataFrame, calls: Int32s
 ) -> Int32s:
-    """Return the innermost run of a function around the begin of some events."""
+    """Return the innermost function call around the start of each event of `calls`."""
     innermost = np.full(len(calls), _NONE)
     if not len(functions.track):
         return innermost
@@ -370,7 +371,7 @@ def _innermost_functions(
     ends, parents = np.append(functions.end_ps, 0), np.append(functions.parent, _NONE)
     when = np.zeros(len(calls), np.int64)
     when[known] = time
-    # What ended before lies next to the call: what is around both is looked for.
+    # A function that ended before the event is replaced by the function around it.
     while len(over := np.flatnonzero((innermost >= 0) & (ends[innermost] <= when))):
         innermost[over] = parents[innermost[over]]
     return innermost
@@ -391,13 +392,13 @@ def _self_times(runs: Runs, within: Spans | None) -> Int64s:
 
 
 def _self_times_in(runs: Runs, rows: slice, spans: Spans) -> Int64s:
-    """Return the part of each self time of a thread that lies in a set."""
+    """Return the part of each self time of a thread that is in a set."""
     start, end = runs.start_ps[rows], runs.end_ps[rows]
     parent, depth = runs.parent[rows] - rows.start, runs.depth[rows]
     inside = np.flatnonzero(depth > 0)
     reach = end.copy()
     if (end[inside] > end[parent[inside]]).any():
-        # A run that ends after the one around it keeps its time.
+        # A row that ends after the row around it keeps its time.
         for level in range(int(depth.max()), 0, -1):
             at_level = np.flatnonzero(depth == level)
             np.maximum.at(reach, parent[at_level], reach[at_level])
@@ -408,7 +409,7 @@ def _self_times_in(runs: Runs, rows: slice, spans: Spans) -> Int64s:
 
 
 def _launched_device_ps(functions: Runs, around: Int32s, spent: Int64s) -> Int64s:
-    """Return by run of a function the device time launched in it and its callees."""
+    """Return by row the device time launched in the function and its callees."""
     device_ps = np.zeros(len(functions.line) + 1, np.int64)
     np.add.at(device_ps, around, spent)
     device_ps[-1] = 0
@@ -422,7 +423,7 @@ def _launched_device_ps(functions: Runs, around: Int32s, spent: Int64s) -> Int64
 
 
 def _main_ops(source: SourceLines, host_ps: Int64s, device_ps: Int64s) -> pl.Series:
-    """Return by line, and for none, the op with most time among those that name it."""
+    """Return the op with most time by line, and last for no line."""
     named = np.where(source.ops.named, source.ops.line, _NONE)
     sides = []
     for line, op, names, spent in (

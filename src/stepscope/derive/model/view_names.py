@@ -1,11 +1,11 @@
-"""The views of a model by name."""
+"""The names of the views of a model."""
 
 from typing import Final, Literal
 
-#: Views in which everything that ran is at exactly one node.
+#: Views in which every execution is at exactly one node.
 View = Literal["scope", "graph", "op", "code"]
 VIEWS: Final[tuple[View, ...]] = ("scope", "graph", "op", "code")
-#: The lines of the program; the ranges that it named, which need not hold everything.
+#: Also the views by source line and by named range, which may lack some executions.
 AnyView = Literal["scope", "graph", "op", "code", "source", "annotation"]
 SOURCE: Final = "source"
 ANNOTATION: Final = "annotation"

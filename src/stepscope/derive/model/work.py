@@ -1,4 +1,4 @@
-"""`model_work`: the data of one host from which the trees of a model are grown."""
+"""`model_work`: the data of one host from which the trees of a model are built."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ SIDES: Final[tuple[Side, ...]] = ("host", "device")
 
 
 class Grouping(Frozen, frozen=True):
-    """Places of what ran in one tree, -1 for none.
+    """Places of executions, activities and allocations in one tree, -1 for none.
 
     Attributes:
         of_execution: int32 by execution on the host.
         of_activity: int32 by row of device_activity.
         of_allocation: int32 by row of allocations.
-        places: The tree; None where there is none.
+        places: The tree; None without places.
         texts: Names of the keys of the tree.
     """
 
@@ -72,19 +72,19 @@ class PlacedCharges(Frozen, frozen=True):
 
 
 class ModelWork(Frozen, frozen=True):
-    """What ran on one host and its devices, with costs and places.
+    """Executions on one host and its devices, with costs and places.
 
     Attributes:
         host: Executions on the host, or why there are none.
         costs: What each execution on the host computed.
-        reads: Variables that they read; None where that is not known.
+        reads: Variables that the executions read; None if unknown.
         device_ops: Ops of device activities, or why there are none.
-        device: What else is known of the activities; None without activities.
+        device: Other facts about the activities; None without activities.
         activity_steps: Row of steps by row of device_activity, -1 for none.
         allocations: The table of that name.
         windows: Windows of the steps.
         parameters: The table of that name.
-        groupings: Where all of this is in each tree.
+        groupings: View → places of executions, activities and allocations.
     """
 
     host: HostOpEvents | Unavailable
@@ -99,13 +99,13 @@ class ModelWork(Frozen, frozen=True):
     groupings: dict[View, Grouping]
 
     def runs_and_steps(self, side: Side) -> tuple[object, object]:
-        """Return what ran on a side and in which steps, or why it is not known."""
+        """Return a side's executions and their steps, or why they are unknown."""
         if side == "host":
             return self.host, self.windows
         return self.device_ops, self.activity_steps
 
     def shows_side(self, side: Side, steps: Sequence[int] | None) -> bool:
-        """Return True where it is known what a side ran (in those steps)."""
+        """Return whether a side's executions (in the given steps) are known."""
         ran = self.host if side == "host" else self.device
         recorded = not isinstance(ran, Unavailable | None) and len(ran.op) > 0
         _, in_steps = self.runs_and_steps(side)
@@ -129,7 +129,7 @@ def model_work(
     windows: Windows | Unavailable,
     parameters: pl.DataFrame | Unavailable,
 ) -> ModelWork:
-    """Collect what the trees need, without adding anything up."""
+    """Collect the data for the trees, without sums."""
     device = None
     launch_event = allocation_event = executed = np.empty(0, np.int32)
     if not isinstance(host_op_events, Unavailable):
@@ -161,7 +161,7 @@ def model_work(
         execution_costs, Unavailable
     ):
         reads = _variable_reads(host_op_events, execution_costs, program_places.modules)
-        # Activities that another op launched have a place of their own among ops.
+        # Activities that another op launched have a separate place among ops.
         own = nowhere.of_activity if device is None else device.execution
         calls = _group_by_call(
             host_op_events, execution_costs, event_nesting, own, allocation_event
@@ -193,10 +193,10 @@ def model_charges(*, model_work: ModelWork) -> dict[View, PlacedCharges]:
 def charges_in_steps(
     work: ModelWork, steps: Sequence[int] | None, *, trainable_only: bool = False
 ) -> dict[View, PlacedCharges]:
-    """Add up what ran by op and by place in each tree.
+    """Sum the charges by op and by place in each tree.
 
-    Where the recording describes the model's variables, each is charged in its own
-    scope, with the type of variables, not to the op that read it first.
+    If the recording describes the model's variables, each is charged in its scope, with
+    the type of variables, and not to the op that read it first.
 
     Args:
         work: The work of the host.
@@ -206,7 +206,7 @@ def charges_in_steps(
     charges: dict[View, PlacedCharges] = {}
     for view in VIEWS:
         grouping = work.groupings[view]
-        # Trees without places are grown from the same charges.
+        # Trees without places are built from the same charges.
         same = next(
             (
                 other
@@ -269,7 +269,7 @@ def _charges_by_place(
 def _begins_in_steps(
     work: ModelWork, start_ps: Int64s, steps: Sequence[int] | None
 ) -> Bools:
-    """Return what began in the windows of some steps; everything without a choice."""
+    """Return whether each start is in the windows of `steps`; True if None."""
     if steps is None or isinstance(work.windows, Unavailable):
         return np.ones(len(start_ps), np.bool_)
     began = np.zeros(len(start_ps), np.bool_)
@@ -349,7 +349,7 @@ def _group_by_call(
 def _variable_reads(
     host: HostOpEvents, costs: ExecutionCosts, modules: EventPlaces | None
 ) -> VariableReads | None:
-    """Number variables by layer, whose number alone distinguishes those of one size."""
+    """Number variables by layer: variables of equal size only differ by their layer."""
     if modules is None:
         return None
     module = modules.node[host.event]
@@ -372,7 +372,8 @@ def _own_executions(
 ) -> Int32s:
     """Return by activity the execution of its own op that launched it, -1 for none.
 
-    A call inside another op (a whole program's, say) is not an execution of this one.
+    A launch inside another op (for example a whole program) is not an execution of this
+    op.
     """
     if (
         isinstance(host, Unavailable)

@@ -1,9 +1,9 @@
-"""`event_kinds`: what an event is, as far as its type alone can say.
+"""`event_kinds`: the kind of an event, as far as its type alone shows it.
 
-Everything here is decided once per type. Whether a type is an op is decided by the
-producer, where it says so; all else by tables of patterns over names. What needs more
-than the type (the thread, what an event encloses, its values) is decided by the
-derivations that read this one first.
+Each type is classified once. The producer decides whether a type is an op, if it
+records that; tables of patterns over names decide the rest. Facts that depend on more
+than the type (the thread, enclosed events, values) are decided by derivations that use
+this one.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 
 class OpCategory(IntEnum):
-    """Whose vocabulary an event's name belongs to.
+    """The framework or kind of op that an event's name belongs to.
 
-    `OTHER` is an op that its producer calls one, with a name of no known vocabulary.
+    `OTHER` is an op according to its producer, with a name of no known form.
 
     Definition: docs/definitions/names-and-events.md#names-of-ops.
     """
@@ -57,16 +57,16 @@ class OpCategory(IntEnum):
 
 
 class HostClass(IntEnum):
-    """What a host event does, as far as its name says.
+    """What a host event does, as far as its name shows it.
 
     `OP`, `EXECUTOR`, `DATASET`, `EXECUTABLE` and `DISPATCH` become launch, host
     compute, input wait or nothing once it is known what they enclose and where they
-    ran. `BLOCKING` is a call that mostly waits for what other threads do for it.
-    `PROFILER` is the recording's own work, `OUTPUT` writes checkpoints or summaries,
-    `GARBAGE` is a garbage collection, and `READ_BACK` hands a result of the device to
-    the program, which waits until it is there. `API` is any other call of the runtime
-    of a device: launches, allocations, queries. `SYSTEM_WAIT`, `FILE_READ` and
-    `SYSTEM_CALL` are calls of the operating system's libraries.
+    ran. `BLOCKING` is a call that mostly waits for other threads that work for it.
+    `PROFILER` is the recorder's own work, `OUTPUT` writes checkpoints or summaries,
+    `GARBAGE` is a garbage collection. `READ_BACK` returns a device's result to the
+    program, which waits for it. `API` is any other call of a device's runtime:
+    launches, allocations, queries. `SYSTEM_WAIT`, `FILE_READ` and `SYSTEM_CALL` are
+    calls of the operating system's libraries.
 
     Definition: docs/definitions/host-time.md#classes.
     """
@@ -99,50 +99,50 @@ SYSTEM_CLASSES: Final = tuple(HostClass[name] for name in SYSTEM_CALLS)
 
 
 class EventFlag(IntFlag):
-    """Facts about a name that more than one derivation asks for."""
+    """Facts about a name that several derivations use."""
 
-    FUNCTION_CALL = 1  # calls a graph function; has no class of its own
-    CONTROL_FLOW = 2  # While, If, Case; has no class of its own
-    EAGER_WRAPPER = 4  # around an op that runs at once; repeats its time
-    EAGER_OP = 8  # one op that runs at once, named by its type
+    FUNCTION_CALL = 1  # calls a graph function; has no separate class
+    CONTROL_FLOW = 2  # While, If, Case; has no separate class
+    EAGER_WRAPPER = 4  # around an eager op; repeats its time
+    EAGER_OP = 8  # one eager op, named by its type
     DATASET = 16  # an iterator of an input pipeline
-    CONSUMER_WAIT = 32  # asks an input pipeline for its next element
+    CONSUMER_WAIT = 32  # requests the next element of an input pipeline
     PRODUCER = 64  # hands elements from one pipeline thread to another
-    ALLOCATOR = 128  # memory taken or given back
+    ALLOCATOR = 128  # memory allocated or freed
     THREADPOOL = 256  # bookkeeping of a thread pool
     END_THUNK = 512  # marks the end of another event
-    PYTHON_FRAME = 1024  # a function that a tracer or samples found
-    EXECUTOR = 2048  # the graph executor at work
+    PYTHON_FRAME = 1024  # a function from a tracer or samples
+    EXECUTOR = 2048  # work of the graph executor
     CAPTURED_FUNCTION = 4096  # a function that an input pipeline runs
     FUNCTION_RUN = 8192  # FunctionRun, SessionRun, RunGraph
     LOOP_OP = 16384  # iterations of a loop inside a graph
     EXECUTABLE = 32768  # runs a compiled program
     PJIT = 65536  # a call of a compiled function from Python
-    PROFILER_STEP = 131072  # a step range that carries its number in its name
-    TRACE_CONTEXT = 262144  # a root without a level of its own
+    PROFILER_STEP = 131072  # a step range with its number in its name
+    TRACE_CONTEXT = 262144  # a root without its own level
     SERVING = 524288  # a request or a batch of requests
     USER_INPUT = 1048576  # a range that the user named as fetching input
     POOL_RECORD = 2097152  # a task is handed to a thread pool
     POOL_START = 4194304  # a thread of the pool begins a task
-    POOL_STOP = 8388608  # a thread of the pool is done with a task
+    POOL_STOP = 8388608  # a thread of the pool ends a task
     ANNOTATION = 16777216  # a range that the program or a library in it may have named
     LIBRARY_RANGE = 33554432  # a range that a framework puts around its own work
     CHORE = 67108864  # a range named as a callback, a metric, an evaluation or a log
     MODULE_CALL = 134217728  # one call of a part of a model
     OPTIMIZER = 268435456  # updates weights: a range, an op or a kernel
-    READ_BACK = 536870912  # gives one value of a tensor to the program
-    ENGINE_ITERATION = 1073741824  # a serving engine runs its model once
-    # Communicates with other processes, and waits for them where it launches nothing.
+    READ_BACK = 536870912  # returns one value of a tensor to the program
+    ENGINE_ITERATION = 1073741824  # one run of the model in a serving engine
+    # Communicates with other processes; waits for them if it launches nothing.
     COLLECTIVE = 2147483648
 
 
-#: Patterns that both a class and a flag follow from.
+#: Patterns that are used for both a class and a flag.
 _PYTHON_FRAME: Final = r"^\$|^[^()]*\.py\(\d+\): |^<built-in |^nn\.Module: "
 _GRAPH_EXECUTOR: Final = r"^ExecutorState::Process"
 _ITERATOR: Final = r"^Iterator::|^Iterator$"
 _FUNCTION_RUN: Final = r"^(?:FunctionRun|SessionRun|RunGraph)$"
 _COMPILED_CALL: Final = r"^PjitFunction\("
-#: A consumer asks an input pipeline for its next element.
+#: A consumer requests the next element of an input pipeline.
 _NEXT_ELEMENT: Final = (
     r"^(?:EagerLocalExecute: )?(?:MultiDevice)?IteratorGetNext"
     r"|:(?:MultiDevice)?IteratorGetNext[A-Za-z0-9]*$"
@@ -154,7 +154,7 @@ _RUNS_EXECUTABLE: Final = (
     r"|^(?:Cpu|Gpu)Executable::Execute|^Thunk|^XlaModule:"
 )
 
-#: The first pattern found in the name decides; (?i) where spelling varies.
+#: The first pattern that matches the name decides; (?i) if its spelling varies.
 _CLASS_RULES: Final[dict[HostClass, str]] = {
     HostClass.PROFILER: (
         r"^Activity Buffer Request$|^(?:Activity )?Buffer Flush$|^Instrumentation$"
@@ -203,7 +203,7 @@ _CLASS_RULES: Final[dict[HostClass, str]] = {
     r"|^Wait for LaunchOnDevice completion$",
 }
 
-#: Flags by pattern; where several patterns match, all their flags are set.
+#: Flags by pattern; a name has the flags of all patterns that match it.
 _FLAG_RULES: Final[dict[EventFlag, str]] = {
     EventFlag.FUNCTION_CALL: (
         r"^(?:EagerLocalExecute: )?__(?:inference|forward|backward)_"
@@ -259,7 +259,7 @@ _FLAG_RULES: Final[dict[EventFlag, str]] = {
         r"|^(?:all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
         r"|collective-broadcast|ragged-all-to-all)(?:-start|-done)?(?:\.\d+)?$"
         r"|^(?:AllReduce|AllGather|ReduceScatter|AllToAll|CollectivePermute)\w*Thunk"
-        # Of the Python tracer, with file and line before them.
+        # Functions from the Python tracer, with file and line before the name.
         r"|distributed_c10d\.py\(\d+\): (?:all_|reduce|broadcast|barrier|gather|scatter"
         r"|send|recv|irecv|isend|wait)"
         r"|^\$?mpi4py|MPI\.Comm\.\w+"
@@ -290,12 +290,13 @@ _FLAG_RULES: Final[dict[EventFlag, str]] = {
     ),
 }
 
-#: Ranges of runtimes that lie on the program's own threads, outside of any call whose
-#: name is known; what lies inside of one is no range of the program anyway.
+#: Ranges of runtimes on the program's own threads, outside of any call with a known
+#: name. Ranges inside such a call are not the program's in any case.
 _RUNTIME_RANGE: Final = (
     # Functions of C and C++.
     r"::|^(?:cu|cuda|cudnn|cublas|hip|hsa|roc|nccl|rccl|pthread)[A-Z_]"
-    # What JAX's Python annotates of itself, and its runtime outside of a call.
+    # Ranges that JAX's Python code annotates, and those of its runtime outside of
+    # calls.
     r"|^Wait for \w+ holds$|^[HD]2[HD] (?:Copy|Dispatch)|^shard_args$|^DevicePut"
     r"|^ArrayImpl\.|^ExecuteReplicated\.|^lower_\w+_computation$|^trace_to_jaxpr"
     r"|^pickle_util\.|^batched_copy_array_|^cpp_pjit_"
@@ -317,7 +318,7 @@ _TORCH_OP: Final = (
     # Nodes of the graph of gradients.
     r"|^[A-Za-z]\w*Backward\d*$"
 )
-#: Text before a colon that is no op's name.
+#: Names with a colon that are not an op's.
 _NOT_AN_OP: Final = (
     r"^NVTX:|^ThenExecuteCallback:|^XlaModule:|^XlaCompile:|^\$|^end: "
     r"|^(?:nccl|gloo|hccl|mpi|ucc|xccl):"
@@ -329,9 +330,9 @@ class EventKinds(Frozen, frozen=True):
     """One entry per row of `event_types`; arrays over types.
 
     Attributes:
-        category: `OpCategory` codes, uint8; `UNKNOWN` is no op.
-        op_name: Text; null where the name is no op. For `DATASET` the whole name.
-        op_type: Text; null where the name is no op.
+        category: `OpCategory` codes, uint8; `UNKNOWN` if the type is not an op.
+        op_name: Text; null if the type is not an op. For `DATASET` the whole name.
+        op_type: Text; null if the type is not an op.
     """
 
     category: UInt8s
@@ -341,7 +342,7 @@ class EventKinds(Frozen, frozen=True):
     flags: NDArray[np.uint32]
 
     def has(self, flag: EventFlag) -> Bools:
-        """Return True for the types that carry at least one of the flags given."""
+        """Return True for the types with at least one of the given flags."""
         chosen: Bools = (self.flags & np.uint32(int(flag))) != 0
         return chosen
 
@@ -358,7 +359,7 @@ def _are_ops(category: UInt8s) -> Bools:
 
 
 class OpNames(NamedTuple):
-    """What names say of ops; the fields are those of `EventKinds`."""
+    """Ops parsed from names; the fields are those of `EventKinds`."""
 
     category: UInt8s
     op_name: pl.Series
@@ -366,7 +367,7 @@ class OpNames(NamedTuple):
 
 
 def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
-    """Read every type once.
+    """Classify every event type.
 
     Definition: docs/definitions/names-and-events.md#names-of-host-events.
     """
@@ -381,7 +382,7 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
         & ((flags & int(EventFlag.FUNCTION_CALL | EventFlag.CONTROL_FLOW)) == 0)
     )
     host_class[plain_op] = HostClass.OP
-    # The flag of ranges for the types that are, or may be, named ranges.
+    # Flag types that are, or may be, named ranges.
     known_flags = ~np.uint32(
         EventFlag.USER_INPUT
         | EventFlag.LIBRARY_RANGE
@@ -408,13 +409,13 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
 
 
 def op_names(names: pl.Series) -> OpNames:
-    """Read texts as names of events whose producer does not say what they are."""
+    """Parse texts as names of events whose producer does not record their kind."""
     op = pl.lit(None, pl.Boolean).alias("op")
     return _op_names(names.alias("name").to_frame().with_columns(op))
 
 
 def _op_names(names: pl.DataFrame) -> OpNames:
-    # `split once at the first colon`; no colon leaves `right` null.
+    # Split once at the first colon; without a colon `right` is null.
     split = names.with_columns(
         pl.col("name")
         .str.splitn(":", 2)
@@ -424,7 +425,7 @@ def _op_names(names: pl.DataFrame) -> OpNames:
     parsed = split.select(_category_expression(), *_op_texts())
     category = parsed["category"].to_numpy()
     is_op = pl.Series(_are_ops(category))
-    # A name outside every vocabulary has no parts.
+    # A name of no known form has no parts.
     whole = pl.Series(category == OpCategory.OTHER)
     texts = parsed.select(
         pl.when(is_op)
@@ -439,14 +440,14 @@ def _op_names(names: pl.DataFrame) -> OpNames:
 def _category_expression() -> pl.Expr:
     """Return the category of the first rule that matches; copies come before ops.
 
-    The producer's word overrides the rules for ops: a type that it does not call an op
-    is none, and a type that it calls an op is one, whatever its name.
+    The producer overrides the rules for ops: a type is an op if the producer marks it
+    as one, whatever its name, and is not an op if the producer marks it as none.
 
     Definition: docs/definitions/names-and-events.md#names-of-ops.
     """
     name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
     has_colon = right.is_not_null()
-    # A candidate for the op's type: the right part or, where it is empty, the last path
+    # A candidate for the op's type: the right part or, if that is empty, the last path
     # segment of the left part without a trailing `_<integer>`.
     candidate = (
         pl.when(right == "")
@@ -483,7 +484,7 @@ def _name_matches(pattern: str) -> pl.Expr:
 
 
 def _first_match(rules: Sequence[tuple[pl.Expr, int]]) -> pl.Expr:
-    """Return the code of the first condition that holds, else 0."""
+    """Return the code of the first condition that is true, else 0."""
     codes = [
         pl.when(condition).then(pl.lit(int(code), pl.UInt8))
         for condition, code in rules

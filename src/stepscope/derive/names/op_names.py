@@ -12,13 +12,13 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: The op of activities that nothing names. Definition:
+#: The op of activities without a name. Definition:
 #: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
 NO_ANNOTATION: Final = "(no annotation)"
 #: Type and category of `NO_ANNOTATION`.
 UNKNOWN: Final = "Unknown"
 
-#: Kind of activity → (op, category) where a copy or memset carries no annotation; all
+#: Kind of activity → (op, category) of a copy or memset without an annotation. All
 #: spellings of one direction are one op.
 COPY_OPS: Final = {
     "h2d": ("MemcpyH2D", "Memcpy"),
@@ -28,10 +28,10 @@ COPY_OPS: Final = {
     "memset": ("Memset", "Memset"),
 }
 
-#: Annotations that name a program or nothing, not an op.
+#: Annotations that are empty or the name of a program, not of an op.
 _NO_OP: Final = r"^(?:XlaModule|XlaCompile|Thunk):|^\(null\)$|^INVALID$|^$"
 
-#: What is known of an instruction; null means unknown.
+#: Columns about an instruction; null means unknown.
 HLO_TEXTS: Final[dict[str, pl.DataType]] = {
     "module": pl.String(),
     "program": pl.Int64(),
@@ -52,16 +52,16 @@ def resolve_hlo(
     modules: Sequence[str | None],
     programs: pl.Series,
 ) -> pl.DataFrame:
-    """Look up instructions by (program, innermost name).
+    """Find instructions by (program, innermost name).
 
-    Without a program id the module's name decides, if it is that of one program only.
+    Without a program id the module's name decides, if only one program has that name.
 
     Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
 
     Args:
-        instructions: As recorded, outermost first where nested (`a::b`).
-        modules: Names of the modules; None where not recorded.
-        programs: Program ids; null where not recorded.
+        instructions: As recorded, outermost first if nested (`a::b`).
+        modules: Names of the modules; None if not recorded.
+        programs: Program ids; null if not recorded.
 
     Returns:
         One row per instruction, with the columns of `HLO_TEXTS`.
@@ -121,14 +121,13 @@ def resolve_hlo(
 
 
 def read_annotations(texts: Sequence[str]) -> pl.DataFrame:
-    """Read each text as the annotation of an op.
+    """Parse each text as the annotation of an op.
 
     Definition: docs/definitions/names-and-events.md#names-of-ops.
 
     Returns:
-        One row per text: `name` and `type`, null where the text names no op; `type`
-        is also null where the text is a name without a type; `category`, an
-        `OpCategory` code.
+        One row per text: `name` and `type`, null if the text is not an op's name;
+        `type` is also null if the text has no type; `category`, an `OpCategory` code.
     """
     # The arguments of an annotation follow its name, between # marks.
     cleaned = pl.Series("name", texts, dtype=pl.String).str.extract(r"^([^#]*)")

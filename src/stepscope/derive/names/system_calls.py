@@ -1,7 +1,7 @@
 """Calls of the operating system's libraries, by what a thread does in them.
 
-Only names that their producer calls neither ops nor named ranges are looked at: `read`
-may be a range of the program as well.
+Only events that their producer marks as neither ops nor named ranges are matched:
+`read` may also be a range of the program.
 
 Definition: docs/definitions/host-time.md#calls-of-the-operating-system.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Spelling of a function with its variants: of large files, without locks, internal.
+#: Pattern of a function with its variants: of large files, without locks, internal.
 _CALL: Final = r"^(?:__)?(?:{})(?:64|_unlocked|_nocancel|_chk)?$"
 
-#: They wait for another thread or process, for what these send, or for time to pass.
+#: Calls that wait for another thread or process, for data, or for time to pass.
 _WAITS: Final = _CALL.format(
     r"pthread_(?:cond_(?:timed|clock)?wait|(?:timed|clock)?join(?:_np)?|barrier_wait"
     r"|mutex_(?:timed|clock)?lock|rwlock_(?:timed|clock)?(?:rd|wr)lock|spin_lock)"
@@ -22,12 +22,11 @@ _WAITS: Final = _CALL.format(
     r"|sigsuspend|wait[34]?|waitpid|waitid|accept4?|connect|recv(?:from|msg|mmsg)?"
     r"|msgrcv|mq_(?:timed)?receive|io_getevents|flock|lockf"
 )
-#: They read files and pipes.
+#: Calls that read files and pipes.
 _READS: Final = _CALL.format(
     r"p?readv?2?|preadv2?|fread|fgets|fgetc|getc|getline|getdelim|readahead"
 )
-#: All others that may take long: of the driver, of memory, of files,
-#: of processes, of the network.
+#: Other calls that may take long: of drivers, memory, files, processes and the network.
 _OTHERS: Final = _CALL.format(
     r"ioctl|mmap2?|munmap|mremap|mprotect|madvise|mlock2?|munlock|brk|sbrk|msync"
     r"|open(?:at2?|dir)?|fopen|fdopen|freopen|close|fclose|closedir|readdir|scandir"
@@ -39,7 +38,7 @@ _OTHERS: Final = _CALL.format(
     r"|v?fork|clone3?|posix_spawnp?|exec\w+|system|popen|pclose|kill"
     r"|sigaction|dlopen|shm_open|shmget|shmat|memfd_create|eventfd|epoll_c\w+|timerfd_\w+"
 )
-#: Class of host events → names of calls that have it; the first that fits decides.
+#: Class of host events → pattern of its calls; the first match decides.
 SYSTEM_CALLS: Final = {
     "SYSTEM_WAIT": _WAITS,
     "FILE_READ": _READS,

@@ -1,7 +1,7 @@
-"""`op_costs`, `host_op_costs` and `kernel_costs`: what executions computed and moved.
+"""`op_costs`, `host_op_costs` and `kernel_costs`: operations and bytes of executions.
 
-A sum is known only if the cost of every execution is known: a rate that lacks part of
-the work would be wrong, not merely low.
+A sum is known only if the cost of every execution is known: a rate from an incomplete
+sum would be wrong, not merely low.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ OP_COSTS: Final[dict[str, pl.DataType]] = {
     "module": pl.String(),
     "name": pl.String(),
     **RUN_COSTS,  # of all executions together
-    "peak_flops": pl.Float64(),  # that its kernels could have done in their time
-    "peak_bytes": pl.Float64(),  # that its device's memory could have moved
+    "peak_flops": pl.Float64(),  # operations possible in the kernels' time
+    "peak_bytes": pl.Float64(),  # bytes that the memory could move in that time
 }
 #: Columns of `host_op_costs`; null means unknown.
 HOST_OP_COSTS: Final[dict[str, pl.DataType]] = {
@@ -59,12 +59,12 @@ HOST_OP_COSTS: Final[dict[str, pl.DataType]] = {
 _KEY: Final = ["device", "group"]
 #: Opcodes of asynchronous work: `copy-start`, `all-reduce-done`.
 DIVIDED: Final = r"-(?:start|update|done)$"
-#: What the link to a host or to another device delays, not the device's memory.
+#: Activities whose speed a link limits, to a host or another device, not device memory.
 _THROUGH_A_LINK: Final = tuple(
     ACTIVITY_CODES[kind]
     for kind in ("collective", "h2d", "d2h", "p2p_copy", "transfer_wait")
 )
-#: Kind of copy → how often each of its bytes is read or written in the device's memory.
+#: Kind of copy → number of accesses per byte to the device's memory.
 _TIMES_MOVED: Final = {
     ACTIVITY_CODES[kind]: times
     for kind, times in (("h2d", 1), ("d2h", 1), ("local_copy", 2), ("memset", 1))
@@ -84,11 +84,11 @@ def op_costs(
     device_peaks: DevicePeaks | Unavailable,
     execution_costs: ExecutionCosts | Unavailable,
 ) -> pl.DataFrame:
-    """Add up costs and peaks by device and op.
+    """Sum costs and peaks by device and op.
 
-    An op's costs are those of its program's instructions, times the number of their
-    runs; else those of the executions on the host that launched its activities; else,
-    where all of these are copies, the bytes that were recorded with them.
+    An op's costs are those of its program's instructions times the number of their
+    executions, else those of the host executions that launched its activities, else, if
+    all activities are copies, the recorded bytes of the copies.
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
 
@@ -96,7 +96,7 @@ def op_costs(
         Columns `OP_COSTS`; one row per device and op.
     """
     executions, classes = device_executions, activity_classes.rows
-    # Work that begins with one instruction and ends with another is done between them.
+    # Asynchronous work runs between its two instructions, so neither has its cost.
     divided = activity_ops.ops["category"].str.contains(DIVIDED).fill_null(value=False)
     sources = [
         _costs_by_program(
@@ -113,11 +113,12 @@ def op_costs(
     )
     group = executions.rows["group"].to_numpy()
     groups = activity_ops.ops["group"].to_numpy()
-    # All rows of a group have one module and one name.
+    # All rows of a group have the same module and name.
     first: Int64s = np.unique(groups, return_index=True)[1][group]
     named = activity_ops.ops[["module", "name"]][first]
     rates = _peak_rates(classes, precision, tensor_cores, device_peaks)
-    # What the units of each op's kernels, and memory, could have done.
+    # What the units that each op's kernels use, and memory, could have done in their
+    # time.
     seconds = pl.Series(class_totals.all.total) / PS_PER_S
     peaks = (
         pl.DataFrame(
@@ -146,7 +147,7 @@ def _costs_by_program(
     executions: DeviceExecutions,
     run_costs: pl.DataFrame,
 ) -> dict[str, pl.Series]:
-    """Sum over the instructions of each op, which run at most as often as it."""
+    """Sum over the instructions of each op, which run at most as often as the op."""
     place, op = executions.of_class, classes["op"].to_numpy()
     instructions = number_rows([place, op])
     kernels = number_rows([instructions.code, classes["type"].to_numpy()])
@@ -207,7 +208,7 @@ def _costs_by_host(
     candidates = (owner >= 0) & ((costs.flops >= 0) | (costs.accessed_bytes >= 0))
     if candidates.any():
         candidates &= ~left_to_others(found, costs)
-        # What such an op launches itself nobody described.
+        # The cost of work that such an op launches itself is not recorded.
         candidates &= ~(found.launched & costs.only_calls)
     count = len(found.rows)
     complete = found.rows["executions"].to_numpy()
@@ -227,14 +228,14 @@ def _costs_by_host(
 def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> Bools:
     """Return executions around others of unknown cost that put work on a device.
 
-    The work of the inner ones may be what the outer one's operands describe.
+    The operands of the outer execution may describe the work of the inner ones.
     """
     left = np.zeros(len(costs.flops), np.bool_)
     inner = found.launched & (costs.flops < 0)
     while inner.any():
         above = costs.parent[inner]
         above = above[above >= 0]
-        # Each execution is followed up once.
+        # Each execution is visited only once.
         inner = np.zeros(len(left), np.bool_)
         inner[above[~left[above]]] = True
         left |= inner
@@ -259,8 +260,8 @@ def _peak_rates(
         described = {row["device"]: row for row in peaks}
     rate: list[float | None] = []
     memory: list[float | None] = []
-    # One round per class of activities, of which there are as many as distinct
-    # kernels, not as activities.
+    # One iteration per class of activities; there are as many classes as distinct
+    # kernels.
     for place, device in enumerate(classes["device"].to_list()):
         row = described.get(device, {})
         local = int(kinds[place]) not in _THROUGH_A_LINK
@@ -300,7 +301,7 @@ def host_op_costs(
     execution_costs: ExecutionCosts,
     device_activity: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame | Unavailable:
-    """Add up what each op did on a host without devices, inner ops included.
+    """Sum what each op did on a host without devices, inner ops included.
 
     Returns:
         Columns `HOST_OP_COSTS`, one row per op.
@@ -315,12 +316,12 @@ def host_op_costs(
     types = found.ops["type"].fill_null("").to_list()
     callers = np.array([calls_only(one) for one in types], np.bool_)
     calls = callers[found.op] if len(types) else np.zeros(0, np.bool_)
-    # Operations by execution with those of all it called, -1 unknown.
+    # Operations by execution including all its callees, -1 if unknown.
     total = np.maximum(costs.flops, 0)
     unknown = costs.flops < 0
     order = np.argsort(costs.depth, kind="stable")
     cuts = np.flatnonzero(np.diff(costs.depth[order])) + 1
-    # One round per level of nesting, the innermost first.
+    # One iteration per level of nesting, the innermost first.
     for rows in reversed(np.split(order, cuts)):
         above = costs.parent[rows]
         inside = rows[above >= 0]
@@ -371,12 +372,12 @@ def kernel_costs(
     run_costs: pl.DataFrame,
     execution_costs: ExecutionCosts | Unavailable,
 ) -> pl.DataFrame:
-    """Add up by class; a sum is known only if the cost of every activity is.
+    """Sum costs by class; a sum is known only if the cost of every activity is known.
 
     Definition: docs/tools/roofline_model.md#where-the-work-comes-from.
     """
     op = activity_classes.rows["op"]
-    # Work that begins with one instruction and ends with another is done between them.
+    # Asynchronous work runs between its two instructions, so neither has its cost.
     divided = activity_ops.ops["category"][op].str.contains(DIVIDED)
     rows = pl.DataFrame(
         {
@@ -389,7 +390,7 @@ def kernel_costs(
             ),
         }
     ).hstack(run_costs.select(KERNEL_COSTS.keys())[op])
-    # A run may need its kernel several times.
+    # An execution may run its kernel several times.
     runs = pl.min_horizontal("count", "executions")
     only_kernel = (pl.len().over("device", "op") == 1) & ~pl.col("divided")
     by_program = rows.select(
@@ -401,7 +402,7 @@ def kernel_costs(
         return by_program
     doubtful = left_to_others(device_executions, execution_costs)
     doubtful |= device_executions.launched & execution_costs.only_calls
-    # Work of several ops, or on several devices.
+    # Executions whose work is of several ops or on several devices.
     doubtful |= device_executions.owner < 0
     launched = np.flatnonzero(execution >= 0)
     by = execution[launched]

@@ -40,15 +40,15 @@ HOST_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "type": pl.String(),
     "category": pl.UInt8(),  # an `OpCategory`
     **{name: dtype for name, dtype in HLO_TEXTS.items() if name != "hlo"},
-    "instructions": pl.List(pl.String()),  # of compiled programs; empty of others
+    "instructions": pl.List(pl.String()),  # of compiled programs; else empty
     "occurrences": pl.Int64(),
     "total_ps": pl.Int64(),  # of recursive calls only the outermost
     "self_ps": pl.Int64(),
-    "eager": pl.Int64(),  # executions known to have run at once
-    "function": pl.Int64(),  # executions known to have run as part of a function
+    "eager": pl.Int64(),  # executions known to be eager
+    "function": pl.Int64(),  # executions known to be part of a function
     "eager_self_ps": pl.Int64(),
     "launching": pl.Int64(),  # executions that put work on a device; null unknown
-    "step_self_ps": pl.Int64(),  # of executions that began in a step; null without
+    "step_self_ps": pl.Int64(),  # of executions begun in a step; null without steps
 }
 
 #: Columns of `DeviceOps.rows`; null means unknown.
@@ -60,7 +60,7 @@ DEVICE_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "module": pl.String(),
     "source_file": pl.String(),
     "source_line": pl.Int64(),
-    "instructions": pl.List(pl.String()),  # of compiled programs; empty of others
+    "instructions": pl.List(pl.String()),  # of compiled programs; else empty
     "evidence": pl.UInt8(),  # an `OpEvidence`, the strongest of its instructions
     "occurrences": pl.Int64(),  # executions of the op
     "activities": pl.Int64(),  # kernels, copies and memsets of all executions
@@ -69,7 +69,7 @@ DEVICE_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "exposed_ps": pl.Int64(),
     "kernel_ps": pl.Int64(),  # of kernels that compute
     "tensor_core_ps": pl.Int64(),  # of kernels that use matrix units
-    "tensor_core_unknown_ps": pl.Int64(),  # of kernels of which that is unknown
+    "tensor_core_unknown_ps": pl.Int64(),  # of kernels for which that is unknown
     "tensor_core_eligible": pl.Boolean(),
     "eager": pl.Int64(),
     "function": pl.Int64(),
@@ -86,11 +86,11 @@ class HostOps(Frozen, frozen=True):
 
     Attributes:
         rows: One row per op, by self time descending, then name; `HOST_OP_ROWS`.
-        hull_ps: Time from the first begin to the last end of all op events.
-        idle_ps: The part of the hull in which no thread ran an op.
+        hull_ps: Time from the first start to the last end of all op events.
+        idle_ps: The part of `hull_ps` in which no thread ran an op.
         step_count: Number of steps that `step_self_ps` covers; None without steps.
-        without_values: Why the values of events could not be read, from which some
-            ops are found; None where they could.
+        without_values: Why the values of events, which identify some ops, could not be
+            read; None if they could.
     """
 
     rows: pl.DataFrame
@@ -104,10 +104,10 @@ class DeviceOps(Frozen, frozen=True):
     """Ops on the devices of one host.
 
     Attributes:
-        rows: One row per device and op (instructions of one framework op together),
-            by device, then total time descending, then name; `DEVICE_OP_ROWS`.
-        hull_ps: Device → time from its first begin to its last end.
-        idle_ps: Device → the part of the hull in which the device did nothing.
+        rows: One row per device and op (instructions of one framework op together), by
+            device, then total time descending, then name; `DEVICE_OP_ROWS`.
+        hull_ps: Device → time from its first start to its last end.
+        idle_ps: Device → the part of `hull_ps` in which the device did nothing.
         step_count: Number of steps that `step_ps` covers; None without steps.
     """
 
@@ -139,14 +139,14 @@ def host_ops(
     step_count = None
     step_self = pl.Series("step_self_ps", [None] * count, dtype=pl.Int64)
     if not isinstance(windows, Unavailable) and windows.has_steps:
-        # Windows have no gaps.
+        # Windows follow each other without gaps.
         in_steps = found.start_ps >= int(windows.rows["start_ps"][0])
         in_steps &= found.start_ps < int(windows.rows["end_ps"][-1])
         step_count = len(windows.rows)
         inside = totals_by_code(found.op, found.self_ps, count=count, where=in_steps)
         step_self = pl.Series("step_self_ps", inside.total)
     function = np.bincount(found.op[found.eager == 0], minlength=count)
-    # Of recursive calls only the outermost.
+    # Of recursive calls, the total time has only the outermost.
     columns = {
         "occurrences": own.count,
         "total_ps": totals_by_code(
@@ -178,7 +178,7 @@ def host_ops(
 
 
 def _unite_recompiled(rows: pl.DataFrame, summed: tuple[str, ...]) -> pl.DataFrame:
-    """Unite rows of one (module, name): a module may be compiled several times."""
+    """Combine rows of one (module, name): a module may be compiled several times."""
     doubtful = ("launching", "step_self_ps")
     others = ("module", "name", "instructions", *summed, *doubtful)
     united = rows.group_by("module", "name", maintain_order=True).agg(
@@ -288,7 +288,7 @@ def _device_sums(
         name: totals_by_code(code, values, count=count).total
         for name, values in columns.items()
     }
-    # An op is eligible if any of its kernels is, and is not if none of them is.
+    # An op is eligible if any of its kernels is, and not eligible if none of them is.
     can = np.where(computes, eligible, 0)
     some = np.bincount(code[can == 1], minlength=count) > 0
     open_ = np.bincount(code[can < 0], minlength=count) > 0
@@ -301,38 +301,37 @@ def _device_sums(
     ]
 
 
-#: Evidence that names an op of the program; copies and unnamed work have none.
+#: Evidence that identifies an op of the program; copies and unnamed work have none.
 PROGRAM_EVIDENCE: Final = (
     OpEvidence.HLO,
     OpEvidence.HLO_NAME,
     OpEvidence.ANNOTATION,
     OpEvidence.LAUNCH,
 )
-#: Scopes that differentiation leaves in op names. Definition:
+#: Scopes that differentiation adds to op names. Definition:
 #: docs/definitions/phases.md#training-or-not.
 _GRADIENT: Final = Pattern(r"(?:^|/)(?:gradient_tape|gradients|transpose\()[^/]*/")
 _UPDATE: Final = Pattern(r"^(?:Resource)?(?:Sparse)?Apply[A-Z]")
 
 
 class OpPlacement(Frozen, frozen=True):
-    """Executions and self times of a host's ops.
+    """Executions and self times of a host's ops, by host and device.
 
     Definition: docs/tools/overview_page.md#other-fields.
 
     Attributes:
-        host_executions: Executions that put no work on a device; None where it is
-            unknown which do.
+        host_executions: Executions that put no work on a device; None if it is unknown
+            which executions do.
         device_executions: Executions of ops on devices; None without device activity.
-        dataset_executions: Executions of input pipeline ops, which count neither in
-            `host_executions` nor in `device_executions`.
-        host_self_ps: Self time of all host ops but those of input pipelines.
+        dataset_executions: Executions of input pipeline ops, which are not included in
+            `host_executions` and `device_executions`.
+        host_self_ps: Self time of all host ops except those of input pipelines.
         device_self_ps: Self time of all device ops; None without device activity.
-        host_eager_self_ps: The part of `host_self_ps` that ran eagerly; None where
-            that is recorded of no execution.
-        device_eager_self_ps: The part of `device_self_ps` that ran eagerly; None where
-            that is recorded of no execution.
-        is_training: True where some op computes a gradient or updates parameters;
-            False where ops have names and none does; None without ops.
+        host_eager_self_ps: The part of `host_self_ps` that ran eagerly; None if no
+            execution is known to be eager or not.
+        device_eager_self_ps: The same part of `device_self_ps`.
+        is_training: True if some op computes a gradient or updates parameters; False if
+            ops have names and none does; None without ops.
     """
 
     host_executions: int | None
@@ -349,7 +348,7 @@ class OpPlacement(Frozen, frozen=True):
 def op_placement(
     *, host_ops: HostOps | Unavailable, device_ops: DeviceOps | Unavailable
 ) -> OpPlacement | Unavailable:
-    """Divide ops by side; unavailable where neither side has any."""
+    """Divide ops into host and device ops; unavailable without both."""
     if isinstance(host_ops, Unavailable) and isinstance(device_ops, Unavailable):
         return host_ops
     names: list[tuple[str, str | None]] = []
@@ -363,7 +362,7 @@ def op_placement(
         )
         launching: int | None = int(ops["launching"].sum())
         if ops["launching"].null_count():
-            # Without any device nothing can have been put on one.
+            # Without a device, no execution put work on a device.
             nothing = (
                 isinstance(device_ops, Unavailable)
                 and device_ops.code == "NO_DEVICE_PLANE"
@@ -382,7 +381,7 @@ def op_placement(
     if not isinstance(device_ops, Unavailable):
         ours = [int(evidence) for evidence in PROGRAM_EVIDENCE]
         rows = device_ops.rows.filter(pl.col("evidence").is_in(ours))
-        # Unnamed work is work, too, but the number of its executions is unknown.
+        # Unnamed work is also work, but the number of its executions is unknown.
         if len(rows):
             marked = pl.col("eager") + pl.col("function")
             eager_ps = pl.col("total_ps") * pl.col("eager") / marked

@@ -1,4 +1,4 @@
-"""What an op computes: each execution on the host, and one execution on a device."""
+"""Costs of ops: of each execution on the host, and of one execution on a device."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.trace.model import TraceData
 
-#: Names of the values that hold operands, in both notations and both spellings.
+#: Names of the values with operands, in both notations and both spellings.
 _SIZES: Final = (StatKey.INPUT_DIMS, StatKey.INPUT_DIMS_OLD)
 _TYPES: Final = (StatKey.INPUT_TYPE,)
 _VALUES: Final = (StatKey.CONCRETE_INPUTS,)
@@ -55,17 +55,17 @@ class ExecutionCosts(Frozen, frozen=True):
     """Arrays over the executions of `host_op_events`.
 
     Attributes:
-        flops: int64; floating-point operations of the execution itself, without those
-            of the ops it called; -1 where they are not known.
+        flops: int64; floating-point operations of the execution itself, without the ops
+            it called; -1 if unknown.
         accessed_bytes: int64; bytes that the execution itself read and wrote, without
-            those of the ops it called; -1 where they are not known.
+            the ops it called; -1 if unknown.
         parent: int32; the execution around it on its thread, -1 for none.
         depth: int32; 0 without a parent, else one more than the parent's.
-        weights: int32; a row of `variables` for an execution that read variables of
-            the model, -1 for any other.
+        weights: int32; a row of `variables` for an execution that read variables of the
+            model, -1 for any other.
         variables: Distinct lists of sizes of variables that one execution read.
-        only_calls: bool; True where the operations are 0 because the op only calls
-            others. Where it puts work on a device all the same, that work is not known.
+        only_calls: bool; True if the operations are 0 because the op only calls other
+            ops. If it still puts work on a device, the cost of that work is unknown.
     """
 
     flops: Int64s
@@ -83,7 +83,7 @@ class _Costs(Frozen, frozen=True, eq=True):
 
     Attributes:
         code: int32 by row of `_Recorded`; the combination.
-        part: int8; a `Part`, 0 where the cost is not known.
+        part: int8; a `Part`, 0 if the cost is unknown.
         variables: Distinct lists of sizes of variables that one execution read.
     """
 
@@ -96,14 +96,14 @@ class _Costs(Frozen, frozen=True, eq=True):
 
 
 class _Recorded(Frozen, frozen=True):
-    """Executions with operands, and codes of the texts that hold them, -1 none."""
+    """Executions with operands, and codes of the texts of the operands, -1 for none."""
 
     rows: Int64s
     columns: dict[tuple[str, ...], Int32s]
     texts: dict[tuple[str, ...], list[str]]
 
     def read(self, row: int) -> Operands | None:
-        """Return the operands of a row; None where they cannot be read."""
+        """Return the operands of a row; None if they cannot be parsed."""
         text = {
             names: self.texts[names][column[row]]
             for names, column in self.columns.items()
@@ -123,11 +123,11 @@ class _Recorded(Frozen, frozen=True):
 
 #: Columns of `run_costs`; null means unknown.
 RUN_COSTS: Final[dict[str, pl.DataType]] = {
-    "flops": pl.Int64(),  # operations of the instruction that ran
-    "model_flops": pl.Int64(),  # operations of the program before a compiler changed it
+    "flops": pl.Int64(),  # operations of the instruction
+    "model_flops": pl.Int64(),  # operations of the program before compiler changes
     "accessed_bytes": pl.Int64(),  # read and written, each tensor once
 }
-#: Column → the name of the value that compilers record of an instruction.
+#: Column → name of the value that compilers record for an instruction.
 _STORED: Final = {
     "flops": StatKey.FLOPS,
     "model_flops": StatKey.MODEL_FLOPS,
@@ -146,7 +146,7 @@ def run_costs(
     """Return the cost of one execution by row of the ops of `activity_ops`.
 
     Costs come from the program's instruction, else from what the compiler recorded.
-    `model_flops` are those of the instruction where nothing else was recorded.
+    `model_flops` equals `flops` if no other value was recorded.
 
     Returns:
         Columns `RUN_COSTS`, one row per op.
@@ -162,7 +162,7 @@ def run_costs(
                 some = np.flatnonzero(hlo >= 0)
                 cost[some] = instruction_costs[name].fill_null(-1).to_numpy()[hlo[some]]
         if not isinstance(type_stats, Unavailable):
-            # By op the value recorded with its activities' names, -1 for none.
+            # By op, the value recorded with its activities' names; -1 for none.
             stored = np.full(len(ops), -1, np.int64)
             handle = find_handle(trace.strings, value)
             owner, number = int_values(rows_with_key(type_stats, "type", handle))
@@ -188,10 +188,10 @@ def execution_costs(
     stats: pl.DataFrame | Unavailable,
     instruction_costs: pl.DataFrame | Unavailable,
 ) -> ExecutionCosts:
-    """Work out the costs of executions whose operands were recorded.
+    """Compute the costs of executions whose operands were recorded.
 
-    Each distinct combination of op and operands is worked out once. Where ops call
-    each other for one piece of work, the inner ones are charged with it first.
+    Each distinct combination of op and operands is computed once. If ops call each
+    other for one piece of work, it is charged to the inner ones first.
     """
     found = host_op_events
     count = len(found.event)
@@ -213,11 +213,11 @@ def execution_costs(
             (told.part, part),
         ):
             target[given.rows] = values_by_row(column, told.code)
-        # Executions inside others, level by level, the innermost first.
+        # Nested executions, level by level, the innermost first.
         inner = np.flatnonzero(found.parent >= 0)
         depth = found.depth[inner]
         if len(depth) and depth.max() < 1 << 16:
-            # Numbers this narrow are sorted in one pass.
+            # 16-bit numbers are sorted in one pass.
             depth = depth.astype(np.uint16)
         order = inner[np.argsort(depth, kind="stable")]
         cuts = np.flatnonzero(np.diff(found.depth[order])) + 1
@@ -291,7 +291,7 @@ def _collect_operands(
     first, beyond = (event[0], event[-1] + 1) if len(event) else (0, 0)
     bounds = np.searchsorted(owners, np.array([first, beyond], owners.dtype)).tolist()
     rows = wanted_rows(handles(stats, "key"), wanted, *bounds)
-    # The execution that each event is, if it is one.
+    # The execution of each event; -1 for none.
     place = np.full(beyond - first, -1, np.int32)
     place[event - first] = np.arange(len(event), dtype=np.int32)
     owner = values_by_row(place, owners[rows] - first)
@@ -322,11 +322,11 @@ def _collect_operands(
 def _take_inner(
     flops: Int64s, chosen: Bools, parent: Int32s, inside_out: list[Int64s]
 ) -> None:
-    """Subtract from the chosen, in place, the work of the executions inside them.
+    """Subtract from chosen executions, in place, the work of executions nested in them.
 
-    The work of an op that calls others for it is the greater of two numbers: what its
-    own operands say, and the sum of what theirs say. The op itself is charged with what
-    the others leave.
+    The work of an op with callees is the greater of two numbers: the work according to
+    its own operands, and the sum of its callees' work. The op itself is charged with
+    what its callees leave.
     """
     some = np.flatnonzero(chosen)
     if not len(some):
