@@ -113,7 +113,7 @@ def test_a_string_outside_the_data_is_refused(
 ) -> None:
     with (
         mock.patch(DRIVER, FORMS[form]),
-        pytest.raises(ValueError, match="does not lie in the data"),
+        pytest.raises(ValueError, match="is outside the data"),
     ):
         intern_places(np.zeros(3, np.uint8), np.array([place]), np.array([length]))
 

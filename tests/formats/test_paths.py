@@ -45,15 +45,15 @@ def said_of(call: Callable[[], object]) -> str:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("pipe", "pipe: is a pipe, not a file. Write what it gives into a file"),
+        ("pipe", "pipe: is a pipe, not a file. Write its output to a file"),
         ("socket", "socket: is a socket, not a file. Give a log directory"),
         ("/dev/zero", "/dev/zero: is a device, not a file. Give a log directory"),
         ("loop", "loop: cannot be read (Too many levels of symbolic links). Give"),
-        ("broken", "broken: is a link that leads nowhere. Give a log directory"),
+        ("broken", "broken: is a broken link. Give a log directory"),
         ("n" * 300, "n: cannot be read (File name too long). Give a log directory"),
         ("file/x", "file/x: does not exist. Give a log directory"),
         ("nul\0", r"nul\x00: does not exist. Give a log directory"),
-        ("", "'': an empty path names nothing. Give a log directory"),
+        ("", "'': the path is empty. Give a log directory"),
     ],
 )
 def test_a_path_to_nothing_that_can_be_read_is_refused_at_once(

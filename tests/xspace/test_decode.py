@@ -314,7 +314,7 @@ def test_much_damage_is_summed_up() -> None:
     space = decode_bytes(data)
     assert len(space.events) == 100
     assert len(space.damage) == 33
-    assert space.damage[-1].what == "68 further places break or end"
+    assert space.damage[-1].what == "68 more places are malformed or cut off"
     assert space.damage[-1].lost_bytes == 68
 
 

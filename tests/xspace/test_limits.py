@@ -78,7 +78,7 @@ def test_a_copied_file_may_change_and_a_mapped_one_is_the_same(
     ],
 )
 def test_what_no_recording_has_so_many_of_is_refused(data: bytes, most: str) -> None:
-    with pytest.raises(BadInput, match=f"at most {most} are read. This is no rec"):
+    with pytest.raises(BadInput, match=f"at most {most} are read. This is not a rec"):
         decode_bytes(data)
 
 

@@ -1,8 +1,8 @@
-"""Field numbers of the profile message, once for decoder and writer.
+"""Field numbers of the profile message, shared by decoder and writer.
 
-A tag comes before each value on the wire: the field number times eight, plus the
-wire type (0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes). The kernels in
-`_core` repeat the tags of lines, events and stats as literals: a test compares them.
+A tag precedes each value on the wire: the field number times eight, plus the wire type
+(0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes). The compiled functions in
+`_core` repeat the tags of lines, events and stats as literals; a test compares them.
 
 Definition: docs/formats/xplane.md#the-message.
 """
@@ -20,7 +20,7 @@ def _sized_tag(number: int) -> int:
     return number << 3 | 2
 
 
-#: Kinds of a stat's value: the XStat field number that holds it.
+#: Kind of a stat's value: the number of the XStat field that contains the value.
 NO_VALUE: Final = 0
 DOUBLE: Final = 2
 UINT: Final = 3
@@ -31,7 +31,7 @@ REF: Final = 7
 
 
 class SpaceTag:
-    """XSpace."""
+    """Tags of XSpace."""
 
     PLANE: Final = _sized_tag(1)
     ERROR: Final = _sized_tag(2)
@@ -40,7 +40,7 @@ class SpaceTag:
 
 
 class PlaneTag:
-    """XPlane."""
+    """Tags of XPlane."""
 
     ID: Final = _varint_tag(1)
     NAME: Final = _sized_tag(2)
@@ -51,14 +51,14 @@ class PlaneTag:
 
 
 class Entry:
-    """An entry of a map: both metadata maps of a plane."""
+    """Tags of an entry of either metadata map of a plane."""
 
     KEY: Final = _varint_tag(1)
     VALUE: Final = _sized_tag(2)
 
 
 class LineTag:
-    """XLine."""
+    """Tags of XLine."""
 
     ID: Final = _varint_tag(1)
     NAME: Final = _sized_tag(2)
@@ -70,7 +70,7 @@ class LineTag:
 
 
 class EventTag:
-    """XEvent; offset and occurrences exclude each other."""
+    """Tags of XEvent; an event has either an offset or occurrences."""
 
     METADATA_ID: Final = _varint_tag(1)
     OFFSET_PS: Final = _varint_tag(2)
@@ -80,7 +80,7 @@ class EventTag:
 
 
 class StatTag:
-    """XStat; the values exclude each other."""
+    """Tags of XStat; a stat has at most one value."""
 
     METADATA_ID: Final = _varint_tag(1)
     DOUBLE: Final = DOUBLE << 3 | 1
@@ -92,7 +92,7 @@ class StatTag:
 
 
 class EventMetadata:
-    """XEventMetadata."""
+    """Tags of XEventMetadata."""
 
     ID: Final = _varint_tag(1)
     NAME: Final = _sized_tag(2)
@@ -102,7 +102,7 @@ class EventMetadata:
 
 
 class StatMetadata:
-    """XStatMetadata."""
+    """Tags of XStatMetadata."""
 
     ID: Final = _varint_tag(1)
     NAME: Final = _sized_tag(2)

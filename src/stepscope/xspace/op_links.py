@@ -1,7 +1,4 @@
-"""Which op something belongs to, and how the shapes of its operands are written.
-
-By an id that both carry, or by what holds it.
-"""
+"""Links from events to ops, by id or by nesting, and texts of operand shapes."""
 
 from __future__ import annotations
 
@@ -16,23 +13,23 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, Int32s, Int64s
 
-#: Records of a framework that carry what an op was asked to do. They have the category
-#: of ops and do no work: what they enclose is the work of the op around them.
+#: Framework events that record the arguments of an op. They have the category of ops
+#: but do no work: events inside them belong to the op around them.
 BOOKKEEPING: Final = frozenset({"record_param_comms"})
 _STACK: Final = 2
 
 
 def operands_text(sizes: Sequence[object], types: Sequence[object]) -> str | None:
-    """`c10::Half[128,64], float[64]` for the operands that have dimensions.
+    """Return a text like `c10::Half[128,64], float[64]` for operands with dimensions.
 
-    Scalars are left out: the type of a factor says nothing about that of the tensors.
+    Scalars are left out: their type says nothing about the types of the tensors.
 
     Args:
-        sizes: A list of sizes per operand; of a list of tensors a list of such lists.
-        types: A text per operand.
+        sizes: A list of sizes per operand; for a list of tensors, a list of size lists.
+        types: Name of the type per operand.
 
     Returns:
-        None where no operand has both.
+        None if no operand has both type and dimensions.
     """
     parts = [
         f"{name}[{','.join(map(str, size))}]"
@@ -59,7 +56,7 @@ def _tensor_sizes(operand: object) -> Iterator[list[int]]:
 
 
 def last_with_id(ids: Int64s, wanted: Int64s) -> Int64s:
-    """Return by wanted id the last position in `ids` that has it, -1 for none."""
+    """Return for each wanted id its last position in `ids`, or -1."""
     found = np.full(len(wanted), -1, np.int64)
     if not len(ids) or not len(wanted):
         return found
@@ -74,23 +71,23 @@ def last_with_id(ids: Int64s, wanted: Int64s) -> Int64s:
 def innermost_around(
     start: Int64s, dur: Int64s, *, track: Int32s, is_op: Bools
 ) -> Int32s:
-    """Return by event the position of the innermost op that holds it, -1 for none.
+    """Return for each event the position of the innermost op around it, or -1.
 
     Args:
-        start: Beginnings, in the order of tracks: start ascending, then longest first.
-        dur: Durations.
+        start: Start of each event, by track, then start ascending, then longest first.
+        dur: Duration of each event.
         track: Track of each event, ascending.
-        is_op: Which events are ops.
+        is_op: Whether each event is an op.
     """
     above = _parent_events(start, dur, track)
-    # What is no op may hold others. Each round doubles how far up a row has looked.
+    # An event around another need not be an op. Each round doubles the levels searched.
     while len(passed := np.flatnonzero((above >= 0) & ~is_op[above])):
         above[passed] = above[above[passed]]
     return above
 
 
 def _parent_events(start: Int64s, dur: Int64s, track: Int32s) -> Int32s:
-    """Return the event that holds each one directly, track by track; -1 for none."""
+    """Return for each event the event directly around it on its track, or -1."""
     parent = np.empty(len(start), np.int32)
     if not len(start):
         return parent

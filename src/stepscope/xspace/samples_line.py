@@ -1,7 +1,7 @@
-"""The lines that hold what looks at a thread found: next to the thread's own line.
+"""Lines with samples of a thread, written next to the thread's own line.
 
-Samples end where the next look at the thread found something else, so their ends do
-not fit into the exact events of the thread, and they have a line of their own.
+A sample lasts until the next sample that found another stack, so its end does not fit
+into the exact events of the thread. Samples are therefore on separate lines.
 
 Definition: docs/formats/xplane.md#samples-of-functions.
 """
@@ -15,19 +15,20 @@ from typing import Final, Literal
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
-#: Added to the id of a thread: systems number threads below it, and viewers that keep
-#: 32 bits of an id keep the line apart from all threads.
+#: Added to the thread id to get the id of a samples line. Thread ids are smaller, and
+#: the sum still fits into 32 bits for viewers that cut ids.
 SAMPLES_BASE: Final = 2**30
-#: Added once more for the time that a thread wanted a core.
+#: Also added for a line with the times in which a thread wanted a core.
 CORE_TIME_BASE: Final = 2**29
-#: Added to `SAMPLES_BASE` for the lines of the program in the functions of a thread.
+#: Also added for a line with the source lines of a thread's functions.
 _LINES_BASE: Final = 2**28
-#: Added once more for worker processes: their first thread has the process's number,
-#: which no thread of the program has, and this tells them from threads so called.
+#: Also added for worker processes. The id of their first thread is their process id;
+#: this distinguishes them from threads of the program with an equal name.
 _WORKERS_BASE: Final = 2**27
-#: What a line holds: functions of a thread that drives steps; functions of another
-#: thread of the program; which line of each function of a thread ran; when a thread
-#: wanted a core; functions of the first thread of a worker process, and their lines.
+#: Content of a line: functions of a thread that drives steps; functions of another
+#: thread of the program; source lines in the functions of a thread; when a thread
+#: wanted a core; functions of the first thread of a worker process, and source lines in
+#: these functions.
 SamplesKind = Literal[
     "functions",
     "functions_beside",
@@ -36,8 +37,9 @@ SamplesKind = Literal[
     "functions_of_worker",
     "source_lines_of_worker",
 ]
-#: Those that begin with another one's beginning come first. Who knows no workers takes
-#: theirs for threads next to the steps, which are no step's time either.
+#: Beginning of a line's name for each kind; a beginning that contains another one is
+#: listed first. Readers that do not know worker processes take their lines for threads
+#: in parallel with the steps, which also have no share of step time.
 _BEGINNINGS: Final[dict[SamplesKind, str]] = {
     "functions_of_worker": "samples beside the steps of worker process",
     "source_lines_of_worker": "source lines of worker process",
@@ -46,7 +48,7 @@ _BEGINNINGS: Final[dict[SamplesKind, str]] = {
     "source_lines": "source lines of",
     "core_time": "core time of",
 }
-#: Added to the id of a thread for each kind.
+#: Number that is added to the id of a thread for each kind.
 _BASES: Final[dict[SamplesKind, int]] = {
     "functions": SAMPLES_BASE,
     "functions_beside": SAMPLES_BASE,
@@ -61,17 +63,18 @@ _NAMES: Final = {
     )
     for kind, beginning in _BEGINNINGS.items()
 }
-#: Kinds of events that are samples carry the file of their function under this name.
+#: Stat of a sampled function's event type: path of the function's source file.
 FILE_PATH: Final = "file_path"
-#: Runs of a line of a function carry its number in the file under this name.
+#: Stat of a source line's event: line number in the file.
 LINE: Final = "source_line"
-#: Events of core time: from the first to the last of some readings, and within that
-#: where the thread was on a core, or ready to run while others had all cores, and where
-#: it was found in a call of the system that waits for no thread.
+#: Events of core time: the range of several readings, and inside this range the times
+#: in which the thread was on a core or ready to run while all cores were in use, and
+#: the times in which it was in a system call that does not wait for a thread.
 READ: Final = "core time was read"
 AWAKE: Final = "on a core or ready for one"
 SYSTEM: Final = "waits for the system"
-#: The line of core time of all threads that have no such line; it knows no readiness.
+#: Thread id of the line with the core time of all threads without a line. The line has
+#: only time on a core, not time ready to run.
 OTHER_THREADS: Final = 0
 
 
@@ -79,11 +82,11 @@ class SamplesLine(Frozen, frozen=True, eq=True):
     """A line of samples.
 
     Attributes:
-        thread: The system's id of the thread that was looked at, as on its own line;
-            of a worker process, the process's.
-        thread_name: Its name; of a worker process, the process's.
-        hz: How often it was to be looked at in a second.
-        kind: What the line holds.
+        thread: OS id of the sampled thread, as on its own line; for a worker process,
+            the process id.
+        thread_name: Name of the thread; for a worker process, of the process.
+        hz: Requested number of samples per second.
+        kind: Content of the line.
     """
 
     thread: int
@@ -104,9 +107,9 @@ class SamplesLine(Frozen, frozen=True, eq=True):
 
     @classmethod
     def of(cls, line: int, name: str) -> SamplesLine | None:
-        """Return what a line's id and name say; None where it holds no samples.
+        """Decode a line's id and name; return None if it has no samples.
 
-        A rate that cannot be is damage: time is divided by it.
+        An impossible rate counts as damage, because times are divided by the rate.
         """
         if line < SAMPLES_BASE:
             return None

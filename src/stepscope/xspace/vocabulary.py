@@ -1,9 +1,9 @@
-"""Names that stepscope itself writes into the profile message, and reads back.
+"""Names that stepscope writes into the profile message and reads back.
 
-An annotation of ours travels through a profiler that keeps names only: PyTorch's
-records the name of a range and nothing else, and its export makes "unknown" of most
-characters. So name and values are packed into letters and digits, and whoever reads a
-profile unpacks them: people never see the packed form.
+An annotation of stepscope passes through a profiler that keeps only names: PyTorch
+records just the name of a range, and its export replaces most characters by "unknown".
+So name and values are encoded as letters and digits, and readers decode them before
+anyone sees the encoded form.
 
 Definition: docs/formats/xplane.md#what-the-program-keeps.
 """
@@ -23,50 +23,51 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Names of annotations that we forwarded begin so, then come name and values.
+#: Beginning of the names of forwarded annotations; encoded name and values follow.
 _PREFIX: Final = "stepscope."
 _NAME_AND_VALUES: Final = msgspec.json.Decoder(tuple[str, Raw])
-#: Members, or nodes of a graph; bytes of their arrays, and of graphs of gradients.
+#: What a counter counts: members of a container or nodes of a graph; bytes of the
+#: arrays in them; graphs of gradients.
 KeptKind = Literal["items", "bytes", "graphs"]
 KEPT_KINDS: Final[tuple[KeptKind, ...]] = ("items", "bytes", "graphs")
 _NAME: Final = Pattern(
     r"(?P<kind>items|bytes|graphs) added to (?P<path>.+)"
     r" of \$(?P<file>[^$]*):(?P<line>\d+) (?P<function>[^$]+)\Z"
 )
-_BEGIN: Final = "functions of worker processes were not looked at: "
+_BEGIN: Final = "functions of worker processes were not sampled: "
 _PYTHON: Final = "Run the program in CPython 3.11, 3.12 or 3.13."
-#: Kinds of events that PyTorch recorded carry its category under this name.
+#: Stat of event types recorded by PyTorch: PyTorch's category of the event.
 CATEGORY: Final = "stepscope_category"
-#: The category of its operators.
+#: PyTorch's category of operators.
 OP_CATEGORY: Final = "cpu_op"
-#: The category of the ranges that programs and libraries name.
+#: PyTorch's category of ranges that programs and libraries name.
 ANNOTATION_CATEGORY: Final = "user_annotation"
-#: The plane of the host's threads, as every producer calls it.
+#: Name of the plane of the host's threads; all producers use it.
 HOST_PLANE: Final = "/host:CPU"
-#: The plane that records when and how the profile was made, as every producer calls it.
+#: Plane that records when and how the profile was made; all producers use this name.
 ENVIRONMENT_PLANE: Final = "Task Environment"
-#: Annotations that a framework recorded too: a finished profile has them once, on the
-#: plane of the threads; a recording that was cut off has no other copy.
+#: Plane of annotations that a framework also recorded. A finished profile has them only
+#: on the plane of the threads; an interrupted recording has them only on this plane.
 FORWARDED_PLANE: Final = "/host:stepscope-forwarded"
-#: A device's plane says under this name how the program numbers it, where its tracer
-#: numbers it otherwise.
+#: Stat of a device's plane: the program's number of the device, if the tracer uses
+#: another number.
 PROGRAM_ORDINAL: Final = "stepscope_program_ordinal"
-#: The plane that describes the model: each kind of event on it is a variable.
+#: Plane that describes the model: each event type on it is a variable.
 MODEL_PLANE: Final = "/host:stepscope-model"
-#: Where a client that recorded several hosts says how a clock differs from its own.
+#: Plane in which a client of several hosts stores the clock offset of a host.
 CLOCK_PLANE: Final = "/host:stepscope-clock"
-#: Where `stepscope run` says that the program ended before its first step.
+#: Plane in which `stepscope run` records that the program ended before its first step.
 END_PLANE: Final = "/host:stepscope-end"
-#: With what it ended: an exception, an exit status.
+#: Stat of how the program ended: an exception or an exit status.
 END_STAT: Final = "ended_with"
 
 
 class Forwarded(Frozen, frozen=True, eq=True):
-    """An annotation as the program made it.
+    """An annotation as the program created it.
 
     Attributes:
-        name: Its name.
-        values: JSON of its values by name.
+        name: Name of the annotation.
+        values: JSON of the annotation's values by name.
     """
 
     name: str
@@ -74,17 +75,17 @@ class Forwarded(Frozen, frozen=True, eq=True):
 
 
 def forwarded_name(name: str, values: Mapping[str, object]) -> str:
-    """Return the name under which another profiler records our annotation.
+    """Return the name under which another profiler records an annotation of stepscope.
 
-    Letters and digits only: of anything else PyTorch's export makes "unknown", or a
-    document that nobody can read (2.11 and 2.13).
+    The name has letters and digits only. PyTorch's export (2.11 and 2.13) replaces
+    other characters by "unknown", or writes a document that cannot be parsed.
     """
     both = msgspec.json.encode((name, values), enc_hook=_plain_value)
     return f"{_PREFIX}{urlsafe_b64encode(both).decode()}"
 
 
 def forwarded_annotation(name: str) -> Forwarded | None:
-    """Return what was forwarded under a name; None of one that is not ours."""
+    """Decode the annotation forwarded under a name; None for other names."""
     if not name.startswith(_PREFIX):
         return None
     try:
@@ -101,14 +102,14 @@ def _plain_value(value: object) -> object:
 
 
 class KeptCounter(Frozen, frozen=True, eq=True):
-    """What one counter counts.
+    """Meaning of a counter of objects that the program keeps.
 
     Attributes:
-        kind: What is counted.
-        path: How a function of the program reaches the container.
+        kind: Kind of the counted objects.
+        path: Expression by which a function of the program reaches the container.
         file: Name of the function's file.
-        line: The function's first line there.
-        function: The function.
+        line: First line of the function in the file.
+        function: Name of the function.
     """
 
     kind: KeptKind
@@ -123,13 +124,13 @@ class KeptCounter(Frozen, frozen=True, eq=True):
         return f"{kind} added to {path} of {function}"
 
     def of_kind(self, kind: KeptKind) -> str:
-        """Return the name of the counter of the same container that counts this."""
+        """Return the name of the counter of `kind` for the same container."""
         function = f"${self.file}:{self.line} {self.function}"
         return self.name(kind, self.path, function)
 
     @classmethod
     def of(cls, name: str) -> KeptCounter | None:
-        """Return what a counter of this name counts; None for any other counter."""
+        """Decode the name of a counter; None for any other counter."""
         found = _NAME.match(name)
         if found is None:
             return None
@@ -139,11 +140,11 @@ class KeptCounter(Frozen, frozen=True, eq=True):
 
 
 class Unseen(NamedTuple):
-    """A reason, and the way out.
+    """Reason why worker processes were not sampled, and what to do.
 
     Attributes:
-        reason: Why they were not looked at; goes on after a colon.
-        remedy: What to do, a sentence.
+        reason: The reason; continues a sentence after a colon.
+        remedy: What to do, as a sentence.
     """
 
     reason: str
@@ -151,7 +152,7 @@ class Unseen(NamedTuple):
 
     @property
     def warning(self) -> str:
-        """What the file says."""
+        """The warning that is written into the file."""
         return f"{_BEGIN}{self.reason}"
 
 
@@ -159,26 +160,26 @@ UNSEEN: Final = {
     "permission": Unseen(
         "the system does not let this process read the memory of its children",
         "Allow it: `sysctl kernel.yama.ptrace_scope=1`, and in a container "
-        "`--cap-add=SYS_PTRACE`; or sample inside the workers with a profiler of "
+        "`--cap-add=SYS_PTRACE`; or sample the workers with a profiler for "
         "processes.",
     ),
     "system": Unseen(
-        "only Linux shows the memory of other processes as a file", "Record on Linux."
+        "only Linux offers the memory of other processes as a file", "Record on Linux."
     ),
     "python": Unseen(
-        "it is not known where this Python keeps what its threads run", _PYTHON
+        "where this Python version stores its stack frames is not known", _PYTHON
     ),
     "free_threaded": Unseen(
-        "this Python is built without the interpreter's lock, and keeps what its "
-        "threads run elsewhere",
+        "this Python is built without the GIL, and stores its stack frames at other "
+        "places",
         _PYTHON,
     ),
     "layout": Unseen(
-        "what this Python's own stack looks like from outside is not what it is",
+        "a test sample of this Python's own stack differed from the real stack",
         _PYTHON,
     ),
     "other_python": Unseen(
-        "they run another Python than the program",
+        "the worker processes run another Python than the program",
         "Let the workers run the interpreter of the program "
         "(`multiprocessing.set_executable`).",
     ),
@@ -186,50 +187,50 @@ UNSEEN: Final = {
 
 
 def unseen_reason(warning: str) -> Unseen | None:
-    """Return the reason that a warning of a file says; None for any other warning."""
+    """Return the reason in a warning of a file; None for any other warning."""
     return next((it for it in UNSEEN.values() if warning.endswith(it.warning)), None)
 
 
 class ClockStat:
-    """What the plane of the clock says of the host."""
+    """Stats of a host on the clock plane."""
 
-    #: By how much the host's clock was ahead of the client's, nanoseconds.
+    #: Time by which the host's clock was ahead of the client's clock, in ns.
     OFFSET_NS: Final = "offset_ns"
-    #: That may be wrong by so much, nanoseconds.
+    #: Maximum error of the offset, in ns.
     DOUBT_NS: Final = "doubt_ns"
 
 
 class ParameterStat:
-    """What the plane of the model says of each variable."""
+    """Stats of each variable on the model plane."""
 
     SCOPE: Final = "scope"
-    #: A list of sizes as JSON, `[]` for a scalar.
+    #: List of sizes as JSON; `[]` for a scalar.
     SHAPE: Final = "shape"
     DTYPE: Final = "dtype"
-    #: 1 where it is trained, 0 where it is not.
+    #: 1 if the variable is trained, else 0.
     TRAINABLE: Final = "trainable"
 
 
 class EnvironmentStat:
-    """What the plane `Task Environment` says of a recording of ours."""
+    """Stats of the plane `Task Environment` in recordings by stepscope."""
 
     START: Final = "profile_start_time"
     STOP: Final = "profile_stop_time"
-    #: A serialized ProfileOptions: the levels in force.
+    #: Serialized ProfileOptions with the levels in effect.
     OPTIONS: Final = "profile_options"
-    #: A serialized ProfileOptions: the levels that were asked for.
+    #: Serialized ProfileOptions with the requested levels.
     ASKED: Final = "stepscope_asked_options"
-    #: Names of the collectors that recorded, with commas.
+    #: Names of the collectors that recorded, separated by commas.
     COLLECTORS: Final = "stepscope_collectors"
     VERSION: Final = "stepscope_version"
-    #: How much further the wall clock went than the monotonic one, nanoseconds.
+    #: Advance of the wall clock minus that of the monotonic clock, in ns.
     DRIFT_NS: Final = "clock_drift_ns"
     PROCESS: Final = "process_id"
-    #: How many cores of the machine the process may use.
+    #: Number of cores that the process may use.
     CORES: Final = "stepscope_usable_cores"
-    #: From then on events are missing that were too many to store: nanoseconds since
-    #: 1970.
+    #: Time in ns since 1970 after which events are missing because there were too many
+    #: to store.
     COMPLETE_UNTIL: Final = "stepscope_complete_until"
-    #: CUDA of the program, as CUDA writes versions; left out where it is not known.
+    #: CUDA version of the program, as CUDA encodes versions; left out if unknown.
     CUDA_RUNTIME: Final = "cuda_runtime_version"
     CUDA_DRIVER: Final = "cuda_driver_version"

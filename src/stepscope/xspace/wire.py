@@ -1,8 +1,9 @@
-"""Fields of a serialized protobuf message, every length checked, for small messages.
+"""Fields of small serialized protobuf messages, with every length checked.
 
-As in the kernels (`_core/_fields.py`), these break the format: a number of more than
-ten bytes, a length beyond the message, field number 0 or one of more than 29 bits, a
-group or another wire type that does not exist. Bits beyond the 64th are dropped.
+As in the compiled functions (`_core/_fields.py`), a message is malformed if it has a
+number of more than ten bytes, a length beyond the message, field number 0, a field
+number of more than 29 bits, a group or an undefined wire type. Bits beyond the 64th are
+dropped.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ _VARINT: Final = 0
 _FIXED64: Final = 1
 _LENGTH: Final = 2
 _FIXED32: Final = 5
-#: A number has at most this many bytes.
+#: Maximum number of bytes of a number.
 _MOST_BYTES: Final = 10
-#: No field has this number or a larger one.
+#: Field numbers are below this value.
 _FIELDS: Final = 2**29
-#: Largest number that is written in one byte.
+#: Largest number that is encoded in one byte.
 _LAST_OF_ONE_BYTE: Final = 0x7F
 
 
 class MalformedMessage(Exception):
-    """A message breaks the wire format."""
+    """A message violates the wire format."""
 
 
 def read_varint(message: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return the number at a place, and the place after it.
+    """Return the number at a position, and the position after it.
 
     Raises:
-        MalformedMessage: There is none.
+        MalformedMessage: The number is truncated or too long.
     """
     value = shift = 0
     end = min(len(message), at + _MOST_BYTES)
@@ -49,15 +50,15 @@ def read_varint(message: bytes | memoryview, at: int) -> tuple[int, int]:
 def read_fields(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Yield each field's number and value: a number, or the bytes of a sized field.
 
-    Fields of fixed width are passed over.
+    Fields of fixed width are skipped.
 
     Raises:
-        MalformedMessage: The message breaks the wire format.
+        MalformedMessage: The message violates the wire format.
     """
     view = memoryview(message)
     at, end = 0, len(view)
     while at < end:
-        # Nearly all tags and lengths have one byte, which needs no call.
+        # Nearly all tags and lengths have one byte and are read without a call.
         tag = view[at]
         at += 1
         if tag > _LAST_OF_ONE_BYTE:
@@ -94,7 +95,7 @@ def number_fields(message: bytes | memoryview) -> dict[int, int]:
 
 
 def packed_numbers(value: int | memoryview) -> list[int]:
-    """Return the numbers of a repeated field, which is written packed or one by one."""
+    """Return the numbers of a repeated field, which may be packed or not."""
     if isinstance(value, int):
         return [value]
     numbers = []
@@ -106,5 +107,5 @@ def packed_numbers(value: int | memoryview) -> list[int]:
 
 
 def field_text(value: int | memoryview) -> str:
-    """Return the text of a sized field; what is not UTF-8 is replaced."""
+    """Return the text of a sized field, with invalid UTF-8 replaced."""
     return "" if isinstance(value, int) else bytes(value).decode("utf-8", "replace")

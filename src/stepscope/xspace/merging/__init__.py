@@ -1,1 +1,1 @@
-"""Several profile messages made into one."""
+"""Merging of several profile messages into one."""

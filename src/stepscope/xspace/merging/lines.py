@@ -1,4 +1,4 @@
-"""Lines of several planes made into lines of one."""
+"""Merging of the lines of several planes into lines of one plane."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from stepscope.xspace.merging.names import IdMap
     from stepscope.xspace.reading.messages import Fields
 
-#: A line that starts later than this (nanoseconds) counts from 1970, not from the
-#: start of the recording: three years would have passed (docs/formats/xplane.md#time).
+#: Start of a line in ns above which it counts from 1970, not from the start of the
+#: recording, which would then last three years (docs/formats/xplane.md#time).
 _EPOCH_NS: Final = 10**17
 
 
 class Head(NamedTuple):
-    """What a line says of itself; texts are None where it says nothing."""
+    """Fields of a line before and after its events; texts are None if missing."""
 
     id: int
     name: bytes | None
@@ -36,18 +36,19 @@ class Head(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What becomes of the times of lines.
+    """Rule by which the times of lines are moved.
 
     Attributes:
         shift_ns: Added to times that count from the start of the recording.
-        start_ns: The merged start since 1970, taken from times that count from 1970.
+        start_ns: Start of the merged recording since 1970; subtracted from times that
+            count from 1970.
     """
 
     shift_ns: int
     start_ns: int
 
     def moved(self, timestamp_ns: int) -> int:
-        """Return the time from the start of the merged recording."""
+        """Return a time relative to the start of the merged recording."""
         if timestamp_ns > _EPOCH_NS:
             return timestamp_ns - self.start_ns
         return timestamp_ns + self.shift_ns
@@ -55,12 +56,12 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """A line of one plane: its events as places in the plane's bytes.
+    """A line of one plane, with its events as places in the plane's bytes.
 
     Attributes:
-        head: Fields of the line before its events, its time moved.
-        begin: Where the body of each of its events begins, int64.
-        end: Where the body of each of its events ends, int64.
+        head: Fields of the line, with its time moved.
+        begin: Start of the body of each event of the line, int64.
+        end: End of the body of each event of the line, int64.
     """
 
     head: Head
@@ -69,10 +70,10 @@ class Line:
 
 
 def read_heads(data: UInt8s, begin: Int64s, end: Int64s) -> list[Head]:
-    """Return what the lines [begin, end) say of themselves before their first event."""
+    """Return the fields that the lines [begin, end) have before their first event."""
     heads = []
     for at, last in zip(begin.tolist(), end.tolist(), strict=True):
-        # Writers put id, name and time first: a few bytes are enough.
+        # Writers put id, name and time first, so a few bytes are enough.
         size = 256
         while True:
             stop = min(at + size, last)
@@ -136,13 +137,13 @@ def join_line_bodies(
     ids: tuple[IdMap, IdMap],
     missing: tuple[int, int],
 ) -> bytes:
-    """Return the body of a line that holds the events of several, in order.
+    """Return the body of a line with the events of several lines, in order.
 
     Args:
-        head: Fields of the line before its events.
-        events: Event fields, with the ids of the merged plane.
-        ids: The merged ids of types and stats, each leading to itself.
-        missing: Ids that name nothing.
+        head: Fields of the line.
+        events: Event fields of each line, with the ids of the merged plane.
+        ids: Identity maps of the merged ids of types and of stats.
+        missing: Ids of types and of stats without a name.
     """
     together = b"".join(events)
     if len(events) > 1:
@@ -197,7 +198,7 @@ def _rewrite_events(
 
 
 def named_like(head: Head, first: Mapping[int, Head]) -> Head:
-    """Return the head of a line under the name that the first line of its id has."""
+    """Return a line's head with the name of the first line of the same id."""
     known = first.get(head.id)
     if known is None or known.name is None:
         return head

@@ -1,11 +1,10 @@
-"""Several profile messages made into one that has one plane of each name.
+"""Merging of several profile messages into one that has one plane of each name.
 
-Messages written one after the other are one message to protobuf, but then several
-planes share a name, and viewers show the first of them. `merge` brings the lines of
-such planes together in the first one: entries of the two metadata maps that say the
-same become one, the others get ids that are free, and events are written again with
-these ids (`_core.rebase`), undecoded otherwise. Lines of equal id are one thread or
-stream: they take the name of the first.
+Concatenated messages are one message to protobuf, but then several planes share a name,
+and viewers show only the first of them. `merge_messages` moves the lines of these
+planes into the first one. Equal entries of the two metadata maps become one entry, and
+the others get free ids. Events are written again with the new ids (`_core.rebase`) and
+otherwise not decoded. Lines of equal id are one thread or stream; the first names it.
 """
 
 from __future__ import annotations
@@ -48,17 +47,18 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int64s, UInt8s
     from stepscope.xspace.reading.messages import Fields
 
-#: Producers number names from 1, or by hashes of 64 bits: ids from here are free.
+#: First new id. Producers number names from 1 or by 64-bit hashes, so ids from here on
+#: are free.
 _BEYOND_IDS: Final = 2**34
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One message that is to be merged.
+    """One message to be merged.
 
     Attributes:
         data: Bytes of the message.
-        shift_ns: What is added to the times of its lines.
+        shift_ns: Added to the times of its lines, in ns.
     """
 
     data: bytes | memoryview | UInt8s
@@ -74,12 +74,12 @@ class _Plane:
     fields: Fields = field(repr=False)
 
     def rows(self, tag: int) -> tuple[Int64s, Int64s]:
-        """Begin and end of the sized fields of a tag."""
+        """Return begin and end of the sized fields of a tag."""
         found = self.fields.of(tag)
         return found.place, found.place + found.size
 
     def entries(self, tag: int) -> list[NameEntry]:
-        """Return the entries of a map."""
+        """Return the entries of the metadata map under a tag."""
         return read_entries(self.data, *self.rows(tag))
 
 
@@ -95,15 +95,15 @@ def merge_messages(
     """Merge messages into one.
 
     Args:
-        parts: In the order in which names of lines count.
-        start_ns: Begin of the merged recording since 1970: lines that count from 1970
-            are made to count from there.
+        parts: Messages; for lines of equal id the name in the first part counts.
+        start_ns: Begin of the merged recording since 1970. Lines that count from 1970
+            are changed to count from this time.
         without: Names of planes that are left out.
-        renamed: Name of a plane → the name of the plane that it becomes part of.
+        renamed: Name of a plane → name of the plane that it becomes part of.
         join_lines: Lines of equal id and time become one line with sorted events, also
-            those of the first part.
+            in the first part.
         keep_first: The first plane of a name keeps its ids, and the bytes of its lines
-            that are not joined; otherwise its names are numbered again too.
+            that are not joined; otherwise its names are numbered again, too.
 
     Raises:
         ValueError: A part breaks the wire format.
@@ -144,7 +144,7 @@ def merge_messages(
 
 
 def whole_length(data: bytes | memoryview | UInt8s) -> int:
-    """Return how many bytes hold whole fields: the writer may have been killed."""
+    """Return the length without a partial last field, as a killed writer leaves."""
     array = np.frombuffer(data, np.uint8)
     if not len(array):
         return 0
@@ -170,13 +170,13 @@ def _name_of_plane(plane: _Plane) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """The names of planes that become one.
+    """Names of the planes that are merged into one plane.
 
     Attributes:
         types: Names of event types.
         stats: Names of stats.
-        maps: By plane: what its ids of types and of values become.
-        missing: Ids of types and values that name nothing.
+        maps: For each plane, the maps of its type and stat ids to merged ids.
+        missing: Ids of types and of stats without a name.
     """
 
     types: Names
@@ -186,9 +186,9 @@ class _Names:
 
     @classmethod
     def of(cls, planes: Sequence[_Plane], *, keep_first: bool) -> _Names:
-        """Enter the names of all planes; the first one may keep its ids."""
-        # A plane that keeps its bytes may use ids that it does not name, and they must
-        # not find a name now.
+        """Add the names of all planes; the first plane may keep its ids."""
+        # A plane that keeps its bytes may use ids without a name. These ids must not
+        # get a name from another plane.
         first_free = _BEYOND_IDS if keep_first else 1
         types, stats = Names(first_free=first_free), Names(first_free=first_free)
         kept = [keep_first and plane is planes[0] for plane in planes]
@@ -217,7 +217,7 @@ def _merge_planes(
     join_lines: bool,
     keep_first: bool,
 ) -> list[bytes]:
-    """Return the body of the one plane that several of a name become, in chunks."""
+    """Return the body of the plane merged from planes of one name, in chunks."""
     first = planes[0]
     heads = read_heads(first.data, *first.rows(PlaneTag.LINE))
     still = all(
@@ -283,7 +283,7 @@ def _join_lines_of_planes(
     names: _Names,
     first: dict[int, Head],
 ) -> list[bytes]:
-    """Lines at some places as fields; of equal id and time they are one."""
+    """Return the lines as fields; lines of equal id and time become one."""
     groups: dict[tuple[int, int], tuple[Head, list[bytes]]] = {}
     for plane, (type_ids, stat_ids), rows in zip(planes, maps, places, strict=True):
         move = Move(plane.shift_ns, start_ns)

@@ -1,4 +1,4 @@
-"""The two metadata maps of several planes made into one of each."""
+"""Merging of the metadata maps of several planes into one map of each kind."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _WRAP: Final = 2**64
 _SIZED: Final = 2
 _FIXED_BYTES: Final = {1: 8, 5: 4}
-#: Field with the ids of a type's child types, packed or not.
+#: Field with the ids of a type's child types, either packed or not.
 _CHILD: Final = 6 << 3
 
 
 class NameEntry(NamedTuple):
-    """One entry of a metadata map: its id, and its message without the id."""
+    """An entry of a metadata map: its id, and its message without the id."""
 
     id: int
     body: bytes
@@ -36,27 +36,27 @@ class NameEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class IdMap:
-    """From the ids of one plane's map to those of the merged one.
+    """Map from the ids of one plane to those of the merged plane.
 
     Attributes:
-        ids: 64 bits unsigned to 64 bits unsigned.
+        ids: Id → merged id, both as 64-bit unsigned numbers.
     """
 
     ids: Mapping[int, int]
 
     @cached_property
     def columns(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Ascending keys, and what they become, as `_core.rebase` takes them."""
+        """Ascending ids and their merged ids, as arrays for `_core.rebase`."""
         keys = sorted(self.ids)
         values = [self.ids[key] for key in keys]
         return np.array(keys, np.uint64), np.array(values, np.uint64)
 
 
 class Names:
-    """A metadata map that grows by the entries of one plane after the other."""
+    """Metadata map to which the entries of one plane after the other are added."""
 
     def __init__(self, *, first_free: int) -> None:
-        """Begin an empty map whose new ids are `first_free` and above."""
+        """Create an empty map whose new ids are at least `first_free`."""
         self._bodies: dict[int, bytes] = {}
         self._ids: dict[bytes, int] = {}
         self._next = first_free
@@ -71,11 +71,11 @@ class Names:
         """Add the entries of a plane.
 
         Args:
-            entries: Of two with one id the last counts.
-            stat_ids: What ids inside the entries become, for types of events, and
-                what those become that name nothing.
+            entries: The last of several entries of one id counts.
+            stat_ids: For event types: the new ids of the stats inside the entries, and
+                the id for stats without a name.
             keep_ids: Every entry keeps its id and its bytes; otherwise equal entries
-                become one and the others get a free id.
+                are merged and the others get a free id.
         """
         latest = {entry.id % _WRAP: entry.body for entry in entries}
         if keep_ids:
@@ -87,8 +87,8 @@ class Names:
         later: list[tuple[int, bytes]] = []
         for key, body in latest.items():
             if stat_ids is not None:
-                body = _rewrite_stats(body, *stat_ids)  # noqa: PLW2901 - as it becomes
-            # No field of a name's entry is a child in most files.
+                body = _rewrite_stats(body, *stat_ids)  # noqa: PLW2901 - the rewritten body
+            # In most files no entry has a child field.
             if any(tag >> 3 == _CHILD >> 3 for tag, _, _ in _read_fields(body)):
                 later.append((key, body))
             else:
@@ -97,7 +97,8 @@ class Names:
                     known = self._ids[body] = self.free_id()
                     self._bodies[known] = body
                 ids[key] = known
-        # Types that name other types come last, when those have their ids.
+        # Types that refer to other types come last, when the other types have their
+        # ids.
         for key, _ in later:
             ids[key] = self.free_id()
             self._bodies[ids[key]] = b""
@@ -106,13 +107,13 @@ class Names:
         return IdMap(ids)
 
     def entries(self) -> Iterator[tuple[int, bytes]]:
-        """Ids and messages of all entries; id and key are equal, as viewers expect."""
-        # Both messages have their id in field 1.
+        """Yield ids and messages of all entries; id equals key, as viewers expect."""
+        # Both kinds of messages have their id in field 1.
         for key, body in self._bodies.items():
             yield key, number_field(StatMetadata.ID, key) + body
 
     def identity(self) -> IdMap:
-        """Return every id of the merged map as itself."""
+        """Return a map from every merged id to itself."""
         return IdMap({key: key for key in self._bodies})
 
     def free_id(self) -> int:
@@ -123,12 +124,12 @@ class Names:
 
 
 def read_entries(data: UInt8s, begin: Int64s, end: Int64s) -> list[NameEntry]:
-    """Return the entries of a map, whose messages are [begin, end)."""
+    """Return the entries of a map whose messages are [begin, end)."""
     fields = index_messages(data, begin, end)
     keys = fields.last(Entry.KEY).tolist()
     bodies = [b""] * len(keys)
     values = fields.of(Entry.VALUE)
-    # A message that comes in pieces is the pieces one after the other.
+    # Several values of one entry are pieces of one message: concatenate them.
     for owner, place, size in zip(
         values.owner.tolist(), values.place.tolist(), values.size.tolist(), strict=True
     ):
@@ -145,7 +146,7 @@ def read_entries(data: UInt8s, begin: Int64s, end: Int64s) -> list[NameEntry]:
 
 
 def rewritten_stat(body: bytes, stat_ids: IdMap, *, missing: int) -> bytes:
-    """Return a stat with the ids of its name and of a reference replaced."""
+    """Return a stat with new ids for its name and its reference value."""
     out = []
     named = False
     for tag, raw, value in _read_fields(body):
@@ -157,7 +158,7 @@ def rewritten_stat(body: bytes, stat_ids: IdMap, *, missing: int) -> bytes:
         else:
             out.append(raw)
     if not named:
-        # What is not written is id 0, which may have become another.
+        # A missing id field means id 0, which may have a new id.
         out.append(number_field(StatTag.METADATA_ID, stat_ids.ids.get(0, missing)))
     return b"".join(out)
 
@@ -182,7 +183,7 @@ def _rewrite_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
     out = []
     for tag, raw, value in _read_fields(body):
         if tag == _CHILD:
-            # What names nothing here must not name something of another plane.
+            # An id without a name must not get a name of another plane.
             if value in type_ids:
                 out.append(encode_varint(tag) + encode_varint(type_ids[value]))
         elif tag == _CHILD | _SIZED:
@@ -198,9 +199,9 @@ def _rewrite_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
 
 
 def _read_fields(body: bytes) -> Iterator[tuple[int, bytes, int]]:
-    """Tag, bytes with the tag, and number or length of every field of a message.
+    """Yield tag, bytes with the tag, and number or length of every field.
 
-    What breaks the wire format ends the message, as it does for a reader.
+    A malformed field ends the message, as it does for a reader.
     """
     at = 0
     while at < len(body):

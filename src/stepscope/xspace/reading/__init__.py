@@ -1,1 +1,1 @@
-"""From the bytes of a profile message to columns."""
+"""Decoding of the bytes of a profile message into columns."""

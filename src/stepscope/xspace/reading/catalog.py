@@ -1,8 +1,8 @@
-"""Names of the ids in events and stats, also where the file lost the names.
+"""Names of the ids in events and stats, including ids whose names the file lost.
 
-The metadata maps of the planes are mostly small compared with the events, but a program
-traced with its Python functions has a hundred thousand names. So nothing here loops
-over their entries; Python makes the distinct strings and nothing else.
+The metadata maps of the planes are usually small compared with the events, but a
+program traced with its Python functions has a hundred thousand names. So this module
+never loops over map entries in Python; only the distinct strings are Python objects.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
     from stepscope.xspace.reading.fill import Filled
     from stepscope.xspace.reading.messages import IdTable, Outline, Places
 
-#: This many unknown ids have a name of their own; the rest of a file share one.
+#: Maximum number of unknown ids with separate names; further ids of a file share one.
 _MOST_UNKNOWN: Final = 2**18
 
 
 class StringTable:
-    """Texts and their handles: each text has one, 0 is that of ""."""
+    """Texts numbered by handles; handle 0 is the empty text."""
 
     def __init__(self) -> None:
         self._handle_of = {"": 0}
 
     def handle(self, text: str) -> int:
-        """Return the handle of a text, a new one where it is new."""
+        """Return the handle of a text, which is added if it is new."""
         return self._handle_of.setdefault(text, len(self._handle_of))
 
     def handles(self, texts: Iterable[str]) -> list[int]:
@@ -64,22 +64,22 @@ class StringTable:
         return [known.setdefault(text, len(known)) for text in texts]
 
     def texts(self) -> list[str]:
-        """Return handle → text."""
+        """Return the texts in the order of their handles."""
         return list(self._handle_of)
 
 
 class Entries(Frozen, frozen=True, eq=True):
-    """The entries of all planes' maps of one kind, by plane, in file order.
+    """Entries of one kind of metadata map in all planes, by plane, in file order.
 
-    Of the entries of one plane with equal keys only the last one is here.
+    Of several entries of one plane with equal keys only the last one is kept.
 
     Attributes:
-        plane: Row of the planes, int32.
-        id: The key (the value's own id may differ: the key wins), int64.
+        plane: Row of the plane, int32.
+        id: Key of the entry (it wins over a different id inside the value), int64.
         name: Place of the name.
         display_name: Place of the display name.
-        metadata: Place of the bytes: a serialized message of the producer's.
-        stats: Values shared by all events of an entry; the owner is a row here.
+        metadata: Place of the metadata bytes, a serialized message of the producer.
+        stats: Values shared by all events of an entry; the owner is the entry's row.
         broken: Places of malformed entries, which are left out.
     """
 
@@ -92,7 +92,7 @@ class Entries(Frozen, frozen=True, eq=True):
     broken: Int64s
 
     def tables(self, planes: int, values: Int32s) -> list[IdTable]:
-        """For each plane the table from ids to the `values` next to these entries."""
+        """Return for each plane the table from ids to the `values` of the entries."""
         bounds = np.searchsorted(self.plane, np.arange(planes + 1)).tolist()
         empty = id_table(self.id[:0], values[:0])
         return [
@@ -102,9 +102,9 @@ class Entries(Frozen, frozen=True, eq=True):
 
 
 def read_entries(data: UInt8s, planes: Fields, tag: int) -> Entries:
-    """Decode the maps under `tag` in the planes.
+    """Decode the metadata maps with this tag in the planes.
 
-    Stat metadata has no display name, bytes or stats; theirs are to be ignored.
+    Stat metadata has no display name, bytes or stats; ignore these columns.
     """
     rows = planes.of(tag)
     entries = index_messages(data, rows.place, rows.place + rows.size)
@@ -113,8 +113,8 @@ def read_entries(data: UInt8s, planes: Fields, tag: int) -> Entries:
     values = index_messages(data, value_rows.place, value_rows.place + value_rows.size)
     broken = entries.stop >= 0
     broken[value_rows.owner[values.stop >= 0]] = True
-    # Several values of one entry are one message in pieces: with the entry as their
-    # owner its fields follow each other, and the last one wins.
+    # Several values of one entry are pieces of one message. With the entry as their
+    # owner, their fields follow each other, and the last one wins.
     fields = Fields(
         value_rows.owner[values.owner],
         values.tag,
@@ -147,9 +147,9 @@ def read_entries(data: UInt8s, planes: Fields, tag: int) -> Entries:
 def read_texts(
     data: UInt8s, columns: Sequence[Places], strings: StringTable
 ) -> list[Int32s]:
-    """Intern the texts of several columns, and give handles for each column.
+    """Intern the texts of several columns, and return the handles of each column.
 
-    What is not UTF-8 is replaced.
+    Invalid UTF-8 is replaced.
     """
     place = np.concatenate([column.place for column in columns])
     length = np.concatenate([column.length for column in columns])
@@ -157,7 +157,7 @@ def read_texts(
     view = data.data
     starts = place[interned.firsts]
     ends = starts + length[interned.firsts]
-    # Different bytes may become one text once what is not UTF-8 is replaced.
+    # Different bytes may become the same text after invalid UTF-8 is replaced.
     handles = np.array(
         strings.handles(
             str(view[start:end], "utf-8", "replace")
@@ -170,7 +170,7 @@ def read_texts(
 
 
 def _mark_last_of_each(plane: Int32s, key: Int64s, *, whole: Bools) -> Bools:
-    """Mark the last whole entry of each plane and key; `plane` is ascending."""
+    """Mark the last well-formed entry of each plane and key; `plane` ascends."""
     kept = np.zeros(len(key), bool)
     present, first = np.unique(plane, return_index=True)
     bounds = np.append(first, len(plane)).tolist()
@@ -182,16 +182,16 @@ def _mark_last_of_each(plane: Int32s, key: Int64s, *, whole: Bools) -> Bools:
 
 
 class Catalog(Frozen, frozen=True, eq=True):
-    """The names of one file.
+    """Names of one file.
 
     Attributes:
-        strings: All names; grows when unknown ids are met.
+        strings: All names; more are added when unknown ids occur.
         plane_names: Handle of each plane's name.
         line_names: Handle of each line's name.
-        line_display_names: Handle of each line's display name; 0 where there is none.
+        line_display_names: Handle of each line's display name; 0 for none.
         types: From event metadata ids to rows of `event_types`, one table per plane.
         keys: From stat metadata ids to handles, one table per plane.
-        event_types: Event types that the file holds.
+        event_types: Event types in the file.
         type_stats: Stats of the event types.
         broken: Places of malformed entries, which are left out.
     """
@@ -252,7 +252,7 @@ def read_catalog(
 def read_plane_stats(
     data: UInt8s, outline: Outline, catalog: Catalog
 ) -> list[tuple[PlaneStat, ...]]:
-    """Return the plane-wide values of each plane as Python values."""
+    """Return the plane-wide values of each plane, as Python values."""
     stats = read_stats(data, outline.planes.of(PlaneTag.STAT))
     keys, values = _resolve_ids(stats, stats.owner, catalog.keys, catalog.strings)
     texts = catalog.strings.texts()
@@ -288,7 +288,7 @@ def read_plane_stats(
 def _resolve_ids(
     stats: StatMessages, planes: Int32s, keys: list[IdTable], strings: StringTable
 ) -> tuple[Int32s, Int64s]:
-    """Return handles of the names, and values whose references are handles too."""
+    """Return the handles of the names, and the values with handles as references."""
     key = np.empty(len(stats.id), np.int32)
     value = stats.value.copy()
     present, first = np.unique(planes, return_index=True)
@@ -314,15 +314,14 @@ def _unknown_keys(ids: Int64s, strings: StringTable) -> Int32s:
 
 
 def name_lost(filled: Filled, catalog: Catalog) -> EventTypes:
-    """Give events and stats without an entry a type and a key after all.
+    """Give a type or key to events and stats whose id has no entry.
 
-    Each id that a plane's events use and its map lacks becomes a further row of the
-    event types, which are returned.
+    Each event id that its plane's map lacks becomes a row of the returned event types.
     """
     strings, known = catalog.strings, catalog.event_types
     keys = np.empty(0, np.int64)
     distinct: dict[int, Int64s] = {}
-    # Task by task, because in a file that was cut this may be every event.
+    # One task at a time, because in a truncated file these may be all events.
     for lost in filled.lost:
         keys = np.union1d(keys, lost.keys[:, 1])
         if len(lost.types):
@@ -338,7 +337,7 @@ def name_lost(filled: Filled, catalog: Catalog) -> EventTypes:
     added: list[tuple[int, Int64s]] = []
     first: dict[int, int] = {}
     for plane, ids in sorted(distinct.items()):
-        # The last row of a plane is shared by whatever exceeds the room.
+        # All ids of a plane beyond the limit share the plane's last row.
         added.append((plane, ids[: max(room, 1)]))
         first[plane] = base
         base += len(added[-1][1])

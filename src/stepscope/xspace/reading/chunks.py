@@ -1,8 +1,8 @@
-"""The first pass: cut the lines into chunks, and count what each chunk holds.
+"""First pass: divide the lines into chunks, and count the events of each chunk.
 
-Lines are independent of each other, and so are the pieces of one line between its
-fields. Both passes therefore work on chunks, each with its own rows of the columns:
-a small line is one chunk, a huge one is split. The answer does not depend on where.
+Lines are independent of each other, and so are the pieces of a line between its fields.
+Both passes therefore work on chunks, each with its own rows of the columns. A small
+line is one chunk, a huge one is split. The result does not depend on the split.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Int32s, Int64s, UInt8s
 
-#: Below this size threads cost more than they gain.
+#: Message size in bytes below which threads cost more than they gain.
 _ALONE_BYTES: Final = 2**20
-#: Smaller chunks cost more in calls than they gain in balance.
+#: Limits of the bytes per task; smaller tasks cost more in calls than balance gains.
 _SMALLEST_STEP: Final = 2**18
 _LARGEST_STEP: Final = 2**25
 _HEAD: Final = 8
 
 
 class Scanned(Frozen, frozen=True, eq=True):
-    """What the first pass found.
+    """Result of the first pass.
 
     Attributes:
-        head: For each line the columns that `wire.scan` names, int64[lines, 8].
+        head: Columns of `wire.scan_chunks` for each line, int64[lines, 8].
         line: Line of each chunk, ascending, int64.
-        rows: For each chunk the columns that `wire.scan` names, int64[chunks, 6].
-        step: Bytes that one task should have.
+        rows: Columns of `wire.scan_chunks` for each chunk, int64[chunks, 6].
+        step: Target size of a task, in bytes.
     """
 
     head: Int64s
@@ -65,7 +65,7 @@ def scan_lines(
     line, chunk_begin = line[order], chunk_begin[order]
     rows = np.zeros((len(line), 6), np.int64)
     rows[:, 0] = chunk_begin
-    # A chunk ends where the next one of its line begins.
+    # A chunk ends at the begin of the next chunk of its line.
     rows[:, 1] = end[line]
     inside = np.flatnonzero(line[1:] == line[:-1])
     rows[inside, 1] = chunk_begin[inside + 1]
@@ -73,13 +73,13 @@ def scan_lines(
 
     def scan(task: tuple[int, int]) -> None:
         if wire.scan_chunks(data, *task, rows, heads) < 0:
-            raise ValueError("a line does not lie in the data")
+            raise ValueError("a line is outside the data")
 
     run_tasks(scan, divide_into_tasks(rows[:, 1] - rows[:, 0], line[:0], step), pool)
     alone = np.ones(len(begin), bool)
     alone[huge] = False
     head[alone] = heads[alone[line]]
-    # Empty the chunks of a line that follow its damage, as if it were not split.
+    # Empty the chunks after a damaged place of a line, as if it were not split.
     for chunk in np.flatnonzero(rows[:, 5] >= 0).tolist():
         later = slice(chunk + 1, np.searchsorted(line, line[chunk], "right"))
         rows[later, 1] = rows[later, 0]
@@ -98,7 +98,7 @@ def _cut_huge_lines(
     step: int,
     pool: Executor | None,
 ) -> list[tuple[int, Int64s]]:
-    """Cut huge lines: row and the places at which further chunks begin."""
+    """Return for each huge line its row and the places where further chunks begin."""
     stop = np.empty(len(begin), np.int64)
     found: list[tuple[int, Int64s]] = []
 
@@ -116,13 +116,13 @@ def _cut_huge_lines(
 def divide_into_tasks(
     length: Int64s, plane: Int32s | Int64s, step: int
 ) -> list[tuple[int, int]]:
-    """Ranges of chunks of one plane with about `step` bytes, largest first.
+    """Return ranges of chunks of one plane with about `step` bytes, largest first.
 
-    An empty `plane` means that planes do not matter.
+    With an empty `plane`, a range may span several planes.
     """
     if not len(length):
         return []
-    # A chunk of no length still costs a little.
+    # An empty chunk still costs a little.
     ends = np.cumsum(length + 64)
     group = (ends - length - 64) // step
     border = group[1:] != group[:-1]
@@ -138,17 +138,17 @@ def divide_into_tasks(
 def thread_pool(
     size: int, threads: int | None = None
 ) -> AbstractContextManager[Executor | None]:
-    """Threads, where there are cores for them and kernels that let go of the lock.
+    """Return threads if there are several cores and the kernels release the GIL.
 
     Args:
-        size: Bytes of the message.
-        threads: How many are wanted; None for as many as are worth it.
+        size: Size of the message, in bytes.
+        threads: Number of threads; None chooses it by cores and size.
     """
     if not wire.COMPILED or (size < _ALONE_BYTES and threads is None):
         return nullcontext()
     count = threads or core_count()
-    # At the end of a process, when a recording is stored, it can no more be imported.
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - at the end of a process it cannot be imported
+    # This import fails at the end of a process, when a recording may be stored.
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - fails at the end of a process
 
     return ThreadPoolExecutor(count) if count > 1 else nullcontext()
 
@@ -158,7 +158,7 @@ def run_tasks(
     tasks: Iterable[tuple[int, int]],
     pool: Executor | None,
 ) -> None:
-    """Do all tasks; the first error of any of them is raised."""
+    """Run all tasks; raise the first error."""
     if pool is None:
         for task in tasks:
             work(task)

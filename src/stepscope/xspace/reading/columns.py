@@ -1,7 +1,7 @@
-"""What a decoded profile message looks like: arrays, one row per line, event, stat.
+"""Columns of a decoded profile message: arrays with one row per line, event or stat.
 
-Strings are handles into `XSpace.strings`, or places (an offset and a length) in the
-bytes of the file, which stay mapped. All arrays are to be treated as read-only.
+Strings are handles into `XSpace.strings`, or places (offset and length) in the bytes of
+the file, which stays mapped. Treat all arrays as read-only.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
 
-#: Name, kind (`xspace.fields`) and value; None where the file holds none.
+#: Name, kind (`xspace.fields`) and value; the value is None if the file has none.
 PlaneStat = tuple[str, int, float | int | str | bytes | None]
 
 
 class Damage(Frozen, frozen=True, eq=True):
-    """Bytes that could not be read.
+    """A range of bytes that could not be read.
 
     Attributes:
-        offset: The first byte that was not used.
-        what: What ended or broke there.
-        lost_bytes: From there to where reading went on; for a file that was cut, to
-            where it should have ended, as far as its own lengths say.
+        offset: First byte that was not used.
+        what: Description of what is cut off or malformed.
+        lost_bytes: Number of bytes until reading continued; for a truncated file, until
+            the end that its own length fields state.
     """
 
     offset: int
@@ -37,9 +37,9 @@ class Plane(Frozen, frozen=True, eq=True):
 
     Attributes:
         id: Ordinal as recorded; ids repeat.
-        name: "" where there is none. Several planes may share a name.
-        line_begin: First of its rows in `Lines`.
-        line_end: One past the last of its rows in `Lines`.
+        name: Name; "" if missing. Several planes may share a name.
+        line_begin: First row of the plane in `Lines`.
+        line_end: One past the last row of the plane in `Lines`.
         stats: Plane-wide properties in file order; a name may repeat.
     """
 
@@ -55,16 +55,16 @@ class Lines(Frozen, frozen=True, eq=True):
 
     Attributes:
         plane: Row of `planes`, int32.
-        id: Thread, stream or derived id, int64.
-        display_id: int64; 0 means the id.
+        id: Id of a thread, a stream or a derived line, int64.
+        display_id: Id for display, int64; 0 means `id`.
         name: Handle, int32.
-        display_name: Handle, int32; -1 means the name.
+        display_name: Handle, int32; -1 means `name`.
         timestamp_ns: Base time of the line as recorded, int64.
-        duration_ps: Optional span of the line, int64; 0 where not recorded.
-        event_begin: First of its rows in `events`, int64.
-        event_end: One past the last of its rows in `events`, int64.
-        stat_begin: First of its rows in `stats`, int64.
-        stat_end: One past the last of its rows in `stats`, int64.
+        duration_ps: Duration of the line, int64; 0 if not recorded.
+        event_begin: First row of the line in `events`, int64.
+        event_end: One past the last row of the line in `events`, int64.
+        stat_begin: First row of the line in `stats`, int64.
+        stat_end: One past the last row of the line in `stats`, int64.
     """
 
     plane: Int32s
@@ -84,13 +84,13 @@ class Lines(Frozen, frozen=True, eq=True):
 
 
 class Events(Frozen, frozen=True, eq=True):
-    """One row per event: the lines one after the other, each in file order.
+    """One row per event: line after line, each in file order.
 
     Attributes:
         type: Row of `event_types`, int32.
         offset_ps: Start relative to the line's timestamp, as recorded, int64.
         dur_ps: Duration as recorded, int64; a negative one is an error of the file.
-        aggregated: Ascending rows of the events that carry a number of occurrences
+        aggregated: Ascending rows of the events that have a number of occurrences
             instead of a start, int64.
         occurrences: Number of occurrences of each row in `aggregated`, int64.
     """
@@ -111,10 +111,10 @@ class Stats(Frozen, frozen=True, eq=True):
     Attributes:
         event: Row of `events`, int32, ascending.
         key: Handle of the value's name, int32.
-        kind: Which field of XStat holds the value (`xspace.fields`), uint8; 0: none.
-        value: 64 bits, int64: of a double, an unsigned or a signed number; the offset
-            of a text or bytes in the data; the handle of a reference, -1 where it
-            refers to a name that the file does not hold.
+        kind: Field of XStat that has the value (`xspace.fields`), uint8; 0 for none.
+        value: 64 bits, int64: a double, an unsigned or a signed number; the offset of a
+            text or bytes in the data; or the handle of a reference, -1 if the file
+            lacks the referenced name.
         length: Length of a text or bytes, int32; else 0.
     """
 
@@ -129,7 +129,7 @@ class Stats(Frozen, frozen=True, eq=True):
 
 
 class TypeStats(Frozen, frozen=True, eq=True):
-    """One row per value shared by all events of a type: as `Stats`, by row of types."""
+    """One row per value shared by all events of a type: as `Stats`, but by type."""
 
     type: Int32s
     key: Int32s
@@ -142,17 +142,17 @@ class TypeStats(Frozen, frozen=True, eq=True):
 
 
 class EventTypes(Frozen, frozen=True, eq=True):
-    """One row per event metadata entry, plane by plane, then the unknown ones.
+    """One row per event metadata entry, plane by plane, then one per unknown id.
 
     Attributes:
         plane: Row of `planes`, int32.
         id: Key of the entry in its plane, int64 (the 64 bits as recorded).
         name: Handle, int32.
-        display_name: Handle, int32; -1 means the name.
-        metadata_place: Offset of the entry's bytes in the data, int64.
-        metadata_length: Length of the entry's bytes, int32; 0 where there are none.
-        unknown: True for an id that events use and the plane's map lacks, named
-            `(unknown event <id>)`, bool.
+        display_name: Handle, int32; -1 means `name`.
+        metadata_place: Offset of the entry's metadata bytes in the data, int64.
+        metadata_length: Length of the entry's metadata bytes, int32; 0 for none.
+        unknown: True if events use this id but the plane's map lacks it, bool; the name
+            is then `(unknown event <id>)`.
     """
 
     plane: Int32s
@@ -171,19 +171,19 @@ class XSpace(Frozen, frozen=True, eq=True):
     """A decoded profile message.
 
     Attributes:
-        data: The message's bytes (uint8, read-only): the mapped file, or what a
-            compressed file holds. Places are offsets into it.
-        planes: In file order, not merged by name.
-        lines: All planes' lines.
-        events: All lines' events.
-        stats: All events' values.
-        event_types: All planes' event metadata.
+        data: Bytes of the message (uint8, read-only): the mapped file, or the content
+            of a compressed file. Places are offsets into this array.
+        planes: Planes in file order, not merged by name.
+        lines: Lines of all planes.
+        events: Events of all lines.
+        stats: Values of all events.
+        event_types: Event metadata of all planes.
         type_stats: Values shared by all events of a type.
-        strings: Handle → text; 0 is "". What is not UTF-8 is replaced.
+        strings: Texts by handle; 0 is "". Invalid UTF-8 is replaced.
         errors: Errors that the producer reported.
         warnings: Warnings that the producer reported.
         hostnames: Names of the hosts; normally one.
-        damage: What could not be read; empty for a whole file.
+        damage: Bytes that could not be read; empty for a whole file.
     """
 
     data: UInt8s
@@ -200,5 +200,5 @@ class XSpace(Frozen, frozen=True, eq=True):
     damage: tuple[Damage, ...]
 
     def text(self, place: int, length: int) -> str:
-        """Return the text at a place in the data; what is not UTF-8 is replaced."""
+        """Return the text at a place in the data, with invalid UTF-8 replaced."""
         return bytes(self.data[place : place + length]).decode("utf-8", "replace")

@@ -1,16 +1,15 @@
-"""From the bytes of a profile message to columns.
+"""Decoding of the bytes of a profile message into columns.
 
-The outline (planes, lines, metadata maps) is indexed first, then the lines are read in
-two passes on all cores: count, allocate exactly, fill.
+The outline (planes, lines, metadata maps) is indexed first. Then the lines are read in
+two passes on all cores: one counts, so that columns get their exact size, one fills.
 
-Damage never stops the reading. A file that was cut gives every whole event before the
-cut; a line that breaks gives what comes before the break, and reading goes on after
-the line. What was lost is listed in `XSpace.damage`.
+Damage never stops the reading. A truncated file gives every whole event before the cut.
+A malformed line gives its events before the malformed place, and reading continues
+after the line. `XSpace.damage` lists what was lost.
 
-Memory next to the mapped file, whatever its N bytes are: events and stats take two
-bytes at least and 20 or 21 in columns; with what is needed meanwhile 32 N bound them.
-Everything else is limited in number (`outline`), which bounds it by 1.5 GB. A real file
-takes about 3 N.
+Memory next to the mapped file of N bytes: an event or stat takes at least two bytes in
+the file and 20 or 21 in columns; together with temporary arrays, at most 32 N. All
+other counts are limited (`outline`), to at most 1.5 GB. A real file takes about 3 N.
 
 Definition: docs/formats/xplane.md#decoding.
 """
@@ -62,22 +61,22 @@ def decode_file(
     mapped: bool = True,
     threads: int | None = None,
 ) -> XSpace:
-    """Decode a `*.xplane.pb` file, packed with gzip or not.
+    """Decode a `*.xplane.pb` file, compressed with gzip or not.
 
     Args:
-        path: The file; it stays mapped as long as the answer lives.
-        limit_bytes: Largest content of a packed file.
-        mapped: Map the file; otherwise it is copied into memory.
-        threads: Workers; by default as many as there are cores.
+        path: The file; it stays mapped as long as the result exists.
+        limit_bytes: Maximum size of a compressed file's content, in bytes.
+        mapped: Whether to map the file instead of copying it into memory.
+        threads: Number of threads; by default the number of cores.
 
     Raises:
-        BadInput: The file is empty, unreadable, larger than the limits, or was
-            damaged by a conversion to text.
-        Malformed: Nothing in it can be read.
+        BadInput: The file is empty, unreadable, larger than the limits, or was damaged
+            by a conversion to text.
+        Malformed: No part of the file can be read.
     """
     data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=mapped)
     space = _decode_message(data, path, damage, threads=threads)
-    # Of the bytes only a few texts are wanted from here on.
+    # From here on only a few texts are read from the bytes.
     forget_pages(data)
     return space
 
@@ -89,9 +88,9 @@ def decode_bytes(
     limit_bytes: int = LIMIT_BYTES,
     threads: int | None = None,
 ) -> XSpace:
-    """Decode the bytes of a profile; messages call it `name`."""
+    """Decode the bytes of a profile; error messages call it `name`."""
     if not data:
-        raise BadInput.at(name, "there are no bytes", "Capture again.")
+        raise BadInput.at(name, "the profile is empty", "Capture again.")
     if data[:2] == b"\x1f\x8b":
         unpacked, damage = unpack_gzip(data, name, limit_bytes=limit_bytes)
         return _decode_message(unpacked, name, damage, threads=threads)
@@ -129,7 +128,7 @@ def _decode_message(
     plane_count = len(outline.planes.stop)
     bounds = np.searchsorted(outline.line_plane, np.arange(plane_count + 1)).tolist()
     stats = read_plane_stats(data, outline, catalog)
-    # Complete now: names that the file lost have been given texts.
+    # Complete from here on: `name_lost` has added the names that the file lost.
     strings = catalog.strings.texts()
     names = catalog.plane_names.tolist()
     ids = outline.planes.last(PlaneTag.ID).tolist()
@@ -198,13 +197,13 @@ def _check_row_counts(name: object, scanned: Scanned) -> None:
         if count > _MOST_ROWS:
             raise BadInput.at(
                 name,
-                f"holds {count:,} {what}, and at most {_MOST_ROWS:,} are read",
+                f"contains {count:,} {what}, and at most {_MOST_ROWS:,} are read",
                 "Record fewer steps.",
             )
 
 
 def _check_readable(space: XSpace, name: object) -> None:
-    """Refuse what holds nothing, and say what happened to it."""
+    """Raise an error that explains the cause if the message has no content."""
     if space.damage and is_text_damaged(space.data):
         raise BadInput.at(
             name,
@@ -223,5 +222,5 @@ def _check_readable(space: XSpace, name: object) -> None:
         return
     offset = space.damage[0].offset if space.damage else 0
     raise Malformed.broken_at_offset(
-        name, offset, "holds no plane of a profile that could be read", _AGAIN
+        name, offset, "contains no readable plane of a profile", _AGAIN
     )

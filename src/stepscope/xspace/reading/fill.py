@@ -1,4 +1,4 @@
-"""The second pass: allocate the columns exactly, and fill them on all cores."""
+"""Second pass: allocate columns of exact size, and fill them on all cores."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class Lost(Frozen, frozen=True, eq=True):
-    """Ids in one plane's chunks that its maps do not hold.
+    """Ids in the chunks of one plane that the plane's maps lack.
 
     Attributes:
         plane: The plane.
-        types: Event row and id of each event without an entry, int64[n, 2].
-        keys: Stat row and id of each stat whose name has no entry, int64[n, 2].
+        types: Row and id of each event without an entry, int64[n, 2].
+        keys: Row and id of each stat whose name has no entry, int64[n, 2].
     """
 
     plane: int
@@ -34,15 +34,15 @@ class Lost(Frozen, frozen=True, eq=True):
 
 
 class Filled(Frozen, frozen=True, eq=True):
-    """What the second pass found.
+    """Result of the second pass.
 
     Attributes:
-        events: Events; a type of -1 is an id without an entry.
-        stats: Stats; a key of -1 is an id without an entry.
+        events: Events; type -1 is an id without an entry.
+        stats: Stats; key -1 is an id without an entry.
         event_bounds: First event row of each line, and one past the last, int64.
         stat_bounds: First stat row of each line, and one past the last, int64.
-        stop: For each line the place at which it could not be read on, or -1.
-        lost: What has no entry, in no particular order.
+        stop: For each line the place of its first malformed field, or -1.
+        lost: Ids without an entry, in no particular order.
     """
 
     events: Events
@@ -62,9 +62,9 @@ def fill_lines(
     keys: list[IdTable],
     pool: Executor | None,
 ) -> Filled:
-    """Write the columns; `planes` is the plane of each line, the tables one per plane.
+    """Fill the columns; `planes` is the plane of each line, with one table per plane.
 
-    Each worker writes to rows of its own, so nothing is locked.
+    Each thread writes to separate rows, so nothing is locked.
     """
     columns = _Columns(scanned)
     plane_of_chunk = planes[scanned.line]
@@ -82,16 +82,16 @@ def fill_lines(
 
 
 class _Columns:
-    """The columns while they are being filled, and which rows are whose."""
+    """Columns that are being filled, and the rows of each chunk."""
 
     def __init__(self, scanned: Scanned) -> None:
         self.scanned = scanned
-        # Events, stats and occurrence counts of each chunk.
+        # Number of events, stats and occurrence counts of each chunk.
         counts = scanned.rows[:, 2:5]
         self.limits = np.cumsum(counts, axis=0)
         self.begins = self.limits - counts
         chunks = len(counts)
-        # The columns that `fill` names.
+        # The columns that `_core.fill` defines.
         self.rows = np.zeros((chunks, 11), np.int64)
         self.rows[:, 0:2] = scanned.rows[:, 0:2]
         self.rows[:, 2:8:2] = self.begins
@@ -99,7 +99,7 @@ class _Columns:
         events, stats, counted = self.limits[-1].tolist() if chunks else (0, 0, 0)
         self.type = np.empty(events, np.int32)
         self.time = np.empty((2, events), np.int64)
-        # Zeros: the kernel leaves a length of 0 as it is.
+        # Zeros, because the kernel does not write lengths of 0.
         self.small = np.zeros((3, stats), np.int32)
         self.kind = np.empty(stats, np.uint8)
         self.value = np.empty(stats, np.int64)
@@ -108,7 +108,7 @@ class _Columns:
     def fill(
         self, data: UInt8s, task: tuple[int, int], types: IdTable, keys: IdTable
     ) -> tuple[Int64s, Int64s] | None:
-        """Fill a task's chunks; rows and ids of what has no entry, if there are any."""
+        """Fill a task's chunks; return rows and ids without an entry, if any."""
         rows = self.rows[slice(*task)]
         nothing = np.empty((0, 2), np.int64)
         self._run_kernel(data, task, types, keys, (nothing, nothing))
@@ -116,7 +116,7 @@ class _Columns:
         counts = unknown.sum(axis=0)
         if not counts.any():
             return None
-        # Once more, now that it is known how much room that takes.
+        # Fill again, because now the number of unknown ids is known.
         lost_types, lost_keys = (np.zeros((count, 2), np.int64) for count in counts)
         unknown[:] = np.cumsum(unknown, axis=0) - unknown
         rows[:, 2:8:2] = self.begins[slice(*task)]
@@ -150,16 +150,16 @@ class _Columns:
             *lost,
         )
         if done < 0:
-            raise ValueError("a chunk does not lie in the data or in its columns")
+            raise ValueError("a chunk is outside the data or its columns")
 
     def finish_columns(self, lost: list[Lost], *, lines: int) -> Filled:
-        """Close the gaps that damaged chunks left, and bound the lines."""
+        """Remove the rows that damaged chunks left empty, and bound the lines."""
         line = self.scanned.line
         ends = self.rows[:, 2:8:2].copy()
         scan_stop = self.scanned.rows[:, 5]
         stop = np.where(self.rows[:, 10] >= 0, self.rows[:, 10], scan_stop)
         for chunk in np.flatnonzero(stop >= 0).tolist():
-            # As if the line were not split: what follows its damage is not read.
+            # Fields after a damaged place are not read, as if the line were not split.
             later = slice(chunk + 1, np.searchsorted(line, line[chunk], "right"))
             ends[later] = self.begins[later]
             stop[later] = -1
@@ -169,7 +169,7 @@ class _Columns:
         bounds = np.searchsorted(line, np.arange(lines + 1))
         counts = np.cumsum(ends - self.begins, axis=0)
         before = np.vstack([np.zeros((1, 3), np.int64), counts])
-        # For events, stats, occurrences: which rows were filled; None where all were.
+        # Filled rows of events, stats and occurrences; None if all rows were filled.
         kept: list[Bools | None] = []
         for column in range(3):
             short = np.flatnonzero(ends[:, column] < self.limits[:, column])

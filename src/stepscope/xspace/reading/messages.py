@@ -1,7 +1,7 @@
-"""Messages that are few next to the events: indexed by a kernel, sorted out in numpy.
+"""Messages that are few compared with the events: indexed by a kernel, then by NumPy.
 
-`read_outline` reads the upper two levels of a profile message: its planes, and where
-their lines are.
+`read_outline` reads the upper two levels of a profile message: the planes, and the
+positions of their lines.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
 
-#: A file that holds more than this is no recording of a program on one host.
+#: Maximum counts in a file; a recording of a program on one host has fewer.
 _MOST_PLANES: Final = 2**16
 _MOST_LINES: Final = 2**18
 _MOST_PLANE_STATS: Final = 2**20
 _MOST_TEXTS: Final = 2**16
 _MOST_NAMES: Final = 2**22
-#: This many damaged places are named one by one.
+#: Maximum number of damaged places that are listed one by one.
 _MOST_DAMAGE: Final = 32
 
 
 class Outline(Frozen, frozen=True, eq=True):
-    """Where planes and lines are; what is cut off ends where the file ends.
+    """Positions of planes and lines; truncated ones end at the end of the file.
 
     Attributes:
         space: Fields of the message itself.
         planes: Fields of the planes; the owner is the plane.
         line_plane: Plane of each line, int32.
-        line_begin: First byte of its message, int64.
-        line_end: One past its last byte that the file holds, int64.
-        line_claim: Where it, or the plane that it leaves, claims to end, int64.
-        plane_claim: Where a plane claims to end, int64.
-        line_leaves: Which lines claim more than their plane, bool.
+        line_begin: First byte of the line's message, int64.
+        line_end: One past the last byte of the line in the file, int64.
+        line_claim: Stated end of the line (of a plane that the line exceeds), int64.
+        plane_claim: Stated end of each plane, int64.
+        line_leaves: Whether the stated end of a line exceeds its plane, bool.
     """
 
     space: Fields
@@ -61,7 +61,7 @@ def read_outline(data: UInt8s, name: object) -> Outline:
     """Index the message down to its lines.
 
     Raises:
-        BadInput: There is more of something than a recording can have.
+        BadInput: A count exceeds its maximum for a recording.
     """
     size = len(data)
     space = index_messages(data, np.zeros(1, np.int64), np.array([size], np.int64))
@@ -100,9 +100,9 @@ def found_damage(
     plane_names: Sequence[str],
     line_names: Sequence[str],
 ) -> tuple[Damage, ...]:
-    """Return what could not be read, given where each line broke off (-1: nowhere).
+    """Return the unreadable places, given the malformed place of each line (or -1).
 
-    Where a line leaves its plane only the line is listed: it is nearer the place.
+    If a line exceeds its plane, only the line is listed: it is nearer to the place.
     """
     size = int(outline.space.end[0])
     found = []
@@ -129,19 +129,19 @@ def found_damage(
 
 
 def _describe_damage(name: str, stop: int, size: int, *, claim: int) -> Damage:
-    """Damage of what claims to end at `claim`, in a file of that size."""
+    """Return the damage of an item with the stated end `claim`, in a file of `size`."""
     at = stop if stop >= 0 else size
     what = f"the file ends within {name}" if claim > size else f"{name} is malformed"
     return Damage(at, what, claim - at)
 
 
 def summarise_damage(damage: tuple[Damage, ...]) -> tuple[Damage, ...]:
-    """Return damage in file order; what exceeds a readable number is one last entry."""
+    """Return damage in file order; places beyond the maximum are one last entry."""
     ordered = sorted(damage, key=lambda one: one.offset)
     rest = ordered[_MOST_DAMAGE:]
     if not rest:
         return tuple(ordered)
-    what = f"{len(rest):,} further places break or end"
+    what = f"{len(rest):,} more places are malformed or cut off"
     lost = sum(one.lost_bytes for one in rest)
     return (*ordered[:_MOST_DAMAGE], Damage(rest[0].offset, what, lost))
 
@@ -150,17 +150,17 @@ def _check_count(name: object, what: str, count: int, most: int) -> None:
     if count > most:
         raise BadInput.at(
             name,
-            f"holds {count:,} {what}, and at most {most:,} are read",
-            "This is no recording of one host; check where the file comes from.",
+            f"contains {count:,} {what}, and at most {most:,} are read",
+            "This is not a recording of one host; check where the file comes from.",
         )
 
 
 class Places(NamedTuple):
-    """Where byte strings lie in the data; 0 and 0 where there is none.
+    """Places of byte strings in the data; 0 and 0 for none.
 
     Attributes:
         place: Offset, int64.
-        length: In bytes, int64.
+        length: Length in bytes, int64.
     """
 
     place: Int64s
@@ -172,15 +172,15 @@ class Places(NamedTuple):
 
 
 class Fields(Frozen, frozen=True, eq=True):
-    """The fields of some messages, in file order.
+    """Fields of several messages, in file order.
 
     Attributes:
-        owner: Which message a field belongs to, int32.
+        owner: Message of each field, int32.
         tag: Field number and wire type, uint32.
-        place: Where the value begins, int64.
-        size: Length of a sized value, the 64 bits of any other, int64.
-        stop: For each message the place at which it breaks, -1 for a whole one, int64.
-        end: For each message its end, int64.
+        place: Begin of the value, int64.
+        size: Length of a sized value, the 64 bits of any other value, int64.
+        stop: Malformed place of each message, -1 if well-formed, int64.
+        end: End of each message, int64.
     """
 
     owner: Int32s
@@ -191,10 +191,10 @@ class Fields(Frozen, frozen=True, eq=True):
     end: Int64s
 
     def of(self, tag: int, *, cut: bool = False) -> Fields:
-        """Return the rows of one tag; those beyond their message only with `cut`."""
+        """Return the fields of one tag; truncated ones only if `cut` is set."""
         chosen = self.tag == tag
         if not cut:
-            # Sized values alone can be too long; numbers are stored in `size` itself.
+            # Only sized values can be too long; numbers are stored in `size` itself.
             chosen &= ((self.tag & 7) != 2) | (
                 self.size <= self.end[self.owner] - self.place
             )
@@ -216,14 +216,14 @@ class Fields(Frozen, frozen=True, eq=True):
         ]
 
     def last(self, tag: int) -> Int64s:
-        """Return the last value of a number in each message, 0 where there is none."""
+        """Return the last value of a number in each message, 0 for none."""
         rows = self.of(tag)
         values = np.zeros(len(self.stop), np.int64)
         values[rows.owner] = rows.size
         return values
 
     def last_place(self, tag: int) -> Places:
-        """Return where the last sized value of each message is."""
+        """Return the place of the last sized value with this tag in each message."""
         rows = self.of(tag)
         place = np.zeros(len(self.stop), np.int64)
         length = np.zeros(len(self.stop), np.int64)
@@ -236,7 +236,7 @@ def index_messages(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:
     """List the fields of the messages [begin, end)."""
     stop = np.empty(len(begin), np.int64)
     begin, end = np.ascontiguousarray(begin), np.ascontiguousarray(end)
-    # The first call has no room and counts.
+    # The first call gets empty arrays and only counts.
     count = 0
     for _ in range(2):
         owner = np.empty(count, np.int32)
@@ -245,16 +245,16 @@ def index_messages(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:
         size = np.empty(count, np.int64)
         count = wire.index_fields(data, begin, end, owner, tag, place, size, stop)
         if count < 0:
-            raise ValueError("a message does not lie in the data")
+            raise ValueError("a message is outside the data")
     return Fields(owner, tag, place, size, stop, end)
 
 
 class IdTable(Frozen, frozen=True, eq=True):
-    """From the ids of one plane's map to rows or handles.
+    """Table from the ids of one plane's map to rows or handles.
 
     Attributes:
-        direct: Value of a small id at its place, int32; -1: no such id.
-        ids: The other ids, ascending, uint64.
+        direct: Values of small ids, by id, int32; -1 for a missing id.
+        ids: All larger ids, ascending, uint64.
         values: Value of each of `ids`, int32.
     """
 
@@ -267,7 +267,7 @@ class IdTable(Frozen, frozen=True, eq=True):
         return np.concatenate([self.direct[self.direct >= 0], self.values])
 
     def look_up(self, ids: Int64s) -> Int32s:
-        """Return the values of ids given as 64 bits; -1 where the map lacks one."""
+        """Return the values of ids, given as 64 bits; -1 for missing ids."""
         wanted = ids.view(np.uint64)
         found = np.full(len(wanted), -1, np.int32)
         small = wanted < len(self.direct)
@@ -281,9 +281,9 @@ class IdTable(Frozen, frozen=True, eq=True):
 
 
 def id_table(ids: Int64s, values: Int32s) -> IdTable:
-    """Build a table; of equal ids the last one wins.
+    """Build a table; the last of equal ids wins.
 
-    The direct part is bounded by the number of ids, not by their size.
+    The direct part is limited by the number of ids, not by their size.
     """
     unsigned = ids.view(np.uint64)
     bound = 4 * len(ids) + 1024
@@ -299,10 +299,10 @@ def id_table(ids: Int64s, values: Int32s) -> IdTable:
 
 
 class StatMessages(Frozen, frozen=True, eq=True):
-    """Some XStat messages; `owner` says whose, the rest is as in `xspace.Stats`.
+    """Several XStat messages, in columns as `xspace.Stats`, with their owners.
 
-    A reference's value is the id it refers to, `id` that of the stat's name: both are
-    not yet looked up.
+    `id` is the id of the stat's name, and the value of a reference is the referenced
+    id: both are not yet looked up.
     """
 
     owner: Int32s
@@ -313,7 +313,7 @@ class StatMessages(Frozen, frozen=True, eq=True):
 
 
 def read_stats(data: UInt8s, rows: Fields) -> StatMessages:
-    """Decode the XStat messages that `rows` list; what is malformed is left out."""
+    """Decode the XStat messages in `rows`, without malformed ones."""
     fields = index_messages(data, rows.place, rows.place + rows.size)
     whole = fields.stop < 0
     count = len(rows.owner)

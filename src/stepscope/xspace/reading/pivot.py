@@ -1,4 +1,4 @@
-"""Stats as dense columns, and places in the file as small numbers."""
+"""Stats as dense columns, and byte strings of the file as small numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StatColumns(Protocol):
-    """What `pivot` needs of stats: the columns of `xspace.Stats`."""
+    """Columns of stats that a pivot needs; they are those of `xspace.Stats`."""
 
     @property
     def event(self) -> Int32s: ...  # noqa: D102 - see xspace.Stats
@@ -37,8 +37,8 @@ class Pivot(Frozen, frozen=True, eq=True):
     """One row per wanted key, one column per event of the range.
 
     Attributes:
-        value: As in `xspace.Stats`, int64; 0 where there is none.
-        kind: As in `xspace.Stats`, uint8; 0 where the event has no such stat.
+        value: As in `xspace.Stats`, int64; 0 for none.
+        kind: As in `xspace.Stats`, uint8; 0 if the event has no stat of this key.
         length: As in `xspace.Stats`, int32.
     """
 
@@ -54,18 +54,18 @@ def pivot_range(
     event_begin: int,
     event_end: int,
 ) -> Pivot:
-    """Bring the wanted keys of the events [event_begin, event_end) into columns.
+    """Arrange the wanted keys of the events [event_begin, event_end) in columns.
 
     Args:
         stats: Sorted by event.
-        keys: One handle per row of the answer, or several handles of one meaning. A
-            negative handle is a name that the file does not hold.
+        keys: One handle, or several handles of one meaning, per row of the result. A
+            negative handle is a name that the file lacks.
         event_begin: First event row.
         event_end: One past the last event row.
 
-    Of several values of one event and key the last one stays.
+    The last of several values of one event and key wins.
     """
-    # Needles of the column's own type: others would have the column converted.
+    # With another type, `searchsorted` would convert the whole column.
     needles = np.array([event_begin, event_end], stats.event.dtype)
     first, last = np.searchsorted(stats.event, needles)
     slots = _slots_by_handle(keys)
@@ -92,11 +92,11 @@ def pivot_range(
 def pivot_rows(
     stats: StatColumns, keys: Sequence[int | Sequence[int]], rows: Int32s
 ) -> Pivot:
-    """Gather the values of some keys of some events, a column for each of `rows`."""
+    """Arrange the wanted keys of chosen events, with one column for each of `rows`."""
     slots = _slots_by_handle(keys)
     found = _empty_pivot(len(keys), len(rows))
     if found.value.size and len(slots):
-        # Where the stats of each row begin; looking up in order is far cheaper.
+        # First stat of each row; searching in ascending order is far cheaper.
         order = np.argsort(rows, kind="stable")
         firsts = np.empty(len(rows), np.int64)
         firsts[order] = np.searchsorted(stats.event, rows[order])
@@ -139,7 +139,7 @@ class Interned(Frozen, frozen=True, eq=True):
 
     Attributes:
         ids: Number of each string, int32: 0, 1, … by first appearance.
-        firsts: For each number the row in which it appears first, int64.
+        firsts: First row of each number, int64.
     """
 
     ids: Int32s
@@ -147,10 +147,10 @@ class Interned(Frozen, frozen=True, eq=True):
 
 
 def intern_places(data: UInt8s, place: Int64s, length: NDArray[np.integer]) -> Interned:
-    """Number the byte strings at (place, length) of `data`; equal ones alike.
+    """Give equal byte strings at (place, length) of `data` equal numbers.
 
     Raises:
-        ValueError: A string does not lie in the data.
+        ValueError: A string is outside the data.
     """
     place = np.ascontiguousarray(place, np.int64)
     length = np.ascontiguousarray(length, np.int64)
@@ -165,5 +165,5 @@ def intern_places(data: UInt8s, place: Int64s, length: NDArray[np.integer]) -> I
             break
         room *= 8
     if count < 0:
-        raise ValueError("a string does not lie in the data")
+        raise ValueError("a string is outside the data")
     return Interned(ids, firsts[:count].copy())

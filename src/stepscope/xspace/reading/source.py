@@ -1,4 +1,4 @@
-"""The bytes of a profile file: mapped, or unpacked from gzip within a limit."""
+"""Bytes of a profile file: memory-mapped, or unpacked from gzip within a limit."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ if TYPE_CHECKING:
 
 _GZIP: Final = b"\x1f\x8b"
 _PIECE: Final = 2**20
-#: Recordings unpack to 10 to 30 times their size; a file that unpacks to a thousand
-#: times its size was made for that. Small ones do no harm.
+#: Maximum ratio of unpacked to compressed size above `_SMALL` bytes. Recordings unpack
+#: to 10 to 30 times their size; a ratio of a thousand shows a file crafted to exhaust
+#: memory.
 _MOST_EXPANDED: Final = 200
 _SMALL: Final = 2**26
-#: What a conversion to text puts in the place of a byte above 7F.
+#: UTF-8 replacement character, which a conversion to text writes for bytes above 7F.
 _REPLACEMENT: Final = b"\xef\xbf\xbd"
-#: Lengths and numbers above 127 are so frequent that a converted file has more
-#: replaced bytes than one in this many.
+#: A file in which more than one byte in this many was replaced is taken as converted to
+#: text, because lengths and numbers above 127 are frequent.
 _REPLACED_PER_BYTES: Final = 1000
 
 
 def open_bytes(
     path: Path, *, limit_bytes: int = LIMIT_BYTES, mapped: bool = True
 ) -> tuple[UInt8s, tuple[Damage, ...]]:
-    """Map a file, or unpack it where its first bytes are those of gzip.
+    """Map a file, or unpack it if its first bytes are those of gzip.
 
-    The mapping lives as long as the array. The damage is that of the packing. A
-    process whose mapped file is cut short by another is killed when it looks there;
-    who cannot rule that out has the file copied into memory instead.
+    The mapping lives as long as the array. The returned damage is that of the
+    compression. If another process truncates a mapped file, reading the lost part kills
+    this process. To rule this out, copy the file into memory with `mapped=False`.
 
     Args:
         path: The file.
-        limit_bytes: Largest content of a packed file.
-        mapped: Map the file; otherwise copy it.
+        limit_bytes: Maximum size of a compressed file's content, in bytes.
+        mapped: Whether to map the file instead of copying it.
 
     Raises:
         BadInput: The file is empty, cannot be read, or unpacks to more than the limit.
@@ -55,8 +56,8 @@ def open_bytes(
             if not head:
                 raise BadInput.at(
                     path,
-                    "the file is empty: its writer hit the 2 GiB limit of one message "
-                    "or the disk was full",
+                    "the file is empty: its writer reached the 2 GiB limit of one "
+                    "message, or the disk was full",
                     "Record fewer steps, or free space, and capture again.",
                 )
             if not mapped:
@@ -67,7 +68,7 @@ def open_bytes(
                 return np.frombuffer(content, np.uint8), ()
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
-        # A file that was emptied meanwhile cannot be mapped, which is a ValueError.
+        # Mapping a file that was emptied meanwhile raises ValueError.
         reason = error.strerror if isinstance(error, OSError) else None
         raise BadInput.at(
             path,
@@ -83,8 +84,8 @@ def open_bytes(
 
 
 def forget_pages(data: UInt8s) -> None:
-    """Give back the memory of a mapped file's pages; who needs one gets it again."""
-    # NumPy holds what it was given in a memoryview.
+    """Release the memory pages of a mapped file; they are loaded again on access."""
+    # NumPy wraps the buffer that it was given in a memoryview.
     mapping = getattr(data.base, "obj", None)
     if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         mapping.madvise(mmap.MADV_DONTNEED)
@@ -96,9 +97,9 @@ def unpack_gzip(
     *,
     limit_bytes: int = LIMIT_BYTES,
 ) -> tuple[UInt8s, tuple[Damage, ...]]:
-    """Unpack gzip members one after the other; a cut one gives what precedes the cut.
+    """Unpack all gzip members; a truncated one gives its data before the cut.
 
-    Never much more than the limit is held.
+    The memory in use never exceeds the limit by much.
     """
     out = bytearray()
     damage: tuple[Damage, ...] = ()
@@ -133,7 +134,7 @@ def unpack_gzip(
 
 
 def _unpack_before_error(stream: zlib._Decompress, piece: bytes) -> bytes:
-    """Return what can be unpacked before an error; zlib would drop it with its call."""
+    """Return the data before an error, which zlib drops with the failing call."""
     out = b""
     step = _PIECE
     while step and piece:
@@ -155,7 +156,7 @@ def _check_size(unpacked: int, packed: int, name: object, limit_bytes: int) -> N
     if unpacked > limit_bytes:
         most = f"{limit_bytes:,} bytes"
     elif unpacked > _SMALL + _MOST_EXPANDED * packed:
-        most = f"{_MOST_EXPANDED} times its size, which no recording does"
+        most = f"{_MOST_EXPANDED} times its size, more than any recording"
     else:
         return
     raise BadInput.at(
@@ -166,7 +167,7 @@ def _check_size(unpacked: int, packed: int, name: object, limit_bytes: int) -> N
 
 
 def is_text_damaged(data: UInt8s) -> bool:
-    """Return whether a conversion to text replaced what is no UTF-8, as editors do."""
+    """Return whether an editor or a copy as text replaced invalid UTF-8."""
     sample = bytes(data[: 64 * _PIECE])
     if sample.count(_REPLACEMENT) <= len(sample) // _REPLACED_PER_BYTES:
         return False

@@ -1,1 +1,1 @@
-"""From columns and plain values to the bytes of a profile message."""
+"""Encoding of columns and plain values as the bytes of a profile message."""

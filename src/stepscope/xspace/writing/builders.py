@@ -1,4 +1,4 @@
-"""Builders of planes, lines and their values: what a message is put together from."""
+"""Builders of planes, lines and their values, from which a message is assembled."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 _LARGEST_INT: Final = 2**63 - 1
-#: A line's events are encoded in pieces, so that a file can be split between them.
+#: Maximum number of events encoded as one piece; files are split between pieces.
 _PIECE_EVENTS: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Unsigned:
-    """A number to be stored as uint64, as ids and addresses are."""
+    """A number to be stored as uint64, such as an id or an address."""
 
     value: int
 
 
-#: bool and int become int64 (uint64 where they exceed it), str a text or a reference.
+#: bool and int become int64 (uint64 if too large), str becomes a text or a reference.
 Value = int | float | str | bytes | Unsigned
 
 
@@ -66,7 +66,7 @@ class _Event(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A line, or a part of its events: head and tail repeat in every part."""
+    """A line, or a part of its events; head and tail repeat in every part."""
 
     line: int
     head: bytes
@@ -75,7 +75,7 @@ class Piece(NamedTuple):
 
 
 class LineBuilder:
-    """One line: its events, in any order."""
+    """Builder of one line; events may be added in any order."""
 
     def __init__(self, plane: PlaneBuilder, head: bytes, tail: bytes) -> None:
         self._plane = plane
@@ -97,11 +97,11 @@ class LineBuilder:
 
         Args:
             event_type: Id from `PlaneBuilder.event_type`, or a name.
-            offset_ps: Start after the line's timestamp.
+            offset_ps: Start relative to the line's timestamp.
             dur_ps: Duration.
-            stats: Its values.
-            occurrences: For an aggregated event, which has no start: how many there
-                were.
+            stats: Values of the event by name.
+            occurrences: Number of occurrences of an aggregated event, which has no
+                start.
         """
         plane = self._plane
         if isinstance(event_type, str):
@@ -129,9 +129,9 @@ class LineBuilder:
 
         Args:
             type_id: Ids from `PlaneBuilder.event_type`.
-            offset_ps: Starts after the line's timestamp.
+            offset_ps: Starts relative to the line's timestamp.
             dur_ps: Durations.
-            stats: Their values; texts that repeat belong into kind `REF`.
+            stats: Values of the events; give texts that repeat the kind `REF`.
         """
         ids = np.ascontiguousarray(type_id, np.int64)
         self._batches.append(
@@ -145,7 +145,7 @@ class LineBuilder:
         )
 
     def texts(self) -> Iterator[str]:
-        """Yield every text among the values of events that were added one by one."""
+        """Yield every text value of the events that were added one by one."""
         for event in self._events:
             for _, value in event.stats:
                 if isinstance(value, str):
@@ -200,7 +200,7 @@ class LineBuilder:
 
 
 class PlaneBuilder:
-    """One plane: its names, its values and its lines."""
+    """Builder of one plane: its names, values and lines."""
 
     def __init__(self, name: str, *, plane_id: int = 0) -> None:
         self.name = name
@@ -229,23 +229,23 @@ class PlaneBuilder:
         metadata: bytes = b"",
         stats: Mapping[str, Value] | None = None,
     ) -> int:
-        """Declare a kind of event; a name that is declared already keeps its id.
+        """Declare an event type; a name that is already declared keeps its id.
 
         Args:
-            name: What events of it are called.
-            type_id: A wanted id above 0, for types whose id has a meaning.
-            display_name: A shorter name for the screen.
-            metadata: A serialized message about it.
-            stats: Values shared by all its events.
+            name: Name of the events of this type.
+            type_id: Wanted id above 0, for types whose id has a meaning.
+            display_name: Shorter name for display.
+            metadata: Serialized message about the type.
+            stats: Values shared by all events of the type.
 
         Raises:
-            ValueError: The wanted id is taken by another name, or not above 0.
+            ValueError: The wanted id is used by another name, or not above 0.
         """
         known = self._type_ids.get(name)
         if known is not None and type_id in {None, known}:
             return known
         if type_id is not None and self._type_names.get(type_id) == name:
-            # One of several kinds of that name.
+            # Several types may share a name.
             return type_id
         if type_id is None:
             while self._next_type in self._types:
@@ -269,7 +269,7 @@ class PlaneBuilder:
         self._stats.append((name, value))
 
     def set_stat(self, name: str, value: Value) -> None:
-        """Set a plane-wide value, in place of any value of that name."""
+        """Set a plane-wide value, and replace any value of the same name."""
         self._stats = [known for known in self._stats if known[0] != name]
         self.stat(name, value)
 
@@ -283,7 +283,7 @@ class PlaneBuilder:
         display_id: int = 0,
         display_name: str = "",
     ) -> LineBuilder:
-        """Add a line; its timestamp counts from the start of the recording.
+        """Add a line; its timestamp is relative to the start of the recording.
 
         Raises:
             ValueError: The timestamp is negative.
@@ -299,10 +299,10 @@ class PlaneBuilder:
     def stored(
         self, value: Value, repeated: Collection[str]
     ) -> tuple[int, int | bytes]:
-        """Kind of a value, and its 64 bits (signed) or its bytes.
+        """Return the kind of a value, and its 64 bits (signed) or its bytes.
 
         Raises:
-            ValueError: A number does not fit 64 bits.
+            ValueError: A number does not fit into 64 bits.
         """
         if type(value) is int and -_LARGEST_INT <= value <= _LARGEST_INT:
             # Most values are plain numbers.
@@ -343,7 +343,7 @@ class PlaneBuilder:
             for key, (body, stats) in self._types.items()
         )
         stats = self._stat_fields(PlaneTag.STAT, self._stats, repeated)
-        # Last, because everything before may have named something.
+        # Encoded last, because the steps before may have added names.
         names = b"".join(
             map_entry(
                 PlaneTag.STAT_METADATA,
@@ -369,7 +369,7 @@ class PlaneBuilder:
             elif kind == DOUBLE:
                 body += encode_varint(StatTag.DOUBLE) + struct.pack("<q", bits)
             else:
-                # Written also when it is 0: a value is there.
+                # A value of 0 is written too, because a missing field means no value.
                 body += encode_varint(kind << 3) + encode_varint(bits)
             out += sized_field(tag, body)
         return out

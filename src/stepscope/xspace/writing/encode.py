@@ -1,4 +1,4 @@
-"""Columns of events and plain values into the bytes of a profile message."""
+"""Encoding of event columns and plain values as the bytes of a profile message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WRAP: Final = 2**64
 
 
 def encode_varint(value: int) -> bytes:
-    """Seven bits a byte, least significant first; negative ones as 64 bits."""
+    """Return seven bits per byte, lowest first; negative numbers as 64 bits."""
     value %= _WRAP
     out = bytearray()
     while value >= 0x80:
@@ -30,12 +30,12 @@ def encode_varint(value: int) -> bytes:
 
 
 def number_field(tag: int, value: int) -> bytes:
-    """Return a number under its tag; nothing for 0, which a missing field means."""
+    """Return a number with its tag, or nothing for 0, the default of a field."""
     return encode_varint(tag) + encode_varint(value) if value else b""
 
 
 def sized_field(tag: int, body: bytes) -> bytes:
-    """Return a text, bytes or a message under its tag, also when empty."""
+    """Return a text, bytes or a message with its tag, also if empty."""
     return encode_varint(tag) + encode_varint(len(body)) + body
 
 
@@ -47,7 +47,7 @@ def map_entry(tag: int, key: int, body: bytes) -> bytes:
 
 
 def line_head(line_id: int, name: bytes | None, timestamp_ns: int) -> bytes:
-    """Return what a line says of itself before its events."""
+    """Return the fields of a line before its events."""
     out = number_field(LineTag.ID, line_id)
     if name is not None:
         out += sized_field(LineTag.NAME, name)
@@ -55,7 +55,7 @@ def line_head(line_id: int, name: bytes | None, timestamp_ns: int) -> bytes:
 
 
 def line_tail(duration_ps: int, display_id: int, display_name: bytes | None) -> bytes:
-    """Return what a line says of itself after its events."""
+    """Return the fields of a line after its events."""
     out = number_field(LineTag.DURATION_PS, duration_ps)
     out += number_field(LineTag.DISPLAY_ID, display_id)
     if display_name is not None:
@@ -68,12 +68,12 @@ class StatColumn:
     """One stat of many events.
 
     Attributes:
-        key: Id of its name (`PlaneBuilder.stat_id`).
+        key: Id of the stat's name (`PlaneBuilder.stat_id`).
         kind: `xspace.fields` kind of all values.
         values: One per event: numbers (float64 for doubles, int64 or uint64), ids of
             referenced names (`PlaneBuilder.stat_id`), or places in `texts`.
-        present: Which events have it; None means all.
-        texts: The distinct texts or bytes of kinds 5 and 6.
+        present: Whether each event has the stat; None means that all have it.
+        texts: Distinct texts or bytes of kinds 5 and 6.
     """
 
     key: int
@@ -85,13 +85,13 @@ class StatColumn:
 
 @dataclass(frozen=True, slots=True)
 class LongStats:
-    """The stats of some events, one row each, by event.
+    """Stats of several events, one row each, by event.
 
     Attributes:
-        begin: For each event its first row, and last the number of rows, int64.
+        begin: First row of each event, then the number of rows, int64.
         key: Id of the name, int64.
         kind: `xspace.fields` kind, uint8.
-        value: 64 bits as in `xspace.Stats`; texts are places in `texts`, references
+        value: 64 bits as in `xspace.Stats`; texts are places in `texts`, references are
             ids, int64.
         length: Length of a text or bytes, int32.
         texts: All texts one after the other, uint8.
@@ -156,11 +156,11 @@ class EventColumns:
 
     Attributes:
         type_id: Key in the plane's event metadata, int64.
-        offset_ps: Start after the line's timestamp; where `counted` is true, how many
-            occurrences the event counts, int64.
-        dur_ps: int64.
-        counted: Which events have no start but a number of occurrences, bool.
-        stats: Their values.
+        offset_ps: Start relative to the line's timestamp; the number of occurrences
+            where `counted` is true, int64.
+        dur_ps: Duration, int64.
+        counted: True for events with occurrences instead of a start, bool.
+        stats: Values of the events.
     """
 
     type_id: NDArray[np.int64]
@@ -173,7 +173,7 @@ class EventColumns:
         return len(self.type_id)
 
     def taken(self, order: NDArray[np.int64]) -> EventColumns:
-        """Return the events in another order, or some of them."""
+        """Return all or some of the events in another order."""
         stats = self.stats
         counts = np.diff(stats.begin)[order]
         begin = np.zeros(len(order) + 1, np.int64)
@@ -195,10 +195,9 @@ class EventColumns:
         )
 
     def sort_events(self) -> EventColumns:
-        """Return the events by start, then longest first, ties as they are.
+        """Return the events by start, then longest first, and ties in their order.
 
-        Events without a start come first. What is in that order already is returned
-        itself.
+        Events without a start come first. Sorted events are returned as they are.
         """
         start = np.where(self.counted, 0, self.offset_ps)
         ordered = (start[1:] > start[:-1]) | (
@@ -210,7 +209,7 @@ class EventColumns:
 
 
 def concatenate_batches(batches: Sequence[EventColumns]) -> EventColumns:
-    """Batches of events one after the other."""
+    """Return batches of events one after the other."""
     if len(batches) == 1:
         return batches[0]
     stats = [batch.stats for batch in batches]

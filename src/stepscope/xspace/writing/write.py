@@ -1,4 +1,4 @@
-"""Writing a profile message: builders for planes, lines, events and their values.
+"""Writing of a profile message, with builders for planes, lines, events and values.
 
     space = XSpaceBuilder("myhost", start_ns=begun, stop_ns=ended)
     plane = space.plane("/host:CPU")
@@ -6,8 +6,8 @@
     line.event("train", offset_ps=0, dur_ps=5_000_000, stats={"step_num": 0, "_r": 1})
     space.write(run / "myhost.xplane.pb")
 
-Files open in TensorBoard and XProf: one plane per name, metadata ids from 1 that equal
-their keys, line times relative to the start, sorted events.
+Files can be opened in TensorBoard and XProf: one plane per name, metadata ids from 1
+that equal their keys, line times relative to the start, sorted events.
 
 Definition: docs/formats/xplane.md#what-stepscope-writes.
 """
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-#: A serialized message must stay below this size.
+#: Maximum size of a serialized message, in bytes.
 _MESSAGE_LIMIT_BYTES: Final = 2**31 - 1
 _SUFFIX: Final = ".xplane.pb"
 
 
 class XSpaceBuilder:
-    """A whole profile message of one host."""
+    """Builder of the profile message of one host."""
 
     def __init__(
         self, hostname: str, *, start_ns: int | None, stop_ns: int | None = None
@@ -40,10 +40,10 @@ class XSpaceBuilder:
         """Begin a message.
 
         Args:
-            hostname: The host's name.
-            start_ns: Begin of the recording since 1970; None leaves the clock out, as
-                writers before 2024 did.
-            stop_ns: End of the recording; may be set later, as an attribute.
+            hostname: Name of the host.
+            start_ns: Begin of the recording since 1970; None leaves out the start time,
+                as writers before 2024 did.
+            stop_ns: End of the recording since 1970; may be set later, as an attribute.
         """
         self.hostname = hostname
         self.start_ns = start_ns
@@ -53,7 +53,7 @@ class XSpaceBuilder:
         self._warnings: list[str] = []
 
     def plane(self, name: str, *, plane_id: int = 0) -> PlaneBuilder:
-        """Return the plane of this name, a new one where there is none."""
+        """Return the plane of this name, which is added if it is new."""
         if name not in self._planes:
             self._planes[name] = PlaneBuilder(name, plane_id=plane_id)
         return self._planes[name]
@@ -71,14 +71,14 @@ class XSpaceBuilder:
         self._warnings.append(text)
 
     def dropped(self, count: int, cause: str) -> None:
-        """Say that events were lost, in the form that readers look for."""
+        """Add a warning that events were lost, in the form that readers parse."""
         self.warning(f"dropped {count} events: {cause}")
 
     def to_bytes(self) -> bytes:
         """Encode the message.
 
         Raises:
-            ValueError: It exceeds 2 GiB; `write` splits it.
+            ValueError: The message exceeds 2 GiB; `write` splits it.
         """
         parts = self._split_parts(_MESSAGE_LIMIT_BYTES)
         if len(parts) > 1:
@@ -88,13 +88,13 @@ class XSpaceBuilder:
     def write(
         self, path: Path, *, budget_bytes: int = _MESSAGE_LIMIT_BYTES
     ) -> tuple[Path, ...]:
-        """Write the message as one file, or by lines as `<host>.part<k>.xplane.pb`.
+        """Write one file, or files `<host>.part<k>.xplane.pb` with a part of the lines.
 
-        Each file appears under its name when it is complete.
+        Each file appears under its name only when it is complete.
 
         Raises:
             ValueError: A piece of one line exceeds the budget.
-            OSError: It could not be written.
+            OSError: A file could not be written.
         """
         parts = self._split_parts(budget_bytes)
         stem = path.name.removesuffix(_SUFFIX)
@@ -106,7 +106,7 @@ class XSpaceBuilder:
             )
         )
         for target, chunks in zip(paths, parts, strict=True):
-            # Write under another name, then rename; a failure leaves no file.
+            # Write under another name, then rename, so that a failure leaves no file.
             unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
             try:
                 with unfinished.open("wb") as file:
@@ -135,9 +135,9 @@ class XSpaceBuilder:
             )
             for text in lines
         )
-        # Names repeat in every file, for each must be readable alone, and stand before
-        # the lines, so that a file that is cut keeps them. Twenty bytes bound
-        # the tags and lengths of a plane and of a line.
+        # Names repeat in every file, so that each file can be read alone. They precede
+        # the lines, so that a truncated file keeps them. The tags and lengths of a
+        # plane or a line take at most 20 bytes.
         fixed = len(texts) + sum(len(head) + 20 for head, _ in planes)
         parts: list[list[list[Piece]]] = [[[] for _ in planes]]
         size = fixed
@@ -149,7 +149,7 @@ class XSpaceBuilder:
                     size = fixed
                 if size + needed > budget:
                     raise ValueError(
-                        f"{size + needed:,} bytes that belong together exceed the "
+                        f"{size + needed:,} bytes that cannot be split exceed the "
                         f"budget of {budget:,}"
                     )
                 parts[-1][number].append(piece)
