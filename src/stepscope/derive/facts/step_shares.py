@@ -43,8 +43,8 @@ _SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
 _WORTH_A_LOOK: Final = 0.01
 _NO_WINDOW: Final = Unavailable(
     code="NO_STEPS",
-    reason="The recording contains no window of a step.",
-    remedy="Record while the program runs steps.",
+    reason="The recording contains no time window to analyse.",
+    remedy="Record while the program runs.",
 )
 
 

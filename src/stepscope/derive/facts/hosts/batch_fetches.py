@@ -1,4 +1,4 @@
-"""The fetching of batches: what was recorded of it, and what is hidden."""
+"""Fetching of batches: whether it was recorded, and how much of it is hidden."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
 
-#: Smaller copies are no part of a batch that matters.
+#: Minimum size of a copy that counts as part of a batch.
 _LARGE_BYTES: Final = 2**20
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _H2D: Final = _KINDS.index("h2d")
-#: By kind of activity: whether it divides the copies before it from those after it.
+#: Whether an activity separates the copies before it from those after it, by kind.
 _DIVIDES: Final = np.isin(
     np.arange(256),
     [_KINDS.index(kind) for kind in ("kernel", "collective", "local_copy")],
 )
-#: Copies that are named after the memory that they read.
+#: Names of copies from pinned memory.
 _FROM_PINNED: Final = r"(?i)pinned\s*->"
-#: Part of the time of input → its owner in the account, or topic.
+#: Part of the input time → its owner or topic in the time account.
 _OWNERS: Final = {
     "fetch": "input",
     "transfer": "copy_in",
@@ -55,27 +55,30 @@ _OWNERS: Final = {
     "between": "between",
     "unexplained": "unexplained",
 }
-#: Iterators and calls that transform, or load, several elements at once.
+#: Names of iterators and calls that transform or load several elements in parallel.
 _PARALLEL: Final = r"(?i)parallel|mapandbatch|multiprocessing"
-#: Iterators and calls that make elements before they are asked for.
+#: Names of iterators and calls that produce elements before they are requested.
 _AHEAD: Final = r"(?i)prefetch|multiprocessing"
 
 
 class InputSignals(Frozen, frozen=True):
-    """What was recorded of the fetching of batches.
+    """Recorded facts about the fetching of batches.
 
     Attributes:
-        consumer_recorded: Whether any fetch of a batch was recorded.
-        parallel: Whether the pipeline transforms or loads several elements at once.
-        ahead: Whether it makes elements before they are asked for.
+        consumer_recorded: Whether any batch fetch was recorded.
+        parallel: Whether the pipeline transforms or loads several elements in parallel.
+        ahead: Whether the pipeline produces elements before they are requested.
         mean_fetch_ps: Host → mean duration of the fetches in each judged step that has
-            some.
-        hidden_fetch_ps: Host and device, as `host:device` → the part of
-            `mean_fetch_ps` during which the device was busy.
-        pieces: Host and device → groups of large copies to the device in a judged step
-            that other work divides (median); a batch is one, or a few at its begin.
+            fetches.
+        hidden_fetch_ps: `host:device` → part of `mean_fetch_ps` during which the device
+            was
+            busy.
+        pieces: `host:device` → median number per judged step of groups of large copies
+            to
+            the device that other work separates. A batch usually is one group.
         pinned: Devices, as `host:device`, whose large copies to the device all came
-            from pinned memory, by what was recorded of them.
+            from
+            pinned memory.
     """
 
     consumer_recorded: bool
@@ -93,7 +96,7 @@ def input_decision(
     device: DeviceSignals,
     thresholds: Thresholds,
 ) -> InputVerdict:
-    """Judge the input of every host over the steps that all rules judge."""
+    """Judge the input of every host over the judged steps."""
     times = []
     for shares in found.shares:
         seen = ("input",) if shares.device is None else ("input", "copy_in")
@@ -129,8 +132,8 @@ def host_fetches(
     device_timeline: DeviceTimeline | Unavailable,
     windows: Windows,
 ) -> InputSignals:
-    """Look at the fetches of one host."""
-    # Of iterators, and of events that call a loader.
+    """Describe the fetches of one host."""
+    # Names of iterators, and of events that call a loader.
     names = pl.Series([], dtype=pl.String)
     if not isinstance(iterators, Unavailable):
         names = iterators["long_name"].unique()
@@ -155,7 +158,7 @@ def host_fetches(
 
 @of_run
 def input_signals(*, host_fetches: OfHosts[InputSignals]) -> InputSignals | Unavailable:
-    """Look at the fetches of every host."""
+    """Collect the fetches of all hosts."""
     hosts = list(known_hosts(host_fetches).values())
     why = first_reason(host_fetches)
     if why is not None and not hosts:
@@ -176,7 +179,7 @@ def input_signals(*, host_fetches: OfHosts[InputSignals]) -> InputSignals | Unav
 def _large_copies(
     trace: TraceData, ordered: DeviceTimeline | Unavailable, steps: pl.DataFrame
 ) -> tuple[dict[str, float], frozenset[str]]:
-    """Return `pieces` and `pinned` of `InputSignals`, of the devices of one host."""
+    """Return `pieces` and `pinned` of `InputSignals` for the devices of one host."""
     activity, types = trace.table("device_activity"), trace.table("event_types")
     if isinstance(activity, Unavailable) or isinstance(types, Unavailable):
         return {}, frozenset()
@@ -192,7 +195,7 @@ def _large_copies(
     counts = _DIVIDES[codes(activity, "kind")] | copied
     pieces = {}
     for device in () if isinstance(ordered, Unavailable) else ordered.devices:
-        # By place in the order of time.
+        # Indices in time order.
         some = np.flatnonzero(counts[device.rows])
         if not len(some):
             continue
@@ -210,7 +213,10 @@ def _large_copies(
 def _mean_fetches(
     measured: pl.DataFrame, waits: Spans, *, within: Spans | None = None
 ) -> tuple[float, ...]:
-    """Return the mean fetch of each judged step that has any, or a part of it."""
+    """Return the mean duration of fetches in each judged step with fetches.
+
+    With `within`, only the part of the fetches in these spans counts.
+    """
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     begun = np.searchsorted(waits.start_ps, ends)
     fetches = begun - np.searchsorted(waits.end_ps, starts, side="right")

@@ -1,4 +1,4 @@
-"""Who produces batches: functions of Python, loaders, other processes or threads."""
+"""Producers of batches: Python functions, loaders, other processes or threads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 #: TensorFlow's ops that call Python: `tf.py_function`, `tf.numpy_function`.
 _OPS: Final = r"(?:^|[:/])(?:Eager)?PyFunc(?:Stateless)?$"
-#: What calls the function of such an op, and what asks a dataset of Keras for batches.
+#: Purposes of the functions that call an op's Python function, and that request batches
+#: from a Keras dataset.
 _CALLERS: Final = ("calls_back_from_graph", "asks_keras_dataset")
 
 
@@ -43,12 +44,14 @@ class PythonElements(Frozen, frozen=True):
     """Ops that call Python while a step waits for its batch.
 
     Attributes:
-        percent: The share of the waits in which such an op runs.
-        function: The program's function that was seen most within them; None where
-            none was seen. It has no share: brief calls are rarely sampled.
-        of_keras: Whether a `PyDataset` of Keras calls it, which has workers of its own.
-        waiting: In how much of that time no thread of the program wanted a core: then
-            the function waits, and holds no lock; None where no clock tells.
+        percent: Share of the waits in which such an op runs.
+        function: The program's function with most samples in these ops; None without
+            samples. Its share is 0, because brief calls are rarely sampled.
+        of_keras: Whether a `PyDataset` of Keras calls the function; such datasets have
+            their own option for workers.
+        waiting: Share of this time, in percent, in which no thread of the program
+            wanted a
+            core, so that the function waits and holds no lock; None if unknown.
     """
 
     percent: float
@@ -67,7 +70,7 @@ def python_elements(
     function_purposes: FunctionPurposes | Unavailable,
     core_time: CoreTime | Unavailable,
 ) -> PythonElements | None:
-    """Return what is known of such ops, of the hosts that wait for a batch."""
+    """Return the Python calls of input ops, for hosts that wait for a batch."""
     waits = host_classes.input_wait
     calls = event_types["name"].str.contains(_OPS).fill_null(value=False)
     rows = wanted_rows(handles(events, "type"), calls.to_numpy())
@@ -100,21 +103,22 @@ def python_elements(
     )
 
 
-#: A function has most of its time, in percent, from this share on.
+#: Minimum share of a function's time, in percent, that counts as most of it.
 _MOSTLY: Final = 50.0
 
 
 class LoaderCalls(Frozen, frozen=True):
-    """Functions, by name, file and line, and how much of their time a loader calls.
+    """How much of the time of each function was called by a loader.
 
     Attributes:
-        percent: Function → the share of its time in which a loader has called it.
+        percent: (name, file, line) of a function → share of its time called by a
+            loader.
     """
 
     percent: dict[tuple[str, str | None, int | None], float]
 
     def mostly_calls(self, function: Part) -> bool:
-        """Return whether a loader calls a function for half of its time or more."""
+        """Return whether a loader calls a function for at least half of its time."""
         key = (function.name, function.file, function.line)
         return self.percent.get(key, 0.0) >= _MOSTLY
 
@@ -123,7 +127,7 @@ class LoaderCalls(Frozen, frozen=True):
 def loader_calls(
     *, function_frames: FunctionFrames, function_purposes: FunctionPurposes
 ) -> LoaderCalls | None:
-    """Return what loaders call, of the hosts on which a loader was seen at work."""
+    """Return the functions that loaders call, for hosts where a loader was sampled."""
     frames = function_frames
     fetches = function_purposes.types_with_work("fetches_from_loader")
     asked = np.isin(frames.type, fetches)
@@ -143,13 +147,13 @@ def loader_calls(
     )
 
 
-#: Calls that wait for what another process sends, or a machine behind a network.
+#: System calls that wait for data from another process or from a network.
 _SENT: Final = Pattern(
     r"^(?:__)?(?:p?poll|p?select|epoll_p?wait2?|recv(?:from|msg|mmsg)?|accept4?"
     r"|msgrcv|mq_(?:timed)?receive|wait(?:[34]|pid|id)?)(?:_\w+)?$"
 )
-#: Calls that wait for another thread. Python waits for its own lock in
-#: `pthread_cond_timedwait`, which is no wait for a batch.
+#: Calls that wait for another thread. `pthread_cond_timedwait` is not included, because
+#: Python uses it to wait for its own lock.
 _THREADS: Final = Pattern(
     r"^(?:__)?(?:sem_(?:timed|clock)?wait|futex\w*|pthread_cond_wait"
     r"|pthread_(?:timed|clock)?join\w*|pthread_barrier_wait)$"
@@ -157,12 +161,12 @@ _THREADS: Final = Pattern(
 
 
 class MadeElsewhere(Frozen, frozen=True, eq=True):
-    """For whom the program's own thread waits while the account has the step wait.
+    """What the program's thread waits for while the step waits by the time account.
 
     Attributes:
-        sent_percent: The share of that time in calls that wait for another process, or
-            for a network.
-        threads_percent: The share in calls that wait for another thread.
+        sent_percent: Share of that time in calls that wait for another process or a
+            network.
+        threads_percent: Share of that time in calls that wait for another thread.
     """
 
     sent_percent: float
@@ -178,9 +182,10 @@ def made_elsewhere(
     naming: Naming,
     windows: Windows,
 ) -> dict[int | None, dict[str, MadeElsewhere]]:
-    """Return it of each cause, of each device or host, where calls were recorded.
+    """Return, by device or host and by cause, what the thread waits for.
 
-    A cause is a fetch, or what may be one: a wait until a batch is copied.
+    The cause is "fetch" (a batch fetch) or "unfed" (a possible fetch: a wait until a
+    batch is copied). Hosts without recorded calls are left out.
     """
     if naming.program is None or not naming.system.any():
         return {}
@@ -208,16 +213,16 @@ def made_elsewhere(
     return made
 
 
-#: The ranges and the kernels of NVIDIA DALI.
+#: Names of the events and kernels of NVIDIA DALI.
 _NAMES: Final = r"^\[DALI\]|\bdali::"
 
 
 def has_own_threads(*, event_types: pl.DataFrame) -> bool:
-    """Return whether such a library makes batches on a host."""
+    """Return whether NVIDIA DALI produces batches on a host."""
     return bool(event_types["name"].str.contains(_NAMES).any())
 
 
 @of_run
 def made_in_own_threads(*, has_own_threads: OfHosts[bool]) -> frozenset[str]:
-    """Return the hosts whose batches such a library makes."""
+    """Return the hosts where NVIDIA DALI produces batches."""
     return frozenset(host for host, has in known_hosts(has_own_threads).items() if has)

@@ -1,4 +1,4 @@
-"""Functions of the program that ops of a step call, on whatever thread."""
+"""Functions of the program that ops of a step call, on any thread."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _OPS: Final = Pattern(
 )
 _TO_WORK: Final = ("calls_back", "calls_back_from_graph")
 _TO_DEBUG: Final = ("calls_back_to_debug",)
-#: Of a run that one look found, the middle is the surest: a quarter may be left out at
-#: each end.
+#: Divisor of a sampled call's duration; this part may be left out at each end, because
+#: the middle is most certain.
 _QUARTER: Final = 4
 
 
 class CalledBack(Frozen, frozen=True, eq=True):
-    """The functions that ops of the steps call, most time first.
+    """Functions that ops of the steps call, most time first.
 
-    Each has the share of the ops that call it: the threads that these run on are looked
-    at too rarely to say how long a function runs.
+    The share of each is that of the ops that call it: the threads that run the
+    functions have too few samples to measure how long a function runs.
 
     Attributes:
-        working: Those that the steps need.
-        looking: Those that only look at the program, for debugging.
+        working: Functions that the steps need.
+        looking: Functions that only observe the program, for debugging.
     """
 
     working: tuple[Part, ...] = ()
@@ -61,12 +61,13 @@ def called_back(
     host_states: HostStates,
     naming: Naming,
 ) -> CalledBack | None:
-    """Return the functions that ops call back, of the hosts without devices.
+    """Return the functions that ops call back, for hosts without devices.
 
-    A function is of an op if most of what was seen of it lies within runs of the op on
-    threads that drive the steps, and no other such function was seen there more: what a
-    framework calls in parallel with them, to make a batch ahead, blocks none. On the
-    program's own threads a stack is proof, and the account says how long it ran.
+    A function belongs to an op if most of its sampled time is during the op on threads
+    that drive the steps, and no other such function was sampled more there. Functions
+    that a framework calls in parallel, to prepare a batch, do not delay an op. On the
+    program's own threads the call stack shows the op, and the time account has the
+    function's time.
     """
     own = next((it for it in step_shares if it.device is None), None)
     if own is None:
@@ -88,7 +89,7 @@ def called_back(
 def _callback_runs(
     trace: TraceData, states: HostStates, named: Naming
 ) -> dict[str, Spans]:
-    """Return by name when such ops ran on threads that drive the steps."""
+    """Return, by name, when callback ops ran on threads that drive the steps."""
     events = require_available(trace.table("events"))
     types = handles(events, "type")
     starts, lengths = ints(events, "start_ps"), ints(events, "dur_ps")
@@ -113,12 +114,13 @@ def _parts_called(
     *,
     total_ps: int,
 ) -> tuple[Part, ...]:
-    """Return the functions that ops call, with the time of these and their own.
+    """Return the functions that ops call, with the time of the ops or their own time.
 
     Args:
-        named: Times of the account, of functions and of ops.
-        callers: The functions that ops call first.
+        named: Times of functions and ops in the time account.
+        callers: Types of the functions that ops call first.
         ran: Name of an op → when it ran on threads that drive the steps.
+        total_ps: Time of all judged steps.
     """
     rows = frames.outermost_called(callers)
     kinds, place = np.unique(frames.type[rows], return_inverse=True)

@@ -1,4 +1,4 @@
-"""What was compiled in the judged steps: which functions, how often, and why."""
+"""Compilations in the judged steps: which functions, in how many steps, and why."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-#: A program may compile in its first two steps: later ones should find everything made.
+#: Number of first steps in which compiling is normal; later steps should reuse the
+#: result.
 FIRST_STEPS: Final = 2
-#: Calls within a call, at most, that are looked at.
+#: Maximum number of earlier calls that are searched for an enclosing call.
 _NESTED: Final = 64
-#: A call of a compiled function of JAX: what it compiles is this function.
+#: A call of a compiled function of JAX, with the name of the function.
 _CALL: Final = Pattern(r"^PjitFunction\((?P<function>.+)\)$")
-#: Names of events that end with what is compiled.
+#: Names of compilation events that contain the name of the compiled function or module.
 _FUNCTION: Final = Pattern(
     r"^compilation of (?P<listener>.+)$"
     r"|^XlaCompile(?:Backend)?:#(?:.*,)?module=(?P<module>[^,#]+)"
@@ -39,12 +40,13 @@ _FUNCTION: Final = Pattern(
 
 
 class CompiledFunction(Frozen, frozen=True):
-    """A function, or a stage of compiling where no function is named.
+    """A compiled function, or a compilation stage if the function is unknown.
 
     Attributes:
+        name: Name of the function or stage.
         steps: Number of judged steps after the first ones in which it was compiled.
-        time_ps: What that took in those steps.
-        reason: What the framework gives as the reason; None where it gives none.
+        time_ps: Time of its compilations in those steps.
+        reason: The framework's reason for compiling; None if not recorded.
     """
 
     name: str
@@ -115,8 +117,8 @@ def _compiled_functions(
             "reason": pl.Series(reasons, dtype=pl.String),
         }
     )
-    # Leave out what lies in another; a stage without a function takes its around it.
-    # Of events that stand for one interval the one that names a function stays.
+    # Events nested in another are removed. Of events with the same interval, the one
+    # that names a function remains.
     ordered = frame.sort(
         "track", "begin", "stop", "function", descending=[False, False, True, True]
     )
@@ -135,11 +137,11 @@ def _compiled_functions(
 
 
 class _PjitCalls(Frozen, frozen=True):
-    """The calls of JAX's functions, on the threads that compile.
+    """Calls of JAX's compiled functions on the threads that compile.
 
     Attributes:
-        names: Names by type.
-        rows: The calls by thread, in the order of their begin.
+        names: Event names by type.
+        rows: Thread → rows of its calls, by start.
     """
 
     events: pl.DataFrame
@@ -160,12 +162,12 @@ class _PjitCalls(Frozen, frozen=True):
         return cls(events, names, rows_by_thread)
 
     def function_around(self, row: int) -> str | None:
-        """Return the function whose call holds an event; None where none does."""
+        """Return the function whose call encloses an event; None without a call."""
         starts, lasts = ints(self.events, "start_ps"), ints(self.events, "dur_ps")
         rows = self.rows[int(handles(self.events, "track")[row])]
         past = int(np.searchsorted(starts[rows], starts[row], side="right"))
         end = starts[row] + lasts[row]
-        # A call lies in few others: the innermost one began last.
+        # Calls are rarely nested deeply; the innermost enclosing call began last.
         for call in rows[max(past - _NESTED, 0) : past][::-1].tolist():
             if starts[call] + lasts[call] >= end:
                 match = _CALL.match(self.names[int(handles(self.events, "type")[call])])

@@ -1,4 +1,4 @@
-"""How much of the judged steps runs one op at a time, outside a graph."""
+"""Share of the judged steps in which ops run one by one (eagerly), outside a graph."""
 
 from __future__ import annotations
 
@@ -28,23 +28,26 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
 
-#: A longer pause between two ops is no way from one to the next.
+#: Longest gap between two ops that counts as the dispatch of the second one.
 _DISPATCH_PS: Final = PS_PER_MS
-#: Ops that are named.
+#: Number of ops that are named.
 _SHOWN: Final = 3
 
 
 class EagerOps(Frozen, frozen=True):
-    """Ops of one host that ran one by one in its judged steps.
+    """Eager ops of one host in its judged steps.
 
     Attributes:
-        op_ps: Self time of all ops but those of input pipelines; null in JAX, whose
-            calls enclose whatever they run.
-        dispatch_ps: What running them one by one takes in each judged step: the time
-            from the end of one such op to the begin of the next; in JAX, whose calls
-            enclose whatever they run, also the calls, where no instruction runs.
-        per_step: Mean number of these ops in a step.
-        names: The ops with most of that time → their share of it, in percent.
+        eager_ps: Self time of the eager ops.
+        op_ps: Self time of all ops except those of input pipelines; null in JAX, whose
+            calls enclose the work that they run.
+        dispatch_ps: Overhead of running ops one by one, by judged step: time from the
+            end
+            of an eager op to the start of the next one; in JAX also the calls
+                themselves,
+            while no instruction runs.
+        per_step: Mean number of eager ops in a step.
+        names: The eager ops with most self time → their share of it, in percent.
     """
 
     eager_ps: int
@@ -55,21 +58,24 @@ class EagerOps(Frozen, frozen=True):
 
     @property
     def percent(self) -> float | None:
-        """Return their share of the ops' own time; None where that is unknown."""
+        """Return the share of eager ops in the self time of ops; None if unknown."""
         return 100 * self.eager_ps / self.op_ps if self.op_ps else None
 
     def lead(self, thresholds: Thresholds) -> bool:
-        """Return whether a step is such ops, and not only its input and sums."""
+        """Return whether eager ops are a main part of a step.
+
+        A few eager ops for input or metrics do not count.
+        """
         share = self.percent
         many = self.per_step >= thresholds.eager_ops.value
         return many and (share is None or share >= thresholds.eager_warn.value)
 
 
 class EagerSignals(Frozen, frozen=True):
-    """What was recorded of ops that run one by one.
+    """Eager ops of all hosts.
 
     Attributes:
-        hosts: Host → its ops; only hosts whose framework tells how ops run.
+        hosts: Host → its eager ops; only hosts whose framework records how ops run.
         torch: Whether ops of PyTorch were recorded, which always run one by one.
     """
 
@@ -78,7 +84,7 @@ class EagerSignals(Frozen, frozen=True):
 
 
 class _Runs(Frozen, frozen=True, eq=True):
-    """Executions in the judged steps, on threads with eager ones, by row.
+    """Op executions in judged steps, on threads with eager ops; arrays by execution.
 
     Attributes:
         name: Row of `names`.
@@ -110,9 +116,9 @@ def host_eager_ops(
     host_values: dict[str, StatRows] | Unavailable,
     windows: Windows,
 ) -> tuple[EagerOps | None, bool]:
-    """Look at the ops of one host, and at the calls of JAX's compiled functions.
+    """Return the eager ops, or the calls of JAX's compiled functions, of one host.
 
-    Also whether any op is PyTorch's.
+    The second value is whether any op is PyTorch's.
     """
     is_torch = host_op_events.ops["category"].to_numpy() == OpCategory.TORCH
     ops = _ops_of_tensorflow(trace, host_op_events, windows)
@@ -124,7 +130,7 @@ def host_eager_ops(
 def eager_signals(
     *, host_eager_ops: OfHosts[tuple[EagerOps | None, bool]]
 ) -> EagerSignals | Unavailable:
-    """Look at the ops of every host, and at the calls of JAX's compiled functions."""
+    """Collect the eager ops of all hosts."""
     known = known_hosts(host_eager_ops)
     hosts = known_hosts({host: ops for host, (ops, _) in known.items()})
     torch = any(of_torch for _, of_torch in known.values())
@@ -137,18 +143,18 @@ def eager_signals(
 def _ops_of_tensorflow(
     trace: TraceData, ops: HostOpEvents, windows: Windows
 ) -> EagerOps | None:
-    """Return the eager ops; None where nothing says how the ops ran."""
+    """Return the eager ops; None if the recording does not show how ops ran."""
     counted = ops.ops["category"].to_numpy() != OpCategory.DATASET
     chosen = wanted_rows(ops.op, counted)
     if not (ops.eager[chosen] >= 0).any():
         return None
-    # Neighbouring steps are one interval, so that few are searched.
+    # Neighbouring steps are one interval in `judged`, which makes the search fast.
     rows = chosen[windows.judged.holding(ops.start_ps[chosen]) >= 0]
     if not len(rows):
         return None
     op_ps = int(ops.self_ps[rows].sum())
     track = handles(require_available(trace.table("events")), "track")
-    # Threads without eager ops have no ways between such.
+    # Threads without eager ops have no gaps between eager ops.
     on_threads = track[ops.event[rows]]
     eager = ops.eager[rows] == 1
     has_eager = np.bincount(on_threads[eager], minlength=int(on_threads.max()) + 1) > 0
@@ -171,9 +177,9 @@ def _calls_of_jax(
     values: dict[str, StatRows] | Unavailable,
     windows: Windows,
 ) -> EagerOps | None:
-    """Return the calls of compiled functions; None where there is none.
+    """Return the calls of JAX's compiled functions; None without such calls.
 
-    Outside `jit` each primitive is a compiled function of its own.
+    Outside `jit` each primitive is a separate compiled function.
     """
     events = require_available(trace.table("events"))
     types = require_available(trace.table("event_types"))["name"]
@@ -210,9 +216,9 @@ def _sum_runs(
     """Sum the executions.
 
     Args:
-        runs: The ops; or the calls that run some, which are then eager themselves.
-        op_ps: Self time of all ops in judged steps; null where calls are meant.
-        computing: When what the calls run computes; None where the runs are ops.
+        runs: The executions of ops, or calls of compiled functions, all of them eager.
+        op_ps: Self time of all ops in judged steps; null for calls.
+        computing: When instructions run by the calls compute; None for ops.
     """
     starts = ints(windows.measured, "start_ps")
     window = np.searchsorted(starts, runs.start_ps, side="right") - 1
@@ -229,8 +235,8 @@ def _sum_runs(
         .sort("self", "name", descending=[True, False])
         .head(_SHOWN)
     )
-    # The time in each step between one eager op and the next one. Of calls it is also
-    # the time in which nothing that they run computes.
+    # The overhead is the time between one eager op and the next, in each step. For
+    # calls it also includes the time of the call in which no instruction computes.
     spent = [_ways_between_ops(runs, window)]
     if computing is not None:
         spent.append((window, runs.start_ps, runs.end_ps))
@@ -254,7 +260,7 @@ def _sum_runs(
 
 
 def _ways_between_ops(runs: _Runs, window: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Return the step, begin and end of each way from one eager op to the next."""
+    """Return the step, start and end of each gap between two consecutive eager ops."""
     if not _is_in_order(runs):
         order = np.lexsort((-runs.end_ps, runs.start_ps, runs.track))
         runs, window = runs.chosen_rows(order), window[order]
@@ -269,7 +275,7 @@ def _ways_between_ops(runs: _Runs, window: Int64s) -> tuple[Int64s, Int64s, Int6
 
 
 def _is_in_order(runs: _Runs) -> bool:
-    """Return whether runs come by track, then start, then the longest first."""
+    """Return whether executions are sorted by track, start, and the longest first."""
     further = [
         column[1:] - column[:-1] for column in (runs.track, runs.start_ps, runs.end_ps)
     ]

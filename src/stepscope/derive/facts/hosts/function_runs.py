@@ -44,39 +44,41 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-#: What takes this share of a function's time is what the function does.
+#: Minimum share of a function's time, in percent, that counts as its main activity.
 MOSTLY_PERCENT: Final = 50.0
-#: Nearly all of a silence in which the thread wants a core is its work.
+#: Minimum share of the time without ops in which the thread must want a core, so that
+#: the time is proven to be work.
 _NEARLY_ALL: Final = 0.8
-#: A function that runs for this share of the steps is their loop.
+#: Minimum share of the steps' time at which a function counts as the loop around them.
 _LOOP: Final = 0.95
-#: From one op to the next a caller of ops needs far less: what takes this long is work.
+#: Shortest time without ops that counts as work of the host; calling the next op takes
+#: far less.
 _SILENCE_PS: Final = PS_PER_MS
 
 
 class FunctionRuns(Frozen, frozen=True, dict=True):
     """When functions ran inside the judged steps of a host without devices.
 
-    It is no group of numbers: what a rule asks for is worked out then.
-
     Attributes:
         host: Name of the host.
-        frames: The functions that ran.
-        purposes: What functions of known libraries do.
-        tracks: Rows of tracks of the threads that are asked for them: of those that
-            a framework began, only what its ops call holds a step.
-        inside: The judged steps, while their own work goes on.
-        working: When the host's work is what the account names there.
-        starts_ps: Begin of each judged step.
-        ends_ps: End of each.
+        frames: Calls of functions.
+        purposes: Purposes of known library functions.
+        tracks: Rows of tracks of the threads that are searched for functions; threads
+            that
+            a framework started are excluded, unless no other thread has functions.
+        inside: Time inside the judged steps, without the time between steps.
+        working: When the host works according to the time account.
+        starts_ps: Start of each judged step.
+        ends_ps: End of each judged step.
         threads: Rows of tracks of the threads that run the program.
         called: The ops that these threads ran.
-        ran: The ops that any thread ran.
-        exchanging: When the host waited for other workers, as the account has it.
+        ran: The ops that any thread driving the steps ran.
+        exchanging: When the host waited for other workers, according to the time
+            account.
         collecting: When garbage was collected.
-        awake: When the program's own thread wanted a core; None where nothing tells.
-        lines: The lines that ran; None where none were recorded.
-        pooled: When any thread, those of pools too, ran ops.
+        awake: When the program's own thread wanted a core; None if unknown.
+        lines: Executed lines; None if not recorded.
+        pooled: When any thread, including those of thread pools, ran ops.
     """
 
     host: str
@@ -97,7 +99,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     pooled: Spans = Spans.empty()
 
     def time_of_function(self, part: Part) -> FunctionTime:
-        """Return a function, or some of its lines; one that never ran where unknown."""
+        """Return the time of a function or of some of its lines; empty if unknown."""
         key = part.function, part.file, part.line
         time = self._functions.get(key) or FunctionTime(self, ())
         return time if part.lines is None else time.limited_to_lines(part.lines)
@@ -113,12 +115,12 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def total_ps(self) -> int:
-        """Return the length of all judged steps, 1 ps at least."""
+        """Return the length of all judged steps, at least 1 ps."""
         return max(int((self.ends_ps - self.starts_ps).sum()), 1)
 
     @cached_property
     def is_blurred(self) -> bool:
-        """Return whether samples come so rarely that a step holds few of them."""
+        """Return whether a step is too short to contain enough samples."""
         hz = self.frames.hz
         if hz is None or not len(self.starts_ps):
             return False
@@ -127,19 +129,19 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def quiet(self) -> Spans:
-        """Return when the host works and no thread runs an op."""
+        """Return when the host works while no thread runs an op."""
         return (self.working & self.inside) - self.ran.spans
 
     @cached_property
     def silence(self) -> Spans:
-        """Return the long intervals of that."""
+        """Return the intervals of `quiet` of at least 1 ms."""
         quiet = self.quiet
         is_long = quiet.end_ps - quiet.start_ps >= _SILENCE_PS
         return Spans(quiet.start_ps[is_long], quiet.end_ps[is_long])
 
     @cached_property
     def types_in_silence(self) -> list[int]:
-        """Return the functions that these intervals are divided among."""
+        """Return the types of the functions among which `silence` is divided."""
         steps, silence = (self.starts_ps, self.ends_ps), self.silence
         return [
             part.type
@@ -150,7 +152,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def line_runs(self) -> LineRuns | None:
-        """Return when the lines ran; None where they are not known."""
+        """Return when lines ran; None if lines were not recorded."""
         if self.lines is None or self.frames.hz is None:
             return None
         return LineRuns(
@@ -165,9 +167,9 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def collector(self) -> Part | None:
-        """Return the deepest function of the program that holds most collections.
+        """Return the innermost function that contains most garbage collections.
 
-        Most of it is collecting garbage: the loop around all of a step is no answer.
+        Garbage collection must be most of the function's time; this excludes the loop.
         """
         collections = self.collecting & self.inside
         tracks = list(self.tracks)
@@ -178,7 +180,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     def predicts_often(self) -> bool:
         """Return whether Keras's `predict` is called several times.
 
-        Samples may join its calls. One call is for many batches, as it should be.
+        One call for many batches is normal. Samples may merge several calls into one.
         """
         kinds = self.purposes.types_with_work("predicts", "begins_prediction")
         return any(int((self.frames.type == kind).sum()) > 1 for kind in kinds)
@@ -186,12 +188,14 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     def own_functions(self) -> tuple[Part, ...]:
         """Return the program's own functions that mostly work in the judged steps.
 
-        What is nearly all of them is their loop; where the steps are calls of Keras's
-        `predict`, the innermost function that makes them is no loop.
+        A function that fills nearly all steps is the loop and is excluded. If the steps
+        are calls of Keras's `predict`, the innermost function that makes these calls is
+        included.
         """
         working, predicting = [], []
         for kind, name in self.frames.names.items():
-            # What has no name is a part of another function, or the whole program.
+            # Names that end with ">", such as `<lambda>`, are parts of another function
+            # or the whole program.
             if name.library is not False or name.function.endswith(">"):
                 continue
             ran, part = self.spans_of_types([kind]), Part.from_function(name, 0.0)
@@ -200,14 +204,14 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
                     predicting.append(part)
             elif 2 * (ran & self.working).length_ps >= ran.length_ps > 0:
                 working.append(part)
-        # Frames are in order, outer ones first.
+        # Frames are sorted so that outer frames come before inner frames.
         predicting.sort(
             key=lambda part: int(np.argmax(self.time_of_function(part).rows))
         )
         return (*working, *predicting[-1:])
 
     def spans_of_types(self, kinds: Sequence[int]) -> Spans:
-        """Return when functions of some types ran on the threads that are asked."""
+        """Return when functions of some types ran on `tracks`, inside the steps."""
         types, start, length = self._runs_by_type
         first = np.searchsorted(types, kinds, side="left").tolist()
         past = np.searchsorted(types, kinds, side="right").tolist()
@@ -227,12 +231,12 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
 
 class FunctionTime(Frozen, frozen=True, dict=True):
-    """The time of one function in the judged steps, total time.
+    """The total time of one function in the judged steps.
 
     Attributes:
-        runs: All functions.
-        kinds: The types that are this function.
-        only: When it counts; None for whenever it ran.
+        runs: All functions of the host.
+        kinds: Types of this function.
+        only: Time to which the function is limited; None for all calls.
     """
 
     runs: FunctionRuns
@@ -240,39 +244,44 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     only: Spans | None = None
 
     def limited_to_lines(self, lines: tuple[int, int]) -> FunctionTime:
-        """Return the function as far as it is at some of its own lines."""
+        """Return the function limited to the time of some of its lines."""
         spans = (it.spans for it in self.own_lines if (it.first, it.last) == lines)
         return FunctionTime(self.runs, self.kinds, Spans.union_of(spans))
 
     @cached_property
     def own_lines(self) -> tuple[OwnLines, ...]:
-        """Return its lines that do work of their own; nothing where none are known."""
+        """Return the function's lines that do self work; empty if lines are unknown."""
         lines = self.runs.line_runs
         return () if lines is None else lines.working_lines(self.kinds)
 
     @cached_property
     def rows(self) -> Bools:
-        """Return which of all frames are calls of it."""
+        """Return, for all frames, whether each is a call of this function."""
         return np.isin(self.runs.frames.type, self.kinds)
 
     @cached_property
     def called_rows(self) -> Bools:
-        """Return which of all frames it called."""
+        """Return, for all frames, whether this function called each."""
         return self.runs.frames.rows_called_from(self.rows)
 
     @cached_property
     def seen(self) -> Spans:
-        """Return when samples say that it ran."""
+        """Return when the function ran according to samples or recorded calls."""
         seen = self.runs.spans_of_types(self.kinds)
         return seen if self.only is None else seen & self.only
 
     @cached_property
     def sampled(self) -> SampledTime:
-        """Return when it surely ran: up to half a look beyond samples is left out."""
+        """Return when the function certainly ran, without a margin at each end.
+
+        The margin is half a sample period, because samples are exact only to one
+        period.
+        """
         hz, spans = self.runs.frames.hz, self.seen
         if hz is None:
             return SampledTime(spans, spans, 0)
-        # Of a run that one look found, the middle is the surest.
+        # At most a quarter is removed at each end, so that the middle of a single
+        # sample remains.
         lengths = spans.end_ps - spans.start_ps
         margins = np.minimum(int(PS_PER_S / hz / 2), lengths // 4)
         ran = Spans.from_events(spans.start_ps + margins, lengths - 2 * margins)
@@ -280,21 +289,21 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     @cached_property
     def calls(self) -> Spans:
-        """Return when it ran, total time.
+        """Return when the function ran, total time.
 
-        Samples may come late, so that what follows a function seems to be called by
-        it: ops of kinds that mostly run at other times are none of it.
+        Samples may be late, so that ops after a function seem to be called by the
+        function. Ops of kinds that mostly run at other times are excluded.
         """
         return self.seen - self.runs.called.spans_of_other_kinds(self.sampled)
 
     @cached_property
     def times_ps(self) -> tuple[int, ...]:
-        """Return what it takes in each judged step, total time."""
+        """Return the total time of the function in each judged step."""
         runs, spans = self.runs, self.calls
         times = spans.within(runs.starts_ps, runs.ends_ps)
         if not len(spans) or not runs.is_blurred:
             return tuple(times.tolist())
-        # All samples together say how much it is, not in which of the steps it was.
+        # With few samples per step, only their sum over all steps is reliable.
         others = runs.called.spans_of_other_kinds(self.sampled) & runs.inside
         most = min(self.seen.length_ps, runs.inside.length_ps - others.length_ps)
         scaled = times * (max(most, spans.length_ps) / spans.length_ps)
@@ -303,36 +312,34 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     @property
     def looks(self) -> int | None:
-        """Return how many samples found it; None where calls are exact."""
+        """Return the number of samples of the function; None if calls were recorded."""
         hz = self.runs.frames.hz
         return None if hz is None else round(self.seen.length_ps * hz / PS_PER_S)
 
     @property
     def repeats(self) -> bool:
-        """Return whether it, or its lines, ran more than once."""
+        """Return whether the function, or its lines, ran more than once."""
         runs = len(self.seen) if self.only is not None else int(self.rows.sum())
         return runs > 1
 
     def change_without_it(self, *, effect_ms: float, only: Spans | None) -> Quiet:
-        """Return the change that it goes total time.
-
-        The threads that run the program then do nothing while it runs.
+        """Return the change that removes the function's total time from the threads.
 
         Args:
-            effect_ms: What it takes in a mean step.
-            only: When it runs, if not all of that goes.
+            effect_ms: Time of the function in a mean step.
+            only: Time that is removed, if not all.
         """
         calls = self.calls if only is None else only
         return Quiet(calls, self.runs.threads, effect_ms)
 
     @cached_property
     def alone(self) -> Spans:
-        """Return when it works itself while no op runs, if that is proven.
+        """Return when the function itself works while no op runs; empty if unproven.
 
-        What it calls counts, but for functions that have parts of their own. Pauses
-        shorter than 1 ms prove nothing: whoever calls ops has them. Nor does silence in
-        which the thread may wait for ops that were not recorded: its clocks show that
-        it works, or most of the function is such silence.
+        Functions that it calls are included, except those with their own parts of
+        `silence`. Gaps below 1 ms are no proof, because every caller of ops has them.
+        Longer gaps may be waits for unrecorded ops; they count if the thread's CPU time
+        shows that it works, or if they are most of the function.
         """
         runs = self.runs
         in_silence = runs.types_in_silence
@@ -350,56 +357,57 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         return quiet if 2 * silent.length_ps >= least else Spans.empty()
 
     def percent_within(self, spans: Spans) -> float:
-        """Return for how much of its time, in percent, something else went on."""
+        """Return the percentage of the function's time that is within some spans."""
         return 100 * (spans & self.seen).length_ps / max(self.seen.length_ps, 1)
 
     def percent_of_work(self, *works: KnownWork) -> float:
-        """Return for how much of its time functions of known work ran, in percent."""
+        """Return the percentage of the function's time in which known work ran."""
         kinds = self.runs.purposes.types_with_work(*works)
         return self.percent_within(self.runs.spans_of_types(kinds)) if kinds else 0.0
 
     @property
     def ops_percent(self) -> float:
-        """Return in how much of its time ops run, as far as it calls them."""
+        """Return the percentage of the function's time in which its ops run."""
         running = self.runs.called.spans & self.calls
         return 100 * running.length_ps / max(self.calls.length_ps, 1)
 
     @property
     def collects_percent(self) -> float:
-        """Return the share of the steps in which it collects garbage."""
+        """Return the percentage of the steps in which the function collects garbage."""
         collections = self.runs.collecting & self.seen
         return 100 * collections.length_ps / self.runs.total_ps
 
     @property
     def mostly_predicts(self) -> bool:
-        """Return whether calls of Keras's `predict` take half of its time."""
+        """Return whether Keras's `predict` takes at least half of the function."""
         predicts = self.percent_of_work("predicts")
         return self.runs.predicts_often and predicts >= MOSTLY_PERCENT
 
     def calls_work(self, work: KnownWork) -> bool:
-        """Return whether it calls functions of a kind of work: a stack is a proof."""
+        """Return whether the function's call stacks contain functions of known work."""
         kinds = self.runs.purposes.types_with_work(work)
         return bool(np.isin(self.runs.frames.type[self.called_rows], kinds).any())
 
     @property
     def asks_the_model(self) -> bool:
-        """Return whether it runs the model and trains nothing: validation."""
+        """Return whether the function runs the model but does not train it."""
         trains = self.calls_work("trains")
         return self.calls_work("runs_the_model") and not trains
 
     @property
     def is_in_the_model(self) -> bool:
-        """Return whether a part of the model calls it: its `forward`, say."""
+        """Return whether a part of the model, such as `forward`, calls the function."""
         kinds = self.runs.purposes.types_with_work("runs_the_model")
         parts = np.isin(self.runs.frames.type, kinds)
         return bool((self.runs.frames.rows_called_from(parts) & self.rows).any())
 
     @cached_property
     def is_the_step(self) -> bool:
-        """Return whether the model runs while it does: by it, or in parallel with it.
+        """Return whether the model runs during the function, called by it or not.
 
-        One of its passes is enough, unless most steps do without the function, as they
-        do without a validation.
+        One pass of the model is enough if the function runs in at least half of the
+        steps. A function in fewer steps, such as a validation, must contain all of the
+        model.
         """
         all_of_it = self.runs.ran.run_within(SampledTime(self.seen, self.seen, 0))
         if 2 * self.times_ps.count(0) > len(self.times_ps):
@@ -408,7 +416,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     @property
     def calls_the_model(self) -> bool:
-        """Return whether it is the step and the model's ops are called from it."""
+        """Return whether the function is the step and calls the model's ops."""
         trains = self.calls_work("trains")
         return trains or (
             self.runs.called.run_within(self.sampled) and self.is_the_step
@@ -428,7 +436,7 @@ def function_runs(
     naming: Naming | Unavailable,
     core_time: CoreTime | Unavailable,
 ) -> FunctionRuns | None:
-    """Return the functions of the hosts without devices of which any were recorded."""
+    """Return the functions of hosts without devices whose calls were recorded."""
     accounted = next((it for it in account.devices if it.device is None), None)
     if accounted is None:
         return None

@@ -1,4 +1,4 @@
-"""How functions of the program spend their time, and which only some steps call."""
+"""Time division of the program's functions, and functions that few steps call."""
 
 from __future__ import annotations
 
@@ -29,18 +29,21 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-#: Functions of libraries that hand out one element, or one row.
+#: Kinds of library functions that return one element or one row.
 _ELEMENTS: Final = ("hands_out_elements", "works_on_rows")
 
 
 class Way(Frozen, frozen=True, eq=True):
-    """What a function's time is, in percent of it.
+    """Division of a function's time, in percent.
 
     Attributes:
-        own: In lines of the program: its own, or those of functions that it calls. What
-            operators and methods compute in compiled code is theirs.
-        elements: In functions of libraries that hand out elements one by one.
-        waiting: Where its thread wanted no core; None where no clock tells.
+        own: Time in lines of the program, of this function or of functions that it
+            calls,
+            including compiled operators and methods called from these lines.
+        elements: Time in library functions that return elements one by one.
+        libraries: Time in all other library functions.
+        waiting: Time in which the function's thread did not want a core; None if
+            unknown.
     """
 
     own: float
@@ -50,16 +53,20 @@ class Way(Frozen, frozen=True, eq=True):
 
 
 class FunctionWays(Frozen, frozen=True):
-    """The functions of a host, of which a rule asks one.
+    """Data of a host from which the time division of any function is computed.
 
     Attributes:
-        lines: The lines that ran; None where none were recorded.
-        work: Device, None for the host → when the account has the host work for it.
-        places: By row of tracks, the thread as its clocks know it.
-        clocks: The clocks of threads; None where none were read.
-        waits: When the program's own thread waits, on a host without devices; None
-            where that is not known.
-        ops: When ops run there: whether their threads wait is not known.
+        frames: Calls of functions.
+        purposes: Purposes of known library functions.
+        lines: Executed lines; None if not recorded.
+        work: Device → when the host worked for it according to the time account; key
+            None
+            for a host without devices.
+        places: Identity of each thread in `clocks`, by row of tracks.
+        clocks: CPU times of threads; None if not recorded.
+        waits: When the program's own thread waits, on a host without devices; None if
+            unknown.
+        ops: When ops run; whether threads wait in ops is unknown.
     """
 
     frames: FunctionFrames
@@ -74,12 +81,13 @@ class FunctionWays(Frozen, frozen=True):
     def way_of_function(
         self, part: Part, device: int | None, *, only: Spans | None = None
     ) -> Way | None:
-        """Return how a function spends the time for which a device or a host waits.
+        """Return how a function divides the time in which a device or host waits.
 
-        None where it is no function, or no line, or was sampled too rarely.
+        None if the part is not a function or line, or has too few samples.
 
         Args:
-            device: The device; None for a host without any.
+            device: The device; None for a host without devices.
+            only: Time to which the division is limited; None for all.
         """
         frames = self.frames
         kinds = [
@@ -99,7 +107,7 @@ class FunctionWays(Frozen, frozen=True):
         looks = ran.length_ps * (frames.hz or 0.0) / PS_PER_S
         if not len(ran) or (frames.hz is not None and looks < FEW_LOOKS):
             return None
-        # For how long each frame ran while it called no other.
+        # Self time of each frame.
         time = ran.within(frames.start_ps, frames.end_ps)
         called, below = frames.parent >= 0, np.zeros(len(frames.type), np.int64)
         np.add.at(below, frames.parent[called], time[called])
@@ -118,9 +126,10 @@ class FunctionWays(Frozen, frozen=True):
     def _waiting_percent(
         self, ran: Spans, tracks: list[int], device: int | None
     ) -> float | None:
-        """Return in how much of a set some threads waited; None where nobody knows.
+        """Return the percentage of `ran` in which the threads waited; None if unknown.
 
-        Others may compute for a thread that sleeps.
+        If other threads were awake, they may have computed for a sleeping thread; this
+        time does not count as waiting.
         """
         if self.clocks is None:
             return None
@@ -153,7 +162,7 @@ def function_ways(
     windows: Windows,
     tracks: pl.DataFrame,
 ) -> FunctionWays:
-    """Return the functions of the hosts of which any were recorded."""
+    """Return the data of the hosts whose function calls were recorded."""
     ops = (
         host_classes
         if isinstance(host_classes, Unavailable)
@@ -175,20 +184,20 @@ def function_ways(
     )
 
 
-#: In the other steps the function has at most this part of what it has in some: of its
-#: time, and of its share of a step.
+#: Maximum ratio of a function's time per step, and share of a step, in other steps to
+#: those in the chosen steps.
 _ELSEWHERE: Final = 0.2
-#: It holds at least this part of what these steps take more than the others.
+#: Minimum share of the chosen steps' extra time that the function must explain.
 _MOST: Final = 0.5
 
 
 class RareFunctions(Frozen, frozen=True):
     """When the program's own functions ran, on one host.
 
-    It is no group of numbers: what a rule asks for is worked out then.
-
     Attributes:
-        starts_ps: Begin of each judged step.
+        frames: Calls of functions.
+        starts_ps: Start of each judged step.
+        ends_ps: End of each judged step.
     """
 
     frames: FunctionFrames
@@ -196,13 +205,15 @@ class RareFunctions(Frozen, frozen=True):
     ends_ps: Int64s
 
     def of(self, chosen: Bools, excess_ps: int) -> Part | None:
-        """Return the program's function that makes some steps longer than the others.
+        """Return the program's function that makes the chosen steps longer than others.
 
-        Of a function and what it calls the function counts. There is none where no
-        function runs mostly in these steps and holds most of what they take more.
+        None if no function runs mostly in the chosen steps and explains most of their
+        extra time. A function's total time counts, so callers come before the functions
+        they call.
 
         Args:
-            chosen: By judged step, whether it is one of them.
+            chosen: Whether each judged step is chosen.
+            excess_ps: Extra time of the chosen steps.
         """
         if len(chosen) != len(self.starts_ps) or chosen.all() or not chosen.any():
             return None
@@ -213,7 +224,8 @@ class RareFunctions(Frozen, frozen=True):
                 continue
             spans = self.frames.spans(self.frames.type == kind)
             times = spans.within(self.starts_ps, self.ends_ps)
-            # What fills every step is longer in a longer one.
+            # The share of a step is compared too, because a function that fills every
+            # step takes longer in a longer step.
             is_rare = all(
                 part[~chosen].mean() <= _ELSEWHERE * part[chosen].mean()
                 for part in (times, times / lengths)
@@ -229,7 +241,7 @@ class RareFunctions(Frozen, frozen=True):
 def rare_functions(
     *, function_frames: FunctionFrames, windows: Windows
 ) -> RareFunctions:
-    """Return the functions of the hosts of which any were recorded."""
+    """Return the data of the hosts whose function calls were recorded."""
     measured = windows.measured
     return RareFunctions(
         function_frames, ints(measured, "start_ps"), ints(measured, "end_ps")

@@ -1,7 +1,7 @@
 """Lines of a function that work while no op of a model runs.
 
-Work in the training loop itself, or in a function that runs the model, has
-no function of its own: the lines that looks found say where it is.
+Work in the training loop itself, or in a function that runs the model, is not in a
+separate function; sampled line numbers locate it.
 
 Definition: docs/advice/host_work.md.
 """
@@ -30,24 +30,29 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.step_windows.windows import Windows
 
-#: This many looks at a line find its own work, or the line is there for something else.
+#: Minimum share of a line's samples that must find its own work.
 _MOST: Final = 0.8
-#: Lines no further apart are one piece of work: an empty line, or a comment, has none.
+#: Maximum distance of line numbers within one piece of work; it allows one line without
+#: samples, such as an empty line or a comment.
 _NEXT: Final = 2
-#: A line with fewer looks than this part of its neighbour's is no piece of its work.
+#: Minimum samples of a line at either end of a piece, relative to the piece's most
+#: sampled line.
 _OFTEN: Final = 0.25
 
 
 class OwnLines(Frozen, frozen=True, eq=True):
-    """Neighbouring lines of a function that do work of their own.
+    """Neighbouring lines of a function that do self work.
 
     Attributes:
-        spans: When they were seen, no function of the program's that they call
-            included.
-        working: When no thread ran an op meanwhile.
-        looked_ps: How long that is by the looks alone, each of which counts as long as
-            it lasts.
-        most: The one of several that half of these looks found; None for none.
+        first: First line number.
+        last: Last line number.
+        spans: When the lines ran, without other functions of the program that they
+            call.
+        working: Part of `spans` in which no thread ran an op.
+        looked_ps: Estimate of the length of `working` from the share of samples.
+        looks: Number of samples of the lines.
+        most: The line with at least half of the samples of several lines; None for
+            none.
     """
 
     first: int
@@ -59,7 +64,7 @@ class OwnLines(Frozen, frozen=True, eq=True):
     most: int | None = None
 
     def part_of_function(self, function: Part, share_percent: float) -> Part:
-        """Return the part of a function that these lines are."""
+        """Return these lines as a part of their function."""
         return msgspec.structs.replace(
             function,
             lines=(self.first, self.last),
@@ -74,11 +79,13 @@ class LineRuns(Frozen, frozen=True):
     """When lines of the program ran on the threads that run its steps.
 
     Attributes:
-        hz: How often a second threads were looked at.
+        lines: Executed lines.
+        frames: Calls of functions.
+        hz: Stack samples per second.
         tracks: Rows of tracks of the threads.
-        inside: The time that counts.
+        inside: Time to which results are limited.
         working: When the host worked and these threads ran no op.
-        unshared: When no other thread did either.
+        unshared: When the host worked and no thread ran an op.
     """
 
     lines: FunctionLines
@@ -90,13 +97,14 @@ class LineRuns(Frozen, frozen=True):
     unshared: Spans
 
     def working_lines(self, kinds: Sequence[int]) -> tuple[OwnLines, ...]:
-        """Return the lines of a function that do work of their own, in their order.
+        """Return the lines of a function that do self work, in their order.
 
-        Nearly all samples of them find it: the host worked, its threads ran no op, and
-        were not within a framework, which does all that it does for its ops.
+        In nearly all samples of such a line the host worked, its threads ran no op, and
+        they were not in a framework's function, since all work of a framework is for
+        its ops.
 
         Args:
-            kinds: The function, as in `FunctionLines.type`.
+            kinds: Types of the function, as in `FunctionLines.type`.
         """
         pieces: list[list[OwnLines]] = []
         seen = self.lines.own_spans(kinds, tracks=self.tracks)
@@ -119,7 +127,7 @@ class LineRuns(Frozen, frozen=True):
         return tuple(_merge_lines(lines) for lines in pieces)
 
     def _in_frameworks(self, times_ps: Int64s) -> Bools:
-        """Return at which times a framework's function is a thread's innermost one."""
+        """Return at which times a thread's innermost function is a framework's."""
         frames, in_framework = self.frames, np.zeros(len(times_ps), np.bool_)
         kinds = [
             kind for kind, name in frames.names.items() if is_framework_function(name)
@@ -138,7 +146,7 @@ class LineRuns(Frozen, frozen=True):
 
 
 def _merge_lines(lines: Sequence[OwnLines]) -> OwnLines:
-    """Put neighbours together, but for what was rarely found at either end."""
+    """Merge neighbouring lines, without rarely sampled lines at either end."""
     most = max(lines, key=lambda line: line.looks)
     often = [at for at, line in enumerate(lines) if line.looks >= _OFTEN * most.looks]
     chosen = lines[often[0] : often[-1] + 1]
@@ -155,7 +163,7 @@ def _merge_lines(lines: Sequence[OwnLines]) -> OwnLines:
 
 
 def _sample_times(spans: Spans, hz: float) -> Int64s:
-    """Return when samples found what they say, which lasts as long around each."""
+    """Return the sample times, spread evenly over the spans that samples stand for."""
     lengths = spans.end_ps - spans.start_ps
     counts = np.maximum(np.rint(lengths * (hz / PS_PER_S)).astype(np.int64), 1)
     number = np.arange(int(counts.sum())) - np.repeat(
@@ -168,9 +176,10 @@ def _sample_times(spans: Spans, hz: float) -> Int64s:
     return found
 
 
-#: The function must hold this share of the work, …
+#: Minimum share of the work that the function must contain.
 _MOST_OF_WORK: Final = 0.8
-#: … and the work this share of the function: the training loop is no answer.
+#: Minimum share of the function's time that must be this work; it excludes the training
+#: loop.
 _OWN_PART: Final = 0.6
 
 
@@ -178,10 +187,10 @@ _OWN_PART: Final = 0.6
 def enclosing_functions(
     *, account: Account, function_frames: FunctionFrames, windows: Windows
 ) -> dict[int | None, Part]:
-    """Return the deepest function around most of the work of each device.
+    """Return the innermost function that contains most of the host work of each device.
 
-    Devices of which no function holds most of it are left out. Without a device the
-    work is the ops of the model too, and the parts by name say which is which.
+    Devices without such a function are left out. Hosts without devices are left out
+    too: their work includes the ops of the model.
     """
     judged = windows.judged
     parts: dict[int | None, Part] = {}
@@ -197,7 +206,7 @@ def enclosing_functions(
 def around_most(
     frames: FunctionFrames, work: Spans, tracks: list[int], *, total_ps: int
 ) -> Part | None:
-    """Return the deepest function of some threads that holds most of the work."""
+    """Return the innermost function of some threads that contains most of the work."""
     chosen = np.isin(frames.track, tracks)
     if not len(work) or not chosen.any():
         return None
@@ -205,7 +214,7 @@ def around_most(
         column[chosen] for column in (frames.start_ps, frames.end_ps, frames.type)
     )
     kinds, place = np.unique(kind, return_inverse=True)
-    # What several calls of one hold together may count twice.
+    # This is an upper limit: nested calls of one function count the work twice.
     at_most = np.bincount(place, weights=work.within(start, end))
     least = _MOST_OF_WORK * work.length_ps
     best: tuple[int, int, int] | None = None
@@ -226,12 +235,12 @@ def around_most(
 def _is_deeper(
     frames: FunctionFrames, other: tuple[int, int, int], best: tuple[int, int, int]
 ) -> bool:
-    """Return whether a function is a closer answer than the best one so far.
+    """Return whether a function fits the work better than the best one so far.
 
-    Each is the time of its calls, the work in it, and its type. The shorter is the
-    deeper one. Samples find both wherever one of them is all that the other does, and
-    where a stack breaks off they miss the callers: of two functions, one of which calls
-    the other, the one that holds more of the work is the answer.
+    Both are given as (time of calls, work in the calls, type). The function with less
+    time is usually the inner one. If one of them calls the other, samples may give both
+    equal times or miss the caller; then the one that contains more of the work fits
+    better.
     """
     below_best, below_other = (
         frames.rows_called_from(frames.type == kind) for kind in (best[2], other[2])

@@ -1,4 +1,4 @@
-"""The stages of the input pipeline: what each takes of a batch, and what it lacks."""
+"""Stages of the input pipeline: share of a batch's time, and missing practices."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.trace.model import TraceData
 
-#: PyTorch's loader without worker processes, as it names its calls.
+#: Part of the call names of PyTorch's loader without worker processes.
 _OWN_PROCESS: Final = "SingleProcess"
 
 
 class Stage(Frozen, frozen=True):
-    """One stage of a pipeline, over all of its calls.
+    """One stage of a pipeline, over all calls of the pipeline.
 
     Attributes:
         type: The transformation, without index and version.
-        name: Its long name: all stages from the last one up to it.
-        depth: Number of stages from the last one on.
-        percent: Share of the calls' time that they waited for it.
-        runs_per_call: How often it ran for a call.
-        mean_self_ps: Mean self time of a run.
-        transparent: Whether it only passes elements on.
-        ready_percent: Share of that waiting in which all that it fetches ahead had
-            been made before it was asked; 0 where it fetches nothing ahead.
+        name: Long name: all stages from the last one to this one.
+        depth: Number of stages from the last one to this one.
+        percent: Share of the calls' time spent waiting for this stage.
+        runs_per_call: Number of its executions per call.
+        mean_self_ps: Mean self time of an execution.
+        transparent: Whether the stage only passes elements on.
+        ready_percent: Share of the waiting in which the elements that the stage
+            prefetches
+            were ready before the request; 0 for a stage that does not prefetch.
     """
 
     type: str
@@ -51,13 +52,13 @@ class Stage(Frozen, frozen=True):
 
 
 class PipelineSignals(Frozen, frozen=True):
-    """The pipeline of the host that waits most for its own.
+    """The pipeline with the longest calls, of all hosts.
 
     Attributes:
-        host: Name of the host; None where no stage was recorded.
+        host: Name of the host; None if no stage was recorded.
         stages: Its stages, those nearest to the consumer first.
-        own_process: Whether a loader makes batches in the process of the steps.
-        absent: Why there are no stages; None where there are.
+        own_process: Whether a loader produces batches in the process of the steps.
+        absent: Reason why there are no stages; None if there are stages.
     """
 
     host: str | None
@@ -72,7 +73,7 @@ def pipeline_signals(
     host_pipelines: OfHosts[list[tuple[int, tuple[Stage, ...]]]],
     iterators: OfHosts[pl.DataFrame],
 ) -> PipelineSignals:
-    """Look at the pipeline with the longest calls in all."""
+    """Choose the pipeline with the longest total time of calls."""
     own_process = any(
         one["long_name"].str.contains(_OWN_PROCESS).any()
         for one in known_hosts(iterators).values()
@@ -99,7 +100,7 @@ _NO_PIPELINE: Final = Unavailable(
 def host_pipelines(
     *, pipeline_graph: PipelineGraph, pipeline_calls: PipelineCalls
 ) -> list[tuple[int, tuple[Stage, ...]]]:
-    """Return the time of all calls of each host pipeline, and its stages."""
+    """Return the total time of calls and the stages of each pipeline on the host."""
     graph, calls = pipeline_graph, pipeline_calls
     numbered = calls.calls.with_row_index("call").with_columns(
         pl.col("call").cast(pl.Int32)
@@ -150,17 +151,19 @@ def host_pipelines(
     return pipelines
 
 
-#: Fewer batches have no pace.
+#: Minimum number of batches from which a mean period is computed.
 _ENOUGH_BATCHES: Final = 3
 
 
 class Service(Frozen, frozen=True):
-    """The slowest stage of one host's pipeline: the one with least time to spare.
+    """The slowest stage of one host's pipeline: the one with the least idle time.
 
     Attributes:
-        batch_ps: Its own time for a batch.
-        at_once: How many of its executions ran at a time, at most.
+        stage: Long name of the stage.
+        batch_ps: Self time of the stage per batch.
+        at_once: Maximum number of its executions that ran at the same time.
         period_ps: Mean time from one batch to the next.
+        batches: Number of recorded batches.
     """
 
     host: str
@@ -172,7 +175,7 @@ class Service(Frozen, frozen=True):
 
     @property
     def busy_percent(self) -> float:
-        """Return how much of its time the stage works."""
+        """Return the percentage of the time in which the stage works."""
         return 100 * self.batch_ps / (self.at_once * self.period_ps)
 
 
@@ -219,7 +222,7 @@ def slowest_stage(
     for stage, time in own.iter_rows():
         if graph.stages["transparent"][stage] or period <= 0:
             continue
-        # How many of its executions overlapped at most.
+        # Maximum number of executions that overlapped.
         executions = ran[graph.stage[ran] == stage]
         start, dur = graph.start_ps[executions], graph.dur_ps[executions]
         begun = np.sort(start)
@@ -248,15 +251,17 @@ _READERS: Final = frozenset(
 )
 _PARALLEL_READERS: Final = frozenset({"ParallelInterleave", "LegacyParallelInterleave"})
 _PYTHON_STAGES: Final = frozenset({"Generator", "GeneratorDatasetOp", "PyFunc"})
-#: A stage or practice that takes this share of a batch's time is worth its change.
+#: Minimum share of a batch's time, in percent, from which a practice is advised.
 _MUCH: Final = 30.0
 _PYTHON_MUCH: Final = 20.0
-#: A function that waits for this share of its time holds no lock then. Between two
-#: looks at clocks it is not known when a thread worked, so it waits for longer.
+#: Minimum waiting of a Python function, in percent, from which it does not count as
+#: computing: it holds no lock while waiting. The value is low because CPU times are
+#: sampled, which misses a part of the waiting.
 _WAITS: Final = 25.0
-#: What is done after the prefetch is no matter below this share.
+#: Minimum share of the stages after the last prefetch, in percent, that matters.
 _LATE: Final = 5.0
-#: A function that is called so often per batch, and works so briefly, is mostly calls.
+#: A map function with at least this many calls per batch, each with less than this self
+#: time in ps, spends most of its time on the calls.
 _CALLS_OFTEN: Final = 8
 _BRIEF_PS: Final = 50_000_000
 
@@ -285,11 +290,11 @@ def missing_practices(
         for stage in stages
     )
     tests = (
-        # A part of each batch is made only when it is asked for.
+        # Part of each batch is produced only when it is requested.
         ("prefetch", late >= _LATE),
         ("parallel_read", reading >= _MUCH and not types & _PARALLEL_READERS),
         ("parallel_map", mapping >= _MUCH),
-        # A map is called often for each batch, for little work each time.
+        # A map is called often per batch, with little work per call.
         ("vectorise", calls_mostly),
         ("native_code", _is_python(share, python)),
     )
@@ -299,7 +304,7 @@ def missing_practices(
         it.percent * it.ready_percent / 100 for it in stages if it.type == "Prefetch"
     )
     if not lacking and prefetched >= _MUCH and ready >= prefetched / 2:
-        # A batch mostly waits for the handing over of what lay ready.
+        # Most of the waiting is the transfer of batches that were ready.
         return ("ready",)
     made = reading + mapping + share.get("ParallelMap", 0.0)
     cached = ("cache",) if made >= _MUCH and "Cache" not in types else ()
@@ -309,9 +314,9 @@ def missing_practices(
 
 
 def _is_python(share: Mapping[str, float], python: PythonElements | None) -> bool:
-    """Return whether functions of Python that compute make the elements.
+    """Return whether computing Python functions produce the elements.
 
-    One that waits for a store lets others run meanwhile, in parallel and ahead.
+    A Python function that waits for storage lets other functions run in parallel.
     """
     inside = 0.0 if python is None else python.percent
     if python is not None and (python.waiting or 0.0) >= _WAITS:

@@ -1,4 +1,4 @@
-"""The ops that ran in the judged steps, and which of them a function calls."""
+"""The ops that ran in the judged steps, and which of these ops a function calls."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ if TYPE_CHECKING:
     from stepscope.derive.account.host_states import HostStates
     from stepscope.trace.model import TraceData
 
-#: A node of PyTorch's graph of gradients, and the op that it is of.
+#: A node of PyTorch's autograd graph; the group is the name of its op.
 _NODE: Final = Pattern(r"^(?:autograd::engine::\w+: )?([A-Za-z]\w*)Backward\d*$")
 _ENGINE: Final = "autograd::engine::"
 _ATEN: Final = "aten::"
-#: Of a function that takes less than this part of all steps, looks find some calls
-#: only: ops of a kind that run far more densely within these looks are its own.
+#: A sampled function is assumed to run for at least the time of all steps divided by
+#: this, because samples find only some calls of a function that runs rarely.
 _SELDOM: Final = 4
-#: A pass that is run again for its gradients, to save memory, runs twice for each.
+#: Maximum number of forward ops per autograd node: activation checkpointing runs the
+#: forward pass a second time.
 _FAR_MORE: Final = 2
 
 
 class SampledTime(Frozen, frozen=True):
-    """When a function ran, and of how much time that was found by samples.
+    """When a function ran, from samples or from recorded calls.
 
     Attributes:
-        ran: When it surely ran.
-        seen: When samples say that it ran; `ran` for exact calls.
-        of_ps: The time of all steps, where it is known from samples; 0 for exact calls.
+        ran: When the function certainly ran.
+        seen: When it ran according to samples; equal to `ran` for recorded calls.
+        of_ps: Time of all steps, if samples are used; 0 for recorded calls.
     """
 
     ran: Spans
@@ -49,15 +50,17 @@ class SampledTime(Frozen, frozen=True):
 
 
 class RanOps(Frozen, frozen=True, dict=True):
-    """The ops of the judged steps on some threads, one entry each.
+    """The ops of the judged steps on some threads; the first three arrays are by op.
 
     Attributes:
-        start_ps: When each began.
-        end_ps: When it ended.
-        kind: Number of its kind: ops of one name are of one kind.
-        backward: Of each kind, whether it is a node of the graph of gradients.
-        forward: Of each kind, whether it has such a node.
-        nodes: How many nodes of that graph ran.
+        start_ps: Start of the op.
+        end_ps: End of the op.
+        kind: Number of the op's kind; ops of one name are of one kind, except that
+            those
+            run by the backward pass are a separate kind.
+        backward: Whether the kind is a node of the autograd graph, by kind.
+        forward: Whether the kind has a node in the autograd graph, by kind.
+        nodes: Number of nodes of the autograd graph that ran.
     """
 
     start_ps: Int64s
@@ -69,15 +72,16 @@ class RanOps(Frozen, frozen=True, dict=True):
 
     @cached_property
     def spans(self) -> Spans:
-        """Return when any of them ran."""
+        """Return when any of the ops ran."""
         return Spans.from_events(self.start_ps, self.end_ps - self.start_ps)
 
     def kinds_within(self, time: SampledTime) -> Bools:
-        """Return of each kind whether at least half of its time lies within a function.
+        """Return, by kind, whether at least half of its time is within a function.
 
-        What runs while it surely ran stands for all the time that it was seen.
+        The ops during the certain time of the function represent all of its sampled
+        time.
         """
-        # An op of no length counts too.
+        # 1 ps is added so that ops with a duration of 0 also count.
         length = self.end_ps - self.start_ps + 1
         held = np.bincount(
             self.kind, weights=time.ran.within(self.start_ps, self.end_ps + 1)
@@ -88,9 +92,9 @@ class RanOps(Frozen, frozen=True, dict=True):
         return within
 
     def spans_of_other_kinds(self, time: SampledTime) -> Spans:
-        """Return when ops run whose kinds mostly run at other times than a function.
+        """Return when ops ran whose kinds run mostly outside a function.
 
-        A call of the framework around an op that is the function's own is its own too.
+        Framework events around the function's own ops are not included.
         """
         own = self.kinds_within(time)[self.kind]
         length = self.end_ps - self.start_ps
@@ -98,11 +102,11 @@ class RanOps(Frozen, frozen=True, dict=True):
         return others - Spans.from_events(self.start_ps[own], length[own])
 
     def run_within(self, time: SampledTime) -> bool:
-        """Return whether most kinds mostly run within a function.
+        """Return whether most kinds of ops run mostly within a function.
 
-        By kinds, since one of them may run any number of times. Where gradients are
-        computed the model is what has them: most of them, and most of the ops that
-        they belong to, begin within it.
+        Kinds are counted and not ops, because one kind may run any number of times. If
+        gradients are computed, only ops with gradients count: most autograd nodes and
+        most of their forward ops must run within the function.
         """
         inside = self.kinds_within(time)
         if not self.forward.any():
@@ -112,10 +116,10 @@ class RanOps(Frozen, frozen=True, dict=True):
         )
 
     def pass_runs_within(self, time: SampledTime) -> bool:
-        """Return whether a pass of the model, or all of it, runs within a function.
+        """Return whether the forward pass or the backward pass runs within a function.
 
-        What runs far more of the forward pass than has gradients is no pass: a
-        validation runs the model too, and may run it more often than the training.
+        A function that runs many more forward ops than there are autograd nodes does
+        not count: it may be a validation, which also runs the model.
         """
         inside = self.kinds_within(time)
         if not self.forward.any():
@@ -142,7 +146,7 @@ def rows_of_threads(states: HostStates, threads: Sequence[int]) -> Int64s:
 def ran_ops(
     trace: TraceData, states: HostStates, threads: Sequence[int], judged: Spans
 ) -> RanOps:
-    """Return what some threads ran in the judged steps."""
+    """Return the ops that some threads ran in the judged steps."""
     events = require_available(trace.table("events"))
     rows = rows_of_threads(states, threads)
     rows = rows[states.classes.code[rows] == HostCode.HOST_COMPUTE]
@@ -153,7 +157,7 @@ def ran_ops(
     types, kind = np.unique(handles(events, "type")[rows], return_inverse=True)
     every = require_available(trace.table("event_types"))["name"]
     names = [every[int(it)] or "" for it in types]
-    # Which ops PyTorch's graph of gradients names, and which these belong to.
+    # Names of the ops that have nodes in PyTorch's autograd graph.
     nodes = [_NODE.match(name) for name in names]
     differentiated = {_bare_name(node[1]) for node in nodes if node is not None}
     backward = np.array([node is not None for node in nodes], bool)
@@ -165,10 +169,11 @@ def ran_ops(
         bool,
     )
     kind = kind.ravel()
-    # The engine's own event of a node lies around the node's.
+    # The engine's event of a node encloses the node's own event, so only one is
+    # counted.
     bare = np.array([not name.startswith(_ENGINE) for name in names], bool) & backward
     count = int((bare if bare.any() else backward)[kind].sum())
-    # The same ops run in both passes: those of the backward one are kinds of their own.
+    # Ops that run in both passes get a separate kind for the backward pass.
     node = backward[kind]
     ran = Spans.from_events(start[node], (end - start)[node])
     kind = kind + len(types) * (forward[kind] & (ran.within(start, start + 1) > 0))
@@ -180,5 +185,5 @@ def ran_ops(
 
 
 def _bare_name(name: str) -> str:
-    """Return an op's name as both spellings have it: `_log_softmax`, `LogSoftmax`."""
+    """Return a name in a form equal for `_log_softmax` and `LogSoftmax`."""
     return name.replace("_", "").lower()

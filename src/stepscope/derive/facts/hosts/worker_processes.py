@@ -1,4 +1,4 @@
-"""Worker processes of a program: how many, their room, and what they do."""
+"""Worker processes of a program: their number, free cores for more, and their work."""
 
 from __future__ import annotations
 
@@ -39,22 +39,21 @@ if TYPE_CHECKING:
 _WORKERS: Final = "worker processes"
 _USED: Final = "worker processes CPU (percent)"
 _MACHINE: Final = "machine CPU (percent)"
-#: Workers that use less than this of a core each wait for something else most of the
-#: time.
+#: Minimum use of a core per worker from which workers count as computing; below it they
+#: mostly wait.
 _COMPUTES: Final = 0.5
-#: This many more of these may wait at the same time.
+#: Advised factor for the number of workers that mostly wait.
 _TIMES: Final = 2
 
 
 class LoaderWorkers(Frozen, frozen=True, eq=True):
-    """The processes that a program has begun to work for it, of one host.
+    """Worker processes that the program on one host started.
 
     Attributes:
-        workers: Their usual number.
+        workers: Median number of worker processes.
         cores: Number of cores that the program may use.
-        used: Cores that the workers use together; None where not recorded.
-        full: Whether hardly a core of the machine is ever free; None where not
-            recorded.
+        used: Number of cores that the workers use together; None if not recorded.
+        full: Whether nearly all cores of the machine are in use; None if not recorded.
     """
 
     workers: int
@@ -64,18 +63,18 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
 
     @property
     def compute(self) -> bool | None:
-        """Return whether they compute, and do not wait for a disk or a network.
+        """Return whether the workers compute rather than wait for a disk or a network.
 
-        None where that was not recorded.
+        None if not recorded.
         """
         return None if self.used is None else self.used >= _COMPUTES * self.workers
 
     @property
     def could_be(self) -> int | None:
-        """Return how many workers there is room for; None for no more than there are.
+        """Return a larger number of workers that the cores allow; None for no increase.
 
-        Workers that compute need a core each. Those that wait, for a disk or a network,
-        leave theirs to others.
+        Computing workers need one core each. Workers that wait for a disk or a network
+        leave their cores to others.
         """
         if self.full:
             return None
@@ -86,13 +85,13 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
 
 @of_each_host
 def loader_workers(*, trace: TraceData, windows: Windows) -> LoaderWorkers | None:
-    """Return the workers of each host that counted any."""
+    """Return the workers of each host whose number was recorded."""
     cores, readings = usable_cores(trace), counter_readings(trace, _WORKERS)
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
     if cores is None or readings is None or not len(starts):
         return None
-    # Readings are rare: the last one before the steps counts as well.
+    # Samples are rare, so the last one before the steps also counts.
     first = max(int(np.searchsorted(readings.time_ps, starts[0])) - 1, 0)
     past = int(np.searchsorted(readings.time_ps, ends[-1], side="right"))
     counted = readings.value[first : max(past, first + 1)]
@@ -108,14 +107,14 @@ def loader_workers(*, trace: TraceData, windows: Windows) -> LoaderWorkers | Non
 
 @of_each_host
 def machine_cores(*, trace: TraceData) -> int | None:
-    """Return how many cores the program may use, of each host that says so."""
+    """Return how many cores the program may use, for each host where it is known."""
     return usable_cores(trace)
 
 
 def _mean_cores(
     trace: TraceData, name: str, starts: Int64s, ends: Int64s
 ) -> float | None:
-    """Return the mean of a counter of processor time in the steps, in cores."""
+    """Return the mean of a CPU time counter in the steps, in cores."""
     readings = counter_readings(trace, name)
     if readings is None:
         return None
@@ -124,21 +123,22 @@ def _mean_cores(
     return float(weighted.sum() / max(int(lengths.sum()), 1)) / 100
 
 
-#: Workers that are idle in so much of the wait do not make it.
+#: Minimum share of the wait, in percent, in which workers must be idle, so that the
+#: wait is not caused by their work.
 _IDLE_PERCENT: Final = 50.0
 
 
 class WorkerTime(Frozen, frozen=True, eq=True):
-    """Where the time of one host's worker processes goes, in percent of it.
+    """Division of the time of one host's worker processes, in percent.
 
     Attributes:
-        waits_percent: Share in which they wait for work.
-        functions: The functions in which they work, most time first.
-        most: The function that takes most of their work, total time: the
-            program's own, else a library's; None where none does, or little of their
-            time.
-        idle_percent: Share of the time in which a step waited for its batch that no
-            worker was found at work; None where no look fell into it.
+        workers: Number of worker processes.
+        waits_percent: Share in which the workers wait for work.
+        functions: Functions in which the workers work, most time first.
+        most: Function with most of the workers' total time: the program's own function,
+            else a library's; None if no function has enough of the time.
+        idle_percent: Share of the steps' waiting for batches in which no worker was at
+            work; None with too few samples.
     """
 
     workers: int
@@ -149,12 +149,12 @@ class WorkerTime(Frozen, frozen=True, eq=True):
 
     @property
     def are_idle(self) -> bool:
-        """Return whether the steps wait, and not for the workers' work."""
+        """Return whether the steps wait although the workers have no work."""
         return self.idle_percent is not None and self.idle_percent >= _IDLE_PERCENT
 
     @property
     def place(self) -> str | None:
-        """Return the function that takes most of their work, with file and line."""
+        """Return the function with most of the workers' work, with file and line."""
         if self.most is None:
             return None
         return name_with_place(f"`{self.most.name}`", self.most.file, self.most.line)
@@ -162,13 +162,13 @@ class WorkerTime(Frozen, frozen=True, eq=True):
 
 @of_each_host
 def worker_time(*, worker_functions: WorkerFunctions) -> WorkerTime | None:
-    """Return the time of the workers of each host that looked at some often enough."""
+    """Return the time division of the workers of each host with enough samples."""
     seen = worker_functions
     if seen.looks < FEW_LOOKS:
         return None
     functions = tuple(_worker_part(one, seen) for one in seen.functions)
     named = seen.worth_naming
-    # Time in which a step waited is short where steps hardly wait.
+    # If steps hardly wait, few samples are from their waiting.
     enough = seen.awaited_ps * seen.looks >= FEW_LOOKS * seen.looked_ps
     return WorkerTime(
         workers=seen.workers,
@@ -194,10 +194,10 @@ def _worker_part(one: WorkerFunction, seen: WorkerFunctions) -> Part:
 
 
 class WorkerOps(Frozen, frozen=True):
-    """The ops that began in the judged steps.
+    """Ops that began in the judged steps.
 
     Attributes:
-        runs: Host → name of an op → how often it ran in a step.
+        runs: Host → name of an op → its mean number of executions per step.
     """
 
     runs: Mapping[str, Mapping[str, float]]
@@ -207,13 +207,12 @@ class WorkerOps(Frozen, frozen=True):
         return name in self.runs.get(host, {})
 
     def beyond_others(self, host: str) -> float | None:
-        """Return which part of a worker's runs the others do not have, in percent.
+        """Return the percentage of a worker's op executions that others do not have.
 
-        Args:
-            host: The worker; of the others the median counts, op by op.
+        Each op's number of executions is compared with the median of the other workers.
 
         Returns:
-            The part; None where ops of too few workers were recorded.
+            The percentage; None if ops of too few workers were recorded.
         """
         own_runs = self.runs.get(host)
         others = [ops for name, ops in self.runs.items() if name != host]
@@ -233,7 +232,7 @@ def op_runs(
     events: pl.DataFrame,
     event_types: pl.DataFrame,
 ) -> dict[str, float]:
-    """Return how often each op of a host ran in a step."""
+    """Return the mean number of executions per step of each op of a host."""
     kind = handles(events, "type")
     inside = windows_of_times(windows.measured, ints(events, "start_ps")) >= 0
     which, count = np.unique(
@@ -247,5 +246,5 @@ def op_runs(
 
 @of_run
 def worker_ops(*, op_runs: OfHosts[dict[str, float]]) -> WorkerOps:
-    """Count the ops of every host."""
+    """Collect the op executions of all hosts."""
     return WorkerOps(known_hosts(op_runs))

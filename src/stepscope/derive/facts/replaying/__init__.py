@@ -1,1 +1,1 @@
-"""What steps would gain if something about them changed."""
+"""Predicted savings of changes to a step."""

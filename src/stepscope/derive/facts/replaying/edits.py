@@ -1,4 +1,4 @@
-"""What a finding would change about a step, as data, and as changes of a graph."""
+"""Changes that findings suggest for a step, and the graph edits that they stand for."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
 
 class Gone(Frozen, frozen=True):
-    """The time of some owners goes.
+    """Removes the time of some owners.
 
     Attributes:
-        place: "inside", "between" or "any".
+        owners: Names of the owners.
+        place: "inside" steps, "between" steps or "any".
     """
 
     owners: Collection[str]
@@ -48,12 +49,12 @@ class Gone(Frozen, frozen=True):
 
 
 class Quiet(Frozen, frozen=True):
-    """Some threads do nothing at some instants, in which a function runs.
+    """Removes what some threads do while a function runs.
 
     Attributes:
-        spans: The instants, with all that the function calls.
-        threads: Rows of tracks of these threads.
-        effect_ms: The instants' time in a mean step.
+        spans: Time in which the function runs, including the functions that it calls.
+        threads: Rows of tracks of the threads.
+        effect_ms: Length of `spans` in a mean step.
     """
 
     spans: Spans
@@ -62,11 +63,13 @@ class Quiet(Frozen, frozen=True):
 
 
 class Faster(Frozen, frozen=True):
-    """Kernels take a part of their time.
+    """Shortens kernels.
 
     Attributes:
         classes: Rows of `activity_classes`.
-        left: The part of their time that is left, at least and at most of the change.
+        left: Remaining part of the kernels' time, after the smallest and after the
+            largest
+            change.
     """
 
     classes: Collection[int]
@@ -74,12 +77,14 @@ class Faster(Frozen, frozen=True):
 
 
 class Joined(Frozen, frozen=True):
-    """Kernels that follow each other on a stream become one.
+    """Merges consecutive kernels of a stream into one.
 
     Attributes:
-        classes: Rows of `activity_classes`; kernels of others end a run.
-        shortest: Number of kernels of the shortest run.
-        left: The part of their time that is left, at least and at most of the change.
+        classes: Rows of `activity_classes` of the kernels that are merged.
+        shortest: Minimum number of consecutive kernels that are merged.
+        left: Remaining part of the kernels' time, after the smallest and after the
+            largest
+            change.
     """
 
     classes: Collection[int]
@@ -88,10 +93,11 @@ class Joined(Frozen, frozen=True):
 
 
 class Levelled(Frozen, frozen=True):
-    """A device works no longer than the median of all: collectives stay as they are.
+    """Shortens a device's work, except collectives, towards the median of all devices.
 
     Attributes:
-        left: The part of its work's time that is left, at least and at most of the
+        left: Remaining part of the work's time, after the smallest and after the
+            largest
             change.
     """
 
@@ -99,21 +105,22 @@ class Levelled(Frozen, frozen=True):
 
 
 class Carried(Frozen, frozen=True):
-    """Exchanges take what their bytes need.
+    """Shortens collectives to the time that their bytes need.
 
     Attributes:
-        needed_ps: Row of device_activity → its time then.
+        needed_ps: Row of device_activity → duration after the change.
     """
 
     needed_ps: Mapping[int, int]
 
 
 class Beside(Frozen, frozen=True):
-    """Copies of some owners run while kernels do, from memory that no call stages.
+    """Runs copies in parallel with kernels, from memory that needs no staging copy.
 
     Attributes:
-        owners: Owners whose time it is; "copy_in" and "copy_out" move.
-        effect_ms: Their time in a mean step.
+        owners: Owners of the copies' time; of these, "copy_in" and "copy_out" are
+            moved.
+        effect_ms: Time of these owners in a mean step.
     """
 
     owners: Collection[str]
@@ -121,26 +128,26 @@ class Beside(Frozen, frozen=True):
 
 
 class NotAwaited(Frozen, frozen=True):
-    """Calls no longer wait for a device where a topic of idle time begins."""
+    """Removes host waits for a device whose end is in the idle time of a topic."""
 
     topic: str
 
 
 Change = Gone | Quiet | Faster | Joined | Levelled | Carried | Beside | NotAwaited
 
-#: What a change rarely removes as a whole: with more workers batches are ready sooner,
-#: and may still come late; a function is made faster, and stays.
+#: Owners whose time a change rarely removes completely: with more workers, batches are
+#: ready sooner but may still be late.
 _PARTLY: Final = frozenset({"input"})
 
 
 class Recorded(Frozen, frozen=True):
-    """What changes of one host's graph are worked out from.
+    """Data of one host from which changes of its graph are computed.
 
     Attributes:
         class_of: Class of each row of device_activity; empty without devices.
-        copies: Owner → whether each row is a copy of that direction.
-        exchanges: Whether each row is a collective.
-        topics: Device → topic of its idle time → the instants.
+        copies: Owner → whether each row of device_activity is a copy in its direction.
+        exchanges: Whether each row of device_activity is a collective.
+        topics: Device → topic of its idle time → the time of the topic.
     """
 
     graph: Graph
@@ -166,18 +173,20 @@ class Recorded(Frozen, frozen=True):
 
 
 class Edits(Frozen, frozen=True, eq=True):
-    """What a change does to a graph.
+    """The graph edits that a change stands for.
 
     Attributes:
-        least: Where it does least.
-        most: Where it does most.
-        claimed_ms: The time per replayed step that it is about.
-        compared: What the claimed time is the sample of: the finding's "effect", the
-            most that its limit ("bound") lets it gain, or nothing that is measured.
-        effect_ms: That time in a mean step, where it is not the finding's own.
-        partly: Whether the change rarely removes all of that time.
-        device: Whether it is about work of a device, or waiting for it: a thread's
-            silence may have been waiting for that too.
+        least: Edit for the smallest effect of the change.
+        most: Edit for the largest effect of the change.
+        claimed_ms: Time per replayed step that the change removes or moves.
+        compared: Measured time of which `claimed_ms` is a sample: the finding's
+            "effect",
+            its greatest possible saving ("bound"), or "nothing".
+        effect_ms: This time in a mean step, if it is not the finding's effect; else
+            None.
+        partly: Whether the change rarely removes all of the time.
+        device: Whether the change affects device work or waits for a device; unrecorded
+            time of threads may then be a wait for the same device.
     """
 
     least: Edit
@@ -189,10 +198,10 @@ class Edits(Frozen, frozen=True, eq=True):
     device: bool = True
 
 
-def apply_change(  # noqa: PLR0911 - one for each kind of change
+def apply_change(  # noqa: PLR0911 - one return for each kind of change
     change: Change, recorded: Recorded, device: int | None
 ) -> Edits:
-    """Return what a change does to the graph of a host, on the device that is meant."""
+    """Return the edits of a host's graph for a change on one of its devices."""
     match change:
         case Gone():
             return _remove_owners(change, recorded, device)
@@ -286,7 +295,8 @@ def _await_nothing(change: NotAwaited, recorded: Recorded, device: int | None) -
     graph = recorded.graph
     spans = recorded.topics[device][change.topic]
     begun = graph.nodes.start_ps
-    # The device idles since it is done; the call that waited for it ends then.
+    # The device is idle from the end of its work, which is also the end of the waiting
+    # call.
     resumed = (graph.nodes.kind == NodeKind.RESUMED) & (
         spans.within(begun, begun + 1) > 0
     )
@@ -303,7 +313,8 @@ def _overlap_copies(change: Beside, recorded: Recorded, device: int | None) -> E
         on_device & recorded.copies[owner][row] & (owner in change.owners)
         for owner in ("copy_in", "copy_out")
     )
-    # The call returns at once; who reads a result still waits for it.
+    # The copy call returns at once; code that reads the result still waits for the
+    # copy.
     staged = np.zeros(graph.count, np.bool_)
     waits = edges.kind == EdgeKind.SYNCHRONISE
     staged[edges.target[waits & into[edges.source]]] = True
@@ -343,7 +354,7 @@ def _speed_up_kernels(change: Faster | Joined, recorded: Recorded) -> Edits:
 def _scale_work(
     graph: Graph, chosen: Bools, left: tuple[float, float], joined: Sequence[Edit] = ()
 ) -> Edits:
-    """Return what it does that some work takes a part of its time, next to `joined`."""
+    """Return the edits that shorten the chosen nodes, combined with `joined`."""
     least, most = (kernels_scaled(graph, chosen, factor=factor) for factor in left)
     removed = int((graph.nodes.dur_ps - most.dur_ps).sum())
     return Edits(
@@ -355,9 +366,9 @@ def _scale_work(
 
 
 def _number_runs(graph: Graph, chosen: Bools, shortest: int) -> Int32s:
-    """Return by node the number of its run of chosen activities, -1 for none.
+    """Return by node the number of its run of consecutive chosen nodes; -1 for none.
 
-    Activities are nodes by stream and start; a run stays within a window.
+    Device nodes are sorted by stream and start. A run does not cross a window's end.
     """
     nodes = graph.nodes
     device = np.flatnonzero(nodes.kind == NodeKind.DEVICE)

@@ -1,4 +1,4 @@
-"""What a step would gain without the time of some owners, from its dependencies."""
+"""Predicted saving of a step without the time of some owners, from its dependencies."""
 
 from __future__ import annotations
 
@@ -45,19 +45,20 @@ _COPIES: Final = {
     for owner, kind in (("copy_in", "h2d"), ("copy_out", "d2h"))
 }
 _EXCHANGE: Final = _KINDS.index("collective")
-#: The share of the critical path after a change in which a thread may be silent.
+#: Maximum share of the critical path after a change that may be unrecorded time of a
+#: thread; with more, the saving is unknown.
 _SILENT_PERCENT: Final = 10.0
-#: Fewer windows have no interval of their mean.
+#: Minimum number of windows from which a confidence interval is computed.
 _FEW: Final = 3
 
 
 class HostReplay(Frozen, frozen=True):
-    """The graph of one host, and what changes of it are worked out from.
+    """The graph of one host, and the data from which its changes are computed.
 
     Attributes:
-        recorded: The graph and what was recorded next to it.
+        recorded: The graph and the recorded data.
         identity: How well a replay without a change repeats the recording.
-        host_states: What threads claim; Unavailable without names.
+        host_states: What each thread is doing over time; Unavailable without names.
     """
 
     recorded: Recorded
@@ -72,11 +73,11 @@ class HostReplay(Frozen, frozen=True):
     def edits_for_changes(
         self, changes: Iterable[Change], device: int | None
     ) -> tuple[Edits, ...]:
-        """Return what some changes do to the graph."""
+        """Return the graph edits of each change."""
         return tuple(apply_change(change, self.recorded, device) for change in changes)
 
     def gains_of_edits(self, edits: Sequence[Edits]) -> tuple[Gain, Gain]:
-        """Return what changes gain together, where they do least and most."""
+        """Return the joint gain of changes at their smallest and largest effects."""
         least, most = [edit.least for edit in edits], [edit.most for edit in edits]
         first = self._joint_gain(least)
         same = all(a is b for a, b in zip(least, most, strict=True))
@@ -88,7 +89,7 @@ class HostReplay(Frozen, frozen=True):
         return joint_gain(self.graph, edits)
 
     def path_owners(self, edits: Sequence[Edits]) -> dict[str, float]:
-        """Return the share of owners in the path once changes are made, in percent."""
+        """Return each owner's percentage of the critical path after the changes."""
         return path_owners(
             self.graph,
             joint_edit(self.graph, [edit.most for edit in edits]),
@@ -112,11 +113,13 @@ class HostReplay(Frozen, frozen=True):
     def promised_saving(
         self, edits: Sequence[Edits], limits: Limits | None, bound: Saving | None
     ) -> Saving | None:
-        """Return what changes gain as a promise about the mean step.
+        """Return the predicted saving of changes in the mean step; None if unknown.
 
-        `limits` has the time in the mean of all steps that they are about, and that
-        step, where these are not the replayed ones; `bound` is what the account lets
-        them gain. None where the replay cannot tell.
+        Args:
+            limits: Time affected by the changes in a mean step, and duration of this
+                step, if
+                it is not the mean of the replayed steps.
+            bound: Greatest saving according to the time account.
         """
         gains = self.gains_of_edits(edits)
         scale = _gain_scale(edits, None if limits is None else limits.effect_ms, bound)
@@ -125,7 +128,7 @@ class HostReplay(Frozen, frozen=True):
         if any(edit.device for edit in edits):
             whole = joint_edit(self.graph, [edit.most for edit in edits])
             silent = silent_share(self.graph, whole, self._silent_threads())
-            # What holds the step back after the changes is not known.
+            # The unrecorded time may contain what delays the step after the changes.
             if 100 * silent > _SILENT_PERCENT:
                 return None
         low, high = (gain_ms * scale for gain_ms in self.spread_ms(gains))
@@ -145,13 +148,13 @@ class ReplaySignals(Frozen, frozen=True):
     """The replays of a profile.
 
     Attributes:
-        hosts: Host → its replay, or why there is none.
+        hosts: Host → its replay, or the reason why there is none.
     """
 
     hosts: Mapping[str, HostReplay | Unavailable]
 
     def reason(self, label: str) -> Unavailable | None:
-        """Return why no gain on a device or host is known; None where it is."""
+        """Return why gains on a device or host are unknown; None if they are known."""
         replay = self.hosts.get(self.host_of_label(label), NO_STEPS)
         return replay if isinstance(replay, Unavailable) else replay.identity.why_not
 
@@ -163,13 +166,16 @@ class ReplaySignals(Frozen, frozen=True):
         limits: Limits | None = None,
         bound: Saving | None = None,
     ) -> Saving | None:
-        """Return what a step gains if some changes are made together.
+        """Return the predicted joint saving of changes per step; None if unknown.
 
-        `limits` has the time in a mean step that they are about, and that step. The
-        replayed steps are a sample, which may hold more or less of that time: what is
-        gained of the time in the sample is gained of this. Without limits the sample is
-        the whole. `bound` is what the account lets them gain. None where the replay
-        cannot tell.
+        The replayed steps are a sample: the saving is scaled from the affected time in
+        the sample to the affected time in a mean step.
+
+        Args:
+            limits: Time affected by the changes in a mean step, and duration of this
+                step;
+                None to use the sample unscaled.
+            bound: Greatest saving according to the time account.
         """
         replay = self.usable_replay(label)
         if replay is None or not changes:
@@ -180,10 +186,10 @@ class ReplaySignals(Frozen, frozen=True):
     def together(
         self, findings: Sequence[tuple[Sequence[Change], str, Saving]], limits: Limits
     ) -> Saving | None:
-        """Return what a step gains if several findings on one host are fixed.
+        """Return the predicted saving per step if several findings of a host are fixed.
 
-        It is the part of what each of them promises by itself that the replay gains
-        together of what it gains one by one. None where the replay cannot tell.
+        The sum of the findings' predicted savings is multiplied by the joint gain in
+        the replay, divided by the sum of the gains of single findings. None if unknown.
         """
         replay = self.usable_replay(findings[0][1])
         if replay is None:
@@ -220,8 +226,8 @@ class ReplaySignals(Frozen, frozen=True):
     ) -> tuple[str, float] | None:
         """Return the owner with most time on the critical path after some changes.
 
-        With it comes its share of the path in percent. The recording's own work is left
-        out: it goes with the recording. None where the replay cannot tell.
+        The second value is its share of the path in percent. The profiler's own time is
+        excluded, because it ends with the recording. None if unknown.
         """
         replay = self.usable_replay(label)
         if replay is None:
@@ -231,25 +237,25 @@ class ReplaySignals(Frozen, frozen=True):
         return next((share for share in owners.items() if share[0] != "profiler"), None)
 
     def usable_replay(self, label: str) -> HostReplay | None:
-        """Return the replay of a device's host; None where it cannot be trusted."""
+        """Return the replay of a device's host; None if it is not reliable."""
         replay = self.hosts.get(self.host_of_label(label))
         if replay is None or isinstance(replay, Unavailable):
             return None
         return replay if replay.identity.stands else None
 
     def host_of_label(self, label: str) -> str:
-        """Return the host of a device, or the host that is named."""
+        """Return the host part of a label of a device or host."""
         return label if label in self.hosts else label.rpartition(":")[0]
 
     def device_of_label(self, label: str) -> int | None:
-        """Return the ordinal of a device; None for a host."""
+        """Return the number of a device from its label; None for a host's label."""
         return None if label in self.hosts else int(label.rpartition(":")[2])
 
 
 def _gain_scale(
     edits: Sequence[Edits], effect_ms: float | None, bound: Saving | None
 ) -> float | None:
-    """Return what the gain in the sample is multiplied by; None where it holds none."""
+    """Return the factor from the sample to the mean step; None without sampled time."""
     scales = []
     for compared, whole in (
         ("effect", effect_ms),
@@ -268,9 +274,10 @@ def _gain_scale(
 
 
 def _raise_floor(limits: Limits | None, gain: Gain) -> Limits:
-    """Return limits with the work that the busiest track has left after a change.
+    """Return limits whose floor is at least the busiest track's work after a change.
 
-    Where the mean step is shorter than the replayed ones, so is that work.
+    If the mean step is shorter than the replayed steps, this work is reduced in
+    proportion.
     """
     period_ms = gain.period_ps / PS_PER_MS
     effect_ms, step_ms, floor_ms = (
@@ -285,14 +292,14 @@ def _raise_floor(limits: Limits | None, gain: Gain) -> Limits:
 
 
 def _gain_range(gain: Gain) -> tuple[float, float]:
-    """Return the range of a gain in ms per step, as far as the windows support it.
+    """Return the range of a gain in ms per step that the windows support.
 
-    Other steps may gain less: the low end is that of the 95 % interval of the mean, by
-    the resampling that verdicts rest on. Its high end is no gain.
+    Other steps may gain less, so the low end is that of the 95 % interval of the mean,
+    with the resampling used for verdicts. The high end of this interval is not used.
     """
     low = gain.low_ps
     if len(gain.by_window_ps[0]) >= _FEW:
-        # Relative to the mean of each way, for limits may have cut it.
+        # The ends are relative to each mean, because limits may have reduced the gain.
         ends = [
             mean_interval_ms(gains.tolist())[0] * PS_PER_MS / mean
             for gains in gain.by_window_ps
@@ -316,7 +323,7 @@ def host_replay(
     idle_topics: IdleTopics | Unavailable,
     host_states: HostStates | Unavailable,
 ) -> HostReplay:
-    """Take the graph of one host, and what its replays are worked out from."""
+    """Collect the graph of one host and the data for computing its changes."""
     class_of = np.empty(0, np.int32)
     copies, exchanges = {}, np.empty(0, np.bool_)
     if not isinstance(activity_classes, Unavailable) and not isinstance(
@@ -343,5 +350,5 @@ def host_replay(
 
 @of_run
 def replay_signals(*, host_replay: OfHosts[HostReplay]) -> ReplaySignals:
-    """Build the graph of every host and replay it without a change."""
+    """Return the replays of all hosts."""
     return ReplaySignals(host_replay)
