@@ -463,7 +463,7 @@ def test_a_database_that_is_still_written_is_listed_when_it_is_whole(
     assert found.runs == ()
     ((refused, why),) = found.refused
     assert refused == path
-    assert why.endswith(f"train.sqlite{ending} holds a part of it")
+    assert why.endswith(f"train.sqlite{ending} holds a part of the database")
     # SQLite leaves an empty log behind where it cannot remove it.
     beside.write_bytes(b"")
     assert [run.name for run in find_runs(tmp_path).runs] == ["below/train.sqlite"]

@@ -107,7 +107,7 @@ def test_an_unfinished_database_is_refused(tmp_path: Path, ending: str) -> None:
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     path.write_bytes(b"SQLite format 3\0" + b"StringIds" * 999)
-    assert "no SQLite database, or a damaged one" in one_line(path)
+    assert "not an SQLite database, or is damaged" in one_line(path)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_pages_that_repeat_for_ever_end_with_the_room_of_the_file(
     trace = read_file(write(tmp_path / "a.sqlite", SMALL))
     (note, *_) = trace.quality_notes()
     assert note.kind == "damaged_file"
-    assert "more rows than the file has room" in note.message
+    assert "more rows than fit into the file" in note.message
 
 
 @pytest.mark.parametrize("at", range(100, 20_000, 997))

@@ -1,4 +1,4 @@
-"""Nsight Systems databases (the SQLite export of a report): plain or gzip."""
+"""Reader of Nsight Systems databases, the SQLite export of a report, plain or gzip."""
 
 from stepscope.formats.nsight_systems.trace import read, read_report, recorded_together
 

@@ -1,6 +1,6 @@
-"""A database becomes the tables of a trace, and is grouped with those of one session.
+"""Read a database into the tables of a trace, and group the databases of one session.
 
-Reports (`.nsys-rep`, `.qdrep`) only Nsight Systems itself can read: it exports them.
+Only `nsys` itself can read its reports (`.nsys-rep`, `.qdrep`), and exports them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.trace.model import TraceData
 
-#: A report of some gigabytes takes a while.
+#: Maximum duration of `nsys` on one report, in seconds; large reports take long.
 _LONGEST_S: Final = 1800
 _SESSION: Final = "TARGET_INFO_SESSION_START_TIME"
 _ANALYSIS: Final = "ANALYSIS_DETAILS"
@@ -58,25 +58,24 @@ _PACKED: Final = ".gz"
 
 
 def export_report(path: Path, limit_bytes: int) -> Export:
-    """Let the `nsys` of this machine write a database of a report, and read it.
+    """Export a report to a database with the local `nsys`, and read the database.
 
-    The database lies in a folder of its own for so long; nothing is left beside the
-    report.
+    The database is in a temporary folder; no file is left next to the report.
 
     Args:
         path: The report.
-        limit_bytes: Largest content of a packed file.
+        limit_bytes: Maximum size of a decompressed file, in bytes.
 
     Raises:
-        BadInput: There is no `nsys`, or it cannot read the report.
+        BadInput: This machine has no `nsys`, or `nsys` cannot read the report.
     """
     tool = find_tool("nsys")
     if tool is None:
         raise BadInput.at(
             path,
-            "an Nsight Systems report, and there is no `nsys` on this machine to read "
-            "it",
-            f"Where there is: `nsys export --type sqlite {path}`, and give the "
+            "an Nsight Systems report, which only `nsys` can read; this machine has no "
+            "`nsys`",
+            f"Elsewhere, run `nsys export --type sqlite {path}`, and give the "
             "database.",
         )
     with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
@@ -94,9 +93,9 @@ def export_report(path: Path, limit_bytes: int) -> Export:
 
 
 def recorded_together(files: Sequence[Path]) -> list[tuple[Path, ...]]:
-    """Group databases whose sessions overlap, or whose names say the rank.
+    """Group databases whose sessions overlap, or whose names differ only in the rank.
 
-    A packed one is not unpacked to know that.
+    Compressed databases are grouped by their names, without decompression.
     """
     recorded = {
         file: span
@@ -123,17 +122,17 @@ def read(source: HostFiles) -> TraceData:
     """Read the database of one report.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, what was wrong and
-            the way out.
+        BadInput: Nothing can be read; the message names the file, the problem and a
+            remedy.
     """
     return _trace_of_database(source, read_export)
 
 
 def read_report(source: HostFiles) -> TraceData:
-    """Read a report, which the `nsys` of this machine turns into a database.
+    """Read a report, which the local `nsys` exports to a database.
 
     Raises:
-        BadInput: There is no `nsys`, or it cannot read the report.
+        BadInput: This machine has no `nsys`, or `nsys` cannot read the report.
     """
     return _trace_of_database(source, export_report)
 
@@ -170,7 +169,7 @@ def _trace_of_database(
         why_no_work=lambda: why_no_activity(recording, activity()),
         no_geometries=why_absent("nsight.no_geometries"),
         strings=arguments.strings,
-        # No value of this format is a place in the file.
+        # In this format no value refers to an offset in the file.
         data=np.zeros(0, np.uint8),
         recorder="nsight",
     )

@@ -1,1 +1,1 @@
-"""The database: opened for reading alone, its tables checked against what is known."""
+"""Read-only access to the database; only declared tables and columns are read."""

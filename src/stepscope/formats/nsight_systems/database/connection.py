@@ -1,7 +1,7 @@
-"""Open a database for reading alone: nothing is written, and no file is left beside it.
+"""Open a database read-only: SQLite writes nothing, and creates no file next to it.
 
-A database is data of others. Only plain tables are read: a view, a generated column or
-a virtual table would make SQLite compute what its author wrote.
+A database may come from an untrusted author. Only plain tables are read, because a
+view, a generated column or a virtual table would make SQLite run the author's code.
 
 Definition: docs/formats/nsight_systems.md#how-a-database-is-opened.
 """
@@ -27,24 +27,24 @@ EXPORT_AGAIN: Final = (
     "Copy the whole file again, or write it again from the report with "
     "`nsys export --type sqlite REPORT`."
 )
-#: What reading a damaged database raises; SQLite quotes its text, which may be none.
+#: Errors of reading a damaged database; messages may quote text that is not UTF-8.
 ERRORS: Final = (sqlite3.Error, UnicodeError)
-#: The least that a row takes: its place, its length, its number and its header.
+#: Minimum size of a row in bytes: cell pointer, length, row id and header.
 LEAST_ROW_BYTES: Final = 6
 _LONGEST_REASON: Final = 120
 _GZIP: Final = b"\x1f\x8b"
 _SQLITE: Final = b"SQLite format 3\0"
-#: Where the header says how the database is written: 2 for a log beside the file.
+#: Bytes of the file header with the format versions; 2 means a write-ahead log.
 _WRITE_VERSION: Final = slice(18, 20)
 _WITHOUT_LOG: Final = b"\x01\x01"
-#: Files beside a database that hold what is not in it yet.
+#: Endings of files next to a database that contain unfinished changes.
 _UNFINISHED: Final = ("-wal", "-journal")
-#: Tables that no other program has; as `formats.sniff` recognises a file.
+#: Query for tables that only Nsight Systems has; `formats.sniff` uses the same names.
 _HAS_TABLES: Final = (
     "SELECT 1 FROM sqlite_master WHERE type = 'table' AND rootpage > 0 "
     "AND (name = 'StringIds' OR name GLOB 'CUPTI_ACTIVITY_KIND_*') LIMIT 1"
 )
-#: No text or row of an export is longer; SQLite refuses to read one.
+#: Maximum size of a text or row in bytes; SQLite refuses to read larger ones.
 _LONGEST_BYTES: Final = 2**27
 
 
@@ -57,14 +57,14 @@ class Database(NamedTuple):
 
 @contextmanager
 def open_database(path: Path, limit_bytes: int) -> Iterator[Database]:
-    """Open a database, packed or not, until the block ends.
+    """Open a database, plain or gzip, until the block ends.
 
     Args:
         path: The file.
-        limit_bytes: Largest content of a packed file.
+        limit_bytes: Maximum size of a decompressed file, in bytes.
 
     Raises:
-        BadInput: It cannot be opened, or another program has not finished writing it.
+        BadInput: The file cannot be opened, or another program is still writing it.
     """
     try:
         with open_input(path) as file:
@@ -86,9 +86,9 @@ def open_database(path: Path, limit_bytes: int) -> Iterator[Database]:
 
 
 def is_export(path: Path) -> bool:
-    """Return whether a file that is not packed is a database of Nsight Systems.
+    """Return whether an uncompressed file is a database of Nsight Systems.
 
-    Of a database of another program its list of tables is read, and nothing more.
+    Only the list of tables is read of a database of another program.
     """
     try:
         with open_input(path) as file:
@@ -102,21 +102,21 @@ def is_export(path: Path) -> bool:
 
 
 def still_written(path: Path) -> str | None:
-    """Return by which file beside it a database is not whole; None where it is."""
+    """Return why a database is incomplete, with the unfinished file; None if whole."""
     for ending in _UNFINISHED:
         beside = path.with_name(path.name + ending)
         if beside.exists() and beside.stat().st_size:
             return (
                 f"is still being written, or its writer was stopped: {beside.name} "
-                "holds a part of it"
+                "holds a part of the database"
             )
     return None
 
 
 def reason_text(error: Exception) -> str:
-    """Return what an error says, on one line, as it may quote the file."""
+    """Return an error's message on one line, shortened, as it may quote the file."""
     if isinstance(error, UnicodeError):
-        return "its description of a table is no text"
+        return "the description of a table is not text"
     return shorten_text(" ".join(str(error).split()), _LONGEST_REASON)
 
 
@@ -133,27 +133,27 @@ def _restrict_connection(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
-    # Immutable: SQLite neither locks the file nor makes one of its own beside it.
+    # With `immutable`, SQLite does not lock the file or create files next to it.
     uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
     return sqlite3.connect(uri, uri=True, check_same_thread=False)
 
 
 def _unpacked_database(path: Path, limit_bytes: int) -> Database:
-    """Return a database in memory; what a cut packing lacks, the reading meets."""
+    """Load a compressed database into memory; a cut file fails later, while reading."""
     data = open_bytes(path, limit_bytes=limit_bytes)[0]
     content = data.tobytes()
     if content[_WRITE_VERSION] != _WITHOUT_LOG:
-        # In memory there is no log to look for.
+        # A database in memory has no write-ahead log.
         end = _WRITE_VERSION.stop
         content = content[: _WRITE_VERSION.start] + _WITHOUT_LOG + content[end:]
     connection = sqlite3.connect(":memory:", check_same_thread=False)
-    # SQLite before 3.36 can be built without it.
+    # SQLite before 3.36 may be built without `deserialize`.
     if not hasattr(connection, "deserialize"):
         connection.close()
         raise BadInput.at(
             path,
-            "is packed, and the SQLite of this Python cannot read from memory",
-            "Unpack it with gunzip, and open the result.",
+            "is compressed, and the SQLite of this Python cannot read from memory",
+            "Decompress it with gunzip, and open the result.",
         )
     try:
         connection.deserialize(content)

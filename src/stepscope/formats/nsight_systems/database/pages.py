@@ -1,7 +1,7 @@
-"""Columns of numbers straight from the pages of a database, many times as fast as SQL.
+"""Read columns of numbers directly from database pages, many times faster than SQL.
 
-What is not quite regular is left to SQLite: damaged pages, rows that go on in other
-pages, columns that are computed, have a default or are the key of their table.
+SQLite reads the irregular cases: damaged pages, rows that continue on other pages, and
+columns that are generated, have a default or are a primary key.
 
 Definition: docs/formats/nsight_systems.md#how-a-database-is-opened.
 """
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int64s, UInt8s
     from stepscope.formats.nsight_systems.database.connection import Database
 
-#: Places in the header of the file: the size of a page, and what each keeps back.
+#: Offsets in the file header: the page size, and the bytes reserved in each page.
 _PAGE_BYTES: Final = slice(16, 18)
 _KEPT_BACK: Final = 20
 _HEADER_BYTES: Final = 100
-#: No tree of pages is deeper: each level has twice the pages, at the least.
+#: Maximum depth of a tree of pages; each level has at least twice as many pages.
 _DEEPEST: Final = 64
-#: Fewer rows are read sooner than another thread begins.
+#: Minimum number of rows per thread; fewer rows are read faster than a thread starts.
 _ROWS_OF_A_THREAD: Final = 100_000
-#: Rows that are taken out of pages at a time: so many stay in a core's cache.
+#: Number of rows that are decoded at a time; their values fit in a core's cache.
 _ROWS_AT_A_TIME: Final = 2**13
-#: Parts of a declared type by which SQLite makes fractions of integers.
+#: Parts of declared column types for which SQLite stores integers as fractions.
 _FRACTIONS: Final = ("REAL", "FLOA", "DOUB")
 
 
 def regular_columns(
     database: Database, table: str, columns: Mapping[str, pl.DataType]
 ) -> pl.DataFrame | None:
-    """Return columns of a table in the order of its rows; None where SQL must read it.
+    """Return columns of a table in row order; None if SQL must read the table.
 
     Args:
         database: The open database.
@@ -50,7 +50,7 @@ def regular_columns(
         columns: Column → its type.
 
     Raises:
-        sqlite3.Error: The table's own description cannot be read.
+        sqlite3.Error: The description of the table cannot be read.
     """
     slots = _slots_of_columns(database, table, columns)
     if slots is None:
@@ -71,7 +71,7 @@ def regular_columns(
     found = _Columns(len(columns), count)
 
     def read(edges: list[int]) -> bool:
-        """Read pages, from edge to edge, to where their rows belong."""
+        """Decode the pages between the given edges into `found`."""
         most = int(np.diff(row_of_page[edges]).max(initial=0))
         values = np.empty((len(columns), most), np.int64)
         known = np.empty((len(columns), most), np.uint8)
@@ -104,9 +104,9 @@ def regular_columns(
 
 
 class _Columns:
-    """Columns that are filled part by part, each in memory of its own.
+    """Columns that several threads fill part by part, each with separate memory.
 
-    Which values are numbers is kept of columns alone where some are not.
+    A column gets an array of value kinds only if some values are not numbers.
     """
 
     def __init__(self, columns: int, rows: int) -> None:
@@ -114,7 +114,7 @@ class _Columns:
         self._known: dict[int, UInt8s] = {}
 
     def put(self, first: int, values: Int64s, known: UInt8s) -> None:
-        """Put rows to their place; parts of several threads do not overlap."""
+        """Store rows from `first` on; parts of several threads do not overlap."""
         rows = slice(first, first + values.shape[1])
         whole = (known == kernels.NUMBER).all(axis=1)
         for slot, column in enumerate(self._values):
@@ -123,12 +123,12 @@ class _Columns:
                 continue
             if slot not in self._known:
                 all_whole = np.full(len(column), kernels.NUMBER, np.uint8)
-                # Another thread may have been first.
+                # Another thread may have added the array first.
                 self._known.setdefault(slot, all_whole)
             self._known[slot][rows] = known[slot]
 
     def column(self, slot: int) -> tuple[Int64s, UInt8s | None]:
-        """Return the values of a column, and their kinds where some are no numbers."""
+        """Return a column's values, and their kinds if some values are not numbers."""
         return self._values[slot], self._known.get(slot)
 
 
@@ -149,9 +149,9 @@ def _read_in_threads(
 def _slots_of_columns(
     database: Database, table: str, columns: Mapping[str, pl.DataType]
 ) -> Int64s | None:
-    """Return place in a row → place in `columns`, -1 for others; None if unclear."""
+    """Return position in a row → index in `columns`, -1 for others; None if unclear."""
     place = {name: at for at, name in enumerate(columns)}
-    # A name is one of the declared ones, never one of the file.
+    # The table name is a declared one, never a name from the file.
     described = database.connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
     found = np.full(len(described), -1, np.int64)
     for at, (_, name, kind, _, default, key, hidden) in enumerate(described):
@@ -172,12 +172,12 @@ def _slots_of_columns(
 
 
 def _leaf_pages(database: Database, table: str) -> tuple[UInt8s, int, Int64s] | None:
-    """Return the file, the size of its pages, and those that hold the table's rows."""
+    """Return the file's bytes, the page size, and the pages with the table's rows."""
     data = database.data
     if len(data) < _HEADER_BYTES:
         return None
     size = int.from_bytes(data[_PAGE_BYTES].tobytes(), "big")
-    # 1 stands for the one size that has no room there.
+    # The field has 16 bits; 1 means 65,536, which does not fit.
     page_bytes = 2**16 if size == 1 else size
     if page_bytes < 2**9 or page_bytes & (page_bytes - 1):
         return None

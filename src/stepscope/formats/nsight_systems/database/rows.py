@@ -1,8 +1,8 @@
-"""Read plain tables into frames: integers and texts, what is neither as null.
+"""Read plain tables into frames of integers and texts; other values become null.
 
-Only declared tables and columns are read. An export has a table only if there was
-something to put into it, and releases add and drop columns, so that nothing but the
-required columns of a table is counted on.
+Only declared tables and columns are read. An export has a table only if the table has
+rows, and releases add and drop columns. Therefore only the required columns of a table
+are expected.
 
 Definition: docs/formats/nsight_systems.md#what-is-read.
 """
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_systems.database.connection import Database
 
-#: Rows that are held as Python objects at a time.
+#: Maximum number of rows that are kept as Python objects at a time.
 _ROWS: Final = 2**16
-#: Without one of these, a database has no timeline.
+#: Tables with events; a database without any of these tables has no timeline.
 _TIMELINE: Final = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
     "CUPTI_ACTIVITY_KIND_MEMCPY",
@@ -44,7 +44,7 @@ _TIMELINE: Final = (
     "NVTX_EVENTS",
     "OSRT_API",
 )
-#: Columns of numbers that stand for texts.
+#: Columns whose numbers are ids of texts.
 _NAMES: Final = (
     *("demangledName", "shortName", "nameId", "textId"),
     *("symbol", "module"),
@@ -52,13 +52,13 @@ _NAMES: Final = (
 
 
 class Wanted(NamedTuple):
-    """What is read of one table.
+    """The columns that are read of one table.
 
     Attributes:
-        required: Columns of integers without which the table says nothing.
+        required: Columns of integers; without them the table is not read.
         optional: Columns of integers that may be absent.
         texts: Columns of texts that may be absent.
-        numbers: Columns of integers or fractions without which the table says nothing.
+        numbers: Columns of integers or fractions; without them the table is not read.
     """
 
     required: tuple[str, ...]
@@ -79,7 +79,7 @@ OVERHEADS: Final = ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD")
 STRINGS: Final = "StringIds"
 
 
-#: Table → what is read of it.
+#: Table → the columns that are read.
 WANTED: Final = {
     "CUPTI_ACTIVITY_KIND_KERNEL": Wanted(
         _DEVICE_WORK,
@@ -146,7 +146,7 @@ WANTED: Final = {
 }
 
 
-#: Tables with a row for each piece of work, call or range: nearly all of a database.
+#: Tables with one row per device activity, call or range: nearly all of a database.
 WORK: Final = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
     "CUPTI_ACTIVITY_KIND_MEMCPY",
@@ -157,7 +157,7 @@ WORK: Final = (
 )
 
 
-#: Tables with a row for each look at a core, turn of a thread or value of a counter.
+#: Tables with one row per CPU sample, scheduling event or value of a counter.
 LOOKS: Final = (
     "GPU_METRICS",
     "SCHED_EVENTS",
@@ -166,23 +166,23 @@ LOOKS: Final = (
 )
 
 
-#: Table → what it holds that its owner may not want to pass on. They are never read.
+#: Table → its private contents. These tables are never read.
 PRIVATE: Final = {
-    "TARGET_INFO_SYSTEM_ENV": "what the machine is and how it is set up",
+    "TARGET_INFO_SYSTEM_ENV": "the machine and its configuration",
     "META_DATA_CAPTURE": "the command line and the environment of the program",
-    "ProcessStreams": "what the program printed",
+    "ProcessStreams": "the output of the program",
     "PROCESSES": "the names of the machine's other processes",
 }
 
 
 class Export(Frozen, frozen=True, kw_only=True, eq=True):
-    """What is read of a database.
+    """The tables that were read of a database.
 
     Attributes:
-        frames: Table → its rows, each with all declared columns; absent tables are
-            not there.
-        strings: Id → text, of those ids that the frames name.
-        damaged: Table → why only a part of it, or nothing, could be read.
+        frames: Table → its rows, each with all declared columns; absent tables have no
+            entry.
+        strings: Id → text, for the ids that occur in the frames.
+        damaged: Table → the reason why some or all of its rows could not be read.
     """
 
     path: Path
@@ -197,7 +197,7 @@ class Export(Frozen, frozen=True, kw_only=True, eq=True):
         return msgspec.structs.replace(self, frames=kept)
 
     def frame(self, table: str) -> pl.DataFrame:
-        """Return the rows of a table; none where it is absent."""
+        """Return the rows of a table; an absent table has no rows."""
         found = self.frames.get(table)
         return (
             pl.DataFrame(schema=_frame_schema(WANTED[table]))
@@ -211,10 +211,10 @@ def read_export(path: Path, limit_bytes: int) -> Export:
 
     Args:
         path: The file.
-        limit_bytes: Largest content of a packed file.
+        limit_bytes: Maximum size of a decompressed file, in bytes.
 
     Raises:
-        BadInput: It is no database, or holds no timeline.
+        BadInput: The file is not a database, or holds no timeline.
     """
     damaged: dict[str, str] = {}
     with open_database(path, limit_bytes) as database:
@@ -233,7 +233,7 @@ def read_export(path: Path, limit_bytes: int) -> Export:
                 "kernels, calls or ranges",
                 "Record with `nsys profile --trace=cuda,nvtx` and export again.",
             )
-        # Of the threads' names only those of threads with events are looked up.
+        # Names of threads without events are not looked up.
         strings = (
             _read_strings(connection, frames, damaged) if STRINGS in tables else {}
         )
@@ -243,10 +243,10 @@ def read_export(path: Path, limit_bytes: int) -> Export:
 
 
 def read_tables(path: Path, names: Iterable[str]) -> dict[str, pl.DataFrame]:
-    """Read some declared tables of a database that is not packed, those that it has.
+    """Read some declared tables of an uncompressed database, if it has them.
 
     Raises:
-        BadInput: It is no database.
+        BadInput: The file is not a database.
     """
     with open_database(path, 0) as database:
         tables = _table_names(database.connection, path)
@@ -272,7 +272,7 @@ def _table_names(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
     except ERRORS as error:
         raise BadInput.at(
             path,
-            f"is no SQLite database, or a damaged one ({reason_text(error)})",
+            f"is not an SQLite database, or is damaged ({reason_text(error)})",
             EXPORT_AGAIN,
         ) from error
     return frozenset(name for (name,) in found if isinstance(name, str))
@@ -289,13 +289,13 @@ def _frame_schema(wanted: Wanted) -> dict[str, pl.DataType]:
 def _read_frame(
     database: Database, table: str, wanted: Wanted, damaged: dict[str, str]
 ) -> pl.DataFrame | None:
-    """Return the rows of a table; None where it lacks a required column."""
+    """Return the rows of a table; None if the table lacks a required column."""
     schema = _frame_schema(wanted)
     parts = [pl.DataFrame(schema=schema)]
     connection = database.connection
     try:
-        # The table is one of `WANTED`, never one of the file; its computed columns are
-        # hidden from `table_info`.
+        # The table name is from `WANTED`, never from the file. `table_info` omits
+        # generated columns.
         stored = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
         present = {row[1] for row in stored}
         if not present.issuperset((*wanted.required, *wanted.numbers)):
@@ -330,9 +330,9 @@ def _read_batches(
         f'CASE WHEN typeof("{name}") IN ({_sql_types(dtype)}) THEN "{name}" END'
         for name, dtype in columns.items()
     )
-    # An index may be damaged, or compute what its author wrote.
+    # An index may be damaged, or may run expressions of the file's author.
     cursor = connection.execute(f'SELECT {listed} FROM "{table}" NOT INDEXED')  # noqa: S608 - declared names
-    # How many rows fit into the file: pages may be listed again and again.
+    # Maximum number of rows in the file; a damaged file may list a page many times.
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
     room = int(pages * size // LEAST_ROW_BYTES)
@@ -341,14 +341,14 @@ def _read_batches(
         try:
             rows.extend(islice(cursor, _ROWS))
         finally:
-            # Those before the damage are read all the same.
+            # Rows before the damage are used.
             if rows:
                 yield rows
         if not rows:
             return
         room -= len(rows)
         if room < 0:
-            raise sqlite3.DataError("it seems to have more rows than the file has room")
+            raise sqlite3.DataError("it has more rows than fit into the file")
 
 
 def _sql_types(dtype: pl.DataType) -> str:
@@ -362,7 +362,7 @@ def _read_strings(
     frames: dict[str, pl.DataFrame],
     damaged: dict[str, str],
 ) -> dict[int, str]:
-    """Return the texts of the ids that occur: the table holds all of the capture's."""
+    """Return the texts of ids in the frames; the table has all texts of the capture."""
     wanted: set[int] = set()
     threads = {
         number
@@ -375,7 +375,7 @@ def _read_strings(
         if table == "ThreadNames":
             used = frame.filter(pl.col("globalTid").is_in(list(threads)))
         elif "unresolved" in frame.columns:
-            # The text of what has no name is its address; there are very many.
+            # The text of an unresolved symbol is its address; such texts are very many.
             named = (pl.col("unresolved") == 0).fill_null(value=True)
             used = frame.with_columns(pl.when(named).then("symbol").alias("symbol"))
         for column in _NAMES:

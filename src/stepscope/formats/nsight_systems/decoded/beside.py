@@ -1,6 +1,6 @@
-"""What lies beside the program's work: waits for devices, memory, the profiler's own.
+"""Events other than work: waits for devices, driver memory, and profiler overhead.
 
-Of a wait of a stream it says which record of a CUDA event the wait is for.
+A wait of a stream also gets the record of the CUDA event that it waits for.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.events import Names
 
-#: What CUPTI writes for "no stream" and "no event".
+#: Number that CUPTI writes for "no stream" and "no event".
 NO_NUMBER: Final = 2**32 - 1
 _STREAM_WAITS: Final = 2
-#: An event belongs to a context of a process.
+#: Columns that identify a CUDA event, which belongs to one context of a process.
 _OWNER: Final = ("process", "contextId", "eventId")
-#: Operation → name of its event.
+#: Recorded operation → name of its event.
 _OPERATIONS: Final = {0: "Memory allocation", 1: "Memory deallocation"}
 ALLOCATED: Final = 0
 _LOST: Final = "of memory without a time, a size or an operation"
-#: Number of a synchronisation → its name, in Kineto's words.
+#: Recorded type of a synchronisation → its name, as Kineto names it.
 _SYNCS: Final = {
     1: "Event Synchronize",
     2: "Stream Wait Event",
     3: "Stream Synchronize",
     4: "Context Synchronize",
 }
-_BACKWARD: Final = "beside the work without a time, or that end before they begin"
+_BACKWARD: Final = "of waits and overhead without a time, or that end before they begin"
 
 
 def records_waited_for(
     export: Export, waits: pl.DataFrame, *, machines: int
 ) -> pl.DataFrame:
-    """Return waits with the stream and the call that recorded what they wait for.
+    """Return waits with the stream and the call that recorded the awaited event.
 
-    A stream waits for the last record of an event before the call that says so; calls
-    of a process are numbered in their order. Releases that number the records
-    themselves (`eventSyncId`) say which one it is.
+    A stream waits for the last record of an event before the wait call. Calls of a
+    process are numbered in their order. Newer releases also number the records
+    (`eventSyncId`), and the wait has the number of its record.
 
     Args:
         export: The file.
@@ -56,8 +56,8 @@ def records_waited_for(
         machines: Number of machines in the file.
 
     Returns:
-        The rows, in their order, with `on_stream` and `recorded`; both are null where
-        no record is known, and for synchronisations of other kinds.
+        The rows in their order, with `on_stream` and `recorded`. Both are null if no
+            record is known, and for other kinds of synchronisation.
     """
     records = (
         export.frame("CUPTI_ACTIVITY_KIND_CUDA_EVENT")
@@ -96,7 +96,7 @@ def records_waited_for(
     found = last.select("wait", "on_stream", "recorded").join(
         told.select("wait", by_number="on_stream", by_call="recorded"), on="wait"
     )
-    # Both come from one of the two, so that they say the same record.
+    # Both values come from one source, so that they belong to the same record.
     numbered_wait = pl.col("by_call").is_not_null()
     chosen = found.select(
         "wait",
@@ -109,7 +109,7 @@ def records_waited_for(
 
 
 def _number_or_null(column: str) -> pl.Expr:
-    """Return the number of a record; 0 and what stands for none are no number."""
+    """Return the number of a record; null for 0 and for `NO_NUMBER`."""
     number = pl.col(column)
     return pl.when(number.is_between(1, NO_NUMBER - 1)).then(number)
 
@@ -119,13 +119,13 @@ def driver_memory(
 ) -> pl.DataFrame:
     """Return allocations and deallocations; `device` is the process's ordinal.
 
-    Beside the columns of events: `operation`, `address`, `bytes` and `memory`, the
-    recorded kind of memory.
+    The frame has the columns of events, and `operation`, `address`, `bytes` and
+    `memory`, the recorded kind of memory.
 
     Args:
         export: The file.
         names: Numbers of names.
-        refused: Why rows were left out → how many; is added to.
+        refused: Reason → number of refused rows; this function adds to the counts.
         machines: Number of machines in the file.
     """
     rows = export.frame("CUDA_GPU_MEMORY_USAGE_EVENTS")
@@ -151,11 +151,11 @@ def driver_memory(
 
 
 class Beside(Frozen, frozen=True, kw_only=True, eq=True):
-    """Events that are no work.
+    """Synchronisations and profiler overhead, which are not work of the program.
 
     Attributes:
-        syncs: What each device was waited for; `device` is the process's ordinal. Also
-            `on_stream` and `recorded`, null where no record of an event is known.
+        syncs: Waits for devices; `device` is the process's ordinal. `on_stream` and
+            `recorded` are null if no record of an event is known.
     """
 
     syncs: pl.DataFrame
@@ -166,12 +166,12 @@ class Beside(Frozen, frozen=True, kw_only=True, eq=True):
 def other_events(
     export: Export, names: Names, work: pl.DataFrame, *, machines: int
 ) -> Beside:
-    """Return the synchronisations and the overhead of a file.
+    """Return the synchronisations and the profiler overhead of a file.
 
     Args:
         export: The file.
         names: Numbers of names.
-        work: What ran on devices, which says on which one a context is.
+        work: Device activity, which shows the device of each context.
         machines: Number of machines in the file.
     """
     refused: Counter[str] = Counter()

@@ -1,9 +1,9 @@
-"""Samples of processor cores become runs of functions, thread by thread.
+"""Convert CPU samples to intervals of functions, for each thread.
 
-A look at a core finds a thread there with its stack. Of a stack the program's own
-functions are kept, outermost first, and below them the call of a device's runtime: what
-happens inside of libraries says little, and much of it has no name. Looks that found no
-function of the program say nothing.
+A sample of a core has the thread on the core and its stack. Only the program's own
+functions are kept, outermost first, and below them the call of a device's runtime.
+Frames inside libraries are dropped: they explain little, and many have no name. Samples
+without a function of the program are ignored.
 
 Definition: docs/formats/nsight_systems.md#samples-of-processor-cores.
 """
@@ -33,36 +33,36 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.events import Names
 
-#: Looks further apart than so many periods are not at one run: the thread had no core.
+#: Maximum gap between samples of one interval, in sampling periods.
 _APART: Final = 2
-#: Functions of a deeper stack are left out, the innermost first.
+#: Maximum number of functions of a stack; the innermost ones beyond it are left out.
 _DEEPEST: Final = 48
-#: Calls that a program makes of the runtime of a device.
+#: Names of calls of a device's runtime.
 _CALL: Final = re.compile(r"(?:cu|cuda|hip)[A-Z]\w*")
-#: What a vendor links into programs, what runs before their own functions, and what
-#: has no name.
+#: Names of functions that are not the program's own: functions that a vendor links into
+#: programs, startup code, and addresses without a name.
 _NOT_OWN: Final = re.compile(
     r"(?:lib)?cudart(?:_static_|::)|(?:_start|__libc_start_\w+)\Z|\[|0x[0-9a-f]"
 )
-#: Whose functions a compiler makes in the program's own file, from headers.
+#: Namespaces of functions that the compiler puts into the program's file from headers.
 _FROM_HEADERS: Final = ("std::", "__gnu_cxx::")
-#: Files whose functions are not the program's own.
+#: Names of files whose functions are not the program's own.
 _INTERPRETER: Final = re.compile(r"(?:python|pypy)[\d.]*\w?(?:\.exe)?", re.IGNORECASE)
 _SHARED: Final = re.compile(r"\.(?:so|dll|dylib)\b|^\[", re.IGNORECASE)
 
 
 class _Place(IntEnum):
-    LIBRARY = 0  # of a library, or what begins a thread, or has no name
+    LIBRARY = 0  # a function of a library, a thread's start, or without a name
     OWN = 1
-    CALL = 2  # of a device's runtime
+    CALL = 2  # a call of a device's runtime
 
 
 class CpuSamples(Frozen, frozen=True, kw_only=True, eq=True):
-    """Runs of functions that samples found.
+    """Intervals of functions from CPU samples.
 
     Attributes:
-        frame: Events, on lines beside those of the threads.
-        hz: How many looks at a running thread a second has; 0 without any.
+        frame: Events, on separate tracks next to those of the threads.
+        hz: Number of samples per second of a running thread; 0 without samples.
     """
 
     frame: pl.DataFrame
@@ -72,7 +72,7 @@ class CpuSamples(Frozen, frozen=True, kw_only=True, eq=True):
 def cpu_samples(
     export: Export, names: Names, *, threads: Sequence[int], machines: int
 ) -> CpuSamples:
-    """Return which functions the program's threads were found in.
+    """Return the intervals in which samples found the program's threads in functions.
 
     Args:
         export: The file.
@@ -80,12 +80,12 @@ def cpu_samples(
         threads: Global ids of the threads.
         machines: Number of machines in the file.
     """
-    # The looks at some threads, thread by thread in order.
+    # Samples of the given threads, grouped by thread, in time order.
     rows = export.frame("COMPOSITE_EVENTS").drop_nulls()
     looks = (
         rows.filter(
             pl.col("globalTid").is_in(list(threads)),
-            # 36 years: twice a difference of two fits 64 bits.
+            # ±36 years in ns: twice the difference of two such times fits 64 bits.
             pl.col("start").is_between(-(2**60), 2**60),
         )
         .unique("id", keep="first", maintain_order=True)
@@ -93,7 +93,7 @@ def cpu_samples(
     )
     stacks = _stacks_of_samples(export, names, looks)
     looks = looks.join(stacks.select("id").unique(), on="id", how="semi")
-    # The usual time between two looks at one thread, in ns.
+    # Median time between two samples of one thread, in ns.
     apart = looks.select(pl.col("start").diff().over("globalTid")).to_series()
     period = int(apart.filter(apart > 0).median() or 0)  # type: ignore[arg-type]
     if period == 0:
@@ -117,9 +117,9 @@ def cpu_samples(
 def _stacks_of_samples(
     export: Export, names: Names, looks: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return the functions that looks found: `id`, `at` (outermost 0) and `name`.
+    """Return the functions of samples: `id`, `at` (0 is the outermost) and `name`.
 
-    Looks without a function of the program have none.
+    Samples without a function of the program have no rows.
     """
     chains = export.frame("SAMPLING_CALLCHAINS").drop_nulls(["id", "stackDepth"])
     named = (pl.col("unresolved") == 0).fill_null(value=True)
@@ -134,7 +134,7 @@ def _stacks_of_samples(
     ).filter(pl.col("place") > _Place.LIBRARY)
     found = chains.join(known, on=["symbol", "module"], nulls_equal=True)
     own, call = (pl.col("place") == it for it in (_Place.OWN, _Place.CALL))
-    # Functions further out have the larger depth. The outermost call is the program's.
+    # Outer functions have a larger depth. The outermost runtime call is the program's.
     calls_at = pl.col("depth").filter(call).max().over("id")
     return (
         found.filter(own.any().over("id"))
@@ -163,9 +163,9 @@ def _kind_of_function(
 
 
 def _strip_types(function: str) -> str:
-    """Return `ns::solve<float>` of `void ns::solve<float>(int, float*) const`.
+    """Return `ns::solve<float>` for `void ns::solve<float>(int, float*) const`.
 
-    An operator keeps its arguments: its own name may hold brackets.
+    The name of an operator keeps its arguments, because it may contain brackets.
     """
     depth, begin = 0, 0
     for at, letter in enumerate(function):
@@ -185,10 +185,10 @@ def _strip_types(function: str) -> str:
 def _runs_of_functions(
     looks: pl.DataFrame, stacks: pl.DataFrame, period: int
 ) -> Iterator[pl.DataFrame]:
-    """Yield runs, the outermost functions first: `globalTid`, `start`, `dur`, `name`.
+    """Yield intervals per stack depth: `globalTid`, `start`, `dur`, `name`.
 
-    What several looks in a row found in one place, below the same callers, is one run.
-    It begins and ends halfway between looks, or half a period beyond the last.
+    Consecutive samples with the same function below the same callers are one interval.
+    It ends halfway to the next sample, or half a period later.
     """
     thread, start = looks["globalTid"].to_numpy(), looks["start"].to_numpy()
     gap = np.diff(start)

@@ -1,6 +1,6 @@
-"""Kernels, graphs, copies and memsets: one frame of what ran on devices.
+"""Device activity as one frame: kernels, graphs, copies and memsets.
 
-Every kernel has the number of its launch shape in place of nine columns.
+A kernel has the number of its launch shape instead of nine columns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.events import Names
 
-#: Columns of a shape → those of the file.
+#: Column of a launch shape → column of the file.
 SHAPE: Final = {
     "registers": "registersPerThread",
     "static": "staticSharedMemory",
@@ -42,9 +42,9 @@ SHAPE: Final = {
         for axis in "xyz"
     },
 }
-#: Two values below it make one that fits 64 bits.
+#: Upper limit of two values whose product must fit 64 bits.
 _MOST: Final = 2**31
-#: What a copy moved between, by its recorded number; an array is memory of the device.
+#: Recorded direction of a copy → its name and kind; an array is device memory.
 _DIRECTIONS: Final = {
     1: ("HtoD", "h2d"),
     2: ("DtoH", "d2h"),
@@ -56,15 +56,15 @@ _DIRECTIONS: Final = {
     8: ("DtoD", "local_copy"),
     9: ("HtoH", NOT_ACTIVITY),
     10: ("PtoP", "p2p_copy"),
-    # Pages of unified memory that moved to where they were used.
+    # Migrations of unified-memory pages.
     11: ("HtoD", "h2d"),
     12: ("DtoH", "d2h"),
     13: ("DtoD", "p2p_copy"),
 }
 _UNIFIED: Final = range(11, 14)
-#: Kinds of work whose launch shape says something.
+#: Kinds of activity with a meaningful launch shape.
 _COMPUTES: Final = ("kernel", "collective")
-#: Kinds of memory by their recorded number, and their words in other rules.
+#: Recorded kind of memory → its shown name, and its word for `copy_kind`.
 _MEMORY: Final = {
     0: ("Pageable", "pageable"),
     1: ("Pinned", "pinned"),
@@ -74,7 +74,7 @@ _MEMORY: Final = {
     5: ("Device Static", "device_static"),
     6: ("Managed Static", "managed_static"),
 }
-#: Columns of the frame beside those of every event.
+#: Columns of the frame: those of all events, and those of device activity.
 _COLUMNS: Final = {
     **EVENT_COLUMNS,
     "kind": pl.String(),
@@ -83,15 +83,15 @@ _COLUMNS: Final = {
     "bytes": pl.Int64(),
     "launched": pl.Int32(),
 }
-#: Real machines have a few devices; a larger ordinal is damage.
+#: Limit of device ordinals; a larger ordinal is damaged, as machines have few devices.
 _MOST_DEVICES: Final = 2**16
 
 
 def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
-    """Return the distinct rows of columns of integers, and which one each row is.
+    """Return the distinct rows of integer columns, and the distinct row of each row.
 
-    Values of most columns lie close together, so that a few multiplications turn
-    several columns into one.
+    The values of most columns have a small range, so a few multiplications combine
+    several columns into one key.
     """
     key, width = np.zeros(frame.height, np.int64), 1
     for column in frame.get_columns():
@@ -108,7 +108,7 @@ def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
 
 
 def _rank_values(column: pl.Series) -> tuple[Int64s, int]:
-    """Return numbers from 0 up that differ where the values do, and their bound."""
+    """Map equal values to equal numbers from 0 up; also return their upper limit."""
     least, most = column.min(), column.max()
     if not isinstance(least, int) or not isinstance(most, int):
         return np.zeros(len(column), np.int64), 1
@@ -127,13 +127,13 @@ def _number_distinct_values(values: pl.Series) -> tuple[Int64s, int]:
 
 
 class DeviceWork(Frozen, frozen=True, kw_only=True, eq=True):
-    """What ran on devices.
+    """All device activity of a file.
 
     Attributes:
-        frame: A row each: kernels, then graphs that were recorded as a whole, copies
-            and memsets, as in the file. `launched` is the row of `shapes` of a kernel.
+        frame: One row per activity in file order: kernels, then graphs recorded as a
+            whole, copies and memsets. `launched` is the row of a kernel in `shapes`.
         shapes: Distinct launch shapes as recorded.
-        undirected: Number of copies whose direction is not recorded.
+        undirected: Number of copies without a recorded direction.
     """
 
     frame: pl.DataFrame
@@ -144,7 +144,7 @@ class DeviceWork(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
-    """Return what ran on the devices of a file; `device` is the process's ordinal."""
+    """Return the device activity of a file; `device` is the process's ordinal."""
     refused: Counter[str] = Counter()
     copies, undirected = _read_copies(export, names, refused)
     memset = pl.lit(names.number("Memset"), pl.Int32)
@@ -152,12 +152,12 @@ def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
         export.frame("CUPTI_ACTIVITY_KIND_MEMSET"), _BACKWARD, refused
     )
     rows = export.frame("CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
-    # CUPTI writes 0 for both times where it could not take them.
+    # CUPTI writes 0 for both times if it could not measure them.
     timeless = (pl.col("start") == 0) & (pl.col("end") == 0)
     timed = rows.filter(~timeless.fill_null(value=False))
     if lost := rows.height - timed.height:
         refused[_BACKWARD] += lost
-    # Graphs that were recorded without their kernels, a row for each launch.
+    # Graphs recorded without their kernels, one row per launch.
     graphs = keep_timed_rows(timed, _BACKWARD, refused)
     texts = graphs.select(
         pl.format("CUDA graph {}", "graphId").fill_null("CUDA graph")
@@ -192,11 +192,11 @@ def _work_columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
     known = pl.col("bytes") >= 0 if "bytes" in part.columns else pl.lit(value=False)
     given = {
         "process": process_expr("globalPid", machines=machines),
-        # A row of damage has any number.
+        # A damaged row may have any number.
         "device": pl.when(device.is_between(0, _MOST_DEVICES - 1)).then(device),
         "id": pl.col("streamId").fill_null(-1),
         "said": pl.lit(Said.NEITHER.value),
-        # 0 stands for none: of unified memory no call is known.
+        # 0 means no correlation id: unified memory has no known call.
         "correlation": pl.when(correlation != 0).then(correlation),
         "context": pl.col("contextId"),
         "bytes": pl.when(known).then("bytes")
@@ -229,7 +229,7 @@ def _read_kernels(
     of_name = pl.DataFrame(
         {
             "kind": [kind_of.get(it) for it in range(len(texts))],
-            # A kernel that copies counts as a copy.
+            # A kernel that only copies counts as a copy.
             "computes": [kind_of.get(it) in _COMPUTES for it in range(len(texts))],
         },
         schema={"kind": pl.String, "computes": pl.Boolean},
@@ -268,7 +268,7 @@ def _read_copies(
 def _name_and_kind_of_copy(
     number: int | None, source: int | None, destination: int | None, *, peer: bool
 ) -> tuple[str, str | None]:
-    """Return the name of a copy, in Kineto's words, and its kind if it is known."""
+    """Return the name of a copy, as Kineto names it, and its kind; None if unknown."""
     from_, to = (_MEMORY.get(-1 if it is None else it) for it in (source, destination))
     sides = f" ({from_[0]} -> {to[0]})" if from_ and to else ""
     direction = _DIRECTIONS.get(-1 if number is None else number)

@@ -1,6 +1,6 @@
-"""What every sort of event has in common before it lies on a track.
+"""Common columns and helpers for all sorts of events, before events get tracks.
 
-Names of events are numbers: ids of the file, and texts of its rows, share them.
+Names of events are numbers. Ids of the file and texts of rows share the numbers.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
     from stepscope.trace.quality import QualityNote
 
-#: The interface's version after a call's name, and which default stream it means.
+#: Suffixes of call names: the API version, and the kind of default stream.
 _VERSION: Final = re.compile(r"(?:_pt[sd][sz])?_v\d{4,}\Z|_pt[sd][sz]\Z")
 
 
 def call_name(recorded: str) -> str:
-    """Return the name that programmers know: `cudaLaunchKernel_v7000` without `_v…`."""
+    """Return the documented name of a call, such as `cudaLaunchKernel`."""
     return _VERSION.sub("", recorded)
 
 
 class Names:
-    """The distinct names of a file; a name's number is its place among them."""
+    """The distinct names of a file, each with a number from 0 up."""
 
     def __init__(self, strings: Mapping[int, str]) -> None:
         self._strings = strings
@@ -41,7 +41,7 @@ class Names:
         return len(self._numbers)
 
     def number(self, text: str) -> int:
-        """Return the number of a text."""
+        """Return the number of a text; a new text is added."""
         short = self._shortening.text(text)
         return self._numbers.setdefault(short, len(self._numbers))
 
@@ -50,30 +50,30 @@ class Names:
         return tuple(self._numbers)
 
     def unknown(self) -> frozenset[int]:
-        """Return numbers of names that only say which id the file has no text for."""
+        """Return the numbers of placeholder names, which replace ids without a text."""
         return frozenset(self._unknown)
 
     def number_ids(
         self, ids: pl.Series, shown: Callable[[str], str] | None = None
     ) -> pl.Series:
-        """Return the numbers of ids.
+        """Return the numbers of the names of ids.
 
         Args:
-            ids: As recorded; null gives `(unnamed)`.
-            shown: Makes the name of an event from the text of an id.
+            ids: Ids as recorded; null becomes `(unnamed)`.
+            shown: Converts the text of an id to the name of an event.
         """
         distinct = ids.unique(maintain_order=True)
         numbers = [self._number_of_id(number, shown) for number in distinct.to_list()]
         return _replace_values(ids, distinct, numbers)
 
     def number_texts(self, texts: pl.Series) -> pl.Series:
-        """Return the numbers of texts; null gives `(unnamed)`."""
+        """Return the numbers of texts; null becomes `(unnamed)`."""
         distinct = texts.unique(maintain_order=True)
         numbers = [self.number(it or "(unnamed)") for it in distinct.to_list()]
         return _replace_values(texts, distinct, numbers)
 
     def notes(self) -> Iterator[QualityNote]:
-        """Note how many names were cut."""
+        """Return notes on the number of shortened names."""
         return self._shortening.notes()
 
     def _number_of_id(
@@ -101,24 +101,24 @@ def _replace_values(
 
 
 class Origin(IntEnum):
-    """Which sort of record an event comes from; it decides on which track it lies."""
+    """Sort of record that an event comes from, which determines the event's track."""
 
-    # Of two that begin and end together, the first here holds the other.
-    RANGE = 0  # pushed and popped on a thread, or a mark
-    CALL = 1  # of the CUDA runtime or driver
-    SYSTEM_CALL = 2  # of the operating system's libraries
+    # If two events begin and end together, the lower number encloses the other.
+    RANGE = 0  # a range pushed and popped on a thread, or a mark
+    CALL = 1  # a call of the CUDA runtime or driver
+    SYSTEM_CALL = 2  # a call of the operating system's libraries
     WORK = 3  # a kernel, copy or memset
-    SYNC = 4  # what a device was waited for
-    OVERHEAD = 5  # the profiler's own work
-    SPAN = 6  # a range that may end on another thread, and overlap others
-    MEMORY = 7  # the driver gave memory of a device to the program, or took it back
-    OFF_CORE = 8  # a thread had no core
-    COUNTER = 9  # a value of something that changes over time
-    SAMPLE = 10  # a function that looks at a core found there
+    SYNC = 4  # a wait for a device
+    OVERHEAD = 5  # the profiler's overhead
+    SPAN = 6  # a range that may end on another thread, and overlap other ranges
+    MEMORY = 7  # an allocation or deallocation of the driver
+    OFF_CORE = 8  # a time range in which a thread had no core
+    COUNTER = 9  # a value of a counter
+    SAMPLE = 10  # a function that CPU samples found on a thread
 
 
 class Said(IntEnum):
-    """What the producer says of a name: an op, a range that was named, neither."""
+    """Recorded meaning of a name: an op, a range of the program, neither, unknown."""
 
     NEITHER = 0
     OP = 1
@@ -126,7 +126,7 @@ class Said(IntEnum):
     NOTHING = 3
 
 
-#: Columns of every sort of event; `place` is its row among those of its sort.
+#: Columns of every sort of event; `place` is an event's row within its sort.
 EVENT_COLUMNS: Final = {
     "start": pl.Int64(),  # ns
     "dur": pl.Int64(),  # ns
@@ -138,7 +138,7 @@ EVENT_COLUMNS: Final = {
 }
 
 
-#: A global id is the machine, the process and the thread, with so many bits each.
+#: Bits of each part of a global id: the machine, the process and the thread.
 _BITS: Final = 24
 
 
@@ -146,7 +146,7 @@ _MASK: Final = 2**_BITS - 1
 
 
 def process_expr(column: str, *, machines: int) -> pl.Expr:
-    """Return the process of a global id; with that of its machine if they are several.
+    """Return the process of a global id, with its machine if there are several.
 
     Args:
         column: Name of the column with global ids.
@@ -168,16 +168,16 @@ def machines_of_ids(ids: pl.Series) -> pl.Series:
 
 
 def select_rows(frame: pl.DataFrame, test: pl.Expr) -> pl.DataFrame:
-    """Return the rows that pass a test; where all do the frame itself, not a copy."""
+    """Return the rows that pass a test; if all pass, the frame itself, not a copy."""
     passes = frame.select(test.fill_null(value=False)).to_series()
     return frame if passes.all() else frame.filter(passes)
 
 
 def row_changes(columns: Iterable[str]) -> pl.Expr:
-    """Return which rows differ from the one before; the first row does.
+    """Return which rows differ from the row before; the first row counts as different.
 
-    Most events follow others of their process, device or track: what is looked for in
-    all rows is found in these.
+    Most events follow events of the same process, device or track, so the changed rows
+    have all distinct values and are far fewer.
     """
     return pl.any_horizontal(
         pl.int_range(pl.len()) == 0,
@@ -188,10 +188,10 @@ def row_changes(columns: Iterable[str]) -> pl.Expr:
 def keep_timed_rows(
     frame: pl.DataFrame, what: str, refused: Counter[str]
 ) -> pl.DataFrame:
-    """Return the rows with a start and no earlier end, with `dur`; count the others."""
+    """Return rows with a start and no earlier end, plus `dur`; count the other rows."""
     longest = 2**62
     near = pl.all_horizontal(pl.col("start", "end").is_between(-longest, longest - 1))
-    # Compared before they are subtracted: a difference could overflow.
+    # Compare before subtracting, because a difference could overflow.
     right = select_rows(frame, near & (pl.col("end") >= pl.col("start")))
     if lost := frame.height - right.height:
         refused[what] += lost

@@ -1,8 +1,8 @@
-"""The GPUs of a file: which one an ordinal means, their clocks, and their metrics.
+"""The GPUs of a file: the device of each ordinal, clock offsets, and GPU metrics.
 
-Two facts bound from both sides how far a device's times are off those of the host: work
-begins after its launch call, and what a wait for a stream waited for has ended when the
-wait returns. Nsight Systems samples metrics of whole GPUs many thousand times a second.
+Two facts bound the clock offset between a device and the host. Device activity begins
+after its launch call. A wait for a stream returns after the awaited activity ends.
+Nsight Systems samples metrics of whole GPUs many thousand times per second.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.events import Names
 
 
-#: The lowest bits of a type say which GPU of the list is meant.
+#: Mask of a type id: its lowest bits are the number of the GPU in the file's list.
 _GPU: Final = 0xFF
-#: So many values of a metric are kept: each is the mean of a period.
+#: Maximum number of values kept per metric; each is the mean of a period.
 _MOST_VALUES: Final = 2**12
-#: `SMs Active [Throughput %]`: a metric's name, and its unit.
+#: Name and unit of a metric, as in `SMs Active [Throughput %]`.
 _WITH_UNIT: Final = re.compile(r"(?P<name>.+?) \[(?P<unit>[^\[\]]+)\]\Z")
 _PERCENT: Final = re.compile(r"(?:Throughput )?%\Z")
 _LOST: Final = "of metrics without a time, a value or a name"
-#: Real machines have a few devices; a larger ordinal is damage.
+#: Limit of device ordinals; a larger ordinal is damaged, as machines have few devices.
 _MOST_DEVICES: Final = 2**16
-#: Clocks that were aligned differ by some microseconds.
+#: Maximum offset of aligned clocks, in ns; most differ by some microseconds.
 APART_NS: Final = 1_000_000
-#: The bounds must lie as close as this for times to be moved.
+#: Maximum distance, in ns, between the bounds of a clock offset that is corrected.
 _PRECISE_NS: Final = 1_000_000
-#: As few waits, or as few launches, may be right by chance.
+#: Minimum number of waits and of launches for a clock offset; fewer may mislead.
 _ENOUGH: Final = 10
 _STREAM: Final = "Stream Synchronize"
 _NO_WAIT: Final = "StreamWaitEvent"
 _KEY: Final = ("process", "device", "id")
-#: A table of the numbers of calls is worth its memory up to so many places a call.
+#: Maximum size of the lookup table of call numbers, in entries per call.
 _PLACES_OF_A_CALL: Final = 8
 
 
@@ -58,7 +58,7 @@ def gpu_metrics(
     Args:
         export: The file.
         names: Numbers of names.
-        refused: Why rows were left out → how many; is added to.
+        refused: Reason → number of refused rows; this function adds to the counts.
         gpus: Number of a GPU in the file's list → device.
     """
     rows = export.frame("GPU_METRICS")
@@ -87,7 +87,7 @@ def gpu_metrics(
     return (
         named.group_by("name", (pl.col("timestamp") - first) // period)
         .agg(start=pl.col("timestamp").max(), value=pl.col("value").mean())
-        # A reading is what held since the one before it.
+        # A value describes the time before its timestamp, so a period has its last one.
         .sort("start", "name")
         .select(
             "start",
@@ -100,7 +100,7 @@ def gpu_metrics(
 
 
 def _counter_name(device: int, text: str) -> str:
-    """Return the name of a counter: `GPU 0 SMs Active (percent)`."""
+    """Return the name of a counter, such as `GPU 0 SMs Active (percent)`."""
     match = _WITH_UNIT.match(text.strip())
     if match is None:
         return f"GPU {device} {text.strip()}"
@@ -113,9 +113,8 @@ class Gpus(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         by_id: Number in the file's list → device.
-        ordinals: (process, its ordinal) → device, for ordinals that mean another one.
-        ambiguous: Ordinals of several processes of which the file does not say whether
-            they mean one device.
+        ordinals: (process, its ordinal) → device, if processes use different ordinals.
+        ambiguous: Ordinals of several processes that may or may not be one device.
     """
 
     listed: dict[int, dict[str, Any]]
@@ -124,7 +123,7 @@ class Gpus(Frozen, frozen=True, kw_only=True, eq=True):
     ambiguous: frozenset[int]
 
     def renumber_devices(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return rows with `process` and `device` whose devices are those of a file."""
+        """Return rows whose `device` is the file's, not the process's ordinal."""
         if not self.ordinals:
             return frame
         table = pl.DataFrame(
@@ -140,19 +139,19 @@ class Gpus(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
-    """Return the devices, and what the ordinals of the processes mean.
+    """Return the devices of a file, and the device of each process's ordinals.
 
-    CUDA_VISIBLE_DEVICES gives each process ordinals of its own: where two processes use
-    the same one, the table of their devices decides.
+    CUDA_VISIBLE_DEVICES gives each process different ordinals. If two processes use the
+    same ordinal, the recorded table of devices per process decides.
 
     Args:
         export: The file.
-        work: What ran on devices, with `process` and the process's ordinal.
+        work: Device activity, with `process` and the process's ordinal.
     """
     by_id: dict[int, int] = {}
     listed: dict[int, dict[str, Any]] = {}
     for row in export.frame("TARGET_INFO_GPU").iter_rows(named=True):
-        # Of an adapter that CUDA cannot use, or a file of 2020, not all are known. The
+        # Some columns are null for adapters without CUDA, and in files of 2020. The
         # orders of `id` and of the ordinals differ.
         number = next(
             (row[it] for it in ("cuDevice", "deviceId", "id") if row[it] is not None),
@@ -160,8 +159,8 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
         )
         if number is None or not 0 <= number < _MOST_DEVICES:
             continue
-        # Where each process sees one GPU, all of them are its number 0: what they have
-        # in common is known.
+        # If each process sees one GPU, every GPU has the number 0: only equal values
+        # are kept.
         before = listed.get(number, row)
         listed[number] = {it: row[it] if row[it] == before[it] else None for it in row}
         if row["id"] is not None:
@@ -184,14 +183,15 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
 
 
 class DeviceClock(Frozen, frozen=True, kw_only=True):
-    """What waits and launches say of the clock of one device.
+    """Estimate of the clock of one device, from waits and launches.
 
     Attributes:
-        waits: Number of waits for a stream whose last work is known.
-        outlasted: Number of those that returned more than 1 ms before its end.
-        outlasted_ns: The longest such time; 0 where there is none.
-        late_ns: By how much the device's times run late, where both bounds agree on it
-            and it is more than 1 ms; negative where they run early. None otherwise.
+        waits: Number of waits for a stream whose last activity is known.
+        outlasted: Number of waits that returned more than 1 ms before the activity's
+            end.
+        outlasted_ns: Longest time between such a return and the end, in ns.
+        late_ns: Clock offset of the device (positive if its times are late), in ns;
+            None unless both bounds agree on more than 1 ms.
     """
 
     waits: int
@@ -203,12 +203,12 @@ class DeviceClock(Frozen, frozen=True, kw_only=True):
 def device_clocks(
     work: pl.DataFrame, calls: pl.DataFrame, syncs: pl.DataFrame, names: Names
 ) -> dict[int, DeviceClock]:
-    """Look at the clock of every device; without a wait nothing is known of any.
+    """Estimate the clock of every device; the result is empty without waits.
 
     Args:
-        work: What ran on devices.
-        calls: The calls of the host.
-        syncs: What devices were waited for.
+        work: Device activity.
+        calls: Calls of the host.
+        syncs: Waits for devices.
         names: Numbers of names.
     """
     waits = syncs.filter(pl.col("name") == names.number(_STREAM))
@@ -224,17 +224,17 @@ def device_clocks(
     done = (pl.col("start") + pl.col("dur")).alias("done")
     known = join_calls(work.select(*_KEY, "correlation", "start", done), called)
     waits = waits.with_columns(correlation=pl.col("correlationId"))
-    # Some releases write a stream's waits for events, which return at once, as such.
+    # Some releases record `StreamWaitEvent` calls, which return at once, as waits.
     others = [at for at, name in enumerate(names.texts()) if _NO_WAIT in name]
     waits = waits.join(
         called.filter(pl.col("call").is_in(others)),
         on=["process", "correlation"],
         how="anti",
     ).select(*_KEY, begun="start", ended=pl.col("start") + pl.col("dur"))
-    # Work of a stream ends in the order of its launches: that launched last before a
+    # Activities of a stream end in launch order. The last activity launched before a
     # wait has ended when the wait returns. Groups may be in any order.
     streams = [it.select(_KEY) for it in (known, waits)]
-    # One key is compared in a fraction of the time of three.
+    # Joining on one key is several times faster than on three.
     _, key = distinct_rows(pl.concat(streams))
     last = (
         waits.with_columns(key=key[known.height :])
@@ -264,14 +264,14 @@ def device_clocks(
 
 
 def join_calls(work: pl.DataFrame, called: pl.DataFrame) -> pl.DataFrame:
-    """Return work with its call; rows that lack a number are left out."""
+    """Return device activity with its launch call; rows with nulls are left out."""
     work, called = work.drop_nulls(), called.drop_nulls()
     process = _only_process(work)
     if process is None or process != _only_process(called):
         return work.join(called, on=["process", "correlation"])
     call = _only_call(called["correlation"], work["correlation"])
     if call is None:
-        # One key is compared in a fraction of the time of two.
+        # Joining on one key is several times faster than on two.
         return work.join(called.drop("process"), on="correlation")
     led = call >= 0
     if not led.all():
@@ -280,16 +280,16 @@ def join_calls(work: pl.DataFrame, called: pl.DataFrame) -> pl.DataFrame:
 
 
 def _only_process(frame: pl.DataFrame) -> int | None:
-    """Return the process of all rows; None where they are of several, or none."""
+    """Return the process of all rows; None if there are several or none."""
     process = frame["process"]
     one = process.len() and (process == process[0]).all()
     return int(process[0]) if one else None
 
 
 def _only_call(called: pl.Series, wanted: pl.Series) -> Int32s | None:
-    """Return the row of the call that has each number, -1 for none.
+    """Return the row of the call with each number, -1 if there is no such call.
 
-    None where two calls have one number, or the numbers are too far apart for a table.
+    Return None if two calls have one number, or the numbers need a too large table.
     """
     least, most = (int(it or 0) for it in (called.min(), called.max()))  # type: ignore[arg-type]
     if most - least >= _PLACES_OF_A_CALL * len(called):
@@ -311,7 +311,7 @@ def _only_call(called: pl.Series, wanted: pl.Series) -> Int32s | None:
 def move_to_host_clock(
     work: pl.DataFrame, clocks: Mapping[int, DeviceClock]
 ) -> pl.DataFrame:
-    """Return what ran on devices in times of the host, where their clocks are known."""
+    """Return device activity in times of the host, for devices with a known offset."""
     late = {one: it.late_ns for one, it in clocks.items() if it.late_ns is not None}
     if not late:
         return work
@@ -320,7 +320,7 @@ def move_to_host_clock(
 
 
 def _lateness_between_bounds(beyond: pl.Series, began: pl.Series) -> int | None:
-    """Return the middle of what waits and launches leave, where it is narrow."""
+    """Return the middle between both bounds, if they are close; else None."""
     if min(len(beyond), len(began)) < _ENOUGH:
         return None
     least, most = _largest_value(beyond), -_largest_value(-began)

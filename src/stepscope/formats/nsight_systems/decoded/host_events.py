@@ -1,4 +1,4 @@
-"""What threads did: calls of CUDA, ranges that were named, calls of the system."""
+"""Events of host threads: CUDA calls, named ranges, and system calls."""
 
 from __future__ import annotations
 
@@ -20,38 +20,39 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.events import Names
 
-#: `eventClass` of the second record of a call, which carries its stack.
+#: `eventClass` of the second record of a call, which has the call's stack.
 _CALL_CHAIN: Final = 67
-#: `eventType` of NVTX: marks, ranges that are pushed and popped, ranges with two ends.
+#: `eventType` of NVTX: marks, ranges pushed and popped, and ranges with two ends.
 _MARKS: Final = (34,)
 _NESTED: Final = (59, 70)
 _SPANS: Final = (60, 71)
-#: What PyTorch writes after the name of a range: ids, and shapes of the operands.
+#: Suffix that PyTorch adds to the name of a range: ids, and shapes of the operands.
 _SUFFIX: Final = r"^(.+?), ((?:seq|op_id|sizes|input_op_ids) = .*)$"
-#: What PyProf and DLProf write around a call of PyTorch, with its operands, and where
-#: the program called it: a line of each caller, and the stack of functions.
+#: Names that PyProf and DLProf give to ranges: a call of PyTorch with its operands, or
+#: the place of the call in the program (a line of each caller, and the function stack).
 _CALLED: Final = r"^\{'mod': '([^']+)', 'op': '([^']+)'"
 _CALLER: Final = r"^\{'traceMarker': \['([^']+)'"
 _STACK: Final = r"'funcStack': '[^']*?([^'/]+)'\}"
-#: Nodes of the graph of gradients, which carry no namespace.
+#: Names of gradient nodes, which have no namespace.
 _GRADIENT: Final = r"^[A-Za-z]\w*Backward\d*$"
 
 _BACKWARD: Final = "of threads without a time, or that end before they begin"
-_OPEN: Final = "named ranges that were open when recording ended"
+_OPEN: Final = "of named ranges that were open when the recording ended"
 
 
 class HostEvents(Frozen, frozen=True, kw_only=True, eq=True):
-    """Events of threads, a frame of each sort.
+    """Events of threads, one frame per sort of event.
 
     Attributes:
-        calls: Of the CUDA runtime and driver; also `correlation` and `returned`.
-        ranges: Marks, and ranges that were pushed and popped; also `op_id`, `seq` and
-            `sizes`, null where PyTorch did not write them.
-        spans: Ranges that may overlap others.
-        system_calls: Of the operating system's libraries, by the program's threads.
-        threads: Global ids of the program's threads: those that call CUDA or name
-            ranges; of a file without such, all with calls of the system.
-        doubled: Number of records of calls that repeat another.
+        calls: Calls of the CUDA runtime and driver; also `correlation` and `returned`.
+        ranges: Marks, and ranges pushed and popped; also `op_id`, `seq` and `sizes`,
+            null if PyTorch did not write them.
+        spans: Ranges that may overlap other ranges.
+        system_calls: Calls of the operating system's libraries by the program's
+            threads.
+        threads: Global ids of threads that call CUDA or name ranges; without such
+            threads, of all threads with system calls.
+        doubled: Number of call records that repeat another record.
     """
 
     calls: pl.DataFrame
@@ -64,7 +65,7 @@ class HostEvents(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def host_events(export: Export, names: Names, *, machines: int) -> HostEvents:
-    """Return what the threads of a file did."""
+    """Return the events of a file's threads."""
     refused: Counter[str] = Counter()
     calls, doubled = _read_calls(export, names, refused)
     nvtx = export.frame("NVTX_EVENTS")
@@ -138,7 +139,7 @@ def _read_ranges(
     nvtx: pl.DataFrame, export: Export, names: Names, refused: Counter[str]
 ) -> pl.DataFrame:
     mark = pl.col("eventType").is_in(list(_MARKS))
-    # A mark has a start alone.
+    # A mark has a start but no end.
     nvtx = nvtx.with_columns(end=pl.when(mark).then("start").otherwise("end"))
     closed = nvtx.filter(pl.col("end").is_not_null())
     if lost := nvtx.height - closed.height:
@@ -152,7 +153,7 @@ def _read_ranges(
     named = closed.join(known, on="textId", how="left", maintain_order="left")
     named = named.with_columns(whole=text)
     text = pl.col("whole")
-    # What PyProf wrote becomes `torch.nn.functional.linear`, or `cuda (train.py:34)`.
+    # PyProf's text becomes `torch.nn.functional.linear`, or `cuda (train.py:34)`.
     shown = pl.coalesce(
         pl.format("{}.{}", text.str.extract(_CALLED, 1), text.str.extract(_CALLED, 2)),
         pl.format("{} ({})", text.str.extract(_STACK), text.str.extract(_CALLER)),
@@ -162,8 +163,8 @@ def _read_ranges(
         plain=pl.col("whole").str.extract(_SUFFIX, 1),
         suffix=pl.col("whole").str.extract(_SUFFIX, 2),
     )
-    # PyTorch writes ids after the names of ops and of the program's ranges; an op's
-    # name has a namespace. A library has its own domain, and a namespace in its names.
+    # PyTorch adds ids to names of ops and of the program's ranges. Names of ops have a
+    # namespace. A library's ranges have a separate NVTX domain, or a namespace.
     plain = pl.coalesce("plain", "whole")
     namespace = plain.str.contains("::", literal=True)
     library = (pl.col("domainId") != 0).fill_null(value=False)

@@ -1,4 +1,4 @@
-"""One file that was read, and what several of its tables need."""
+"""The decoded content of one database, shared by the builders of several tables."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.host_events import HostEvents
     from stepscope.formats.nsight_systems.decoded.timeline import Timeline
 
-#: Section of a track of the host → its kind, and its name beside that of its thread.
+#: Section of a host track → kind of the track, and format of its name.
 _OF_SECTION: Final = {
     SECTIONS[Origin.SPAN]: ("asynchronous", "{}: ranges with two ends"),
     SECTIONS[Origin.OFF_CORE]: ("asynchronous", "{}: without a core"),
@@ -60,15 +60,15 @@ class Recording:
     """The events of a file, its tracks and its timeline.
 
     Args:
-        read: Reads the file. Nothing else may keep what it returns, most of which goes
-            as soon as it has become events.
+        read: Reads the file. The caller must not keep the result, because most of its
+            tables are freed once they are converted to events.
 
     Attributes:
-        work: What ran on devices, in times of the host where the device's clock could
-            be told; `device` is that of the file.
+        work: Device activity, in times of the host if the clock offset is known;
+            `device` is the device of the file.
         shapes: Distinct launch shapes as recorded; `launched` of `work` is a row.
-        syncs: What devices were waited for; `device` is that of the file.
-        main_process: The process with most calls of CUDA; None where nothing says.
+        syncs: Waits for devices; `device` is the device of the file.
+        main_process: The process with the most CUDA calls; None without processes.
     """
 
     def __init__(self, read: Callable[[], Export]) -> None:
@@ -93,7 +93,7 @@ class Recording:
         work = found.frame.with_columns(owned)
         self.gpus: Gpus = find_gpus(export, work)
         self.beside: Beside = other_events(export, self.names, work, machines=machines)
-        # What became events is not kept twice.
+        # Free the tables that were converted to events.
         export = self.export = export.without(WORK)
         self.syncs = self.gpus.renumber_devices(self.beside.syncs)
         own = self.gpus.renumber_devices(work)
@@ -164,7 +164,7 @@ class Recording:
         ]
 
     def _off_core(self, scheduled: pl.DataFrame) -> pl.DataFrame:
-        # The processes of the program: those of which more is recorded.
+        # Processes of the program are those with other records than scheduling.
         found = {self.main_process}
         host = self.host
         for frame in (host.calls, host.ranges, self.work, host.system_calls):
@@ -172,7 +172,7 @@ class Recording:
         own = frozenset(it for it in found if it is not None)
 
         def shown(thread: int) -> str | None:
-            """Name a thread of the program; other programs are nobody's business."""
+            """Name a thread of the program; threads of other programs stay unnamed."""
             process, number = divmod(thread, 2**24)
             process = process if self._machines > 1 else process % 2**24
             if process not in own:
@@ -189,11 +189,11 @@ class Recording:
         )
 
     def rows_of(self, origin: Origin) -> tuple[Int64s, Int32s]:
-        """Return places of one sort's events in the order of `events`, and rows."""
+        """Return places and rows of one sort's events, in the order of `events`."""
         return self.timeline.rows[origin]
 
     def first(self, table: str, column: str) -> int | None:
-        """Return the first value of a column; None where there is none."""
+        """Return the first non-null value of a column; None without values."""
         found: int | None = self.export.frame(table)[column].drop_nulls().first()  # type: ignore[assignment]
         return found
 

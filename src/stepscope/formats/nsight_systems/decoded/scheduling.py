@@ -1,4 +1,4 @@
-"""When threads had no core: what they waited for, or who had the core instead."""
+"""Time ranges in which threads had no core, and the cause: a wait or another thread."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.events import Names
 
-#: A value of the process's use of the cores holds for this time.
+#: Period of one value of the process's CPU use, in ns.
 _PERIOD_NS: Final = 10_000_000
-#: Longer recordings get longer periods: so many values at most.
+#: Maximum number of periods; longer recordings get longer periods.
 _MOST_PERIODS: Final = 2**16
 _CPU: Final = "process CPU (percent)"
-#: Real machines have fewer cores; a larger number is damage.
+#: Limit of core numbers; a larger number is damaged, as machines have fewer cores.
 _MOST_CORES: Final = 2**16
 
 
 def scheduling_turns(export: Export) -> pl.DataFrame:
-    """Return when threads got a core, and when they lost it, thread by thread.
+    """Return the times at which threads got and lost a core, grouped by thread.
 
-    Columns: `globalTid`, `cpu`, `start`, `on` (it got the core), `until` (the thread's
-    next turn, null for its last) and `next_on`. Rows of no thread or core are left out.
+    Columns: `globalTid`, `cpu`, `start`, `on` (True if the thread got the core),
+    `until` (time of the thread's next row) and `next_on`; both are null for its last
+    row. Rows without a thread or core are left out.
     """
     rows = export.frame("SCHED_EVENTS").drop_nulls()
     longest = 2**62
@@ -55,17 +56,17 @@ def off_core(
     shown: Callable[[int], str | None],
     machines: int,
 ) -> pl.DataFrame:
-    """Return the stretches in which some threads had no core, as events.
+    """Return the time ranges in which some threads had no core, as events.
 
-    A stretch that begins in a call of the operating system is a wait in that call; any
-    other belongs to the thread that got the core next.
+    A range that begins in a system call is a wait in that call. Every other range is
+    attributed to the thread that got the core next.
 
     Args:
-        turns: As `turns` returns them.
+        turns: Result of `scheduling_turns`.
         system_calls: Calls of the operating system, with `globalTid` and `name`.
         names: Numbers of names.
         threads: Global ids of the threads.
-        shown: Name of a thread by its global id; None for one of another program.
+        shown: Returns the name of a thread by its global id; None for other programs.
         machines: Number of machines in the file.
     """
     lost = turns.filter(
@@ -93,7 +94,7 @@ def off_core(
     waits = pl.col("ended") > pl.col("start")
     told = lost.select(
         call=pl.when(waits).then("call"),
-        # A core that nobody took before the thread came back was free.
+        # The core was free if no thread took it before the thread continued.
         holder=pl.when(
             ~waits.fill_null(value=False) & (pl.col("at") < pl.col("until"))
         ).then("holder"),
@@ -131,9 +132,9 @@ def _names_of_stretches(
 def cpu_of_process(
     turns: pl.DataFrame, names: Names, *, process: int | None, machines: int
 ) -> pl.DataFrame:
-    """Return how many percent of a core a process used, period by period, as events.
+    """Return the CPU use of a process per period, in percent of a core, as events.
 
-    The columns are those of events, and `value`, which holds since the one before.
+    The columns are those of events, and `value`: the use since the previous event.
     """
     owner = process_expr("globalTid", machines=machines)
     mine = turns.filter(owner.eq_missing(pl.lit(process, pl.Int64)))
@@ -148,12 +149,12 @@ def cpu_of_process(
 
 
 def _share_by_period(ran: pl.DataFrame) -> pl.DataFrame:
-    """Return the share of each period in which cores were used, in percent of one."""
+    """Return the time on cores in each period, in percent of the period."""
     begin, end = ran.select(
         pl.col("start").min(), pl.col("until").max().alias("e")
     ).row(0)
     period = max(_PERIOD_NS, -(-(end - begin) // _MOST_PERIODS))
-    # The time on cores until an instant, at every begin and end of a turn.
+    # Cumulative time on cores, at every begin and end of a time on a core.
     edges = pl.concat(
         [
             ran.select(at="start", step=pl.lit(1, pl.Int64)),

@@ -1,4 +1,4 @@
-"""Events in their final rows: track by track, by start, the longer one first."""
+"""Events in their final order: by track, then by start, longest event first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.nsight_systems.decoded.events import Names
 
-#: Section of a track: threads, streams, waits, memory, ranges that overlap, threads
+#: Section of a track: threads, streams, waits, memory, overlapping ranges, threads
 #: without a core, overhead, counters, samples of threads.
 SECTIONS: Final = {
     Origin.CALL: 0,
@@ -39,12 +39,12 @@ SECTIONS: Final = {
     Origin.COUNTER: 7,
     Origin.SAMPLE: 8,
 }
-#: Sections of devices.
+#: Sections of tracks on devices.
 _ON_DEVICE: Final = range(1, 4)
 TRACK_KEY: Final = ("section", "process", "device", "id")
-#: Columns that frames of events need not have → what stands for all their values.
+#: Column that a frame of events may lack → its default value.
 _USUAL: Final = {"dur": 0, "process": None, "device": None, "said": Said.NEITHER.value}
-#: What the producer says of a name → columns of `event_types`.
+#: Recorded meaning of a name → values of `op` and `annotation` in `event_types`.
 _SAID: Final = {
     Said.NEITHER: (False, False),
     Said.OP: (True, False),
@@ -54,13 +54,13 @@ _SAID: Final = {
 
 
 class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
-    """The events of all tracks in their final rows.
+    """The events of all tracks, in the final order of rows.
 
     Attributes:
-        tracks: A row per track: `TRACK_KEY`, `event_begin` and `event_end`.
+        tracks: One row per track: `TRACK_KEY`, `event_begin` and `event_end`.
         rows: Sort of event → its places in the order of the table, and their rows.
-        base_ns: Time 0, as the file counts.
-        far: Number of events left out because they lie weeks away from the others.
+        base_ns: Time 0 on the clock of the file, in ns.
+        far: Number of events left out because they are weeks away from other events.
     """
 
     events: pl.DataFrame
@@ -71,7 +71,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
     far: int
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
-        """First start and last end of the events of some tracks; None without any."""
+        """Return first start and last end of events of tracks; None without events."""
         begin, end = (self.tracks[it].to_list() for it in ("event_begin", "event_end"))
         start_ps, dur_ps = (self.events[it].to_numpy() for it in ("start_ps", "dur_ps"))
         rows = ((begin[track], end[track]) for track in tracks)
@@ -81,7 +81,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
 def build_timeline(
     parts: Mapping[Origin, pl.DataFrame], names: Names, *, main: int | None
 ) -> Timeline:
-    """Order all events; those far off are left out.
+    """Order all events; events with impossible times are left out.
 
     Args:
         parts: Sort of event → its rows.
@@ -103,11 +103,11 @@ def build_timeline(
             )
             for origin, part in sorted(parts.items())
         ],
-        # What follows reads each column several times.
+        # Contiguous columns are faster, because each is read several times below.
         rechunk=True,
     )
     count = whole.height
-    # Each frame has a row for every event: no more of them are kept than needed.
+    # Frames have a row for every event, so they are freed early to save memory.
     is_far = is_far_off(whole["start"].to_numpy(), whole["dur"].to_numpy())
     whole = whole.filter(pl.Series(~is_far)) if is_far.any() else whole
     far = count - whole.height
@@ -144,10 +144,10 @@ def build_timeline(
 def _order_tracks(
     events: pl.DataFrame, main: int | None
 ) -> tuple[pl.DataFrame, Int32s]:
-    # Where no process is the program's own, all are foreign.
+    # Without a main process, all processes are foreign.
     own = pl.lit(main, pl.Int64)
     foreign = (pl.col("process") != own).fill_null(value=True)
-    # Events in a row that lie on one track are one run, and start as its first does.
+    # Consecutive events of one track are one run, which starts at its earliest event.
     begins = np.flatnonzero(
         events.select(row_changes(TRACK_KEY)).to_series().to_numpy()
     )
@@ -162,7 +162,7 @@ def _order_tracks(
         runs.group_by(TRACK_KEY, maintain_order=True)
         .agg("run", first=pl.col("start").min())
         .with_columns(
-            # Streams, their waits and memory lie together, device by device.
+            # Streams, waits and memory of one device are adjacent.
             order=pl.when(pl.col("section").is_in(list(_ON_DEVICE)))
             .then(_ON_DEVICE.start)
             .otherwise("section")

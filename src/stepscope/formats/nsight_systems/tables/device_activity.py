@@ -1,4 +1,4 @@
-"""What ran on devices, or why nothing did: whether the program used any listed one."""
+"""Build the table of device activity, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Unavailable
 
 
-#: Nsight Systems lists the GPUs of the machine, whatever the program does.
+#: Nsight Systems lists all GPUs of the machine, even if the program uses none.
 _NEVER_CALLED: Final = why_absent("nsight.never_called")
 _CALLS_LOST: Final = why_absent("nsight.calls_lost")
-#: Why there is no work of a device that the program certainly called.
+#: Reason for missing activity of a device that the program certainly called.
 CALLS_SEEN: Final = why_absent("nsight.calls_seen")
-#: How samples name a call of CUDA or HIP.
+#: Name of a CUDA or HIP call in CPU samples.
 _SAMPLED: Final = r"^\$<[^>]*>!((?:cu|hip)\w*)$"
-#: Why there is no work of a device of which nothing says whether it was used.
+#: Reasons for missing activity of devices that may or may not have been used.
 IN_DOUBT: Final = (_NEVER_CALLED, _CALLS_LOST)
-#: What Nsight Systems notes, whatever the severity, where calls may be missing.
+#: Messages of Nsight Systems, of any severity, that calls may be missing.
 _LOST: Final = (
     r"(?i)not all CUDA events|CUPTI events might be missing|CUDA profiling might"
 )
 
 
 def why_no_activity(recording: Recording, work: DeviceTables) -> Unavailable | None:
-    """Return the reason that there is no device activity, None where there is some."""
+    """Return why there is no device activity; None if there is some."""
     if work.frame.height:
         return None
     return unused_devices(recording) or why_absent("nsight.no_activity")
 
 
 def why_unused(recording: Recording, work: DeviceTables) -> Unavailable | None:
-    """Return why no device worked, where none is listed or calls ask none to."""
+    """Return why no device was used; None if one was, or may have been."""
     return None if work.frame.height else unused_devices(recording)
 
 
 def unused_devices(recording: Recording) -> Unavailable | None:
-    """Return why devices have no work where none has; None where they were used.
+    """Return why devices have no activity; None if calls launched work.
 
-    That the program gave them none needs calls that were recorded whole.
+    Only a complete record of calls proves that the program did not use devices.
     """
     calls = recording.host.calls
     texts = pl.Series(recording.names.texts(), dtype=pl.String)
@@ -73,19 +73,19 @@ def unused_devices(recording: Recording) -> Unavailable | None:
 
 
 def collect_activity(recording: Recording) -> DeviceTables:
-    """Everything that ran on the devices of a file, in the order of `events`."""
+    """Collect the activity of all devices of a file, in the order of `events`."""
     places, rows = recording.rows_of(Origin.WORK)
     events = recording.timeline.events[rows].select(
         "track", "type", "start_ps", "dur_ps"
     )
     work = recording.work[places].with_columns(event=pl.Series(rows))
     whole = work.select(pl.exclude("start", "dur", "name", "said")).hstack(events)
-    # A copy within the host is no work of a device.
+    # A copy within the host is not device activity.
     whole = select_rows(whole, pl.col("kind") != NOT_ACTIVITY)
-    # By row, the recorded shape that it has; null for none.
+    # Row of the activity's recorded launch shape; null for none.
     launched = whole["launched"]
     known = launched.drop_nulls()
-    # The first that a row has comes first.
+    # Shapes in the order of their first activities.
     used = known.unique(maintain_order=True).to_numpy()
     recorded = recording.shapes
     counts = np.bincount(known.to_numpy(), minlength=recorded.height)[used]

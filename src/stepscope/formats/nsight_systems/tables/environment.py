@@ -1,4 +1,4 @@
-"""What the capture and the hardware were: `environment` and `devices`."""
+"""Build the tables `environment` (the capture) and `devices` (the hardware)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _COLUMNS: Final = {
 
 
 def environment_table(recording: Recording) -> pl.DataFrame:
-    """Return the one row that says what this capture was.
+    """Return the single row that describes the capture.
 
-    Names of hosts and users are in the database, but never read.
+    The names of hosts and users in the database are never read.
     """
     session = recording.first("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
     duration = recording.first("ANALYSIS_DETAILS", "duration")
@@ -57,7 +57,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
 def devices_table(
     recording: Recording, activity: DeviceTables
 ) -> pl.DataFrame | Unavailable:
-    """Return every GPU that was listed or used, by ordinal."""
+    """Return every GPU that was listed or used, sorted by ordinal."""
     counts = dict(activity.frame["device"].value_counts().iter_rows())
     used = {it.device for it in recording.tracks if it.device is not None}
     listed = recording.gpus.listed
@@ -78,7 +78,7 @@ def devices_table(
                 "type": "GPU",
                 "name": shorten_text(name, _LONGEST_NAME) if name else None,
                 "vendor": "Nvidia",
-                # No capability begins with 0: adapters that cannot compute do.
+                # A compute capability of 0 belongs to an adapter that cannot compute.
                 "cc_major": major or None,
                 "cc_minor": minor if major else None,
                 **{

@@ -1,6 +1,6 @@
-"""Tables of the host: launches, calls of a DataLoader, memory, and values of events.
+"""Build the tables of the host: launches, DataLoader calls, memory, and event values.
 
-Values are what PyTorch wrote into its ranges, what calls returned, and of counters.
+Event values are PyTorch's values in range names, return values of calls, and counters.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.recording import Recording
     from stepscope.unavailable import Unavailable
 
-#: Column → name of the value.
+#: Column → name of its value in `stats`.
 _OF_RANGES: Final = {"op_id": "op_id", "seq": "seq"}
 _OF_CALLS: Final = {"returned": "return value"}
 _OF_WAITS: Final = {
@@ -40,7 +40,7 @@ _OF_WAITS: Final = {
     "on_stream": StatKey.WAIT_ON_STREAM,
     "recorded": StatKey.WAIT_ON_RECORD,
 }
-#: Kinds of memory, as recorded: what lies on a device, and the others by name.
+#: Recorded kinds of memory: those on a device, and the names of all others.
 _ON_DEVICE: Final = (2, 3, 5)
 _ELSEWHERE: Final = {
     0: "pageable host memory",
@@ -51,11 +51,11 @@ _ELSEWHERE: Final = {
 
 
 def collect_arguments(recording: Recording) -> EventValues:
-    """Return every value of every event, by event."""
+    """Return every value of every event, sorted by event."""
     handles: dict[str, int] = {}
     parts = []
     syncs = recording.syncs
-    # Of other waits there is nothing that the replay could follow.
+    # The replay cannot use waits without a known record of an event.
     told = pl.col("recorded").is_not_null()
     waits = syncs.with_columns(
         pl.when(told).then(column).alias(column) for column in _OF_WAITS
@@ -105,10 +105,10 @@ def _value_rows(rows: Int32s, values: pl.Series, key: int, kind: int) -> pl.Data
 
 
 def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
-    """Return what the CUDA driver gave and took back, in order of time.
+    """Return the allocations and deallocations of the CUDA driver, in time order.
 
-    A framework asks the driver for large pieces and divides them itself: this memory is
-    what the program holds, not what its tensors fill.
+    A framework requests large pieces from the driver and divides them itself. This
+    memory is therefore what the program holds, not the size of its tensors.
     """
     places, rows = recording.rows_of(Origin.MEMORY)
     if not len(places):
@@ -138,7 +138,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
         kind=pl.when(pl.col("operation") == ALLOCATED)
         .then(pl.lit("allocate"))
         .otherwise(pl.lit("deallocate")),
-        # An address has 64 bits, of which SQLite keeps the first as the sign.
+        # An address has 64 bits; SQLite stores it as a signed integer.
         address=pl.col("address").reinterpret(signed=False),
         allocated_bytes="bytes",
         capacity_bytes=pl.when(pl.col("memory").is_in(_ON_DEVICE)).then(of_device),
@@ -147,7 +147,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
 
 
 def _memory_name(main: int | None) -> pl.Expr:
-    """Return the name of the memory: `GPU_0 (driver)`; of another process, with it."""
+    """Return the allocator name, as `GPU_0_driver`, with any process but the main."""
     number = pl.col("device")
     known = pl.col("memory").is_in(_ON_DEVICE) | pl.col("memory").is_null()
     on_device = pl.concat_str(pl.lit("GPU_"), number, pl.lit("_driver"))
@@ -180,7 +180,7 @@ def launches_table(recording: Recording) -> pl.DataFrame | Unavailable:
 
 
 def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
-    """Return every call of a DataLoader's iterator, in the order of `events`."""
+    """Return every `next()` call of a DataLoader, in the order of `events`."""
     names = recording.timeline.event_types["name"]
     is_call = np.array([is_loader_call(name) for name in names.to_list()], np.bool_)
     _, rows = recording.rows_of(Origin.RANGE)

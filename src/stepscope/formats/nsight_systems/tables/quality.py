@@ -1,4 +1,4 @@
-"""What is doubtful about a recording, and what was left out of it."""
+"""Notes on doubtful or missing data of an Nsight Systems recording."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from stepscope.formats.assemble import DeviceTables
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
-#: The most waits that may contradict the times of a device whose clock is right.
+#: Maximum share of waits that may end before their activity if the clock is right.
 _MOST: Final = 0.5
 _EXAMPLES: Final = 3
 _LONGEST_EXAMPLE: Final = 160
-#: A message of Nsight Systems from this severity on is a warning or an error.
+#: Lowest severity of Nsight Systems' messages that is a warning or an error.
 _WARNING: Final = 2
-#: Calls that put exactly one kernel on a device.
+#: Names of calls that launch exactly one kernel.
 _LAUNCH: Final = re.compile(r"(?:cuda|cu)Launch(?:Cooperative)?Kernel(?:Ex\w*)?\Z")
-#: Names of rows about an export that a script changed begin so.
+#: Prefix of names of metadata rows about an export that a script changed.
 _DERIVED: Final = "DERIVED_"
 
 
 def device_clock_notes(recording: Recording) -> Iterator[QualityNote]:
-    """Note which devices' times were moved, and which run late by an unknown time."""
+    """Note devices whose times were corrected, and devices with an unknown offset."""
     for device, clock in recording.clocks.items():
         if clock.late_ns is not None:
             yield quality_note(
@@ -65,7 +65,7 @@ def device_clock_notes(recording: Recording) -> Iterator[QualityNote]:
 
 
 def quality_table(recording: Recording, activity: DeviceTables) -> pl.DataFrame:
-    """Return every doubt about a recording, gravest first."""
+    """Return the quality notes on a recording, most severe first."""
     notes = (
         *_recorder_notes(recording),
         *_device_notes(recording, activity),
@@ -104,7 +104,7 @@ def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
         yield quality_note("nsight.recorder_messages", messages.height, shown=shown)
     if recording.graphs:
         yield quality_note("nsight.graphs_as_a_whole", recording.graphs)
-    # Launches of kernels whose kernel is not there; graphs have many or none.
+    # Launch calls without a kernel; graph launches may have any number of kernels.
     names_of_calls = recording.names.texts()
     launching = [at for at, text in enumerate(names_of_calls) if _LAUNCH.match(text)]
     correlated = pl.col("correlation").is_not_null()
@@ -113,7 +113,7 @@ def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
     )
     calls = launches.select("process", "correlation").collect()
     work = recording.work.select("process", "correlation").filter(correlated)
-    # How many calls no work of their process came from.
+    # Number of launch calls without device activity of their process.
     work_by_process = _rows_by_process(work)
     alone = 0
     for process, own_calls in _rows_by_process(calls).items():
