@@ -1,1 +1,1 @@
-"""Derivations: what the tables imply, each computed once."""
+"""Derivations: values that are computed from the tables, each once."""

@@ -1,4 +1,4 @@
-"""`consistency`: doubts that show only when the tables are put together."""
+"""`consistency`: doubts that only show when several tables are compared."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def consistency(
     device_peaks: DevicePeaks | Unavailable,
     unrecorded_devices: UnrecordedDevices | Unavailable,
 ) -> tuple[QualityNote, ...]:
-    """Return notes with the columns of `quality`, to be shown next to them."""
+    """Return notes with the columns of `quality`, to be shown with that table."""
     notes: list[QualityNote] = []
     if not isinstance(unrecorded_devices, Unavailable):
         notes += unrecorded_devices.quality_notes()
@@ -137,7 +137,7 @@ def _step_notes(
 
 
 def _distant_parts(steps: Steps) -> list[QualityNote]:
-    """Return a note where devices ran their parts of a step far from each other."""
+    """Return a note if devices ran their parts of a step at distant times."""
     if steps.source != "device_line" or not len(steps.stored):
         return []
     spans = spans_apart(steps.stored)
@@ -169,7 +169,7 @@ def _distant_parts(steps: Steps) -> list[QualityNote]:
 def kernels_without_op(
     device_activity: pl.DataFrame, activity_ops: ActivityOps
 ) -> list[QualityNote]:
-    """Return one note on kernels and collectives; none where all have an op."""
+    """Return a note on kernels and collectives without an op; none if all have one."""
     is_kernel = values_by_row(
         np.isin(np.arange(256), _KERNELS), codes(device_activity, "kind")
     )

@@ -1,14 +1,15 @@
-"""Derivations: what the tables imply, each computed once.
+"""Derivations: values that are computed from the tables, each once.
 
-A derivation is a function that is declared by its signature: its parameters, by
-keyword only, are named as tables, as other derivations, or `trace` (the `TraceData`
-itself) and `strings` (its interned texts). A parameter whose annotation ends in
-`| Unavailable` may be absent; without that an `Unavailable` input is the result. What
-is derived from all hosts is declared by a decorator of `run_derivation.py`.
+A derivation is a function that is declared by its signature. Its parameters are
+keyword-only and named as tables, as other derivations, `trace` (the `TraceData`) or
+`strings` (the interned texts of the trace). A parameter whose annotation ends in `|
+Unavailable` accepts an `Unavailable` input; for any other parameter an `Unavailable`
+input is the result. Derivations from all hosts are declared by a decorator of
+`run_derivation.py`.
 
-It is added by one file and one line in `DERIVATIONS`; what rules read, in `FACTS`. Its
-module is imported when it is first asked for, since most questions need half of them
-only.
+A new derivation is one file and one line in `DERIVATIONS`, or in `FACTS` if rules read
+it. Its module is imported on first use, since most requests need only half of the
+modules.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 
 
 class Derivation(Frozen, frozen=True, eq=True):
-    """What the signature of a derivation says.
+    """The signature of a derivation.
 
     Attributes:
         name: Name of the function, and of the parameter of derivations that use it.
-        inputs: Parameter → whether the function accepts an `Unavailable` for it.
-            Where it does not, an `Unavailable` input is the result.
+        inputs: Parameter → whether the function accepts an `Unavailable` for it. If it
+            does not, an `Unavailable` input is the result.
     """
 
     name: str
@@ -103,7 +104,7 @@ _DERIVATIONS: Final = {
     "replay.critical": "critical_path",
     "host.tracers": "tracers",
 }
-#: Module → what rules read of it: this holds the interpreter's lock most of the time.
+#: Module → derivations that rules read. They hold the GIL most of their time.
 _FACTS: Final = {
     "facts.devices.contention": "contention_signals",
     "facts.devices.device_copies": "copy_signals",
@@ -166,7 +167,7 @@ _MODULES: Final = {**DERIVATIONS, **FACTS}
 
 @cache
 def host_derivation(name: str) -> Derivation:
-    """Return a derivation of each host, and import it if it is not yet."""
+    """Return a derivation of each host; import its module if needed."""
     found = _import_declared(name)
     function = found.function if isinstance(found, RunDerivation) else found
     return read_signature(function)
@@ -174,7 +175,7 @@ def host_derivation(name: str) -> Derivation:
 
 @cache
 def run_derivation(name: str) -> RunDerivation[Any] | None:
-    """Return a derivation that takes what all hosts have; None for any other name."""
+    """Return a derivation from the values of all hosts; None for any other name."""
     found = _import_declared(name) if name in FACTS else None
     if isinstance(found, RunDerivation) and found.gather is None:
         return found
@@ -194,14 +195,14 @@ def is_derivation(function: Callable[..., object]) -> bool:
 
 
 def read_signature(function: Callable[..., object]) -> Derivation:
-    """Read the signature of one derivation.
+    """Parse the signature of one derivation.
 
     Raises:
-        TypeError: The signature lacks what is needed; the message names the function
-            and the parameter.
+        TypeError: A parameter is not keyword-only or has no annotation as text; the
+            message names the function and the parameter.
     """
     name = function.__name__
-    # `inspect.signature` would say the same in twenty times the time.
+    # `inspect.signature` returns the same in twenty times the time.
     code = function.__code__
     if code.co_argcount or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
         raise TypeError(

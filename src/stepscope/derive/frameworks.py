@@ -1,4 +1,4 @@
-"""Which frameworks a program uses."""
+"""The frameworks that a program uses."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _COLLECTORS: Final = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorc
 _PACKAGE: Final = Pattern(
     rf"[\\/](?:site|dist)-packages[\\/]({'|'.join(_COLLECTORS)}|keras)[\\/]"
 )
-#: Framework → what the names of its own kernels hold, or of what its profiler did.
+#: Framework → pattern of the names of its own kernels and of its profiler's events.
 _IN_NAMES: Final = {
     "PyTorch": r"\bat::native::|\bc10::|\btriton_(?:poi|red|per)_fused"
     r"|^PyTorch Profiler \(\d+\)$",
     "TensorFlow": r"\btensorflow::",
 }
-#: What a program without any framework is written in.
+#: Name for a program without a framework.
 _PLAIN: Final = "Python"
-#: What is seen of such a program.
+#: The frameworks of such a program.
 PLAIN: Final = (_PLAIN,)
-#: Smallest share of all distinct ops: some names look like another framework's by
-#: chance.
+#: Least share of all distinct ops for a framework: some names look like another
+#: framework's by chance.
 _LEAST_SHARE: Final = 0.2
 
 
@@ -53,11 +53,11 @@ def frameworks_used(
     environment: OfHosts[pl.DataFrame],
     profile: ProfileData,
 ) -> tuple[str, ...]:
-    """Return frameworks with a good part of all distinct ops, most frequent first.
+    """Return frameworks with a large share of all distinct ops, most frequent first.
 
-    Without ops, those that stepscope recorded; where it recorded none, those of which
-    functions ran, for a short program ends before its framework is recorded; "Python"
-    where there are none of these either.
+    Without ops, return the frameworks that names of other events show, else those that
+    stepscope recorded, else those whose functions ran, because a short program ends
+    before its framework is recorded. Without any of these, return "Python".
     """
     counts = dict.fromkeys(_NAMES.values(), 0)
     for kinds in known_hosts(event_kinds).values():
@@ -73,7 +73,7 @@ def frameworks_used(
     )
     if frequent:
         return frequent
-    # The frameworks that names of other events speak of, without any op.
+    # The frameworks that names of other events show, without any op.
     spoken_of = dict.fromkeys(
         framework
         for types in known_hosts(event_types).values()
@@ -84,7 +84,7 @@ def frameworks_used(
 
 
 def is_framework_function(name: FunctionName) -> bool:
-    """Return whether a function is a framework's own: it works for ops."""
+    """Return whether a function is a framework's own, which works for ops."""
     return bool(name.library) and _PACKAGE.search(name.file or "") is not None
 
 
@@ -97,7 +97,7 @@ def _recorded_frameworks(
             return ()
         names = environment["collectors"][0]
         if names is None:
-            # Another profiler recorded: what it left out is not known.
+            # Another profiler recorded, so frameworks may be missing.
             return ()
         collectors.update(names.split(","))
     known = tuple(name for key, name in _COLLECTORS.items() if key in collectors)
@@ -105,9 +105,9 @@ def _recorded_frameworks(
 
 
 def _frameworks_by_functions(profile: ProfileData) -> tuple[str, ...]:
-    """Return the frameworks whose functions ran; to import one is not to use it."""
+    """Return the frameworks whose functions ran; imports alone do not count."""
     found: set[str] = set()
-    # Few programs need this, and it takes long on a large profile.
+    # Few programs need this check, which takes long on a large profile.
     of_hosts = {host: profile.derived(host, function_names) for host in profile.hosts}
     for names in known_hosts(of_hosts).values():
         for name in names.names.values():

@@ -1,12 +1,12 @@
-"""`measured_kernels`: what Nsight Compute measured, by kernel, op and launch shape.
+"""`measured_kernels`: metrics from Nsight Compute, by kernel, op and launch shape.
 
-The program ran twice, once recorded and once measured, so nothing is joined by time: a
-launch is found again by its name, grid and block, and where several ops launch the same
-kernel, by its place in their order.
+The recorded run and the measured run are different, so launches are not matched by
+time. A launch is matched by its name, grid and block, and, if several ops launch the
+same kernel, by its place in the order of launches.
 
-Names of one kernel differ between tools in spaces, types and parameters:
-`void at::native::reduce_kernel<512, 1, float>(Op)` in one is
-`reduce_kernel<(int)512, (int)1, float>` in another, and `reduce_kernel` in a third.
+Names of one kernel differ between tools in spaces, types and parameters: `void
+at::native::reduce_kernel<512, 1, float>(Op)` in one is `reduce_kernel<(int)512, (int)1,
+float>` in another, and `reduce_kernel` in a third.
 
 Definition: docs/tools/kernel_stats.md#what-nsight-compute-measured.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: Types of template arguments that some tools write before the number.
 _CAST: Final = Pattern(r"(?<=[<,( ])\([A-Za-z_][\w: ]*\)(?=-?\w)")
-#: Namespaces, of which some tools write all, others the last.
+#: Namespaces: some tools write all of them, others only the last.
 _NAMESPACE: Final = Pattern(r"(?:\b\w+::)+(?=[\w~{<])")
 _TRUTH: Final = Pattern(r"\b(?:true|false)\b")
 _AS_NUMBER: Final = {"true": "1", "false": "0"}
@@ -47,11 +47,11 @@ _IDENTIFIER: Final = Pattern(r"[A-Za-z_$][\w$.]*\Z")
 
 
 class NameForms(NamedTuple):
-    """One name, from all of it to its last word.
+    """One name in three forms, from the whole name to its last word.
 
     Attributes:
-        signature: The function with its template arguments; no namespaces, no result
-            and no parameters.
+        signature: The function with its template arguments, without namespaces, result
+            type and parameters.
     """
 
     whole: str
@@ -59,14 +59,14 @@ class NameForms(NamedTuple):
     base: str
 
 
-#: Columns of `kernel_metrics` that have a mean.
+#: Columns of `kernel_metrics` for which a mean is computed.
 MEASURES: Final = tuple(
     name
     for name, dtype in KERNEL_METRICS.dtypes_from("duration_ps").items()
     if dtype != pl.String()
 )
-#: Below this share of the peak neither computing nor memory is what limits a kernel
-#: (NVIDIA's own limit in the section Speed of Light).
+#: Percent of the peak below which neither computing nor memory limits a kernel
+#: (NVIDIA's limit in the section Speed of Light).
 _BUSY: Final = 60.0
 _LIMITS: Final = {
     "block_limit_registers": "registers",
@@ -77,11 +77,11 @@ _LIMITS: Final = {
 _FULL: Final = 100.0
 
 _SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
-#: How sure it is that a measured launch is the recorded one; the factors are those of
-#: the name, of the shape and of the order. Two runs are never known to be the same.
+#: Confidence that a measured launch is the recorded one: the product of the factors of
+#: name, shape and order. The factor for two different runs is always included.
 _TWO_RUNS: Final = 0.95
 _OF_NAME: Final = {"whole": 1.0, "signature": 0.95, "base": 0.8}
-#: Several kernels share the base name and the shape.
+#: Factor if several kernels share the base name and the shape.
 _SEVERAL_NAMES: Final = 0.6
 _SHAPE_UNKNOWN: Final = 0.7
 _OF_ORDER: Final = {"one_op": 1.0, "order": 0.9, "cycle": 0.8, "shared": 0.5}
@@ -92,12 +92,12 @@ class MeasuredKernels(Frozen, frozen=True):
 
     Attributes:
         rows: One row per class of `kernels` that was measured: `class`, `confidence` (0
-            to 1), `pairing` (one_op: only one op launches it so; order: the launches
-            of several ops, as many as were measured; cycle: their places in a cycle
+            to 1), `pairing` (one_op: only one op launches it so; order: several ops
+            launch it as often as was measured; cycle: matched by position in a cycle
             that both runs repeat; shared: the mean over all these ops), `launches`
-            (how many were measured), `group` (row number shared with `members`), and
-            the columns of `kernel_metrics` from `duration_ps` on as means, with what
-            follows from them (`ratios.summarized`).
+            (number of measured launches), `group` (row number shared with `members`),
+            and the columns of `kernel_metrics` from `duration_ps` on as means, with
+            values that follow from them (`ratios.summarized`).
         members: `group` and `row` of `kernel_metrics`, each launch of each group.
         unmatched: Rows of `kernel_metrics` that no recorded kernel matches.
     """
@@ -108,7 +108,7 @@ class MeasuredKernels(Frozen, frozen=True):
 
 
 class _Candidates(Frozen, frozen=True, eq=True):
-    """Recorded kernels that a measured one may be."""
+    """Recorded kernels that a measured kernel may be."""
 
     classes: tuple[int, ...]
     certainty: float
@@ -132,7 +132,7 @@ class _Recorded:
         self._names: dict[int, str] = {}
         self._by: dict[tuple[str, str], dict[tuple[object, ...], list[int]]] = {}
         columns = ("class", "device", "kernel_name", "op_name", *_SHAPE)
-        # A class for each distinct launch: few, and their names need Python.
+        # There is one class per distinct launch, so few names are parsed in Python.
         for class_, device, name, op, *sizes in rows.select(columns).iter_rows():
             self.op[class_], self.device[class_] = op, device
             forms = name_forms(name)
@@ -145,7 +145,7 @@ class _Recorded:
     def find_candidates(
         self, name: str, shape: tuple[object, ...]
     ) -> _Candidates | None:
-        """Return the classes that the most exact form of a name finds."""
+        """Return the classes that match the most exact form of a name."""
         forms = name_forms(name)
         unknown = (None,) * len(_SHAPE)
         for kind, text in zip(forms._fields, forms, strict=True):
@@ -168,13 +168,13 @@ def measured_kernels(
     activity_classes: ActivityClasses,
     device_activity: pl.DataFrame,
 ) -> MeasuredKernels:
-    """Join each measured launch to the recorded kernels that it is a run of."""
+    """Match each measured launch with the recorded kernels that it may be."""
     table = kernel_metrics.with_row_index("row").cast({"row": pl.Int64})
     recorded = _Recorded(kernels.rows)
     launches: dict[_Candidates, list[int]] = {}
     lost: list[int] = []
     grouped = table.group_by(["kernel_name", *_SHAPE], maintain_order=True).agg("row")
-    # As many as there are distinct launches, each looked up once.
+    # Each distinct launch is looked up once.
     for name, *shape, rows in grouped.iter_rows():
         found = recorded.find_candidates(name, tuple(shape))
         if found is None:
@@ -200,7 +200,7 @@ def _assign_launches(
         return
     sequence = in_order[np.isin(in_order, found.classes)]
     if len({recorded.device[one] for one in found.classes}) > 1:
-        # Devices take turns in another order in each run.
+        # The order in which devices alternate differs between runs.
         cycle, pairing = sequence[:0], "shared"
     elif len(rows) == len(sequence):
         cycle, pairing = sequence, "order"
@@ -219,7 +219,8 @@ def _assign_launches(
 def _shortest_cycle(sequence: Int32s, measured: int) -> Int32s:
     """Return the shortest cycle that the recorded launches repeat to their end.
 
-    It divides the number of measured launches, and holds every class; none otherwise.
+    The cycle's length divides the number of measured launches, and the cycle contains
+    every class. The result is empty if there is no such cycle.
     """
     classes = len(np.unique(sequence))
     for length in range(classes, min(measured, len(sequence) // 2) + 1):
@@ -275,12 +276,12 @@ def _join_metrics(
 
 
 def summarise_groups(members: pl.DataFrame) -> pl.DataFrame:
-    """Return the means of each `group`, null where no launch has the metric.
+    """Return the means of each `group`, null if no launch has the metric.
 
-    Added are the sectors per request where only their parts were measured,
-    `bank_conflict_percent` (passes of shared memory that conflicts add, of all),
-    `occupancy_limiter` (what leaves room for the fewest blocks; null at full occupancy)
-    and `bound` (compute, memory or latency: neither is busy).
+    Added columns: the sectors per request if only their parts were measured,
+    `bank_conflict_percent` (share of shared memory passes that conflicts add),
+    `occupancy_limiter` (the resource that allows the fewest blocks; null at full
+    occupancy) and `bound` (compute, memory, or latency if neither is busy).
     """
     longest = pl.col("stall_reason").sort_by("duration_ps", nulls_last=True)
     means = members.group_by("group", maintain_order=True).agg(
@@ -326,7 +327,7 @@ def _per_request(what: str) -> pl.Expr:
 
 @cache
 def name_forms(name: str) -> NameForms:
-    """Return the forms of a name in which it is compared."""
+    """Return the forms of a name that are compared."""
     whole = " ".join(name.split())
     clean = UNNAMED_NAMESPACE.sub("", whole)
     for lambda_ in (_BRACED, _BRACKETED):

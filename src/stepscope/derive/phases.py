@@ -1,9 +1,9 @@
 """`phases` and `host_phases`: forward, loss, backward and optimizer time of each step.
 
-There are three kinds of evidence for the phase of an event of the host, the strongest
-first: the ranges of a backward pass and of an optimizer, to which everything in them
-belongs; the innermost named op or range around an event; and a gradient, which makes
-its op one of the forward pass.
+Three kinds of evidence show the phase of a host event, the strongest first: the ranges
+of a backward pass and of an optimizer, to which everything inside belongs; the
+innermost named op or range around the event; and a gradient, whose op is part of the
+forward pass.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-#: The phases. Their positions are the codes of `op_phases`; time is charged in this
-#: order, the unknown phase last.
+#: The phases. Their indices are the codes of `op_phases`. Time is charged in this
+#: order, to the unknown phase last.
 PHASES: Final = ("forward", "loss", "backward", "optimizer", "unknown")
 UNKNOWN_PHASE: Final = len(PHASES) - 1
 
-#: An op type that changes the weights, whatever its scope says.
+#: An op type that changes the weights, whatever the op's scope is.
 _OPTIMIZER_TYPE: Final = r"^(?:Resource)?(?:Sparse)?Apply[A-Z]|^ResourceSparseApply"
 _OPTIMIZER_NAME: Final = ascii_only(
     r"(?i)(?:^|/)(?:adam|adamw|adamax|nadam|sgd|rmsprop|adagrad|adadelta|adafactor"
@@ -72,18 +72,18 @@ _BACKWARD_TYPE: Final = ascii_only(
 _LOSS: Final = (
     r"(?i)(?:^|/)[^/]*(?:loss|cross_?entropy|mean_squared_error|mean_absolute_error)"
 )
-#: A differentiated program marks its forward ops; all others are not forward.
+#: A differentiated program marks its forward ops; its other ops are not forward.
 _DIFFERENTIATED: Final = r"jvp\("
 _TRANSPOSED: Final = r"transpose\("
 _PROGRAM: Final = r"^(?:jit|pjit|pmap)\("
-#: Moving tensors about is no phase.
+#: Ops that move tensors do not belong to a phase.
 _TRANSFER_TYPE: Final = r"^_?(?:Host)?(?:Send|Recv)$|^Memcpy|^Memset|^Iterator|^_?Arg$"
 
-#: Phases that everything inside their ranges belongs to: what a backward pass computes
-#: again of the forward pass is its own work.
+#: Phases to which everything inside their ranges belongs: forward computations that a
+#: backward pass repeats are part of the backward pass.
 FIRM: Final = ("backward", "optimizer")
 #: Ranges of the program, of its framework or of a tracer of calls. The first pattern
-#: found in the name decides.
+#: that matches the name decides.
 _RANGES: Final = {
     "backward": r"^autograd::engine::evaluate_function: |^torch::autograd::"
     r"|^[A-Za-z]\w*Backward\d*$"
@@ -101,11 +101,11 @@ _RANGES: Final = {
 
 
 class HostPhases(Frozen, frozen=True):
-    """The phase of each row of events, uint8 positions in `PHASES`.
+    """The phase of each row of events: uint8 indices into `PHASES`.
 
     Attributes:
-        firm: The phase of the range around an event whose contents all belong to it.
-        loose: The phase of the innermost op or range around it that has one.
+        firm: The phase of the backward or optimizer range around the event.
+        loose: The phase of the innermost op or range around the event that has one.
         ops: The phase by row of `ops` of `host_op_events`, from the names alone.
     """
 
@@ -118,10 +118,11 @@ class HostPhases(Frozen, frozen=True):
         return self.refine_phases(host_ops.event, self.ops[host_ops.op])
 
     def refine_phases(self, event: NDArray[np.integer], named: UInt8s) -> UInt8s:
-        """Return the phases of work whose own names give evidence too.
+        """Return the phases of work whose own names are also evidence.
 
         Args:
             event: The events in which the work was done or launched; -1 for none.
+            named: The phases according to the names of the work.
         """
         firm = values_by_row(self.firm, event, none=UNKNOWN_PHASE)
         loose = values_by_row(self.loose, event, none=UNKNOWN_PHASE)
@@ -133,11 +134,11 @@ class Phases(Frozen, frozen=True):
     """Time of each phase in every (device, window).
 
     Attributes:
-        rows: `window`, `device` (null where the host's ops were looked at) and
-            `<phase>_ps`. The times of a device add up to device compute, those of a
-            host to the host compute of its account.
-        seen: The phases that an op or a range of the profile belongs to; a time of 0 of
-            any other phase may mean that its ops were not recognised.
+        rows: `window`, `device` (null for times of the host's ops) and `<phase>_ps`.
+            The times of a device add up to device compute, those of a host to the host
+            compute of its account.
+        seen: The phases of the profile's ops and ranges. A time of 0 of any other phase
+            may mean that its ops were not recognised.
         side: `device` or `host`: whose ops the times are of.
     """
 
@@ -161,15 +162,14 @@ def phases(
 ) -> Phases | Unavailable:
     """Find the phases by ranges, scopes and op types.
 
-    Work of a device belongs to the phase in which the host launched it, unless the
-    name of its op is the stronger evidence.
+    Device work belongs to the phase in which the host launched it, unless the name of
+    its op is stronger evidence.
 
     Definition: docs/definitions/phases.md#what-ranges-say.
 
     Args:
-        device_activity: The table; where there is none, the host's ops are looked at.
-        account: The devices that are shown; which time of a host without a device is
-            host compute.
+        device_activity: The table; without it, the ops of the host are used.
+        account: The devices to include, and the host compute of a host without devices.
     """
     if not isinstance(device_activity, Unavailable) and device_activity.height:
         if isinstance(activity_ops, Unavailable):
@@ -198,7 +198,7 @@ def phases(
     sets = {name: spans & work for name, spans in sets.items()} | {"unknown": work}
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
     rows = _charge_phases(sets, starts, ends)
-    # A range shows its phase as well as an op does.
+    # A range is evidence of its phase, as an op is.
     spent = {name for name in PHASES if int(rows[f"{name}_ps"].sum())}
     return Phases(
         rows.with_columns(device=pl.lit(None, pl.Int32)),
@@ -246,10 +246,10 @@ def _host_sets(
 ) -> dict[str, Spans]:
     """Return where step threads run ops of each phase; the innermost op decides.
 
-    Host compute outside of named ops has the phase of the range around it, which is the
-    unknown one where there is none.
+    Host compute outside of named ops has the phase of the range around it, or the
+    unknown phase without a range.
     """
-    # Codes 1 to 5 are phases; what keeps its contents in `host_classes` does here too.
+    # Codes 1 to 5 are phases; sticky codes of `host_classes` are sticky here too.
     elsewhere = len(PHASES) + 1
     of_code = np.zeros(256, np.uint8)
     of_code[HostCode.HOST_COMPUTE] = UNKNOWN_PHASE + 1
@@ -275,7 +275,7 @@ def _host_sets(
 def _charge_phases(
     sets: dict[str, Spans], starts: Int64s, ends: Int64s
 ) -> pl.DataFrame:
-    """Charge each instant to the first phase that has it; known phases win."""
+    """Charge each instant to the first phase that has it, the unknown phase last."""
     columns: dict[str, Int64s | Int32s] = {
         "window": np.arange(len(starts), dtype=np.int32)
     }
@@ -302,19 +302,19 @@ def host_phases(
     types = handles(events, "type")
     own = values_by_row(_phase_labels(of_type), types)
     is_firm = np.isin(of_type, firm_codes)
-    # Most recordings have no such ranges: nothing is written for each event then.
+    # Most recordings have no such ranges: no label is then written per event.
     firm: Int32s = np.broadcast_to(np.int32(-1), types.shape)
     if is_firm.any():
         firm = values_by_row(np.where(is_firm, of_type, np.int32(-1)), types)
         _hand_down(event_nesting, firm)
-    # Calls of functions hold ops of all phases.
+    # Function calls contain ops of all phases.
     calls = is_true(host_op_events.ops["call"])
     of_op = np.where(calls, UNKNOWN_PHASE, named).astype(np.int32)
     op_label = values_by_row(_phase_labels(of_op), host_op_events.op)
     at = host_op_events.event
     own[at] = np.where(op_label >= 0, op_label, values_by_row(own, at))
     _hand_down(event_nesting, own)
-    # Most recordings have no links between passes.
+    # Most recordings have no links between forward and backward ops.
     if not isinstance(host_values, Unavailable) and len(
         host_values[StatKey.FORWARD_BACKWARD].owner
     ):
@@ -344,7 +344,7 @@ def _hand_down(nesting: Nesting, label: Int32s) -> None:
 
 
 def range_phases(names: pl.Series) -> UInt8s:
-    """Return each range's phase by its name, as a position in `PHASES`."""
+    """Return each range's phase by its name, as an index into `PHASES`."""
     name = names.alias("name").to_frame()
     return _first_phase(
         name,
@@ -356,7 +356,7 @@ def range_phases(names: pl.Series) -> UInt8s:
 
 
 def op_phases(names: pl.Series, types: pl.Series) -> UInt8s:
-    """Return each op's phase by its name and type, as a position in `PHASES`."""
+    """Return each op's phase by its name and type, as an index into `PHASES`."""
     frame = pl.DataFrame({"name": names, "type": types.fill_null("")}).with_columns(
         pl.col("name").fill_null("")
     )

@@ -1,4 +1,4 @@
-"""`ProfileData`: the traces of a run, and everything that follows from them."""
+"""`ProfileData`: the traces of a run, and all values derived from them."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 _Of = TypeVarTuple("_Of")
 
-#: A derivation by its function, one of the whole run, or a table by its name.
+#: A derivation by its function, a derivation of the whole run, or a table by its name.
 Wanted: TypeAlias = "Callable[..., object] | RunDerivation[Any] | str"
-#: What is computed side by side: a value of one host by its name, one of the run, or
-#: what a reader makes of them.
+#: A unit of parallel computation: a (host, name of a value), a derivation of the run,
+#: or a reader of derivations.
 _Task: TypeAlias = "tuple[str, str] | RunDerivation[Any] | Reader"
 
 #: Inputs that need no computation once the trace is loaded.
 _OF_TRACE: Final = frozenset({"trace", "strings"})
-#: What a derivation of the run asks for to read the run itself.
+#: Parameter of a derivation of the run that receives the `ProfileData`.
 _RUN: Final = "profile"
-#: Tables in the order in which they are built side by side with derivations. The large
-#: ones, and those read from them, come last, so that nothing else waits for them.
+#: Order in which tables are built in parallel with derivations. The large tables, and
+#: tables read from them, are last, so that other computations need not wait for them.
 _LARGE = (
     "allocations",
     "device_activity",
@@ -57,7 +57,7 @@ _TABLE_ORDER = (*(name for name in TABLES if name not in _LARGE), *_LARGE)
 
 
 class Reader(Frozen, frozen=True):
-    """Something that reads derivations.
+    """A function that reads derivations.
 
     Attributes:
         needs: The derivations and tables that it reads, of every host.
@@ -70,8 +70,8 @@ class Reader(Frozen, frozen=True):
 class ProfileData:
     """A run's name and the trace of each host.
 
-    Derivations are computed on first use and kept; a value never depends on which ones
-    were computed before.
+    Derivations are computed on first use and cached. A value never depends on which
+    values were computed before.
     """
 
     def __init__(self, run: str, traces: Mapping[str, TraceData]) -> None:
@@ -91,7 +91,7 @@ class ProfileData:
         return self.traces[host]
 
     def table(self, host: str, name: str) -> pl.DataFrame | Unavailable:
-        """Return a declared table of one host, or why it has none."""
+        """Return a declared table of one host, or why it is missing."""
         return self.trace(host).table(name)
 
     def derived(self, host: str, wanted: Callable[..., _Value]) -> _Value | Unavailable:
@@ -101,7 +101,7 @@ class ProfileData:
             wanted: A function of `DERIVATIONS`.
         """
         value = self._derived_value(self.trace(host), _value_name(wanted))
-        # A derivation is kept by the name of its function, which returns this type.
+        # The value is cached by the name of its function, which returns this type.
         return cast("_Value | Unavailable", value)
 
     def of_run(self, wanted: RunDerivation[_Value]) -> _Value:
@@ -110,18 +110,18 @@ class ProfileData:
         return cast("_Value", self._kept.get(key, lambda: self._gathered_value(wanted)))
 
     def kept(self, compute: Callable[[Self, *_Of], _Value], *of: *_Of) -> _Value:
-        """Return what several tools work out from derivations, computed once.
+        """Return the result of a computation that several tools share, computed once.
 
         Args:
-            of: What else it is called with; each can be a key of a dictionary.
+            of: Further arguments of `compute`; they must be hashable.
         """
-        # A selection of hosts keeps its values in the same place.
+        # A selection of hosts shares the cache of values.
         key = compute, self.hosts, *of
         return cast("_Value", self._kept.get(key, lambda: compute(self, *of)))
 
     @property
     def is_worth_threads(self) -> bool:
-        """Whether computing side by side gains anything."""
+        """Whether computing in parallel saves time."""
         return worth_threads(self.event_count) > 1
 
     @property
@@ -136,11 +136,12 @@ class ProfileData:
         *,
         readers: Sequence[Reader] = (),
     ) -> None:
-        """Compute some derivations side by side, so that later calls find them ready.
+        """Compute derivations in parallel, so that later calls find them in the cache.
 
         Args:
             wanted: Derivations and tables; their inputs are computed too.
-            hosts: Hosts to compute them for; by default all.
+            hosts: Hosts to compute them for; None for all.
+            readers: Functions to run as soon as the values that they need are computed.
         """
         wanted = tuple(wanted)
         names = [_value_name(it) for it in wanted if not isinstance(it, RunDerivation)]
@@ -180,7 +181,7 @@ class ProfileData:
         compute_side_by_side(tasks, compute, threads=threads, one_by_one=holding_lock)
 
     def select(self, hosts: Iterable[str]) -> Self:
-        """Return the run restricted to some hosts; what was derived is kept."""
+        """Return the run restricted to some hosts; cached values are shared."""
         selected = copy(self)
         selected.traces = {host: self.trace(host) for host in hosts}
         return selected
@@ -245,7 +246,7 @@ class ProfileData:
         return self._derived_value(trace, name)
 
     def _missing_values(self, host: str, names: Iterable[str]) -> dict[str, list[str]]:
-        """Return the names still to be computed, and what each waits for."""
+        """Return the names that are not computed yet, and the inputs they wait for."""
         found: dict[str, list[str]] = {}
 
         def add(name: str) -> None:
@@ -269,7 +270,7 @@ class ProfileData:
 def _waiting_tasks(
     wanted: Iterable[Wanted], readers: Iterable[Reader]
 ) -> dict[_Task, tuple[list[str], list[RunDerivation[Any]]]]:
-    """Return what values of the run, and readers, need of hosts, and of the run."""
+    """Return the values of hosts and of the run that each task and reader needs."""
     found: dict[_Task, tuple[list[str], list[RunDerivation[Any]]]] = {}
     ahead = [it for it in wanted if isinstance(it, RunDerivation)]
     for reader in readers:
@@ -299,10 +300,10 @@ def _waiting_tasks(
 
 
 def _value_name(wanted: Callable[..., object] | str) -> str:
-    """Return the name by which a value is kept.
+    """Return the name under which a value is cached.
 
     Raises:
-        BadUsage: The function is not a derivation, or the name not a table.
+        BadUsage: The function is not a derivation, or the name is not a table.
     """
     if isinstance(wanted, str):
         if wanted not in TABLES:

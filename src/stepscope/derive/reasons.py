@@ -1,4 +1,4 @@
-"""Why derivations have no value, as their table of reasons declares it."""
+"""Why derivations have no value, as declared in `reasons.md`."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Final
 
 from stepscope.trace.schema import read_reasons
 
-#: Key → why derivations have no value, or miss a part of it.
+#: Key → why derivations have no value, or lack a part of it.
 WHY: Final = read_reasons(Path(__file__).with_name("reasons.md"))

@@ -1,4 +1,4 @@
-"""Derivations of the whole run: what is worked out from the values of its hosts."""
+"""Derivations of the whole run, which are computed from the values of its hosts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class RunDerivation(Frozen, Generic[_Value_co], frozen=True):
     """A value that is derived from all hosts of a run.
 
     Attributes:
-        function: A pure function of keyword-only parameters. Without `gather` each
-            parameter that names a table or a derivation of hosts holds their values by
-            host, one that names a derivation of the run its value, and `profile` the
-            run itself. With `gather` it is a derivation of each host.
-        gather: Makes one value of those that the function has by host.
+        function: A pure function of keyword-only parameters. Without `gather`, a
+            parameter named as a table or a derivation of hosts receives the values by
+            host, one named as a derivation of the run receives its value, and `profile`
+            receives the `ProfileData`. With `gather`, it is a derivation of each host.
+        gather: Combines the values of `function` by host into one value.
     """
 
     function: Callable[..., Any]
@@ -31,26 +31,26 @@ class RunDerivation(Frozen, Generic[_Value_co], frozen=True):
 
     @property
     def name(self) -> str:
-        """Return the name by which other derivations ask for it."""
+        """Return the name by which other derivations use it."""
         return self.function.__name__
 
 
 def of_run(function: Callable[..., _Value]) -> RunDerivation[_Value]:
-    """Declare what a function derives from the values of all hosts."""
+    """Declare a function of the values of all hosts."""
     return RunDerivation(function)
 
 
 def of_each_host(
     function: Callable[..., _Value | Unavailable | None],
 ) -> RunDerivation[dict[str, _Value]]:
-    """Declare what a function derives of each host, by host; others are left out."""
+    """Declare a function of each host; the result has the values by host."""
     return RunDerivation(function, known_hosts)
 
 
 def of_each_host_or_why(
     function: Callable[..., _Value | Unavailable | None],
 ) -> RunDerivation[dict[str, _Value] | Unavailable]:
-    """Declare the same; where no host has a value it is the first host's reason."""
+    """Declare a function of each host; without any value, the first host's reason."""
     return RunDerivation(
         function, lambda values: known_hosts(values) or _reason_or_nothing(values)
     )
@@ -59,9 +59,9 @@ def of_each_host_or_why(
 def of_each_device(
     function: Callable[..., Mapping[int | None, _Value] | Unavailable],
 ) -> RunDerivation[dict[str, _Value]]:
-    """Declare what a function derives of each device, by `host:device`.
+    """Declare a function that returns values by device; the result is by `host:device`.
 
-    A host without devices has the key None, and its name stands for it.
+    A host without devices has the key None in the values, and its name in the result.
     """
     return RunDerivation(function, _values_by_device)
 
@@ -69,7 +69,7 @@ def of_each_device(
 def of_each_device_or_why(
     function: Callable[..., Mapping[int | None, _Value] | Unavailable],
 ) -> RunDerivation[dict[str, _Value] | Unavailable]:
-    """Declare the same; where no device has a value it is the first host's reason."""
+    """Declare a function of devices; without any value, the first host's reason."""
     return RunDerivation(
         function, lambda values: _values_by_device(values) or _reason_or_nothing(values)
     )
@@ -85,7 +85,7 @@ def known_hosts(values: Mapping[str, _Value | Unavailable | None]) -> dict[str, 
 
 
 def first_reason(values: OfHosts[Any]) -> Unavailable | None:
-    """Return why the first host without a value has none; None where all have one."""
+    """Return the reason of the first host without a value; None if all have one."""
     return next((it for it in values.values() if isinstance(it, Unavailable)), None)
 
 

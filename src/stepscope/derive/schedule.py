@@ -1,4 +1,4 @@
-"""Derivations side by side: each as soon as its inputs are there, and once only."""
+"""Parallel computation of derivations, each once, after its inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Kept:
-    """Values by key; while one thread computes a value, others that ask for it wait."""
+    """A cache; while one thread computes a value, others that request it wait."""
 
     def __init__(self) -> None:
         self._values: dict[Hashable, object] = {}
@@ -25,7 +25,7 @@ class Kept:
         return key in self._values
 
     def get(self, key: Hashable, compute: Callable[[], object]) -> object:
-        """Return the value of a key; an error of `compute` is not kept."""
+        """Return the value of a key; an error of `compute` is not cached."""
         with self._lock:
             if key in self._values:
                 return self._values[key]
@@ -41,18 +41,19 @@ class Kept:
 
 _Name = TypeVar("_Name")
 
-#: Below this many events threads gain some twenty milliseconds, too little to notice.
+#: Least number of events for several threads; with fewer, threads save about 20 ms.
 _ALONE_EVENTS: Final = 200_000
 
 
 class _Queue(Generic[_Name]):
-    """The names still to be computed, shared by several threads."""
+    """The names that are not computed yet, shared by several threads."""
 
     def __init__(
         self, inputs: Mapping[_Name, Iterable[_Name]], one_by_one: Collection[_Name]
     ) -> None:
         self.errors: list[BaseException] = []
-        # Count the computations that wait for each name: the longest chain, and all.
+        # For each name, find the length of the longest chain of computations that wait
+        # for it, and the number of all computations that do.
         order = [*TopologicalSorter(inputs).static_order()]
         chain = dict.fromkeys(order, 0)
         waiting: dict[_Name, set[_Name]] = {name: set() for name in order}
@@ -69,7 +70,7 @@ class _Queue(Generic[_Name]):
         self._changed = threading.Condition()
 
     def work_off(self, compute: Callable[[_Name], object]) -> None:
-        """Compute until nothing is left."""
+        """Compute names until none is left."""
         try:
             while (name := self._next_name()) is not None:
                 compute(name)
@@ -78,7 +79,7 @@ class _Queue(Generic[_Name]):
                     self._order.done(name)
                     self._ready.extend(self._order.get_ready())
                     self._changed.notify_all()
-        except BaseException as error:  # noqa: BLE001 - raised where all have stopped
+        except BaseException as error:  # noqa: BLE001 - raised after all threads have stopped
             with self._changed:
                 self.errors.append(error)
                 self._changed.notify_all()
@@ -105,7 +106,7 @@ class _Queue(Generic[_Name]):
 
 
 def worth_threads(events: int) -> int:
-    """Return how many threads this many events deserve; 1 if kernels keep the lock."""
+    """Return the number of threads for this many events; 1 without compiled code."""
     if not wire.COMPILED or events < _ALONE_EVENTS:
         return 1
     return core_count()
@@ -118,16 +119,16 @@ def compute_side_by_side(
     threads: int,
     one_by_one: Collection[_Name] = (),
 ) -> None:
-    """Call `compute` for every name after its inputs; the calling thread takes part.
+    """Call `compute` for every name after its inputs, also on the calling thread.
 
-    An error ends the rest and is raised when all have stopped.
+    An error stops the other threads and is raised after all have stopped.
 
     Args:
         inputs: Name → the names that are computed before it.
-        threads: How many may compute side by side.
-        one_by_one: Names whose computation holds the interpreter's lock: side by side
-            they would only wait for each other. Each runs as early as it can, next to
-            names that do not hold the lock.
+        threads: Maximum number of threads, including the calling one.
+        one_by_one: Names whose computation holds the GIL, so that two of them in
+            parallel would wait for each other. Only one of them runs at a time, as
+            early as possible, in parallel with names that do not hold the GIL.
     """
     queue = _Queue(inputs, one_by_one)
     helpers = [

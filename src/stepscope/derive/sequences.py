@@ -1,4 +1,4 @@
-"""The sequences of symbols in which steps without markers are looked for.
+"""Sequences of symbols, in which steps without markers are searched.
 
 On a device: the kernels of the stream with most kernel time. On a host: the ops of the
 busiest thread, the ops of all threads, and the executed instructions of compiled
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 
 class SymbolSequence(Frozen, frozen=True, dict=True):
-    """What happened, in order; one entry per kernel, op or instruction.
+    """Kernels, ops or instructions in time order, one entry for each.
 
     Attributes:
         symbol: int32 by entry, dense from 0.
-        label: int32 by symbol: a number for what the symbol is, comparable between
+        label: int32 by symbol: a number for the kind of symbol, comparable between
             sequences of one kind.
         at_ps: int64, ascending: time of the entry on the clock of the boundaries.
         weight: int64: the entry's part of the time that steps must cover.
@@ -87,13 +87,13 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
     def index(self) -> Int64s:
         """Symbol × (length + 1) + entry, ascending: the entries of each symbol."""
         small = len(self.counts) <= np.iinfo(np.uint16).max
-        # Sixteen bits are sorted by counting, many times faster than by comparing.
+        # 16-bit numbers are sorted by counting, many times faster than by comparing.
         symbol = self.symbol.astype(np.uint16) if small else self.symbol
         order = np.argsort(symbol, kind="stable")
         return self.symbol[order].astype(np.int64) * (len(self) + 1) + order
 
     def symbol_entries(self, symbols: Int64s) -> list[Int64s]:
-        """Return the entries of each of some symbols, ascending."""
+        """Return the entries of each of the given symbols, ascending."""
         number = np.zeros(len(self.counts), np.uint16)
         number[symbols] = np.arange(1, len(symbols) + 1)
         found = number[self.symbol]
@@ -102,17 +102,17 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         return np.split(entry[order], np.cumsum(self.counts[symbols])[:-1])
 
 
-#: What a program's own instructions are, whether they compute or wait.
+#: Kinds of activity that are a program's instructions: computing and waiting.
 _PROGRAM: Final = (ACTIVITY_CODES["kernel"], ACTIVITY_CODES["transfer_wait"])
-#: Nothing that lasts this share of the recording can be one of three equal steps.
+#: Largest share of the recording for an event that may be one of three equal steps.
 _TOO_LONG: Final = 0.5
-#: A thread that spends this share of its op time in functions of an input pipeline is
-#: one of its workers.
+#: Least share of a thread's op time in functions of an input pipeline from which the
+#: thread is a worker of the pipeline.
 _WORKER: Final = 0.5
-#: What the names of threads of an input pipeline begin with. Definition:
+#: Prefix of the names of an input pipeline's threads. Definition:
 #: docs/definitions/host-time.md#step-threads.
 _RUNNER: Final = "tf_data_"
-#: Not an op of the program, or a repetition of one.
+#: Events that are not an op of the program, or repeat one.
 _NO_OP: Final = (
     EventFlag.DATASET
     | EventFlag.ALLOCATOR
@@ -128,17 +128,18 @@ def device_sequence(
     device_activity: pl.DataFrame,
     launch_of_activity: Int32s | None,
 ) -> SymbolSequence | None:
-    """Return the kernels of the busiest stream; None where no kernel ran.
+    """Return the kernels of the busiest stream; None if no kernel ran.
 
-    A symbol is a kernel's name with its launch shape and, where recorded, the op it
-    belongs to: layers that repeat inside one step run equal kernels for different
-    ops, whereas equal steps run them for equal ops.
+    A symbol is a kernel's name with its launch shape and, if recorded, its op. Layers
+    that repeat inside one step run equal kernels for different ops; equal steps run
+    equal kernels for equal ops.
     """
     kernel = np.flatnonzero(np.isin(codes(device_activity, "kind"), _PROGRAM))
     if not len(kernel):
         return None
     tracks_of_kernels = handles(device_activity, "track")[kernel]
-    # One more for each: a stream of kernels without length beats an empty one.
+    # Add 1 ps per kernel, so that a stream of kernels without length beats an empty
+    # one.
     busy = np.bincount(
         tracks_of_kernels, weights=ints(device_activity, "dur_ps")[kernel] + 1
     )
@@ -191,10 +192,10 @@ def activity_by_launch(correlation: Correlation) -> SymbolSequence | None:
 def op_sequences(
     tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
 ) -> dict[int, SymbolSequence]:
-    """Return the ops of each thread, the busiest first, and of all, under -1.
+    """Return the ops of each thread, busiest first, and of all threads with key -1.
 
-    Workers of an input pipeline run ops too; they repeat at their own pace and are
-    left out.
+    Workers of an input pipeline are left out: they also run ops, but do not repeat with
+    the steps.
     """
     of_type, of_track = handles(events, "type"), handles(events, "track")
     is_op = event_kinds.is_op() & ~event_kinds.has(_NO_OP)
@@ -211,7 +212,7 @@ def op_sequences(
         event = event[busy[of_track[event]] > 0]
     found = {}
     for track in threads.tolist():
-        # Events are ordered by track: those of one track are an interval.
+        # Events are ordered by track, so those of one track are consecutive.
         begin, end = (int(tracks[f"event_{edge}"][track]) for edge in ("begin", "end"))
         first, last = np.searchsorted(event, [begin, end])
         alone = event[first:last]
@@ -230,10 +231,10 @@ def instruction_sequence(
     event_kinds: EventKinds,
     executed: Int32s,
 ) -> SymbolSequence | None:
-    """Return instructions of compiled programs on host threads; None without any.
+    """Return instructions of compiled programs on host threads; None if there are none.
 
     Args:
-        executed: Rows of the events that name an instruction.
+        executed: Rows of the events that are an instruction.
     """
     event = np.unique(executed).astype(np.int64)
     event = event[~event_kinds.has(EventFlag.END_THUNK)[handles(events, "type")[event]]]
@@ -257,7 +258,7 @@ def program_threads(tracks: pl.DataFrame) -> Bools:
 def sequence_of_events(
     what: str, events: pl.DataFrame, event: Int64s, *, on_device: bool
 ) -> SymbolSequence:
-    """Return events by their begins, without those that span most of the recording."""
+    """Return events by their starts, without those that span most of the recording."""
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
     if (start[1:] < start[:-1]).any():
         order = np.argsort(start, kind="stable")
@@ -291,7 +292,7 @@ def _kernel_symbols(device_activity: pl.DataFrame, row: Int64s) -> Codes:
 
 
 def _pauses_and_union(start: Int64s, dur: Int64s) -> tuple[Int64s, Int64s]:
-    """Return idle time before each entry, and the time it alone adds to the union."""
+    """Return idle time before each entry, and the time it adds to the union."""
     end = start + dur
     reach = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
     return np.maximum(start - reach, 0), np.maximum(end - np.maximum(start, reach), 0)
