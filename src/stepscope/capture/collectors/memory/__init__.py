@@ -1,1 +1,1 @@
-"""What the program keeps in memory from step to step."""
+"""Objects that the program keeps in memory from step to step."""

@@ -1,9 +1,9 @@
-"""The lists, dictionaries and queues of the program, by the names that lead to them.
+"""The program's lists, dictionaries and queues, with the names that lead to them.
 
-Looked at are the variables of functions that run now, what stands in them, and
-attributes of objects whose class is the program's own. Nothing of the program is run:
-lengths are asked of Python's own containers. Nothing lives longer for it, and no
-dictionary that the program made of its variables changes.
+The search covers variables of running functions, members of containers, and attributes
+of objects whose class belongs to the program. It runs no code of the program: it asks
+only Python's built-in containers for their length. It does not extend the life of any
+object, and does not change a dictionary that the program made of its variables.
 """
 
 from __future__ import annotations
@@ -36,27 +36,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import CodeType, FrameType
 
-#: This many objects are looked at, and for so long, while the program waits.
+#: Maximum number of objects examined and maximum CPU seconds; the program waits.
 _MOST_OBJECTS: Final = 20_000
 MOST_S: Final = 0.05
-#: Names and attributes on the way to a container.
+#: Maximum number of names, keys and attributes on the path to a container.
 _DEEPEST: Final = 4
-#: Of a container this many members are looked into, of what was added to it this many.
+#: Maximum number of members examined per container, and of newly added members.
 _MOST_MEMBERS: Final = 32
 _MOST_ADDED: Final = 64
-#: As many that it had before are compared with these, unless more than this many were
-#: added: all of them are passed by on the way.
+#: Maximum number of added members at which older members are compared too: the
+#: iteration to the older members passes all added ones.
 _MOST_PASSED: Final = 100_000
-#: A longer key is no name, but a text that the program works on.
+#: Maximum characters of a dictionary key in a path; a longer text is data, not a name.
 _LONGEST_KEY: Final = 64
-#: A flag of code: the variables of a function, other than those of a module, are in no
-#: dictionary.
+#: Code flag of functions (not modules), whose variables are not stored in a dictionary.
 _OPTIMIZED: Final = 1
-#: References to a frame, or to the dictionary of its variables, that nobody else has:
-#: that of the thread or of the frame, of who looks, and of the count.
+#: Reference count of a frame, or of its dictionary of variables, that no other code
+#: holds: references by the thread or frame, by the search and by the count itself.
 _NOBODYS: Final = 3
-#: A function that asks for the dictionary of its variables may keep it, or more in it:
-#: by a function of Python's, or by an attribute of a frame.
+#: Functions that return or use the dictionary of the caller's variables, which the
+#: caller may keep. A frame's attribute `f_locals` does the same.
 _ASKING: Final = frozenset({"locals", "vars", "exec", "eval"})
 _FRAMES_OWN: Final = "f_locals"
 _LIBRARIES: Final = (
@@ -69,12 +68,12 @@ _LIBRARIES: Final = (
 
 
 class Container(NamedTuple):
-    """One container, or a tensor with a graph of gradients, which may grow, too.
+    """A container, or a tensor with an autograd graph, which may grow as well.
 
     Attributes:
-        path: How the function reaches it: `self.history['batches']`.
-        length: Number of its members, or of the nodes of its graph.
-        graph_bytes: What the graph of a tensor holds; 0 for a container.
+        path: Path from a function's variable, such as `self.history['batches']`.
+        length: Number of members, or of nodes in the graph.
+        graph_bytes: Bytes that a tensor's graph holds; 0 for a container.
     """
 
     path: str
@@ -92,7 +91,7 @@ class _Object(NamedTuple):
 
 
 def reachable_containers() -> dict[int, Container]:
-    """Return the containers that functions of the program reach, by their identity."""
+    """Return the containers that running functions of the program reach, by `id`."""
     until_s = time.thread_time() + MOST_S
     reached: dict[int, Container] = {}
     seen: set[int] = set()
@@ -117,18 +116,18 @@ def reachable_containers() -> dict[int, Container]:
 
 
 def is_container(value: object) -> bool:
-    """Return whether a value is one of Python's own containers, and no tensor."""
+    """Return whether a value is exactly one of Python's built-in containers."""
     return type(value) in CONTAINERS
 
 
 def growth_since(container: Container, length: int) -> Added:
     """Return what was added to a container since it had a length.
 
-    Members are added at the end; of very many the last ones say what all take. An array
-    counts once, and not at all where it lies in the memory of a member from before: so
-    do parts of a data set, and a buffer that is kept again and again. A graph of
-    gradients may go on from that of the member before: what the last one adds to it is
-    what each adds.
+    New members are at the end. Of very many members, the last ones are measured and
+    scaled up. Each array counts once, and not at all if it shares the memory of an
+    older member, as parts of a data set or a reused buffer do. An autograd graph may
+    continue that of the previous member: each member counts as much as the last one
+    adds.
     """
     values = container.value
     items = len(values) - length
@@ -155,14 +154,14 @@ def growth_since(container: Container, length: int) -> Added:
 
 def _program_variables() -> Iterator[_Object]:
     names = FunctionNames()
-    frames: list[FrameType | None] = [*sys._current_frames().values()]  # noqa: SLF001 - the way to them
+    frames: list[FrameType | None] = [*sys._current_frames().values()]  # noqa: SLF001 - no public function
     while frames:
         frame = frames.pop()
         while frame is not None:
             code = frame.f_code
             function = names.function_name(code)
             if function and not _is_library(code.co_filename):
-                # A frame that somebody else has is in a trace function or a debugger.
+                # Other code that holds a frame is a trace function or debugger.
                 alone = sys.getrefcount(frame) <= _NOBODYS
                 for name, value in _frame_variables(frame, alone=alone):
                     if not name.startswith("__"):
@@ -171,12 +170,13 @@ def _program_variables() -> Iterator[_Object]:
 
 
 def _frame_variables(frame: FrameType, *, alone: bool) -> list[tuple[str, Any]]:
-    """Return the variables of a frame, and let none of them live longer for it.
+    """Return the variables of a frame without extending the life of any.
 
     Before Python 3.13 a function's frame keeps the dictionary that it makes of them,
-    and with it all that the function lets go of later: it is emptied. Where the program
-    may have that dictionary, too, the frame is left alone: to ask for it would change
-    it. A trace function's thread would empty the variables themselves with it.
+    which holds values that the function drops later: the dictionary is emptied. If the
+    program may also hold the dictionary, the frame is skipped, because asking would
+    change the dictionary. In a trace function's thread, emptying would delete the
+    variables themselves.
     """
     code = frame.f_code
     if sys.version_info >= (3, 13) or not code.co_flags & _OPTIMIZED:
@@ -191,9 +191,9 @@ def _frame_variables(frame: FrameType, *, alone: bool) -> list[tuple[str, Any]]:
 
 
 def _asks_for_variables(code: CodeType) -> bool:
-    """Return whether a function asks for the dictionary of its own variables.
+    """Return whether a function accesses the dictionary of its variables.
 
-    Attributes may have the same names: `model.eval()`.
+    Attributes with the same names, such as `model.eval()`, do not count.
     """
     if _FRAMES_OWN in code.co_names:
         return True
@@ -219,7 +219,7 @@ def _reachable_members(one: _Object) -> Iterator[_Object]:
     else:
         file = getattr(sys.modules.get(module_name(type(value))), "__file__", None)
         if isinstance(file, str) and not _is_library(file):
-            # Nothing is asked of the program's own class.
+            # Bypass the class's own attribute access, which may run program code.
             with suppress(AttributeError):
                 own = object.__getattribute__(value, "__dict__")
                 if isinstance(own, dict):

@@ -1,7 +1,7 @@
-"""What arrays of known libraries take, and what graphs of gradients still hold.
+"""Sizes of arrays of known libraries, and of tensors that autograd graphs hold.
 
-Sizes are asked of the libraries, and of nothing that the program has written; what a
-graph of gradients has saved is not unpacked.
+Sizes come from the libraries, never from code of the program. Tensors that an autograd
+graph has saved are not unpacked.
 """
 
 from __future__ import annotations
@@ -14,26 +14,27 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Of a tuple, list or dictionary that was added its members are counted so deep.
+#: Maximum depth of nested tuples, lists and dicts in which an added member is measured.
 _NESTED: Final = 2
-#: This many members of each are.
+#: Maximum number of members that are measured at each level.
 _MOST_PARTS: Final = 32
-#: This many nodes of a graph of gradients are looked at.
+#: Maximum number of nodes that are examined per search of an autograd graph.
 _MOST_NODES: Final = 2_000
-#: Classes of the program that derive from them may do anything when they are asked.
+#: Exact types only: a subclass of the program may run any code when accessed.
 CONTAINERS: Final = (list, dict, deque, defaultdict, OrderedDict)
 PAIRS: Final = (dict, defaultdict, OrderedDict)
-#: What a tensor raises that does not say what it is asked for: one that is sparse, is
-#: not initialized, or was freed by the backward pass.
+#: Errors of tensors that cannot return a property: sparse, uninitialized, or freed by
+#: the backward pass.
 _REFUSALS: Final = (RuntimeError, ValueError, TypeError)
 _ARRAYS: Final = ("torch", "numpy", "jax", "jaxlib", "tensorflow")
 
 
 class Added(NamedTuple):
-    """What was added to a container.
+    """Growth of a container.
 
     Attributes:
-        graph_bytes: What graphs of gradients hold for members, without arrays.
+        graph_bytes: Bytes that the members' autograd graphs hold, without
+            `array_bytes`.
     """
 
     items: int
@@ -42,21 +43,21 @@ class Added(NamedTuple):
 
 
 class Graphs:
-    """Graphs of gradients: each node counts once, and so does what several have saved.
+    """Autograd graphs, in which each node and each saved tensor counts once.
 
-    A search that meets a node of an earlier one goes no further there. What the
-    backward pass has freed is held no more, and weights live anyway.
+    A search stops at nodes of earlier searches. Tensors that the backward pass has
+    freed do not count, and neither do weights, which live anyway.
     """
 
     def __init__(self) -> None:
         self._nodes: set[Any] = set()
-        #: By where the memory of a saved tensor begins.
+        #: Start address of a saved tensor's memory → bytes.
         self._sizes: dict[int, int] = {}
-        #: Under which names nodes of a kind have saved tensors.
+        #: Type of a node → attribute names of its saved tensors.
         self._names: dict[type, list[str]] = {}
 
     def add_tensors(self, tensors: Iterable[Any]) -> Added:
-        """Return the nodes of some tensors that are new here, and what these hold."""
+        """Return the number of new nodes of some tensors, and the bytes they hold."""
         before, held = len(self._nodes), sum(self._sizes.values())
         waiting = [tensor.grad_fn for tensor in tensors]
         while waiting and len(self._nodes) - before < _MOST_NODES:
@@ -66,7 +67,7 @@ class Graphs:
             self._nodes.add(node)
             kind = type(node)
             if kind not in self._names:
-                # To ask for them takes far longer than a node.
+                # Cached by type, because `dir` takes far longer than a node.
                 names = [it for it in dir(kind) if it.startswith("_raw_saved_")]
                 self._names[kind] = names
             for name in self._names[kind]:
@@ -76,11 +77,12 @@ class Graphs:
 
 
 def _saved_sizes(node: Any, name: str) -> dict[int, int]:
-    """Return the sizes of the tensors under a name, by where their memory begins.
+    """Return the bytes of a node's saved tensors of one name, by start address.
 
-    They are taken as they are stored. To unpack them would run what the program packed
-    them with: checkpointing computes the layer again then. What is stored in another
-    form has no size here; nor has any in a PyTorch that does not say it.
+    Tensors are measured in their packed form. Unpacking would run the program's hooks;
+    with checkpointing, it would compute the layer again. Tensors packed in another form
+    have no size here, and neither has any tensor in a PyTorch without the raw
+    attribute.
     """
     found = {}
     with suppress(*_REFUSALS):
@@ -89,7 +91,7 @@ def _saved_sizes(node: Any, name: str) -> dict[int, int]:
             one: Any = getattr(saved, "data", None)
             if not _is_array(one) or not hasattr(one, "untyped_storage"):
                 continue
-            base = one if one._base is None else one._base  # noqa: SLF001 - of a view
+            base = one if one._base is None else one._base  # noqa: SLF001 - the base of a view
             if not (base.is_leaf and base.requires_grad):
                 storage = one.untyped_storage()
                 found[storage.data_ptr()] = storage.nbytes()
@@ -101,7 +103,7 @@ def _is_array(value: object) -> bool:
 
 
 def list_arrays(value: Any, depth: int = _NESTED) -> list[Any]:
-    """Return the arrays of a member, so deep."""
+    """Return the arrays in a value, up to a nesting depth."""
     if _is_array(value):
         return [value]
     if type(value) in PAIRS:
@@ -113,9 +115,9 @@ def list_arrays(value: Any, depth: int = _NESTED) -> list[Any]:
 
 
 def measure_array(array: Any) -> int:
-    """Return the bytes of an array; views count as what they show."""
+    """Return the bytes of an array; a view counts only its visible part."""
     with suppress(*_REFUSALS):
-        # An array of JAX that was donated has a size, and no memory.
+        # A donated JAX array still has a size, but no memory.
         if getattr(array, "is_deleted", lambda: False)():
             return 0
         size = getattr(array, "nbytes", None)
@@ -128,7 +130,7 @@ def measure_array(array: Any) -> int:
 
 
 def memory_address(array: Any) -> int:
-    """Return a number that arrays in the same memory have in common."""
+    """Return a number that is equal for arrays in the same memory."""
     with suppress(*_REFUSALS):
         if hasattr(array, "untyped_storage"):
             return array.untyped_storage().data_ptr() or id(array)
@@ -137,21 +139,21 @@ def memory_address(array: Any) -> int:
 
 
 def tensors_with_graph(value: Any) -> list[Any]:
-    """Return the tensors of a member that have a graph of gradients."""
+    """Return the tensors in a value that have an autograd graph."""
     return [it for it in list_arrays(value) if has_graph(it)]
 
 
 def has_graph(value: object) -> bool:
-    """Return whether a value is a tensor of PyTorch that some ops led to."""
+    """Return whether a value is a PyTorch tensor that ops computed."""
     kind = type(value)
     if module_name(kind).partition(".")[0] != "torch":
         return False
-    # Other objects of PyTorch answer to any name: `torch.ops`, proxies of a graph.
+    # Other PyTorch objects accept any attribute name: `torch.ops`, graph proxies.
     is_tensor = any("grad_fn" in vars(it) for it in kind.__mro__)
     return is_tensor and getattr(value, "grad_fn", None) is not None
 
 
 def module_name(kind: type) -> str:
-    """Return the module of a class; "" where the class says anything else."""
+    """Return the module of a class; "" if the attribute is not a text."""
     module = kind.__module__
     return module if isinstance(module, str) else ""

@@ -1,9 +1,9 @@
-"""Which containers of the program grow while it is recorded, and by how much.
+"""Containers of the program that grow during a recording, and by how much.
 
-They are looked at when the recording begins and when it ends: what an array takes is
-known then, and by which name the program keeps it. Memory of the process cannot say it:
-what is recorded takes memory too. A dictionary of arrays may be a cache that fills, and
-a queue a buffer: of these only graphs of gradients count.
+Containers are examined at the begin and the end of the recording, which gives the size
+of their arrays and the name by which the program keeps them. The memory use of the
+process cannot show this, because the recording uses memory too. A dictionary of arrays
+may be a cache, and a queue a buffer: in them only autograd graphs count.
 
 Definition: docs/formats/xplane.md#what-the-program-keeps.
 """
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: Containers that are written down, those first to which most was added.
+#: Maximum number of containers in the profile, those with most added bytes first.
 _MOST: Final = 5
-#: Members that a container has when the recording begins, if it grew before: a buffer
-#: that fills in the first steps is none that grows for ever.
+#: Minimum members at the begin of a recording: a container with fewer may be a buffer
+#: that fills in the first steps and does not grow forever.
 _BEFORE: Final = 5
 
 
 class KeptCollector(Collector):
-    """Compares the lengths of containers at the two ends of a recording."""
+    """Collector that compares containers at the begin and the end of a recording."""
 
     name = "kept"
 
     def __init__(self) -> None:
         self._clock: ClockPair | None = None
         self._began_ns = 0
-        #: Those of the beginning, by path and function; without what they hold.
+        #: (path, function) → `id`, length and graph bytes at the begin.
         self._before: dict[tuple[str, str], tuple[int, int, int]] = {}
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Look at the containers for the first time, where counters are read."""
+        """Examine the containers for the first time, unless `counters_hz` is 0."""
         if not options.counters_hz:
             return
         self._before = {
@@ -59,11 +59,11 @@ class KeptCollector(Collector):
         self._clock, self._began_ns = clock, recorder.clock_ns()
 
     def drop_events(self) -> None:
-        """Look at nothing again."""
+        """Forget the containers without a second search."""
         self._clock, self._before = None, {}
 
     def hand_over(self) -> Collected:
-        """Look again, and write down what was added to which container."""
+        """Examine the containers again, and return what was added to them."""
         clock, before = self._clock, self._before
         self._clock, self._before = None, {}
         if clock is None:
@@ -85,7 +85,7 @@ class KeptCollector(Collector):
         rows = [
             (KeptCounter.name(kind, path, function), at_ns, value)
             for added, path, function in grown[:_MOST]
-            # `Added` is in the order of kinds.
+            # The fields of `Added` are in the order of `KEPT_KINDS`.
             for kind, count in zip(KEPT_KINDS, added, strict=True)
             for at_ns, value in ((self._began_ns, 0.0), (ended_ns, float(count)))
         ]
@@ -98,14 +98,14 @@ def _find_growth(
     if now.length <= length:
         return None
     if now.graph_bytes:
-        # Each step makes a new tensor, whose graph goes on from the one before.
+        # Each step computes a new tensor, whose graph continues the previous one.
         more = now.graph_bytes - graph_bytes
         grew = graph_bytes > 0 and more > 0
         return Added(now.length - length, 0, more) if grew else None
     if identity != was or not length or not is_container(now.value):
         return None
     added = growth_since(now, length)
-    # No buffer of batches holds graphs of gradients.
+    # A small container may be a buffer, unless it holds autograd graphs.
     if length < _BEFORE and not added.graph_bytes:
         return None
     is_kept = added.graph_bytes or (added.array_bytes and isinstance(now.value, list))

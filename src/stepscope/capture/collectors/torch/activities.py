@@ -1,8 +1,7 @@
-"""What PyTorch's tracer (Kineto) recorded, as columns.
+"""Activities that PyTorch's tracer (Kineto) recorded, as columns.
 
-A live result hands out each activity with its arguments, as they would be in an
-exported trace. Versions that do not (2.11 is one) are read from the trace that they
-export.
+A live result returns each activity with its arguments, as in an exported trace. For
+versions whose result does not (such as 2.11), the exported trace is read.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ if TYPE_CHECKING:
 
 _A = TypeVar("_A")
 
-#: An arrow from an op to the op of its gradient.
+#: Type of a flow arrow from an op to the op of its gradient.
 _GRADIENT_FLOW: Final = 1
 _GRADIENT: Final = "fwdbwd"
-#: What PyTorch exports of a name that is no text.
+#: Name that PyTorch exports for a name that is not valid text.
 _NO_NAME: Final = "unknown"
 _NS_PER_US: Final = 1_000
-#: Most activities that are handed over, and most calls of Python among them: each takes
-#: some 10 µs and more, for which the program waits.
+#: Maximum number of stored activities, and of Python calls among them: the program
+#: waits 10 µs or more for each.
 _MOST: Final = 500_000
 _MOST_CALLS: Final = 100_000
 _PYTHON_CALL: Final = "python_function"
-#: What a result must hand out for each activity.
+#: Methods that a result's activities must have.
 _NEEDED: Final = ("metadata_json", "timestamp", "duration", "resource_id", "type")
 
 
 class Device(NamedTuple):
-    """An accelerator; None is unknown."""
+    """An accelerator; None means unknown."""
 
     ordinal: int
     name: str | None = None
@@ -55,23 +54,24 @@ class Device(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Activities:
-    """Everything that was recorded, one entry each, in no particular order.
+    """All recorded activities as columns, in no particular order.
 
     Attributes:
         category: `cpu_op`, `kernel` and so on, in lower case.
         start_ns: Nanoseconds since 1970, int64.
-        dur_ns: int64; 0 of instants.
-        place: Process of what ran on a host, device of what ran on one, int64.
-        lane: Thread or stream, int64.
-        external: Id of an op; of what an op caused the id of that op; 0 where there
-            is none, int64.
-        gradient: Id that an op shares with the op of its gradient, 0 where it has
-            none, int64.
-        arguments: A JSON object each.
-        thread_names: (process, thread) → its name, where it is known.
-        left_out: How many more there were, Python calls and the latest ones.
-        complete_until_ns: When the first of these began, nanoseconds since 1970; None
-            where there were no more.
+        dur_ns: Duration in ns, int64; 0 for instants.
+        place: Process id of host activities, device ordinal of device activities,
+            int64.
+        lane: Thread id or stream id, int64.
+        external: Id of an op; for other activities, the id of the op that caused them;
+            0 for none, int64.
+        gradient: Id that an op shares with the op of its gradient; 0 for none, int64.
+        arguments: One JSON object per activity.
+        thread_names: (process, thread) → thread name, if known.
+        left_out: Number of activities that were not stored: Python calls and the latest
+            ones.
+        complete_until_ns: Start of the first activity that was not stored, in ns since
+            1970; None if all were stored.
     """
 
     name: Sequence[str]
@@ -93,9 +93,9 @@ class Activities:
 
 
 def join_activities(parts: Sequence[Activities]) -> Activities:
-    """Return the activities of recordings that followed each other, as of one.
+    """Return the activities of successive recordings as one.
 
-    Ids of ops differ in all recordings of a process, those of gradients begin again.
+    Ids of ops are unique within a process. Ids of gradients restart in each recording.
     """
     if len(parts) == 1:
         return parts[0]
@@ -133,7 +133,7 @@ def join_activities(parts: Sequence[Activities]) -> Activities:
 def live_activities(
     result: Any, *, thread_names: dict[tuple[int, int], str], devices: Sequence[Device]
 ) -> Activities | None:
-    """Return what a result holds; None where this PyTorch does not hand it out."""
+    """Return the activities of a result; None if this PyTorch cannot return them."""
     hand_out = getattr(result, "trace_activities", None)
     if hand_out is None:
         return None
@@ -170,7 +170,7 @@ def live_activities(
         name=columns[0],
         category=category,
         start_ns=_int64_array(columns[2]),
-        # An instant carries the time until recording ended.
+        # The reported duration of an instant lasts until the recording ended.
         dur_ns=np.where(instant, 0, _int64_array(columns[3])),
         place=_int64_array(columns[4]),
         lane=_int64_array(columns[5]),
@@ -185,7 +185,7 @@ def live_activities(
 
 
 class _Event(msgspec.Struct, gc=False):
-    """One object of `traceEvents`; times in microseconds, as they are written."""
+    """One object of `traceEvents`, with times in microseconds as in the file."""
 
     ph: str = ""
     cat: str = ""
@@ -216,7 +216,7 @@ class _Document(msgspec.Struct):
 
 
 class _External(msgspec.Struct, gc=False):
-    """The id of the op, in its two spellings."""
+    """The id of an op, in both spellings."""
 
     id: int | str | None = msgspec.field(default=None, name="External id")
     older: int | str | None = msgspec.field(default=None, name="external id")
@@ -225,7 +225,7 @@ class _External(msgspec.Struct, gc=False):
 def exported_activities(document: bytes) -> Activities:
     """Return the activities of a trace that PyTorch exported."""
     decoded = msgspec.json.decode(document, type=_Document)
-    # Process and thread of the recording's own are no numbers.
+    # The recording's own events have no numeric process and thread ids.
     everything = [
         it
         for it in decoded.events
@@ -287,10 +287,10 @@ def _drop_latest(
     name: Callable[[_A], str],
     start: Callable[[_A], int],
 ) -> tuple[Sequence[_A], int | None]:
-    """Return the activities to hand over: of too many only the earliest.
+    """Return the activities to store: above the limits, only the earliest.
 
-    Annotations come before all others, since they say where steps lie. Returned as
-    well is when the first one began that is left out; None for none.
+    Annotations are stored first, because they mark the steps. The second result is the
+    start of the first activity that is left out; None if none is.
     """
     if len(everything) <= _MOST_CALLS:
         return everything, None
@@ -312,7 +312,7 @@ def _drop_latest(
 
 
 def _decoded_text(hand_out: Callable[[], str], otherwise: str) -> str:
-    """Return a text of PyTorch's; now and then it hands out bytes that are none."""
+    """Return a text of PyTorch's, or `otherwise` if its bytes are not valid UTF-8."""
     try:
         return hand_out()
     except UnicodeDecodeError:
@@ -322,9 +322,9 @@ def _decoded_text(hand_out: Callable[[], str], otherwise: str) -> str:
 def _gradient_ids(
     arrows: Sequence[_Event], kept: Sequence[_Event], start: Sequence[int], base: int
 ) -> list[int]:
-    """Return by kept event the id of the arrow at either end of it, 0 for none."""
-    # Ops that begin together are nested; the arrow is drawn from the inner one, which
-    # comes after the others.
+    """Return for each kept event the id of the arrow at its start; 0 for none."""
+    # Ops with the same start are nested. The arrow belongs to the inner op, which comes
+    # last.
     op_at = {
         (it.pid, it.tid, at): row
         for row, (it, at) in enumerate(zip(kept, start, strict=True))
@@ -348,7 +348,7 @@ def _named_threads(events: Sequence[_Event]) -> Iterator[tuple[tuple[int, int], 
 
 
 def _parse_ns(written: Raw) -> int:
-    """Microseconds as they are written, exactly; 0 where nothing is."""
+    """Return exact nanoseconds for written microseconds; 0 for null."""
     text = bytes(written).decode()
     return 0 if text == "null" else round(Decimal(text) * _NS_PER_US)
 

@@ -1,7 +1,7 @@
-"""What PyTorch's own profiler (Kineto) records: ops, kernels, copies, memory, shapes.
+"""Recording with PyTorch's own profiler (Kineto): ops, kernels, copies, memory, shapes.
 
-Its result is turned into planes of the profile message (`kineto_planes`). All threads
-are recorded where PyTorch can do that.
+The result is converted to planes of the profile message (`planes`). All threads are
+recorded if this PyTorch supports it.
 
 Definition: docs/capture.md#how-the-recorders-are-driven.
 """
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 _OPEN: Final = OpenRecordings()
 _OWN: Final = "the program's own PyTorch profiler"
-#: What starts a profiler, in the order of its calls.
+#: PyTorch functions that start a profiler, in the order in which it calls them.
 _ENTRANCES: Final = (
     "_prepare_profiler",
     "_run_on_profiler_start",
     "_enable_profiler",
     "_enable_profiler_legacy",
 )
-#: PyTorch knows no levels of the host: it records ops or it does not.
+#: Host level of a recording with ops; PyTorch records either all ops or none.
 _OPS: Final = 2
 _TASKS: Final = Path("/proc/self/task")
 _ONE_CYCLE: Final = "Warning: Profiler clears events at the end of each cycle"
@@ -73,11 +73,11 @@ _NO_MEMORY: Final = (
 
 
 class TorchRefused(Exception):
-    """PyTorch's profiler cannot record or hand over; the message is one line."""
+    """PyTorch's profiler cannot record or return events; the message is one line."""
 
 
 class TorchCollector(GivesWay):
-    """Records with PyTorch's profiler while the program uses PyTorch."""
+    """Collector that records with PyTorch's profiler if PyTorch is imported."""
 
     name = "torch"
     framework = "PyTorch"
@@ -92,7 +92,7 @@ class TorchCollector(GivesWay):
         self._recording: _Recording | None = None
 
     def has_profiler(self) -> bool:
-        """Return whether it was built with one."""
+        """Return whether this PyTorch was built with a profiler."""
         try:
             return bool(_native_profiler())
         except (ImportError, AttributeError):
@@ -104,26 +104,26 @@ class TorchCollector(GivesWay):
         self.traces_python = self._recording.traces_python
 
     def halt_recording(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         if self._recording is not None:
             self._recording.halt_profiler()
 
     def end_recording(self) -> Collected:
-        """Halt, and hand over."""
+        """Halt and return the recording."""
         recording, self._recording = self._recording, None
         return Collected(b"") if recording is None else recording.collect_results()
 
     def count_events(self) -> int | None:
-        """Return how many events were recorded until now.
+        """Return the number of events recorded until now.
 
-        PyTorch tells only when it stops. So it is stopped, and begins again at once.
+        PyTorch reports it only when it stops, so the profiler is stopped and restarted.
         """
         with self._own_calls:
             if self._kept is not None or self._recording is None:
                 return None
             if threading.current_thread().name.startswith(OWN_THREADS):
                 return None
-            # It is we who come in.
+            # The restart must not count as a start by the program.
             self._beginning = True
             try:
                 return self._recording.count_events()
@@ -131,28 +131,29 @@ class TorchCollector(GivesWay):
                 self._beginning = False
 
     def drop_recording(self) -> None:
-        """Halt, and read nothing of what was recorded."""
+        """Halt without reading the recorded events."""
         recording, self._recording = self._recording, None
         if recording is not None:
             recording.drop_results()
 
     def leave_recording(self) -> None:
-        """Let go of what was recorded: the process ends."""
+        """Abandon the recorded events, because the process ends."""
         recording, self._recording = self._recording, None
         if recording is not None:
             recording.leave_profiler()
 
     def list_entrances(self) -> Iterable[Entrance]:
-        """Yield what every profiler of PyTorch passes before it changes anything."""
+        """Yield functions that each PyTorch profiler calls before it changes state."""
         for module in ("profiler", "profiler_legacy"):
             owner = sys.modules.get(f"torch.autograd.{module}")
             for name in _ENTRANCES:
                 yield Entrance(owner, name, _OWN)
 
     def program_profiler(self) -> str | None:
-        """Return PyTorch's profiler where it records, or is ready to.
+        """Return PyTorch's profiler if it records or is about to; else None.
 
-        PyTorch does not report one that warms up by its schedule: it is looked for.
+        PyTorch does not report a profiler in a schedule's warmup, so the garbage
+        collector is searched for one.
         """
         from torch.autograd import (  # noqa: PLC0415 - the user's
             _profiler_enabled,
@@ -195,7 +196,7 @@ class _Recording:
         ]
         self.traces_python = False
         self._profiler: Any = None
-        #: What was recorded until the profiler was stopped to count it.
+        #: Activities from before the profiler was stopped for counting.
         self._earlier: list[Activities] = []
         self._forward: _Forward | None = None
         self._was_given = False
@@ -233,9 +234,9 @@ class _Recording:
             self._let_go()
 
     def count_events(self) -> int | None:
-        result = getattr(sys.modules["torch"]._C._autograd, "_ProfilerResult", None)  # noqa: SLF001 - it has no other
-        # Calls of Python that are under way would be cut in two, and kernels that are
-        # queued on a device could be lost.
+        result = getattr(sys.modules["torch"]._C._autograd, "_ProfilerResult", None)  # noqa: SLF001 - no public name
+        # Stopping would split Python calls that are still running, and could lose
+        # kernels that are queued on a device.
         if self._profiler is None or self._thread is not None or self.traces_python:
             return None
         if any(activity.name != "CPU" for activity in self._settings[1]):
@@ -245,7 +246,7 @@ class _Recording:
         self._stop_profiler()
         self._stop_ns = time.time_ns()
         recorded = _hand_out_activities(self._profiler)
-        # What stays of a profiler while the next one records ends the program.
+        # A result that is freed while the next profiler records crashes the program.
         _free_results(self._profiler)
         self._earlier.append(recorded)
         self._start_profiler(*self._settings)
@@ -263,7 +264,7 @@ class _Recording:
             self._let_go()
 
     def leave_profiler(self) -> None:
-        """Leave PyTorch's profiler on: to end it takes some 20 µs for each op."""
+        """Leave PyTorch's profiler on: stopping it takes about 20 µs per op."""
         if self._profiler is None or self._stop_ns is not None:
             return
         if not skip_exit_handlers_of_c():
@@ -272,7 +273,7 @@ class _Recording:
         if self._forward is not None:
             annotate.remove_forward(self._forward)
         _OPEN.forget_recording(self._profiler.stop)
-        # Nor is it freed, which takes as long.
+        # Keep it alive, because freeing it takes as long.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._profiler))
 
     def _collect_activities(self, stop_ns: int) -> Collected:
@@ -282,8 +283,8 @@ class _Recording:
                 "PyTorch handed over nothing: no op ran, or another of its profilers "
                 "was started meanwhile"
             )
-        # PyTorch itself waits for the device when a recording ends, so a tracer that
-        # works has at least that call.
+        # PyTorch waits for the device at the end of a recording, so a working tracer
+        # has at least that call.
         elif (
             self._levels.device
             and given.devices
@@ -336,18 +337,18 @@ class _Recording:
         )
         _OPEN.add_recording(profiler.stop)
         with warnings.catch_warnings():
-            # 2.11 warns everybody of what a second cycle would lose; there is none.
+            # PyTorch 2.11 always warns about a second cycle, which is not used here.
             warnings.filterwarnings("ignore", message=_ONE_CYCLE)
             profiler.start()
         self._profiler = profiler
         return config is not None
 
     def _let_go(self) -> None:
-        """Free what PyTorch recorded, here and now.
+        """Free PyTorch's recorded events now.
 
-        Its profiler is part of a circle of objects. What finds that later frees the
-        trace on a separate thread, while another of its profilers may be at work:
-        the program then crashes.
+        PyTorch's profiler is part of a reference cycle. A later garbage collection
+        would free the events on a separate thread. The program crashes if another
+        PyTorch profiler runs at that time.
         """
         profiler, self._profiler = self._profiler, None
         self._earlier = []
@@ -358,26 +359,26 @@ def _free_results(profiler: Any) -> None:
     inner = getattr(profiler, "profiler", None)
     if inner is not None and hasattr(inner, "kineto_results"):
         inner.kineto_results = None
-        # Without results it would look like one that is ready to record.
+        # An entered profiler without results would look ready to record.
         inner.entered = False
 
 
 def skip_exit_handlers_of_c() -> bool:
-    """Have the process end as soon as Python has; return whether it will.
+    """Make the process exit right after Python has finished; return whether it will.
 
-    Its exit status stays, and buffers of C are written. A framework's profiler that is
-    still on is never taken down by them, which would take long or crash.
+    The exit status is kept, and C buffers are flushed. Exit handlers of C do not tear
+    down a framework's profiler that is still on, which would take long or crash.
     """
     libc = ctypes.CDLL(None)
     try:
-        # The last one is called first, and is given the exit status, as `_exit` is.
+        # C calls the last handler first, and passes the exit status, as `_exit` needs.
         handlers = [libc["_exit"], libc["fcloseall"]]
         return not any(
             libc["on_exit"](ctypes.cast(handler, ctypes.c_void_p), None)
             for handler in handlers
         )
     except AttributeError:
-        # It is the GNU library's alone.
+        # Only the GNU C library has `on_exit`.
         return False
 
 
@@ -391,19 +392,19 @@ def _hand_out_activities(profiler: Any) -> Activities:
         path = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(path))
         exported = exported_activities(path.read_bytes())
-        # The export lists what the machine has, used or not.
+        # The export lists all GPUs of the machine, even unused ones.
         return replace(exported, devices=devices)
 
 
 class _Forward:
-    """Hands annotations on to PyTorch, on the threads that it records."""
+    """Forwards annotations to PyTorch on the threads that PyTorch records."""
 
     def __init__(self, *, every_thread: bool) -> None:
         import torch  # noqa: PLC0415 - the user's
 
-        self._make = _native_profiler()._RecordFunctionFast  # noqa: SLF001 - it has no other
+        self._make = _native_profiler()._RecordFunctionFast  # noqa: SLF001 - no public name
         self._recorded_here = (
-            None if every_thread else torch.autograd._profiler_enabled  # noqa: SLF001 - it has no other
+            None if every_thread else torch.autograd._profiler_enabled  # noqa: SLF001 - no public name
         )
 
     def __call__(
@@ -420,14 +421,14 @@ class _Forward:
 def _native_profiler() -> Any:
     import torch.profiler  # noqa: PLC0415 - the user's
 
-    return torch._C._profiler  # noqa: SLF001 - the fast annotation has no other name
+    return torch._C._profiler  # noqa: SLF001 - no public name for the fast annotation
 
 
 def _every_thread(*, stacks: bool) -> Any:
-    """Return the setting by which all threads are recorded; None if there is none."""
+    """Return the setting to record all threads; None if PyTorch has no such setting."""
     make = getattr(_native_profiler(), "_ExperimentalConfig", None)
-    # Without objects for each event, stopping takes a fraction of the time; calls of
-    # Python need them.
+    # Stopping is much faster without an object per event, but Python calls need those
+    # objects.
     quick = {} if stacks else {"trace_only": True}
     for settings in (quick, {}):
         try:
@@ -443,7 +444,7 @@ def _thread_names() -> dict[tuple[int, int], str]:
         try:
             words = (task / "comm").read_text(encoding="utf-8", errors="replace")
         except OSError:
-            # A thread that ended while its name was read has none.
+            # The thread ended while its name was read.
             continue
         number = int(task.name)
         found[os.getpid(), number] = f"thread {number} ({words.strip()})"
@@ -451,7 +452,7 @@ def _thread_names() -> dict[tuple[int, int], str]:
 
 
 def _used_devices() -> tuple[Device, ...]:
-    """Return the GPUs that the program uses; nothing is initialised for it."""
+    """Return the GPUs that the program uses, without initialising CUDA."""
     import torch  # noqa: PLC0415 - the user's
 
     if not torch.cuda.is_initialized():
@@ -462,7 +463,7 @@ def _used_devices() -> tuple[Device, ...]:
         said = torch.cuda.get_device_properties(ordinal)
         memory_khz = getattr(said, "memory_clock_rate", None)
         width_bits = getattr(said, "memory_bus_width", None)
-        # With two transfers a cycle; AMD's clock is not that of the transfers.
+        # Two transfers a cycle; AMD reports a clock that is not the transfer clock.
         rate = None
         if vendor == "Nvidia" and memory_khz and width_bits:
             rate = int(2 * memory_khz * 1000 * width_bits // 8)

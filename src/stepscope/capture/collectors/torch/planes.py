@@ -1,8 +1,8 @@
-"""PyTorch's activities become planes: threads of the host, streams of devices.
+"""Conversion of PyTorch's activities to planes: host threads and device streams.
 
-Arguments keep the names and the values that PyTorch gave them. What readers of profiles
-look for under names of their own is written next to them: launch shapes, sizes of
-copies, correlation ids, and the op that an activity ran for.
+Arguments keep PyTorch's names and values. Values that profile readers expect under
+different names are added: launch shapes, sizes of copies, correlation ids, and the op
+that caused an activity.
 """
 
 from __future__ import annotations
@@ -38,35 +38,35 @@ if TYPE_CHECKING:
 
 _HOST: Final = "/host:CPU"
 _PS_PER_NS: Final = 1_000
-#: Ids of lines that repeat time, and of the tracer's overhead.
-#: Definition: docs/formats/xplane.md#planes-become-groups-of-tracks.
+#: Ids of lines with derived events, and of the line of tracer overhead. Definition:
+#: docs/formats/xplane.md#planes-become-groups-of-tracks.
 _DERIVED: Final = -559038737
 _OVERHEAD: Final = _DERIVED + 6
 _LAST_DERIVED: Final = _DERIVED + 389
 _MOST_STREAMS: Final = 256
 _COUNTERS: Final = 2**63 - 1
-#: Written where a synchronisation waits for no stream of its own.
+#: Stream id of a synchronisation that does not wait for a single stream.
 _NO_STREAM: Final = 2**32 - 1
-#: Lines of a device other than its streams do not take a stream's id.
+#: Added to the ids of a device's non-stream lines, so that they differ from stream ids.
 _BESIDE: Final = 2**40
 
 _MEMORY: Final = "[memory]"
 _ON_THREAD: Final = frozenset(
     {OP_CATEGORY, ANNOTATION_CATEGORY, "python_function", "cpu_instant_event"}
 )
-#: Categories of what runs on a device.
+#: Categories of device activities.
 ON_STREAM: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
-#: How the categories of calls of a device's runtime or driver end.
+#: Suffixes of the categories of runtime and driver calls.
 CALLS: Final = ("_runtime", "_driver")
-#: Events are encoded this many at a time, which bounds the columns next to them.
+#: Maximum number of events encoded at a time, which limits the memory for columns.
 _BATCH: Final = 2**15
 
 
 class _Place(NamedTuple):
-    """Where an event goes.
+    """Plane and line of an event.
 
     Attributes:
-        row: Order of the plane: 0 for the host's, which comes first, 1 for a device's.
+        row: Order of the plane: 0 for a host plane, 1 for a device plane.
     """
 
     row: int
@@ -78,11 +78,11 @@ class _Place(NamedTuple):
 def build_planes(
     activities: Activities, *, hostname: str, process: int, start_ns: int, stop_ns: int
 ) -> XSpaceBuilder:
-    """Return a profile message of what was recorded between two moments since 1970."""
+    """Return a profile message of activities; start and stop are in ns since 1970."""
     activities = _unwrap_annotations(activities)
     began_ns = start_ns
     if len(activities):
-        # What a device still ran had begun before.
+        # Device activities may have begun before the recording.
         start_ns = min(start_ns, int(activities.start_ns.min()))
     builder = XSpaceBuilder(hostname, start_ns=start_ns, stop_ns=stop_ns)
     builder.plane(_HOST).stat("process_id", process)
@@ -127,13 +127,13 @@ class _Writing:
 
     def write_line(self, place: _Place, rows: Int64s) -> None:
         plane = self._builder.plane(place.plane)
-        # Lines of a thread are joined where they count from one moment.
+        # Lines of one thread are merged only if they have the same start time.
         lead_ns = self._lead_ns
         if (self._offset[rows] // _PS_PER_NS < lead_ns).any():
             lead_ns = 0
         line = plane.line(place.line, name=place.name, timestamp_ns=lead_ns)
         category = np.array([self._activities.category[it] for it in rows.tolist()])
-        # Events of one category have arguments of one set of names.
+        # Events of one category have the same argument names.
         for kind in np.unique(category).tolist():
             of_kind = rows[category == kind]
             for first in range(0, len(of_kind), _BATCH):
@@ -160,7 +160,7 @@ class _Writing:
             if category in ON_STREAM:
                 shapes = [self._shape_of(op) if op >= 0 else None for op in ops]
                 values["shape"] = shapes
-        # Names alone may be shared by events of several categories.
+        # The category is part of the key: several categories may share a name.
         types = self._types.setdefault(plane.name, {})
         for row in chosen:
             name = given.name[row]
@@ -188,9 +188,9 @@ class _Writing:
 
 
 def _unwrap_annotations(activities: Activities) -> Activities:
-    """Give the annotations that we forwarded their own names.
+    """Give forwarded annotations their original names.
 
-    Records that only look like ops are annotations, too.
+    Bookkeeping records that PyTorch lists as ops become annotations too.
     """
     names, categories = list(activities.name), list(activities.category)
     arguments = list(activities.arguments)
@@ -236,7 +236,7 @@ def _line_place(
 ) -> _Place:
     shown = names.get((place, lane))
     if category in _ON_THREAD or category.endswith(CALLS):
-        # No program has process number 0 or less: the tracer did not know it.
+        # The tracer writes 0 or -1 if it does not know the process.
         own = place in (0, -1, process)
         name = shown or names.get((process, lane)) or f"thread {lane}"
         return _Place(0, _HOST if own else f"{_HOST} [{place}]", lane, name)
@@ -258,10 +258,11 @@ def _line_place(
 
 
 def _rows_of_ops(activities: Activities) -> Int64s:
-    """Return by event the row of the op that it belongs to, -1 for none.
+    """Return for each event the row of its op, or -1.
 
-    The op whose id it carries, or the call that launched it; else the innermost one
-    around it, or around that call, on its thread.
+    The op is found by the external id of the event or, for a device activity, of its
+    launch call. Without an id it is the innermost op around the event or call on its
+    thread.
 
     Definition: docs/formats/kineto.md#device-activity.
     """
@@ -287,7 +288,7 @@ def _rows_of_ops(activities: Activities) -> Int64s:
 
 
 def _ops_around(activities: Activities, is_op: Bools) -> Int64s:
-    """Return by event of a thread the innermost op around it, -1 for none."""
+    """Return for each host event the row of the innermost op around it, or -1."""
     concerned = [
         kind == OP_CATEGORY or kind.endswith(CALLS) or name == _MEMORY
         for kind, name in zip(activities.category, activities.name, strict=True)
@@ -323,10 +324,10 @@ class _Operands(msgspec.Struct):
 
 
 def _devices_by_number(activities: Activities) -> dict[int, Device]:
-    """Return the devices by the numbers that their activities give them.
+    """Return the devices by the numbers that activities use.
 
-    ROCm lists devices under other numbers. Where there is one of each, both are
-    one device; otherwise it is unknown which is which.
+    ROCm lists devices under different numbers. If activities use one number and one
+    device is listed, they match. With several devices the match is unknown.
 
     Definition: docs/formats/kineto.md#device-activity.
     """

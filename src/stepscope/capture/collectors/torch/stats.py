@@ -1,4 +1,4 @@
-"""Arguments of PyTorch's activities become values of events, many events at once."""
+"""Conversion of PyTorch's activity arguments to event stats, many events at a time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from stepscope.xspace.writing.builders import PlaneBuilder
 
-#: Name → value of each event, None where it has none.
+#: Name → one value per event; None for an event without the value.
 Values = dict[str, list[Any]]
 
 _ARGUMENTS: Final = msgspec.json.Decoder(list[dict[str, Raw]])
-#: Arguments that number the records themselves, or are stored elsewhere.
+#: Arguments that only number the records, or that are stored elsewhere.
 _LEFT_OUT: Final = frozenset({"Ev Idx", "Record function id", "External id"})
-#: What `kernel_details` and the event's place hold about kernels and copies.
+#: Arguments of kernels and copies that other stats or the event's line contain.
 _TOLD: Final = frozenset(
     {"device", "stream", "context", "queued", "correlation", "bytes"}
     | {"grid", "block", "registers per thread", "shared memory"}
@@ -33,10 +33,10 @@ _UNSIGNED_END: Final = 2**64
 
 
 def decoded_arguments(arguments: Sequence[bytes], category: str) -> Values:
-    """Return the arguments of events of one category, by the names that readers know.
+    """Return the arguments of one category's events, renamed for profile readers.
 
-    Numbers and texts are values, truth values 0 and 1; lists and objects stay the JSON
-    that they are. Arguments of an event that are no JSON are left out.
+    Numbers and texts are kept, booleans become 0 or 1, lists and objects stay JSON
+    text. Arguments that are not valid JSON are left out.
     """
     raws: dict[str, list[Raw | None]] = {}
     for row, given in enumerate(_decoded_objects(arguments)):
@@ -69,7 +69,7 @@ def decoded_arguments(arguments: Sequence[bytes], category: str) -> Values:
 def stat_columns(
     plane: PlaneBuilder, values: Mapping[str, list[Any]]
 ) -> list[StatColumn]:
-    """Columns of the values of some events, one for each name and kind of value."""
+    """Return columns of event values, one for each pair of name and value type."""
     return [
         column
         for name, of_events in values.items()
@@ -82,12 +82,12 @@ def _decoded_objects(arguments: Sequence[bytes]) -> list[dict[str, Raw]]:
         return _ARGUMENTS.decode(b"[" + b",".join(arguments) + b"]")
     if len(arguments) == 1:
         return [{}]
-    # Those that are no JSON are looked for one by one.
+    # Some event has invalid JSON, so decode each event separately.
     return [decoded for one in arguments for decoded in _decoded_objects([one])]
 
 
 def _decode_values(raws: Sequence[Raw | None]) -> list[Any]:
-    """Return the values of one name; texts that many events share are decoded once."""
+    """Return the values of one name; each distinct text is decoded once."""
     known: dict[bytes | None, Any] = {None: None}
     values = []
     for raw in raws:

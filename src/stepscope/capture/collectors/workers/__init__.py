@@ -1,1 +1,1 @@
-"""Functions of worker processes, by looks at their memory from outside."""
+"""Functions of worker processes, sampled by reading their memory from outside."""

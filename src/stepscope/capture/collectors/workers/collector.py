@@ -1,9 +1,9 @@
-"""Which functions the program's worker processes are in, by looks at their memory.
+"""Stack samples of the program's worker processes, read from their memory.
 
-A thread of ours looks at the first thread of each process that multiprocessing started,
-25 times a second. Nothing is changed in a worker, and nothing runs in it for us:
-its memory is read as a file. A look costs some microseconds, in which other threads of
-the program may run.
+A separate thread samples the first thread of each process that multiprocessing started,
+25 times a second. The worker is not changed and runs no code for it: its memory is read
+as a file. A sample takes some microseconds, during which other threads of the program
+may run.
 
 Definition: docs/definitions/host-time.md#worker-processes.
 """
@@ -53,26 +53,26 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.xspace.samples_line import SamplesKind
 
-#: Workers make a batch in tens of milliseconds: what takes most of it is found by far
-#: fewer looks than the steps need.
+#: Maximum samples a second. Workers produce a batch in tens of milliseconds, so the
+#: main part of the time is found with far fewer samples than steps need.
 _MOST_HZ: Final = 25.0
-#: Of more workers each is looked at in turn.
+#: Maximum number of workers per sampling turn; more workers take turns.
 _AT_ONCE: Final = 8
 _MOST_WORKERS: Final = 64
-#: New workers are looked for at every this many turns.
+#: Number of sampling turns between two searches for new workers.
 _TURNS: Final = 3
-#: This many looks that found nothing that can be are worth a word.
+#: Share of invalid samples above which a warning is given.
 _MANY_LOST: Final = 0.1
 _GONE: Final = frozenset({remote_stacks.GONE, remote_stacks.OTHER})
 
 
 class _Room(NamedTuple):
-    """What looks at some workers are given and write into, made once for these.
+    """Buffers for sampling one list of workers, reused until the list changes.
 
     Attributes:
         out: Addresses of codes and instructions, by worker.
-        counts: Frames by worker.
-        arrays: All that `remote_stacks.look` takes.
+        counts: Number of stack frames, by worker.
+        arrays: Arguments of `remote_stacks.sample_stack`.
     """
 
     processes: list[int]
@@ -99,7 +99,7 @@ class _Room(NamedTuple):
 
 
 class WorkersCollector(Collector):
-    """Looks at worker processes in a separate thread, once there are any."""
+    """Collector that samples worker processes on a separate thread."""
 
     name = "workers"
 
@@ -111,7 +111,7 @@ class WorkersCollector(Collector):
         self._looks: deque[Look[RemoteLine]] = deque(maxlen=RING_LOOKS)
         self._names: dict[int, str] = {}
         self._shared = Workers()
-        #: Only the thread that looks uses these: it opens and closes their memory.
+        #: Used only by the sampling thread, which opens and closes their memory.
         self._workers: dict[int, Worker] = {}
         self._unseen: dict[int, Unseen] = {}
         self._room: _Room | None = None
@@ -124,14 +124,14 @@ class WorkersCollector(Collector):
         self._failure = ""
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Look from the first worker on, unless the options say never."""
+        """Sample from the first worker on, unless the sampling rate is 0."""
         self._hz = min(options.python_sampling_hz, _MOST_HZ)
         if self._hz:
             self._clock = clock
             self._start_if_needed()
 
     def take_fragment(self) -> Fragment:
-        """Take the frames that ended since the last time."""
+        """Take the frames that ended since the last call."""
         if self._clock is None:
             return Fragment(b"", 0)
         self._start_if_needed()
@@ -143,13 +143,13 @@ class WorkersCollector(Collector):
         return self._write_ended(ended, self._clock)
 
     def halt_collecting(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
 
     def hand_over(self) -> Collected:
-        """Hand over the last frames: those that were found until now."""
+        """Stop and return the remaining frames, with warnings about missed workers."""
         self.halt_collecting()
         clock = self._clock
         if clock is None:
@@ -198,7 +198,7 @@ class WorkersCollector(Collector):
                     self._choose_workers(layout, own)
                 self._turn += 1
                 self._sample_workers(layout, due_ns)
-        except Exception as error:  # noqa: BLE001 - a collector's edge
+        except Exception as error:  # noqa: BLE001 - an error of one collector
             self._failure = (
                 "functions of worker processes ended early: "
                 f"{type(error).__name__}: {error}"
@@ -212,7 +212,7 @@ class WorkersCollector(Collector):
         for process in self._workers.keys() - found.keys():
             self._let_go(process, recorder.clock_ns())
         for process in self._unseen.keys() - found.keys():
-            # What is gone says nothing of those that are there, unless all are gone.
+            # Keep the reason of an ended worker only if no other worker is known.
             if len(self._unseen) > 1 or self._workers:
                 del self._unseen[process]
         room = _MOST_WORKERS - len(self._workers)
@@ -230,7 +230,7 @@ class WorkersCollector(Collector):
                 self._names[process] = name
 
     def _sample_workers(self, layout: Layout, due_ns: int) -> None:
-        """Look at some workers at once, so that the lock is asked for but once."""
+        """Sample several workers in one call, which takes the lock only once."""
         chosen = list(self._workers)
         if not chosen:
             return
@@ -260,9 +260,9 @@ class WorkersCollector(Collector):
                 self._looks.append(Look(process, due_ns, at_ns, stack))
 
     def _let_go(self, process: int, at_ns: int) -> None:
-        """Look no more at a process that has ended, or runs something else."""
+        """Stop sampling a process that has ended or executes another program."""
         self._workers.pop(process).close_memory()
-        # Another one may get its id, and its place.
+        # A new process may get the same process id and file descriptor.
         self._room = None
         self._looks.append(Look(process, at_ns, at_ns, []))
 

@@ -1,8 +1,8 @@
-"""Where an interpreter keeps what its threads run, in its memory.
+"""Offsets of an interpreter's threads, frames and code objects in its memory.
 
-CPython 3.13 says it itself, at the begin of `_PyRuntime`. For 3.11 and 3.12 it stands
-here: within a minor version it does not change, for extensions are compiled against it.
-Whatever is used is held against this process's own stack first.
+CPython 3.13 publishes its offsets at the begin of `_PyRuntime`. The offsets of 3.11 and
+3.12 are listed here: they are fixed within a minor version, because extensions are
+compiled against them. Before use, any offsets are tested on this process's own stack.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ import numpy as np
 from stepscope._core import remote_stacks
 from stepscope.xspace.vocabulary import UNSEEN, Unseen
 
-#: In every object: its type.
+#: Offset of an object's type, in bytes.
 TYPE: Final = 8
 
 
 class Layout(NamedTuple):
-    """Offsets in bytes, each from the begin of its structure.
+    """Offsets in bytes from the begin of each structure.
 
     Attributes:
-        stacks: Those that `remote_stacks.LAYOUT` lists.
-        interpreter: In the runtime: its newest interpreter.
-        thread: In an interpreter: the state of its newest thread.
-        next_thread: In the state of a thread: that of an older one.
-        code_bytes: Of a function's code, up to its first instruction.
-        name: In a code: its name with its class, a text.
-        text_length: In a text: number of its characters.
-        text_state: In a text: how its characters are stored.
-        ascii: In a text of ASCII: its characters.
-        wide: In another text: its characters.
+        stacks: Offsets listed in `remote_stacks.LAYOUT`.
+        interpreter: In the runtime: newest interpreter.
+        thread: In an interpreter: state of its newest thread.
+        next_thread: In a thread state: state of the next older thread.
+        code_bytes: Size of a code object before its first instruction.
+        name: In a code object: qualified name, a text.
+        text_length: In a text: number of characters.
+        text_state: In a text: storage format of its characters.
+        ascii: In an ASCII text: the characters.
+        wide: In any other text: the characters.
     """
 
     stacks: dict[str, int]
@@ -55,13 +55,13 @@ class Layout(NamedTuple):
     bytes_data: int = 32
 
     def offset_row(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Return the offsets that a look takes, in its order."""
+        """Return the offsets in the order of `remote_stacks.LAYOUT`."""
         return np.array([self.stacks[it] for it in remote_stacks.LAYOUT], np.int64)
 
 
-#: Minor versions of Python 3 whose offsets stand here.
+#: Minor versions of Python 3 whose offsets are listed here.
 _KNOWN: Final = (11, 12)
-#: What of `Layout.stacks` is where in each of these versions.
+#: Field of `Layout.stacks` → offset in each of these versions.
 _STACKS: Final = {
     "state_bytes": (312, 248),
     "native_id": (160, 144),
@@ -75,7 +75,7 @@ _STACKS: Final = {
     "frame_bytes": (72, 72),
     "first_native": (3, 3),
 }
-#: And the rest of `Layout`.
+#: Other field of `Layout` → offset in each of these versions.
 _OFFSETS: Final = {
     "interpreter": (40, 40),
     "thread": (16, 72),
@@ -91,7 +91,7 @@ _OFFSETS: Final = {
     "wide": (72, 56),
 }
 _COOKIE: Final = b"xdebugpy"
-#: What Python 3.13 says of itself: the numbers of each structure, in their order.
+#: Names of the numbers in Python 3.13's debug offsets, by structure and in order.
 _SAID: Final = (
     ("runtime", ("size", "finalizing", "interpreters")),
     (
@@ -126,21 +126,21 @@ _SAID: Final = (
     ("bytes", ("size", "length", "data")),
     ("text", ("size", "state", "length", "ascii_size")),
 )
-#: In a text that is not of ASCII two numbers more come before the characters.
+#: Bytes of the two further numbers before the characters of a non-ASCII text.
 _WIDE: Final = 16
 
 
 def runtime_address() -> int:
-    """Return where this process keeps the state of its interpreters.
+    """Return the address of this process's `_PyRuntime`.
 
     Raises:
-        ValueError: This Python shows none.
+        ValueError: This Python does not export `_PyRuntime`.
     """
     return ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
 
 
 def layout_here() -> Layout | Unseen:
-    """Return the layout of the interpreter that runs this; else why it is unknown."""
+    """Return the layout of this interpreter, or the reason why it is unknown."""
     if sys.platform != "linux":
         return UNSEEN["system"]
     if sys.implementation.name != "cpython" or sys.byteorder != "little":
@@ -150,13 +150,13 @@ def layout_here() -> Layout | Unseen:
     minor = sys.version_info.minor
     if minor in _KNOWN:
         if hasattr(sys, "gettotalrefcount"):
-            # What a debugger's build adds moves all else.
+            # Fields of debug builds shift all other offsets.
             return UNSEEN["python"]
         column = _KNOWN.index(minor)
         stacks = {name: offsets[column] for name, offsets in _STACKS.items()}
         others = {name: offsets[column] for name, offsets in _OFFSETS.items()}
         return Layout(stacks, **others)
-    # Later ones say more, in an order of their own.
+    # Versions after 3.13 publish more numbers, in a different order.
     return _layout_from_runtime() if minor == 13 else UNSEEN["python"]
 
 

@@ -1,11 +1,10 @@
-"""The memory of a Python process as a file: what its objects say.
+"""Reading the objects of a Python process from its memory file.
 
-Nothing is written, and nothing is believed: the process goes on, and what stands at an
-address may have become something else since. Whatever does not look like what it should
-be is None.
+Nothing is written, and each value is checked: the process continues to run, so the
+object at an address may have been replaced. A value that fails its check becomes None.
 
-Definition: the table of lines of a function is that of CPython since 3.11, described in
-its `Objects/locations.md` (InternalDocs/code_objects.md).
+Definition: a function's line table is CPython's since 3.11, described in its
+`Objects/locations.md` (InternalDocs/code_objects.md).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.capture.collectors.workers.layout import Layout
 
 _UNIT_BYTES: Final = 2
-#: Kinds of entries: what they say besides the number of their instructions.
+#: Kinds of entries of a line table, which define the content after the entry's head.
 _NO_LINE: Final = 15
 _LONG: Final = 14
 _NO_COLUMN: Final = 13
@@ -34,14 +33,14 @@ _ONE_LINE: Final = 10
 def read_line_table(
     table: bytes, first_line: int
 ) -> tuple[list[int], list[int | None]]:
-    """Return where runs of instructions begin, and which line each is of.
+    """Return the ranges of instructions by their begin, and the line of each range.
 
     Args:
-        table: The table; one that is cut off or damaged tells as much as it does.
+        table: The line table; of a damaged one, the readable part is decoded.
 
     Returns:
         Offsets in bytes from the first instruction, ascending, and lines; None for
-        instructions that no line made.
+            instructions without a line.
     """
     begins: list[int] = []
     lines: list[int | None] = []
@@ -58,14 +57,14 @@ def read_line_table(
         begins.append(offset)
         lines.append(None if kind == _NO_LINE else line)
         offset += units * _UNIT_BYTES
-        # Columns are not looked at: each entry begins with the only bit of its kind.
+        # Skip column data: only the first byte of an entry has its highest bit set.
         while at < len(table) and not table[at] & 128:
             at += 1
     return begins, lines
 
 
 def _read_signed(table: bytes, at: int) -> tuple[int, int]:
-    """Return a number of six bits a byte, the lowest bit its sign; and what follows."""
+    """Return a signed number of six bits a byte, lowest first, and the next index."""
     value = shift = 0
     while at < len(table):
         byte = table[at]
@@ -76,9 +75,9 @@ def _read_signed(table: bytes, at: int) -> tuple[int, int]:
     return (-(value >> 1) if value & 1 else value >> 1), at
 
 
-#: No path and no name is longer.
+#: Maximum characters of a path or name.
 _MOST_CHARACTERS: Final = 4_096
-#: The table of lines of a function of some ten thousand lines.
+#: Maximum bytes of a line table, enough for about ten thousand lines.
 _MOST_TABLE: Final = 2**18
 _MOST_LINES: Final = 10_000_000
 _MOST_THREADS: Final = 64
@@ -86,15 +85,16 @@ _LOWEST: Final = 4_096
 _HIGHEST: Final = 2**47
 _ENCODINGS: Final = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 for _name in _ENCODINGS.values():
-    # Python imports what decodes, and not while steps run.
+    # Import the codec now, so that it is not imported during a step.
     codecs.lookup(_name)
 
 
 class Code(NamedTuple):
-    """A function, as its code in another process says it.
+    """A function, as read from its code object in another process.
 
     Attributes:
-        head: What stood at its address: as long as that stays, it is this function.
+        head: Identifying bytes of the code object; unchanged while it is the same
+            function.
     """
 
     name: str
@@ -105,24 +105,24 @@ class Code(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a process has the interpreter: its file, and where it begins in memory."""
+    """File of a process's interpreter, and its first address in memory."""
 
     file: str
     begin: int
 
 
 def place_of_runtime(process: int | str, file: str | None = None) -> Place | None:
-    """Return where a process has the interpreter; None where it has none, or not yet.
+    """Return the interpreter's place in a process; None without one, or before loading.
 
     Args:
-        file: The file to look for; None for that of this process's own interpreter.
+        file: Path of the interpreter; None for this process's own interpreter.
 
     Raises:
-        OSError: The process is gone, or is not ours to look at.
+        OSError: The process has ended, or access is denied.
     """
     runtime = None if file is not None else runtime_address()
     begins: dict[str, int] = {}
-    # address perms offset device inode path
+    # Format of a line: address perms offset device inode path.
     with Path(f"/proc/{process}/maps").open(encoding="utf-8", errors="replace") as maps:
         for line in maps:
             fields = line.rstrip("\n").split(maxsplit=5)
@@ -137,16 +137,17 @@ def place_of_runtime(process: int | str, file: str | None = None) -> Place | Non
 
 
 class Memory:
-    """Reads objects of one process."""
+    """Reads Python objects of one process."""
 
     def __init__(self, process: int | str, layout: Layout, *, shift: int = 0) -> None:
         """Open the memory of a process.
 
         Args:
-            shift: How much later in its memory the interpreter lies than in ours.
+            shift: Address of the interpreter in that process minus its address in this
+                one.
 
         Raises:
-            OSError: The system does not let us, or the process is gone.
+            OSError: Access is denied, or the process has ended.
         """
         self._layout = layout
         self._shift = shift
@@ -154,11 +155,11 @@ class Memory:
         self.file = self._own.number()
 
     def close_file(self) -> None:
-        """Let go of it."""
+        """Close the memory file."""
         self._own.close()
 
     def read(self, address: int, size: int) -> bytes | None:
-        """Return this many bytes from an address; None where they cannot be read."""
+        """Return `size` bytes at an address; None if they are not readable."""
         if not _LOWEST <= address < _HIGHEST:
             return None
         try:
@@ -168,12 +169,12 @@ class Memory:
         return found if len(found) == size else None
 
     def read_address(self, at: int) -> int | None:
-        """Return the address that stands at an address."""
+        """Return the pointer stored at an address."""
         found = self.read(at, 8)
         return None if found is None else int.from_bytes(found, "little")
 
     def thread_state(self, thread: int) -> int | None:
-        """Return the address of the state of a thread; None where it has none."""
+        """Return the address of a thread's state, by system thread id, or None."""
         layout = self._layout
         runtime = runtime_address() + self._shift
         interpreter = self.read_address(runtime + layout.interpreter)
@@ -188,7 +189,7 @@ class Memory:
         return None
 
     def read_code(self, address: int) -> Code | None:
-        """Return what the code of a function at an address says."""
+        """Return the function of the code object at an address, or None."""
         layout = self._layout
         head = self.read_head(address)
         if head is None:
@@ -202,18 +203,18 @@ class Memory:
         return Code(name, file, first_line, table or b"", self._identity_bytes(head))
 
     def is_still(self, address: int, code: Code) -> bool:
-        """Return whether a code that was read is still what stands there."""
+        """Return whether an address still contains the same code object."""
         head = self.read_head(address)
         return head is not None and self._identity_bytes(head) == code.head
 
     def read_head(self, address: int) -> bytes | None:
-        """Return a code up to its first instruction; None where there is no code."""
+        """Return a code object up to its first instruction, or None."""
         head = self.read(address, self._layout.code_bytes)
         kind = id(CodeType) + self._shift
         return head if head is not None and _pointer_at(head, TYPE) == kind else None
 
     def read_text(self, address: int) -> str | None:
-        """Return a text; None where there is none, or a very long one."""
+        """Return the text at an address; None for another object or a long text."""
         layout = self._layout
         head = self.read(address, layout.wide)
         if head is None or _pointer_at(head, TYPE) != id(str) + self._shift:
@@ -240,7 +241,7 @@ class Memory:
         return self.read(address + layout.bytes_data, length)
 
     def _identity_bytes(self, head: bytes) -> bytes:
-        """Return what of a code stays as long as it is one function's."""
+        """Return the part of a code object that identifies its function."""
         layout = self._layout
         places = (layout.file, layout.name, layout.table)
         line = head[layout.first_line : layout.first_line + 4]

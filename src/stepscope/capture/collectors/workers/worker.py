@@ -1,6 +1,6 @@
-"""One worker process: where its first thread is, and what its functions are.
+"""One worker process: the state of its first thread, and its functions.
 
-Whether interpreters are understood from outside shows a look at this process.
+A sample of this process tests whether the memory of interpreters is decoded correctly.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from stepscope.capture.collectors.workers.layout import Layout
     from stepscope.capture.collectors.workers.memory import Code, Place
 
-#: A function is held against the memory so often: its place may have been given to
-#: another one.
+#: Nanoseconds after which a cached function is compared with the memory again: another
+#: function may have its address.
 _AGAIN_NS: Final = 1_000_000_000
-#: A worker that makes functions as it runs would fill the memory with them.
+#: Maximum number of cached functions; a worker may create functions as it runs.
 _MOST_KEPT: Final = 16_384
-#: This many of the innermost functions are looked at.
+#: Maximum number of frames per sample, the innermost first.
 MOST_FRAMES: Final = 256
-#: What a forked child has on its stack further out is of the process that it was.
+#: First function of a worker; frames outside it belong to the parent of a forked child.
 _ENTRY: Final = ("BaseProcess._bootstrap", "/multiprocessing/process.py")
 
 
@@ -44,7 +44,7 @@ class RemoteFunction(NamedTuple):
     """A function of another process.
 
     Attributes:
-        name: As frameworks name it; empty for one of ours.
+        name: Event name, as in frameworks; empty for functions of stepscope.
     """
 
     name: str
@@ -55,7 +55,7 @@ class RemoteLine(NamedTuple):
     """A line of a function of another process.
 
     Attributes:
-        line: Number of the line in its file; None where no line made the instruction.
+        line: Line number in the file; None if the instruction belongs to no line.
     """
 
     code: RemoteFunction
@@ -63,20 +63,20 @@ class RemoteLine(NamedTuple):
 
 
 class Workers:
-    """What several processes share: one object for each function and each line."""
+    """Functions and lines shared by all workers, one object for each."""
 
     def __init__(self) -> None:
         self._functions: dict[RemoteFunction, RemoteFunction] = {}
         self._lines: dict[RemoteLine, RemoteLine] = {}
 
     def share_function(self, code: Code) -> RemoteFunction:
-        """Return the function that a code is of."""
+        """Return the shared function of a code object."""
         name = function_name(code.file, code.first_line, code.name)
         found = RemoteFunction(name, code.file)
         return self._functions.setdefault(found, found)
 
     def share_line(self, function: RemoteFunction, line: int | None) -> RemoteLine:
-        """Return a line of a function."""
+        """Return the shared object for a line of a function."""
         found = RemoteLine(function, line)
         return self._lines.setdefault(found, found)
 
@@ -95,12 +95,12 @@ class _Known:
             self._table = read_line_table(self.code.table, self.code.first_line)
         begins, lines = self._table
         row = bisect_right(begins, offset) - 1
-        # A function that has not begun is before its first instruction.
+        # The offset of a function that has not begun is before the first instruction.
         return lines[max(row, 0)] if lines else None
 
 
 class Worker:
-    """A process whose first thread is looked at."""
+    """A process whose first thread is sampled."""
 
     def __init__(
         self, name: str, state: int, memory: Memory, layout: Layout, shared: Workers
@@ -115,16 +115,16 @@ class Worker:
     def program_stack(
         self, codes: Sequence[int], instructions: Sequence[int], at_ns: int
     ) -> list[RemoteLine] | None:
-        """Return what ran, the outermost first, from the worker's own begin on.
+        """Return the running lines, the outermost first, from the worker's entry on.
 
-        None where something on the stack is no function: it changed meanwhile; and
-        where the worker has not begun: right after a fork it still is its parent.
+        The result is None if an address on the stack is not a function, because the
+        stack changed meanwhile, or if a forked worker has not reached its entry yet.
 
         Args:
-            codes: Addresses of the functions' codes, the innermost first.
+            codes: Addresses of the code objects, the innermost first.
         """
         found: list[RemoteLine] = []
-        # Of a very deep one the outermost functions were not looked at.
+        # A stack with the maximum number of frames may lack its entry.
         begun = len(codes) >= MOST_FRAMES
         for code, instruction in zip(codes, instructions, strict=True):
             known = self._known_function(code, at_ns)
@@ -145,7 +145,7 @@ class Worker:
         return found if begun else None
 
     def close_memory(self) -> None:
-        """Let go of its memory."""
+        """Close the memory file."""
         self.memory.close_file()
 
     def _known_function(self, address: int, at_ns: int) -> _Known | None:
@@ -170,11 +170,11 @@ class Worker:
 def attach_worker(
     process: int, name: str, *, layout: Layout, own: Place, shared: Workers
 ) -> Worker | Unseen | None:
-    """Return a process to be looked at; why it cannot be; None for not yet."""
+    """Return a worker; else why it cannot be sampled, or None if it is not ready."""
     try:
         place = place_of_runtime(process, own.file)
         if place is None:
-            # One that was begun again may not have loaded it yet.
+            # A spawned process may not have loaded its interpreter yet.
             same = _executable_path(process) == _executable_path("self")
             return None if same else UNSEEN["other_python"]
         memory = Memory(process, layout, shift=place.begin - own.begin)
@@ -193,16 +193,16 @@ def _executable_path(process: int | str) -> Path:
     return Path(f"/proc/{process}/exe").readlink()
 
 
-#: Texts of every width, which a path or a name may have.
+#: Texts of every character width that a path or name may have.
 _TEXTS = ("train.py", "für.py", "訓練.py", "🚂.py")
 _FRAMES = 64
 
 
 def why_not_understood(layout: Layout) -> Unseen | None:
-    """Return why a layout is not to be used; None where all agrees.
+    """Return why a layout is not usable; None if it passes the test.
 
-    The calling thread's own stack is read as a worker's is, and held against what the
-    interpreter says of it.
+    The calling thread's own stack is read like a worker's and compared with the stack
+    that the interpreter reports.
     """
     try:
         memory = Memory("self", layout)
@@ -232,18 +232,18 @@ def _layout_agrees(memory: Memory, layout: Layout) -> bool:
         counts,
     )
     seen = out[0, :, : int(counts[0])].T.tolist() if counts[0] > 0 else []
-    # Kernels that were not compiled are on the stack themselves.
+    # Uncompiled kernels are on the stack themselves.
     own = id(_layout_agrees.__code__)
     while seen and seen[0][0] != own:
         del seen[0]
     frames: list[FrameType] = []
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - the way Python has for it
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - no public function
     while frame is not None and len(frames) < _FRAMES:
         frames.append(frame)
         frame = frame.f_back
     if len(seen) != len(frames) or len(seen) < 2:
         return False
-    # The innermost one has gone on since.
+    # The innermost frame has executed further since the sample.
     return all(
         code == id(frame.f_code)
         and (place == 0 or at - code - layout.code_bytes == frame.f_lasti)
@@ -260,6 +260,6 @@ def _is_known(memory: Memory, address: int, code: CodeType) -> bool:
     begins, lines = read_line_table(found.table, found.first_line)
     known = {begin: line for begin, _, line in code.co_lines()}
     read = dict(zip(begins, lines, strict=True))
-    # Python joins neighbours that are of one line.
+    # Python merges adjacent ranges of one line.
     same = all(read.get(begin) == line for begin, line in known.items())
     return same and told == (code.co_qualname, code.co_filename, code.co_firstlineno)
