@@ -149,7 +149,7 @@ def test_no_table_of_the_trace_tells_it(path: Path) -> None:
             found.reason if isinstance(found, Unavailable) else str(found.rows())
         )
     names = profile.table(host, "event_types")["name"].to_list()
-    assert "off the core: it runs another program" in names
+    assert "off the core: the core runs another program" in names
 
 
 def test_doctor_says_that_it_is_in_there(path: Path) -> None:

@@ -145,4 +145,4 @@ def test_a_program_is_measured_and_nothing_is_left(tmp_path: Path, form: str) ->
 def test_a_path_and_a_program_are_one_too_many() -> None:
     done = CliRunner().invoke(main, ["doctor", "logs", "--", "train.py"])
     assert done.exit_code == 2
-    assert "the doctor looks at one of them" in done.stderr
+    assert "the doctor checks only one" in done.stderr

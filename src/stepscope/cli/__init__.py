@@ -1,1 +1,1 @@
-"""The command line: what each command does."""
+"""The command line interface: one module per command."""

@@ -1,4 +1,4 @@
-"""What `stepscope capture` does once its options are read."""
+"""Implementation of `stepscope capture`, after its options are parsed."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from stepscope.cli.requests import CaptureRequest
     from stepscope.remote.outcome import HostOutcome, Outcome
 
-#: Exit status where a host was not recorded.
+#: Exit status if some hosts were not recorded.
 _INCOMPLETE: Final = 1
-#: Exit status where none was.
+#: Exit status if no host was recorded.
 _NOTHING: Final = 2
 _NOBODY: Final = "no host was recorded"
 _HOST: Final = "host"
 _NS_PER_MS: Final = 1_000_000
-#: How long is recorded by default, without steps and at most with them.
+#: Default duration in ms, without `--steps` and (as the maximum) with `--steps`.
 _USUAL_MS: Final = 2_000
 _LONGEST_MS: Final = 60_000
 
 
 def answer_request(request: CaptureRequest) -> int:
-    """Record, say what became of each host, and report.
+    """Record, print the outcome of each host, and report.
 
     Returns:
-        0; 1 where a host was not recorded and `allow_partial` is false; 2 where none
-        was.
+        0; 1 if a host was not recorded and `allow_partial` is false; 2 if no host was
+        recorded.
     """
     attached = [
         one
@@ -55,7 +55,7 @@ def answer_request(request: CaptureRequest) -> int:
     wanted = parsed([*request.addresses, *(one.address for one in attached)])
     if request.token is not None:
         checked_token(request.token, "--token, STEPSCOPE_TOKEN")
-    # Without it nothing is recorded, whatever the addresses.
+    # Nothing can be recorded without gRPC, so check it before any call.
     grpc_module()
     certificate = None
     if request.certificate is not None:
@@ -85,7 +85,7 @@ def answer_request(request: CaptureRequest) -> int:
                 duration_ms,
                 num_tracing_attempts=request.attempts,
                 options=options,
-                # What the others recorded is told even where one failed.
+                # A failed host must not hide the recordings of the other hosts.
                 allow_partial=True,
                 token=request.token,
                 root_certificate=certificate,
@@ -94,7 +94,7 @@ def answer_request(request: CaptureRequest) -> int:
                 max_bytes=request.max_bytes,
             )
     except client.CaptureFailed as failed:
-        # The table has said of each why not.
+        # The table has already shown the error of each host.
         say_line(_NOBODY)
         if table is None:
             click.echo(_outcome_json(failed.outcome))
@@ -107,11 +107,11 @@ def answer_request(request: CaptureRequest) -> int:
         if not complete:
             say_line(
                 f"{len(outcome.hosts)} of {len(outcome.all)} hosts were recorded: the "
-                "report is of these alone"
+                "report covers only these hosts"
             )
         if not request.no_report:
             check_threads()
-            from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
+            from stepscope.cli import (  # noqa: PLC0415 - needed only for a report
                 report as reporting,
             )
 
@@ -120,7 +120,7 @@ def answer_request(request: CaptureRequest) -> int:
 
 
 class HostsTable:
-    """Writes a row for each host when its outcome comes, on standard error."""
+    """Prints a row on standard error for each host, when its outcome is known."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._width = max(len(one) for one in (_HOST, *addresses))
@@ -128,7 +128,7 @@ class HostsTable:
         self._write_row(_HOST, "outcome", "bytes", "asked", "seconds", "")
 
     def add_row(self, one: HostOutcome) -> None:
-        """Write the row of a host; from any thread."""
+        """Print the row of a host; callable from any thread."""
         self._write_row(
             printable_line(one.address),
             one.state,
@@ -138,7 +138,7 @@ class HostsTable:
             _clock_remark(one) if one.state == "ok" else one.text,
         )
 
-    def _write_row(  # noqa: PLR0917 - the columns
+    def _write_row(  # noqa: PLR0917 - one parameter per column
         self, host: str, state: str, size: str, asked: str, seconds: str, remark: str
     ) -> None:
         line = f"  {host:<{self._width}}  {state:<7}  {size:>13}  {asked:>5}  "
@@ -148,7 +148,7 @@ class HostsTable:
 
 
 def _clock_remark(one: HostOutcome) -> str:
-    """Say by how much a host's clock differs, where that is more than the doubt."""
+    """Return a sentence on a host's clock offset if it exceeds its uncertainty."""
     doubt = one.clock_doubt_ns
     offset = one.clock_offset_ns
     if offset is None or doubt is None or abs(offset) <= doubt:

@@ -1,4 +1,4 @@
-"""What `stepscope demo` does."""
+"""Implementation of `stepscope demo`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.cli.requests import DemoRequest
     from stepscope.report.page import Line
 
-#: Package that a program needs → the program; the first with its package is run.
+#: Python package → program that needs it; the first installed package is used.
 PROGRAMS: Final = {
     "torch": "torch_loop.py",
     "jax": "jax_loop.py",
@@ -32,19 +32,19 @@ PROGRAMS: Final = {
     "numpy": "numpy_loop.py",
 }
 _HERE: Final = Path(__file__).parent
-#: A log directory that was recorded on a GPU (`tests/gpu/torch_scenes.py`).
+#: Log directory with a profile from a GPU (`tests/gpu/torch_scenes.py`).
 RECORDED: Final = _HERE / "demo_profiles" / "torch_input_bound"
 _ABOUT_RECORDED: Final = (
-    "Not recorded here: a PyTorch loop on an H100, which ships with stepscope. It was "
-    "given a fault: the thread that trains also makes each batch, which takes 15 ms."
+    "This recording ships with stepscope: a PyTorch loop on an H100, with a planted "
+    "fault. The thread that trains also produces each batch, which takes 15 ms."
 )
 
 
 def answer_request(request: DemoRequest) -> int:
-    """Record a loop here, explain it and one of an H100, and return the exit status.
+    """Record a loop here, report on it and on a loop from an H100; return 0.
 
     Raises:
-        StepscopeError: The loop failed, or nothing of it was recorded.
+        StepscopeError: The loop failed, or nothing was recorded.
     """
     del request
     logdir = Path(tempfile.mkdtemp(prefix="stepscope-demo-"))
@@ -84,15 +84,15 @@ def _record_loop(logdir: Path) -> None:
     program = next(installed, PROGRAMS["numpy"])
     plan = running.plan_run(str(logdir))
     logdir.mkdir()
-    # The copy next to the recording can be read like any other program.
+    # The copy stays next to the recording, so that the user can read it.
     script = logdir / program
     shutil.copyfile(_HERE / "demo_programs" / program, script)
     say_line("recording a small training loop on this machine")
     status = running.record_program([sys.executable, str(script)], plan)
     if status or not run_directory(logdir, plan.run).is_dir():
         raise StepscopeError(
-            f"the demonstration failed with status {status}. What it needs may not "
-            "work here: its own message is above"
+            f"the demonstration failed with status {status}. The error message of its "
+            "program is above"
         )
 
 
@@ -103,7 +103,7 @@ def _short_report(logdir: Path) -> list[Line]:
 
 
 def _stepscope_command() -> str:
-    """Return how to call this program: by its name, or as it was called now."""
+    """Return the command that starts stepscope in the user's shell."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m stepscope"

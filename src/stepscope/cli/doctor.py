@@ -1,4 +1,4 @@
-"""What `stepscope doctor` does once its options are read."""
+"""Implementation of `stepscope doctor`, after its options are parsed."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     from stepscope.cli.requests import DoctorRequest
     from stepscope.doctor.check import Check
 
-#: Version of the JSON form.
+#: Version of the JSON format.
 _SCHEMA: Final = 1
 _WIDTH: Final = 96
-#: Steps of a program that are measured without a recording, and within one.
+#: Number of steps measured without a recording, and again within a recording.
 _STEPS: Final = 20
-_AGAIN: Final = "Afterwards, stepscope doctor says whether it helped."
+_AGAIN: Final = "Afterwards, run stepscope doctor again to see whether it helped."
 _MARKS: Final = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "skip": "–   "}
 
 
 def answer_request(request: DoctorRequest) -> int:
-    """Look, and print what was found; return 1 where a check fails.
+    """Run the checks and print their results; return 1 if a check fails.
 
-    Of a program that is recorded the status is returned.
+    If a program is recorded, its exit status is returned.
     """
     if request.program is not None:
         if request.path is not None:
             raise BadUsage(
-                f"{request.path} and a program: the doctor looks at one of them; leave "
-                "the other out."
+                f"both {request.path} and a program were given, but the doctor checks "
+                "only one; leave one out."
             )
         return _answer_of_program(request.program, form=request.form)
     if request.path is None:
@@ -60,11 +60,11 @@ def answer_request(request: DoctorRequest) -> int:
         )
     else:
         check_threads()
-        from stepscope.analysis.results.remedied import (  # noqa: PLC0415 - reads nothing otherwise
+        from stepscope.analysis.results.remedied import (  # noqa: PLC0415 - needed only to check a recording
             remedy_to_do,
         )
-        from stepscope.doctor.recording import recording_checks  # noqa: PLC0415 - as above
-        from stepscope.session import open_profile  # noqa: PLC0415 - as above
+        from stepscope.doctor.recording import recording_checks  # noqa: PLC0415 - needed only to check a recording
+        from stepscope.session import open_profile  # noqa: PLC0415 - needed only to check a recording
 
         profile = open_profile(request.path)
         found = recording_checks(profile, lambda why: remedy_to_do(profile, why))
@@ -73,10 +73,10 @@ def answer_request(request: DoctorRequest) -> int:
 
 
 def _answer_of_program(command: Sequence[str], *, form: str) -> int:
-    """Record a program once, print what that costs, and return the program's status.
+    """Record a program once, print the cost, and return the program's exit status.
 
-    What is recorded is removed. Text goes to standard error, as the program may print
-    anything; JSON is the last line of standard output.
+    The recording is removed. Text goes to standard error, because the program may print
+    to standard output; JSON is the last line of standard output.
     """
     arguments = resolve_command(command)
     folder = make_folder("doctor")
@@ -91,8 +91,8 @@ def _answer_of_program(command: Sequence[str], *, form: str) -> int:
             watches=False,
         )
         say_line(
-            f"records {_STEPS} steps of the program after {_STEPS} others; it runs to "
-            "its end"
+            f"records {_STEPS} steps of the program after {_STEPS} unrecorded ones; "
+            "the program runs to its end"
         )
         status = launch_program(arguments, plan, os.environ)
         kept, _ = keep_the_best(read_notes(folder))
@@ -100,7 +100,7 @@ def _answer_of_program(command: Sequence[str], *, form: str) -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if not found:
-        say_line("no Python process of the command could be reached: nothing is known")
+        say_line("no Python process of the command could be reached or measured")
     _print_checks(found, form=form, err=form != "json")
     return status
 
@@ -136,7 +136,7 @@ def _print_checks(found: Sequence[Check], *, form: str, err: bool) -> None:
 
 
 def _listening_programs() -> list[str]:
-    from stepscope.remote.registry import listening_processes  # noqa: PLC0415 - only to look
+    from stepscope.remote.registry import listening_processes  # noqa: PLC0415 - needed only to list servers
 
     return [
         printable_line(f"{one.process} ({one.program}) at {one.address}")
@@ -145,10 +145,11 @@ def _listening_programs() -> list[str]:
 
 
 def check_lines(found: Sequence[Check]) -> Iterator[str]:
-    """Write the checks by group, then how many are in which state."""
+    """Yield the lines of the checks by group, and the number of checks per state."""
     for group, members in groupby(found, key=lambda one: one.group):
         yield group
-        # One remedy for one reason is said once; without any each is a fact by itself.
+        # Checks with the same fact and remedy share an entry; facts without a remedy
+        # have one entry each.
         names_by_check: dict[Check, list[str]] = {}
         for one in members:
             key = msgspec.structs.replace(one, name="" if one.remedy else one.name)
@@ -167,7 +168,7 @@ def check_lines(found: Sequence[Check]) -> Iterator[str]:
                     subsequent_indent="          ",
                 )
             for command in one.commands:
-                # A command is copied: it is never broken.
+                # Commands are not wrapped, so that they can be copied.
                 yield f"          {command}"
         yield ""
     if any(one.commands for one in found):

@@ -1,4 +1,4 @@
-"""What `stepscope explain` does once its options are read."""
+"""Implementation of `stepscope explain`, after its options are parsed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.gaps.explanation import Asked
     from stepscope.cli.requests import ExplainRequest
 
-#: Exit status where the recording cannot say.
+#: Exit status if the recording cannot explain the interval.
 _NO: Final = 1
 _UNITS: Final = {
     "s": PS_PER_S,
@@ -34,7 +34,7 @@ _UNITS: Final = {
     "ns": PS_PER_NS,
     "ps": 1,
 }
-#: A number as a page writes it, and a unit.
+#: A number, perhaps with thousands separators, and a unit.
 _TIME: Final = re.compile(
     r"(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>[^\W\d]*)",
     re.ASCII,
@@ -71,14 +71,14 @@ def answer_request(asked: ExplainRequest) -> int:
 
 
 def time_ps(option: str, text: str) -> int:
-    """Read a time since the start of the profile, to the picosecond.
+    """Parse a time since the start of the profile, in ps.
 
     Args:
-        option: The option that it was given to.
-        text: What was given.
+        option: Name of the option, for the error text.
+        text: Value of the option, such as "12ms".
 
     Raises:
-        BadUsage: It is no number with a unit.
+        BadUsage: The text is not a number with a unit.
     """
     found = _TIME.match(text.strip())
     unit = text.strip()[found.start("unit") :] if found is not None else ""

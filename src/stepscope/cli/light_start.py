@@ -1,8 +1,8 @@
-"""What a command that answers and ends leaves out, since nobody gains by it.
+"""Faster start and end of short-lived commands, by skipping work without a benefit.
 
-Threads for matrices and for small tables, searches for garbage, giving memory back
-before the end and at the end, and long waits of one thread for another. Threads that
-could not be had are found before polars misses them.
+Skipped are: threads for matrix products and for small tables, garbage collection,
+returning memory to the system, and long waits for another thread. The module also
+checks that enough threads can be started before polars fails.
 """
 
 from __future__ import annotations
@@ -28,62 +28,62 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-#: How many threads OpenBLAS starts when numpy is imported; each first waits busily for
-#: work. No command multiplies matrices.
+#: Number of threads that OpenBLAS starts on the import of numpy; each spins for work at
+#: first. No command multiplies matrices.
 _BLAS_THREADS: Final = "OPENBLAS_NUM_THREADS"
-#: How many threads polars starts. Waking them takes longer than what they would do in
+#: Number of threads that polars starts. Waking threads takes longer than the work in
 #: tables of some thousand rows.
 _TABLE_THREADS: Final = "POLARS_MAX_THREADS"
-#: Bytes of files up to which tables are that small, also where files are compressed.
+#: Maximum bytes of input files for which tables are small, even if compressed.
 _SMALL: Final = 1 << 20
-#: Parameters of glibc's `mallopt`, from its `malloc.h`, and what keeps freed memory in
-#: the process: no memory is mapped for one block alone, none is trimmed, and threads
-#: share one arena.
+#: Parameters of glibc's `mallopt` (numbers from `malloc.h`) with values that keep freed
+#: memory in the process: no separate mappings for large blocks, no trimming, and one
+#: arena for all threads.
 _KEPT: Final = {
     "M_MMAP_MAX": (-4, 0),
     "M_TRIM_THRESHOLD": (-1, -1),
     "M_ARENA_MAX": (-8, 1),
 }
 
-#: How long a thread that computes in Python may keep another one waiting that only
-#: wants to begin its next kernel. Python's own 5 ms are as long as many kernels run, so
-#: that one core stood idle; below this much nothing more is gained.
+#: Seconds after which a thread in Python lets another one run, such as a thread that
+#: waits to start its next kernel. Python's default of 5 ms is as long as many kernels,
+#: so one core was idle; shorter times gain nothing.
 _TURN_S: Final = 0.0005
 
-#: New objects after which garbage is searched for. Python's own 700 mean two hundred
-#: searches in an analysis of five million events, which find 230 objects in all.
+#: Number of new objects after which Python searches for garbage. Its default of 700
+#: causes 200 searches in an analysis of five million events, which find 230 objects.
 _SEARCHED_AFTER: Final = 100_000
 
-#: What libraries map until a small profile is reported: 317 MiB with polars 2.1.
+#: Address space to check for: libraries map 317 MiB (polars 2.1) for a small profile.
 _TABLE_BYTES: Final = 340 << 20
-#: The way out where no thread can be started.
+#: Remedy if no thread can be started.
 MORE_THREADS: Final = (
     "End other programs, or raise the limit (ulimit -u; --pids-limit of a container)"
 )
-#: A limit of threads from which on it is not tried whether there is room.
+#: Limit of threads from which on starting threads is not tested.
 _MANY_THREADS: Final = 1024
-#: Threads of polars next to those that compute: its allocator has one for each core, up
-#: to this many, and others clean up.
+#: Threads of polars that do not compute: its allocator has one per core, at most
+#: `_ALLOCATOR_THREADS`, and `_OTHER_THREADS` clean up.
 _ALLOCATOR_THREADS: Final = 4
 _OTHER_THREADS: Final = 3
-#: The limit of the container, where it has one.
+#: File with the container's limit of threads, if there is one.
 _CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/pids.max")
 _THREADS: Final = Path("/proc/self/task")
-#: Threads that have ended are gone within this many seconds.
+#: Maximum seconds until the system no longer counts a thread that has ended.
 _GONE_S: Final = 0.5
 
-#: Whether this process was started lightly.
+#: Set if `light_start` changed the settings of this process.
 _started: Final = threading.Event()
 
 
 @contextmanager
 def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
-    """Import the modules of a command inside of this, in a separate process.
+    """Set the process up for a short-lived command; import its modules inside.
 
-    In a process that has numpy already there is nothing left to save.
+    Nothing is changed in a process that has already imported numpy.
 
     Args:
-        paths: All files and folders that the command reads; none where not known.
+        paths: All files and folders that the command reads; empty if unknown.
     """
     if "numpy" in sys.modules:
         yield
@@ -104,16 +104,17 @@ def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
 
 
 def check_threads(computing: int | None = None) -> None:
-    """Refuse to begin where polars has no address space, or cannot start its threads.
+    """Raise BadUsage if polars has too little address space or too few threads.
 
-    It would print some ten thousand lines, and end with a traceback.
+    Polars would print thousands of lines and end with a traceback.
 
     Args:
-        computing: How many threads compute, unless the user says it; one for each
-            core where None.
+        computing: Number of computing threads, unless the user sets it; None for one
+            per
+            core.
 
     Raises:
-        BadUsage: One of these limits is too low; the message has the way out.
+        BadUsage: A limit of the system is too low; the message has a remedy.
     """
     if "polars" in sys.modules:
         return
@@ -121,17 +122,17 @@ def check_threads(computing: int | None = None) -> None:
         mmap.mmap(-1, _TABLE_BYTES).close()
     except OSError:
         raise BadUsage(
-            f"{_TABLE_BYTES >> 20} MiB of address space are needed, and this process "
-            "may not have so much more. Raise the limit (ulimit -v)."
+            f"{_TABLE_BYTES >> 20} MiB of address space are needed, which exceeds the "
+            "limit of this process. Raise the limit (ulimit -v)."
         ) from None
     limits = []
     with suppress(ImportError, OSError, ValueError):
-        import resource  # noqa: PLC0415 - Windows has none
+        import resource  # noqa: PLC0415 - missing on Windows
 
         limits.append(resource.getrlimit(resource.RLIMIT_NPROC)[0])
     with suppress(OSError, ValueError):
         limits.append(int(_CONTAINER_LIMIT.read_text("ascii")))
-    # What is below 0 is no limit.
+    # A negative limit means unlimited.
     if (
         min((limit for limit in limits if limit >= 0), default=float("inf"))
         >= _MANY_THREADS
@@ -142,13 +143,13 @@ def check_threads(computing: int | None = None) -> None:
     wanted += min(core_count(), _ALLOCATOR_THREADS) + _OTHER_THREADS
     if not _can_start(wanted):
         raise BadUsage(
-            f"{wanted} threads are needed, and this user or container may not have so "
-            f"many more. {MORE_THREADS}"
+            f"{wanted} threads are needed, which exceeds the limit of this user or "
+            f"container. {MORE_THREADS}"
         )
 
 
 def _can_start(count: int) -> bool:
-    """Return whether this many threads more can be started; none of them is left."""
+    """Return whether N more threads can be started; end them again."""
     over = threading.Event()
     started: list[threading.Thread] = []
     try:
@@ -162,7 +163,7 @@ def _can_start(count: int) -> bool:
         over.set()
         for thread in started:
             thread.join()
-        # The system counts threads for a moment after they have ended.
+        # The system counts a thread for a moment after its end.
         until = time.monotonic() + _GONE_S
         with suppress(OSError):
             while len([*_THREADS.iterdir()]) > threading.active_count():
@@ -173,36 +174,35 @@ def _can_start(count: int) -> bool:
 
 
 def end_lightly(status: object, *, waits: bool = True) -> None:
-    """End a process that was started lightly at once; do nothing in any other.
+    """End a process that `light_start` has set up, without freeing its objects.
 
-    Freeing all objects one by one takes 20 ms, and the system takes the memory back
-    anyway. As in a process of `multiprocessing`, what was to be done at the end is
-    done, and what was written is handed on.
+    Freeing all objects takes 20 ms, and the system takes the memory back anyway. Exit
+    handlers are called and the output streams are flushed, as in `multiprocessing`.
 
     Args:
-        status: Exit status. What is no number is left to Python, which prints it.
-        waits: Whether other threads finish what they compute.
+        status: Exit status. Python itself handles a status that is not an integer.
+        waits: Whether to do nothing while other threads run.
     """
     others = threading.active_count() > 1
     is_light = _started.is_set() and not others
     if not isinstance(status, int) or (waits and not is_light):
         return
-    atexit._run_exitfuncs()  # noqa: SLF001 - what `multiprocessing` calls for this, too
+    atexit._run_exitfuncs()  # noqa: SLF001 - `multiprocessing` calls it too
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError:
-        # Python meets this again, and has a status of its own for it.
+        # Python fails again on this stream, and sets its own exit status.
         return
     os._exit(status)
 
 
 def _keep_freed_memory() -> None:
-    """Let the next large array take the pages of one that was freed.
+    """Keep freed memory in the process, so that the next large array reuses it.
 
-    Otherwise the system takes them back and clears others: a tenth of the time that an
-    analysis of five million events takes. The peak of memory is no higher, since
-    threads use what others have freed. Nothing is done where glibc is not.
+    Otherwise the system clears new pages, which takes a tenth of the time of an
+    analysis of five million events. The peak memory is not higher, because all threads
+    share freed memory. Nothing happens without glibc.
     """
     if sys.platform != "linux":
         return
@@ -213,9 +213,9 @@ def _keep_freed_memory() -> None:
 
 
 def _start_single_threaded(variable: str, start: Callable[[], object]) -> None:
-    """Start a library that reads the number of its threads; what the user set stands.
+    """Start a library with one thread, unless the user set the variable.
 
-    Programs that this one starts are not concerned.
+    The variable is removed again, so child processes do not inherit it.
     """
     if variable in os.environ:
         return
@@ -235,17 +235,17 @@ def _are_small(paths: Iterable[str]) -> bool:
                 if left < 0:
                     return False
     except OSError:
-        # An address, or a file that is not there.
+        # A path is a URL, or the file does not exist.
         return False
     return left < _SMALL
 
 
 @contextmanager
 def _no_search_for_cycles(*, for_good: bool) -> Iterator[None]:
-    """Never look for garbage among modules: they live until the process ends.
+    """Disable garbage collection during imports: modules live until the process ends.
 
-    Neither is it looked for at the end, when all memory is given back anyway, and
-    `for_good` never again, where searches take longer than what they find is worth.
+    Collection at the end of the process is skipped as well. `for_good` keeps collection
+    disabled afterwards, for work so short that a search costs more than it saves.
     """
     gc.disable()
     try:

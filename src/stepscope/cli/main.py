@@ -1,6 +1,6 @@
-"""The command line: its commands, and the one edge where errors become words.
+"""The command line: its commands, and the conversion of errors into messages.
 
-The modules that do a command are imported when it is called, so that help stays light.
+The module of a command is imported when the command is called, so that help is fast.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ if TYPE_CHECKING:
 
     import msgspec
 
-#: Between our arguments and those of a program.
+#: Separates stepscope's arguments from those of a program.
 _PROGRAM: Final = "--"
 
 
 class _WithProgram(click.Command):
-    """Takes what follows `--` for a program and its arguments."""
+    """A command that accepts a program and its arguments after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the program off the arguments; an option of its own is none of ours."""
+        """Remove the program and its options from the arguments."""
         if _PROGRAM in args:
             place = args.index(_PROGRAM)
             ctx.params["program"] = tuple(args[place + 1 :])
@@ -64,9 +64,10 @@ class _WithProgram(click.Command):
 
 
 class Command(NamedTuple):
-    """One command: its request, and the function next to this module that answers it.
+    """A command: its request, and the module and function that implement it.
 
-    The docstring of the request is the help; the module is imported when it is called.
+    The docstring of the request is the help text. The module is imported when the
+    command is called.
     """
 
     name: str
@@ -79,18 +80,18 @@ class Command(NamedTuple):
 
     @property
     def help(self) -> str:
-        """The first line of its help."""
+        """First line of the help text."""
         return (self.request.__doc__ or "").partition("\n")[0]
 
     def parsed_command(self) -> click.Command:
-        """Return the command with its options."""
+        """Return the Click command with its options."""
         parameters = list(declared_parameters(self.name, self.request))
         if self.request is ShowRequest:
-            from stepscope.cli.tool_options import tool_options  # noqa: PLC0415 - of it
+            from stepscope.cli.tool_options import tool_options  # noqa: PLC0415 - needed only for `show`
 
-            # Before those that do not depend on the tool.
+            # The last three options do not depend on the tool.
             parameters[-3:-3] = tool_options()
-        # What follows the command is the command's own; `-m` and `-c` are commands too.
+        # Options after the program belong to the program; `-m` and `-c` are programs.
         alone = {"allow_interspersed_args": False, "ignore_unknown_options": True}
         return self.kind(
             self.name,
@@ -104,7 +105,7 @@ class Command(NamedTuple):
         fields = self.request.__struct_fields__
         own = {name: values.pop(name) for name in fields if name in values}
         if values:
-            from stepscope.cli.tool_options import chosen_options  # noqa: PLC0415 - of it
+            from stepscope.cli.tool_options import chosen_options  # noqa: PLC0415 - needed only for `show`
 
             own["options"] = chosen_options(values)
         request = self.request(**own)
@@ -119,7 +120,7 @@ class Command(NamedTuple):
         return status
 
 
-#: In the order in which a person needs them.
+#: All commands, in the order in which a user needs them.
 COMMANDS: Final[tuple[Command, ...]] = (
     Command("run", RunRequest, "run", runs_program=True),
     Command("capture", CaptureRequest, "capture"),
@@ -133,11 +134,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("doctor", DoctorRequest, "doctor", kind=_WithProgram),
     Command("demo", DemoRequest, "demo"),
 )
-#: Exit status for bad usage, bad input, or a defect of this program.
+#: Exit status after bad usage, bad input or a defect of stepscope.
 _NO_ANSWER: Final = 2
 #: Exit status that shells report for an interrupted program.
 INTERRUPTED: Final = 130
-#: What Python says where the system refuses a thread.
+#: Part of Python's error if the system refuses a thread.
 _NO_THREAD: Final = "can't start new thread"
 _REPORT_DEFECTS: Final = (
     "this is a defect of stepscope. Set STEPSCOPE_DEBUG=1 for the traceback and "
@@ -146,19 +147,19 @@ _REPORT_DEFECTS: Final = (
 
 
 class _Interrupted(Exception):
-    """Ctrl-C was pressed; of Python's own exception Click makes an empty line."""
+    """Ctrl-C was pressed; Click prints an empty line for a KeyboardInterrupt."""
 
 
 class Edge(click.Group):
-    """Loads commands by name, and turns whatever goes wrong into one line."""
+    """Loads commands by name, and prints every error as one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name all commands, in the order in which a person needs them."""
+        """Return the names of all commands, in the order of the help."""
         del ctx
         return [command.name for command in COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of this name with its options."""
+        """Return the command with the given name and its options."""
         del ctx
         for command in COMMANDS:
             if command.name == cmd_name:
@@ -170,13 +171,13 @@ class Edge(click.Group):
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
-        """List the commands from the table alone, without their options."""
+        """Write the list of commands without parsing their options."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(command.name, command.help) for command in COMMANDS])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; a closed pipe on standard output is no error."""
+        """Run a command; a closed pipe on standard output is not an error."""
         try:
             outcome: object = super().invoke(ctx)
             flush_output()
@@ -188,7 +189,7 @@ class Edge(click.Group):
         return outcome
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Read a command line, which imports the command."""
+        """Parse a command line, which imports the command."""
         try:
             return super().make_context(*args, **extra)
         except KeyboardInterrupt:
@@ -200,7 +201,7 @@ class Edge(click.Group):
         prog_name: str | None = None,
         **extra: Any,
     ) -> NoReturn:
-        """Run a command and leave with its exit status.
+        """Run a command and exit with its status.
 
         Definition: docs/errors/bad_usage.md.
         """
@@ -233,7 +234,7 @@ class Edge(click.Group):
             else:
                 _print_error(f"no more threads can be started. {MORE_THREADS}")
             sys.exit(_NO_ANSWER)
-        except Exception as error:  # noqa: BLE001 - the edge: nothing escapes as a traceback
+        except Exception as error:  # noqa: BLE001 - the user gets a message, not a traceback
             _print_defect(error)
             sys.exit(_NO_ANSWER)
         sys.exit(outcome if isinstance(outcome, int) else 0)
@@ -256,8 +257,8 @@ class Edge(click.Group):
 def main(context: click.Context) -> None:
     """See inside every training step: where its time went, and what to change.
 
-    PATH is a log directory (its newest run), a run directory, or one file of a
-    supported format; several PATHs are several workers of one run.
+    PATH is a log directory (its newest run is used), a run directory, or one file of a
+    supported format. Several PATHs are several workers of one run.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -1,4 +1,4 @@
-"""What `stepscope nsys` and `stepscope ncu` do once their options are read."""
+"""Implementation of `stepscope nsys` and `stepscope ncu`, after option parsing."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
     from stepscope.cli.requests import NcuRequest, NsysRequest
 
-#: What Nsight Systems writes one after the other: what it recorded, the report and the
-#: database.
+#: Suffixes of the files that Nsight Systems writes, in order: the raw recording, the
+#: report and the database.
 _WRITTEN: Final = (".qdstrm", ".nsys-rep", ".sqlite")
 
 
 def record_timeline(asked: NsysRequest) -> int:
-    """Record a timeline, report on it, and return the program's status.
+    """Record a timeline, report on it, and return the program's exit status.
 
     Raises:
-        BadUsage: There is no tool or no program, two ranges are asked for, or a file
-            is in the way.
+        BadUsage: The tool or the program is missing, two ranges are given, or an output
+            file exists.
     """
     if asked.range is not None and asked.profiler_api:
         raise BadUsage(
@@ -72,16 +72,16 @@ def _missing_report_words(raw: Path, report: Path, status: int) -> str:
         return f"convert the report yourself: {export}"
     if raw.exists():
         return (
-            f"Nsight Systems recorded {raw}, and could not make a report of it: its "
-            "importer, or a library that this needs, is not on this machine. Where "
-            f"Nsight Systems is whole: QdstrmImporter -i {shlex.quote(str(raw))}, then "
-            f"{export}"
+            f"Nsight Systems recorded {raw} but could not convert it to a report: its "
+            "importer, or a library of the importer, is missing. On a machine with a "
+            "complete Nsight Systems: QdstrmImporter -i "
+            f"{shlex.quote(str(raw))}, then {export}"
         )
     return f"Nsight Systems wrote no report (exit status {status})"
 
 
 def measure_kernels(asked: NcuRequest) -> int:
-    """Measure kernels, keep their table, and return the program's status."""
+    """Measure kernels, write their table, and return the program's exit status."""
     tool = find_tool("ncu")
     arguments = _resolve_program(asked.command, "ncu")
     report, table = (Path(f"{asked.output}{it}") for it in (".ncu-rep", ".csv"))
@@ -101,12 +101,12 @@ def measure_kernels(asked: NcuRequest) -> int:
     if not report.exists():
         say_line(
             f"Nsight Compute wrote no report (exit status {status}): no kernel was "
-            "chosen, it may not read counters, or there is no driver; it says above "
-            "which (docs/nsight.md)"
+            "chosen, it may not read counters, or there is no driver. Its message is "
+            "above (docs/nsight.md)"
         )
         return status
     with _say_problems():
-        from stepscope.formats.registry import printed_tables  # noqa: PLC0415 - as above
+        from stepscope.formats.registry import printed_tables  # noqa: PLC0415 - needed only on request
 
         table.write_bytes(printed_tables(report, tool))
         say_line(f"wrote {report} and {table}")
@@ -118,19 +118,19 @@ def measure_kernels(asked: NcuRequest) -> int:
 
 
 def _kernel_patterns(asked: NcuRequest) -> tuple[str, ...]:
-    """Return the functions of the kernels that an op launches in a recording."""
+    """Return regular expressions for the kernels that an op launches."""
     if asked.op is None:
         return ()
     if asked.beside is None:
         raise BadUsage(
-            "--op needs a recording in which the op's kernels are seen: add --beside "
-            "PATH, or name the kernels with --kernel REGEX"
+            "--op needs a recording that shows the op's kernels: add --beside PATH, or "
+            "name the kernels with --kernel REGEX"
         )
-    from stepscope.derive.measured import (  # noqa: PLC0415 - where it is asked for
+    from stepscope.derive.measured import (  # noqa: PLC0415 - needed only on request
         name_forms,
     )
-    from stepscope.session import open_profile  # noqa: PLC0415 - where it is asked for
-    from stepscope.unavailable import Unavailable  # noqa: PLC0415 - as above
+    from stepscope.session import open_profile  # noqa: PLC0415 - needed only on request
+    from stepscope.unavailable import Unavailable  # noqa: PLC0415 - needed only on request
 
     result = open_profile(asked.beside).tool("kernel_stats", op=asked.op)
     if isinstance(result, Unavailable):
@@ -140,23 +140,23 @@ def _kernel_patterns(asked: NcuRequest) -> tuple[str, ...]:
 
 
 def _resolve_program(command: Sequence[str], name: str) -> list[str]:
-    """Return the arguments of the program that a tool is to run."""
+    """Return the command line of the program that a tool is to run."""
     arguments = resolve_command(command)
     check_alone(arguments, name)
     return arguments
 
 
 def _make_room(outputs: Sequence[Path], *, force: bool) -> None:
-    """Make room for what a tool will write."""
+    """Remove old output files; raise BadUsage for existing ones without `force`."""
     for path in outputs:
         if path.exists() and not force:
             raise BadUsage(f"{path}: exists already. Add --force to overwrite it")
-        # What an earlier run left must not be taken for what this one writes.
+        # An old file must not be mistaken for a new one.
         path.unlink(missing_ok=True)
 
 
 def _report_on(path: str, kernels: str | None = None) -> None:
-    from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
+    from stepscope.cli import (  # noqa: PLC0415 - needed only for a report
         report as reporting,
     )
 
@@ -166,7 +166,7 @@ def _report_on(path: str, kernels: str | None = None) -> None:
 
 @contextlib.contextmanager
 def _say_problems() -> Iterator[None]:
-    """Say what goes wrong after the program: its status is the answer."""
+    """Print errors after the program's end, so that its exit status is returned."""
     try:
         yield
     except (StepscopeError, OSError) as error:

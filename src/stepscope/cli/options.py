@@ -1,7 +1,7 @@
-"""Options of the command line, made from the Struct that holds what they say.
+"""Options of the command line, derived from the Struct that holds their values.
 
-The field of an option has its type and its default; what only the command line needs is
-a row of `options.json`: those of its command, or those of `any` command.
+The Struct's field defines the type and the default of an option. All other properties
+are a row in `options.json`, for one command or for `any` command.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _GivenPath(click.Path):
-    """A path that names something: what is empty would be the working directory."""
+    """A path that must not be empty: an empty path would be the working directory."""
 
     def convert(
         self,
@@ -35,18 +35,18 @@ class _GivenPath(click.Path):
 
 
 class _Declared(Frozen, frozen=True, forbid_unknown_fields=True):
-    """What the command line has to know of a field.
+    """Properties of a field on the command line.
 
     Attributes:
-        help: What an option does, a sentence.
-        argument: What stands in the help for a word that has no flag; not an option.
-        required: Whether an argument must be given; several must be given once.
-        flags: How an option is called; as its field where empty.
-        value: What stands in the help for its value.
-        takes: What checks it, where the type of the field does not.
-        default: What the help says of the default, where that is not its value.
-        variable: The environment variable that gives it, too.
-        alone: Its value where it is given without one.
+        help: What an option does, as a sentence.
+        argument: Placeholder of an argument in the help; None for an option.
+        required: Whether an argument is required; a list needs at least one.
+        flags: Names of an option; if empty, the name of the field.
+        value: Placeholder of the value in the help.
+        takes: Check of the value, if the field's type does not imply it.
+        default: Default as shown in the help, if it is not the field's default.
+        variable: Environment variable that can also set the option.
+        alone: Value of the option if it is given without a value.
     """
 
     help: str = ""
@@ -60,7 +60,7 @@ class _Declared(Frozen, frozen=True, forbid_unknown_fields=True):
     alone: str | None = None
 
     def value_type(self) -> click.ParamType[Any] | None:
-        """Return what checks a value; None where the type of the field does."""
+        """Return the type that checks a value; None if the field's type does."""
         if isinstance(self.takes, tuple):
             return click.IntRange(*self.takes)
         if self.takes == "path":

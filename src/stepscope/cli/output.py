@@ -1,7 +1,7 @@
-"""Where answers go: a file that is not overwritten unasked, or standard output.
+"""Output of answers: to a file, which is not overwritten by default, or to stdout.
 
-What the system refuses is one sentence: what was named, the reason, and the way out. On
-a terminal there are styles, and bars for what takes longer than a moment.
+An error of the operating system becomes one sentence with the file, the reason and a
+remedy. On a terminal, text is styled, and work over one second has a progress bar.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ if TYPE_CHECKING:
     from stepscope.report.page import Line
 
 STANDARD_OUTPUT: Final = "standard output"
-#: Number of an error → what to do about it.
+#: Number of an operating system error → remedy.
 _WAYS_OUT: Final = {
-    errno.EACCES: "Check the permissions, or name another place",
+    errno.EACCES: "Check the permissions, or name another path",
     errno.EAGAIN: "Raise the limit of processes and threads (ulimit -u)",
-    errno.EBADF: "Send it to a file or a pipe, or give -o FILE",
-    errno.EDQUOT: "Free space there, or name another place",
-    errno.EFBIG: "Raise the limit of file sizes (ulimit -f), or name another place",
+    errno.EBADF: "Send the output to a file or a pipe, or give -o FILE",
+    errno.EDQUOT: "Free disk space, or name another path",
+    errno.EFBIG: "Raise the limit of file sizes (ulimit -f), or name another path",
     errno.EMFILE: "Raise the limit of open files (ulimit -n)",
     errno.ENAMETOOLONG: "Give a shorter name",
     errno.ENOMEM: "Free memory, or raise its limit (ulimit -v)",
-    errno.ENOSPC: "Free space there, or name another place",
-    errno.EROFS: "Name another place",
+    errno.ENOSPC: "Free disk space, or name another path",
+    errno.EROFS: "Name another path",
 }
 
 
 def refusal_sentence(error: OSError) -> str:
-    """Return what the system refused, why, and the way out."""
+    """Return a sentence with the file, the reason and a remedy of a system error."""
     reason = error.strerror or str(error)
     way_out = _WAYS_OUT.get(error.errno or 0, "Check the path and its permissions")
     if error.filename is None:
-        return f"the system refused what was needed ({reason}). {way_out}."
+        return f"an operation of the system failed ({reason}). {way_out}."
     name = os.fsdecode(error.filename) if error.filename else "''"
     return f"{name}: cannot be used ({reason}). {way_out}."
 
 
 class _ClosedOutput(io.StringIO):
-    """Stands in for standard output that was closed: it takes nothing."""
+    """Replacement for a closed standard output: every write raises OSError."""
 
     @property
     def buffer(self) -> NoReturn:
@@ -65,10 +65,10 @@ class _ClosedOutput(io.StringIO):
 
 
 def replace_closed_streams() -> None:
-    """Let a process whose standard output or error is closed say so, or be silent.
+    """Replace a closed standard output or error, which Python sets to None.
 
-    Without a buffer (PYTHONUNBUFFERED), Python takes for written whole what a full
-    disk cut off: standard output gets a buffer, which is emptied line by line.
+    An unbuffered standard output (PYTHONUNBUFFERED) gets a buffer that is flushed after
+    every line, because Python ignores incomplete writes, for example on a full disk.
     """
     if sys.stdout is None:
         sys.stdout = _ClosedOutput()
@@ -84,16 +84,16 @@ def replace_closed_streams() -> None:
 
 
 def drop_output() -> None:
-    """Forget what standard output did not take: Python would try again at its end."""
+    """Discard unwritten output, which Python would otherwise try to write at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def flush_output() -> None:
-    """Hand on what was written to standard output.
+    """Flush standard output.
 
     Raises:
-        OSError: It does not take it; the error names it.
+        OSError: Standard output cannot be written; the error names it.
     """
     with _names_file(STANDARD_OUTPUT):
         if sys.stdout is not None:
@@ -102,7 +102,7 @@ def flush_output() -> None:
 
 @contextlib.contextmanager
 def _names_file(name: str) -> Iterator[None]:
-    """Let what the system refuses inside of the block be about a name."""
+    """Set the file name of system errors that are raised inside the block."""
     try:
         yield
     except OSError as error:
@@ -110,7 +110,7 @@ def _names_file(name: str) -> Iterator[None]:
 
 
 def check_free(output: str | None, *, force: bool) -> None:
-    """Refuse, before any work is done, an output that could not be written later.
+    """Raise BadUsage for an output that cannot be written, before any work.
 
     Raises:
         BadUsage: The file exists and may not be overwritten, or its folder does not
@@ -126,11 +126,11 @@ def check_free(output: str | None, *, force: bool) -> None:
     if path.exists() and not force:
         raise BadUsage(f"{path}: exists already. Add --force to overwrite it")
     if not path.parent.is_dir():
-        raise BadUsage(f"{path.parent}: there is no such directory. Make it first")
+        raise BadUsage(f"{path.parent}: there is no such directory. Create it first")
 
 
 def deliver_answer(answer: str | bytes, output: str | None) -> None:
-    """Write an answer whole: into a new file that is then renamed, or to stdout."""
+    """Write an answer to stdout, or to a temporary file that is then renamed."""
     with opened_output(output) as file:
         file.write(answer.encode() if isinstance(answer, str) else answer)
 
@@ -140,7 +140,7 @@ def opened_output(output: str | None) -> Iterator[BinaryIO]:
     """Open a file for an answer in pieces; the file appears when it is complete.
 
     Raises:
-        OSError: It cannot be written; the error names it.
+        OSError: The file cannot be written; the error names it.
     """
     with _names_file(STANDARD_OUTPUT if output is None else output):
         if output is None:
@@ -169,18 +169,18 @@ def _replacement_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _is_special(path: Path) -> bool:
-    """Return whether the path is a terminal, a pipe or the like, not to be replaced."""
+    """Return whether a path is a terminal, pipe or similar, which is not replaced."""
     return path.exists() and not path.is_dir() and not path.is_file()
 
 
-#: Tables into a pipe or a file may be this wide.
+#: Width of tables in a pipe or a file, in characters.
 _PIPE_WIDTH: Final = 160
-#: Lines of sentences are read best between these.
+#: Minimum and maximum width of text, in characters, for readable lines.
 _NARROWEST: Final = 60
 _WIDEST: Final = 100
-#: Shorter work would only flicker.
+#: Seconds of work before a progress bar is shown, so that short work does not flicker.
 _PATIENCE_S: Final = 1.0
-#: So often the bar of a recording moves.
+#: Seconds between two updates of the bar of a recording.
 _LOOK_S: Final = 0.2
 
 _STYLES: Final = {
@@ -203,21 +203,21 @@ def is_terminal() -> bool:
 
 
 def page_width() -> int:
-    """Return the number of characters in a line of a table."""
+    """Return the width of a table, in characters."""
     if not is_terminal():
         return _PIPE_WIDTH
     return max(shutil.get_terminal_size((_WIDEST, 24)).columns, _NARROWEST)
 
 
 def text_width() -> int:
-    """Return the number of characters in a line of a page of text."""
+    """Return the width of a page of text, in characters."""
     return min(page_width(), _WIDEST)
 
 
 def draw_lines(lines: Iterable[Line]) -> None:
-    """Write styled lines to the terminal."""
-    from rich.console import Console  # noqa: PLC0415 - only when something is drawn
-    from rich.text import Text  # noqa: PLC0415 - only when something is drawn
+    """Print styled lines on the terminal."""
+    from rich.console import Console  # noqa: PLC0415 - needed only for drawing
+    from rich.text import Text  # noqa: PLC0415 - needed only for drawing
 
     console = Console(highlight=False, soft_wrap=True)
     for one in lines:
@@ -229,8 +229,8 @@ def draw_lines(lines: Iterable[Line]) -> None:
 
 
 def _make_bar() -> Bar:
-    from rich.console import Console  # noqa: PLC0415 - only when something is drawn
-    from rich.progress import (  # noqa: PLC0415 - only when something is drawn
+    from rich.console import Console  # noqa: PLC0415 - needed only for drawing
+    from rich.progress import (  # noqa: PLC0415 - needed only for drawing
         BarColumn,
         Progress,
         TextColumn,
@@ -247,7 +247,7 @@ def _make_bar() -> Bar:
 
 
 class Progress:
-    """Named stages of known number; draws nothing until a second has passed."""
+    """Progress through N named stages; its bar is shown after one second."""
 
     def __init__(self, stages: int) -> None:
         self._stages = stages
@@ -257,7 +257,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def stage(self, what: str) -> None:
-        """Announce the next stage; the previous one is finished."""
+        """Begin the next stage, and end the previous one."""
         with self._lock:
             self._done += 1
             self._what = what
@@ -267,7 +267,7 @@ class Progress:
                 )
 
     def show_bar(self) -> None:
-        """Draw the bar from now on."""
+        """Show the bar from now on."""
         with self._lock:
             self._bar = _make_bar()
             self._bar.add_task(
@@ -276,7 +276,7 @@ class Progress:
             self._bar.start()
 
     def hide_bar(self) -> None:
-        """Remove the bar, where one was drawn."""
+        """Remove the bar if it is shown."""
         with self._lock:
             if self._bar is not None:
                 self._bar.stop()
@@ -284,7 +284,7 @@ class Progress:
 
 @contextlib.contextmanager
 def show_progress(stages: int) -> Iterator[Progress]:
-    """Show the stages of the work inside the block, on a terminal only."""
+    """Show the stages of the work inside the block, only on a terminal."""
     shown = Progress(stages)
     if not sys.stderr.isatty():
         yield shown
@@ -302,10 +302,10 @@ def show_progress(stages: int) -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def recording_bar(expected_s: float | None) -> Iterator[None]:
-    """Show how far a recording is while the block runs, on a terminal only.
+    """Show the progress of a recording inside the block, only on a terminal.
 
     Args:
-        expected_s: How long it takes; None where steps end it.
+        expected_s: Duration of the recording; None if a number of steps ends it.
     """
     if not sys.stderr.isatty():
         yield

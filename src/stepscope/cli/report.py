@@ -1,6 +1,6 @@
-"""What `stepscope report` does once its options are read.
+"""Implementation of `stepscope report`, after its options are parsed.
 
-What only some of its options need is imported where they are followed.
+Modules that only some options need are imported when these options are used.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 
 
 def answer_request(asked: ReportRequest) -> int:
-    """Report on one profile, or compare it, and return the exit status."""
+    """Report on one profile, or compare two; return the exit status."""
     _check_options(asked)
     check_free(asked.output, force=asked.force)
     kept_in = None
     if asked.store:
-        # Only with --store.
+        # Needed only with --store.
         from stepscope.compare.store import promise_file, read_promises  # noqa: PLC0415
 
         kept_in = promise_file(asked.paths[0])
-        # A damaged file is found before anything is worked out.
+        # A damaged file is detected before any analysis.
         read_promises(kept_in)
     if asked.explain is not None:
         _explain_verdict(asked, asked.explain)
@@ -70,22 +70,20 @@ def answer_difference(asked: DiffRequest) -> int:
 
 
 def _check_options(asked: ReportRequest) -> None:
-    """Refuse options that do not go together."""
+    """Raise BadUsage for options that cannot be combined."""
     if asked.form not in REPORT_FORMS:
         raise BadUsage.unknown_name("format", asked.form, REPORT_FORMS)
     if asked.explain is not None and (asked.against or asked.store):
         raise BadUsage(
-            "--explain is about one run: leave out --against and --store, or ask for "
-            "the explanation by itself"
+            "--explain is about one run: leave out --against and --store, or run "
+            "--explain separately"
         )
     if asked.same_work and not (asked.against or asked.store):
-        raise BadUsage(
-            "--same-work says something of two runs: add --against BASE or --store"
-        )
+        raise BadUsage("--same-work is about two runs: add --against BASE or --store")
     if asked.kernels is not None and asked.against:
         raise BadUsage("--kernels is about one run: leave out --against")
     if asked.synthetic and not asked.against:
-        raise BadUsage("--synthetic says something of two runs: add --against BASE")
+        raise BadUsage("--synthetic is about two runs: add --against BASE")
 
 
 def _report_run(asked: ReportRequest, kept_in: Path | None) -> None:
@@ -99,7 +97,7 @@ def _report_run(asked: ReportRequest, kept_in: Path | None) -> None:
             asked, kept_in, _measure_run(profile, document.findings)
         )
     if asked.form == "json":
-        from stepscope.report import to_json  # noqa: PLC0415 - only for this form
+        from stepscope.report import to_json  # noqa: PLC0415 - needed only for this format
 
         beside = _as_json(kept_in, answers)
         deliver_answer(to_json.render_document(document, beside), asked.output)
@@ -109,7 +107,7 @@ def _report_run(asked: ReportRequest, kept_in: Path | None) -> None:
 
 
 def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
-    # Only of two runs.
+    # Needed only to compare two runs.
     from stepscope.compare.comparison import compare_runs  # noqa: PLC0415
     from stepscope.report.outline.comparison import (  # noqa: PLC0415
         comparison_outline,
@@ -129,7 +127,7 @@ def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
         )
     answers = None if kept_in is None else _keep_promises(asked, kept_in, both[1])
     if asked.form == "json":
-        from stepscope.report import to_json  # noqa: PLC0415 - only for this form
+        from stepscope.report import to_json  # noqa: PLC0415 - needed only for this format
 
         beside = _as_json(kept_in, answers)
         deliver_answer(to_json.render_comparison(found, beside), asked.output)
@@ -138,7 +136,7 @@ def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
 
 
 def _explain_verdict(asked: ReportRequest, rule: str) -> None:
-    # Only with --explain.
+    # Needed only with --explain.
     from stepscope.report.outline.explanation import (  # noqa: PLC0415
         explanation_outline,
     )
@@ -149,7 +147,7 @@ def _explain_verdict(asked: ReportRequest, rule: str) -> None:
         shown.stage("Explaining")
         found = explain_rule(profile, rule)
     if asked.form == "json":
-        from stepscope.report import to_json  # noqa: PLC0415 - only for this form
+        from stepscope.report import to_json  # noqa: PLC0415 - needed only for this format
 
         deliver_answer(to_json.render_explanation(found), asked.output)
         return
@@ -157,7 +155,7 @@ def _explain_verdict(asked: ReportRequest, rule: str) -> None:
 
 
 def show_outline(outline: Outline, asked: ReportRequest | ExplainRequest) -> None:
-    """Write an outline as the page or the Markdown that was asked for."""
+    """Write an outline as Markdown or as a page of text."""
     if asked.form == "markdown":
         deliver_answer(as_markdown.render(outline), asked.output)
     else:
@@ -165,7 +163,7 @@ def show_outline(outline: Outline, asked: ReportRequest | ExplainRequest) -> Non
 
 
 def _measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
-    from stepscope.compare.measured import measure_run  # noqa: PLC0415 - to compare
+    from stepscope.compare.measured import measure_run  # noqa: PLC0415 - needed only to compare runs
 
     return measure_run(profile, findings)
 
@@ -173,8 +171,8 @@ def _measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> Measure
 def _keep_promises(
     asked: ReportRequest, kept_in: Path, run: Measured
 ) -> tuple[Answer, ...]:
-    """Answer for earlier promises, and keep those of this run."""
-    # Only with --store.
+    """Evaluate the promises of earlier runs, and store those of this run."""
+    # Needed only with --store.
     from stepscope.compare.store import (  # noqa: PLC0415
         answer_promises,
         read_promises,
@@ -182,7 +180,7 @@ def _keep_promises(
     )
 
     after, answers = answer_promises(
-        # Another report may have written meanwhile.
+        # Another report may have changed the file meanwhile.
         read_promises(kept_in),
         run,
         thresholds=THRESHOLDS,
@@ -195,7 +193,7 @@ def _keep_promises(
 def _kept_outline(kept_in: Path | None, answers: tuple[Answer, ...] | None) -> Outline:
     if kept_in is None or answers is None:
         return ()
-    from stepscope.report.outline.promises import (  # noqa: PLC0415 - with --store
+    from stepscope.report.outline.promises import (  # noqa: PLC0415 - needed only with --store
         answers_outline,
     )
 
@@ -211,16 +209,16 @@ def _as_json(
 
 
 def compose_with_progress(paths: Sequence[str]) -> Document:
-    """Compute everything that a report needs, and show the progress meanwhile."""
+    """Compute everything that a report needs, and show the progress."""
     with show_progress(1 + STAGES) as shown:
         shown.stage("Reading")
         return compose_report(open_profile(*paths), shown)
 
 
 def show_lines(lines: Sequence[Line], output: str | None = None) -> None:
-    """Write a page of text; in colours on a terminal.
+    """Write a page of text, in colours on a terminal.
 
-    Its last line tells whoever waited for it that the kernels are not compiled.
+    If the kernels are not compiled, the last line states that stepscope is slower.
     """
     if (notice := uncompiled_notice()) is not None:
         lines = [*lines, line(Piece(notice, "warn"))]

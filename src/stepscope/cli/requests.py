@@ -1,7 +1,7 @@
-"""What each command can be asked for, with the types and defaults of its options.
+"""Requests: the options of each command, with their types and defaults.
 
-The docstring of a request is the help of its command; `options.json` has the words of
-its options.
+The docstring of a request is the help of its command. The help of its options is in
+`options.json`.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ import msgspec
 
 from stepscope.frozen import Frozen
 
-#: Forms of `report`.
+#: Output formats of `report`.
 REPORT_FORMS: Final = ("text", "json", "markdown")
-#: Forms of `show`.
+#: Output formats of `show`.
 SHOW_FORMS: Final = ("table", "json", "csv", "parquet", "pprof")
-#: Steps that are recorded where nobody says how many.
+#: Default number of steps to record.
 USUAL_STEPS: Final = 10
 
 _LOG_DIRECTORY: Final = "stepscope-logs"
 
 
 class ReadsProfiles(Frozen, frozen=True):
-    """What a command is asked for that reads profiles, answers and ends."""
+    """Request of a short-lived command that reads profiles."""
 
     def files_to_read(self) -> tuple[str, ...]:
-        """Return all files and folders that it reads."""
+        """Return all files and folders that the command reads."""
         return ()
 
 
 class ReportRequest(ReadsProfiles, frozen=True, eq=True, kw_only=True):
-    """Say where the step time of a profile went, and what to change.
+    """Report where the step time of a profile went, and what to change.
 
-    PATH is a log directory (its newest run), a run directory, or one file of a
-    supported format; several PATHs are several workers of one run.
+    PATH is a log directory (its newest run is used), a run directory, or one file of a
+    supported format. Several PATHs are several workers of one run.
     """
 
     paths: tuple[str, ...]
@@ -49,16 +49,16 @@ class ReportRequest(ReadsProfiles, frozen=True, eq=True, kw_only=True):
     force: bool = False
 
     def files_to_read(self) -> tuple[str, ...]:
-        """Return all files and folders that it reads."""
+        """Return all files and folders that the command reads."""
         return tuple(filter(None, (*self.paths, *self.against, self.kernels)))
 
 
 class DiffRequest(ReadsProfiles, frozen=True, kw_only=True):
     """Compare two runs: what changed, and what explains the change.
 
-    BASE and NEW are a log directory (its newest run), a run directory, or one file of a
-    supported format each. It is the answer of "report NEW --against BASE", which takes
-    several workers of one run.
+    BASE and NEW are each a log directory (its newest run is used), a run directory, or
+    one file of a supported format. "report NEW --against BASE" prints the same answer,
+    and accepts several workers of one run.
     """
 
     base: str
@@ -69,16 +69,16 @@ class DiffRequest(ReadsProfiles, frozen=True, kw_only=True):
     force: bool = False
 
     def files_to_read(self) -> tuple[str, ...]:
-        """Return all files and folders that it reads."""
+        """Return all files and folders that the command reads."""
         return self.base, self.new
 
 
 class ExplainRequest(ReadsProfiles, frozen=True, kw_only=True):
-    """Say who owns an interval of idle time, and what ran meanwhile.
+    """Explain idle time: its owner, and what ran meanwhile.
 
-    TIME counts from the start of the profile, as in the timeline. Give --at for the gap
-    around an instant, or --from and --to. Without a device it is said whose time that
-    of the step threads is.
+    TIME is relative to the start of the profile, as in the timeline. Give --at for the
+    gap around an instant, or --from and --to. Without a device, the time of the step
+    threads is explained.
     """
 
     paths: tuple[str, ...]
@@ -92,19 +92,19 @@ class ExplainRequest(ReadsProfiles, frozen=True, kw_only=True):
     force: bool = False
 
     def files_to_read(self) -> tuple[str, ...]:
-        """Return all files and folders that it reads."""
+        """Return all files and folders that the command reads."""
         return self.paths
 
 
 class ShowRequest(ReadsProfiles, frozen=True, kw_only=True):
     """Print the tables of one tool.
 
-    Tools: overview_page (overview), input_pipeline_analyzer (input),
-    framework_op_stats (ops), kernel_stats (kernels), roofline_model (roofline),
-    memory_profile (memory), pod_viewer (pod), trace_viewer (trace),
-    tf_data_bottleneck_analysis (tfdata), inference_profile (inference), model_views
-    (model). PATH is a log directory (its newest run), a run directory, or one file;
-    several are several workers of one run.
+    Tools: overview_page (overview), input_pipeline_analyzer (input), framework_op_stats
+    (ops), kernel_stats (kernels), roofline_model (roofline), memory_profile (memory),
+    pod_viewer (pod), trace_viewer (trace), tf_data_bottleneck_analysis (tfdata),
+    inference_profile (inference), model_views (model). PATH is a log directory (its
+    newest run is used), a run directory, or one file. Several PATHs are several workers
+    of one run.
     """
 
     tool: str
@@ -119,7 +119,7 @@ class ShowRequest(ReadsProfiles, frozen=True, kw_only=True):
     force: bool = False
 
     def files_to_read(self) -> tuple[str, ...]:
-        """Return all files and folders that it reads."""
+        """Return all files and folders that the command reads."""
         return tuple(filter(None, (*self.paths, self.kernels)))
 
 
@@ -127,10 +127,10 @@ class RunRequest(Frozen, frozen=True, kw_only=True):
     """Run a Python program under the profiler, then report.
 
     COMMAND is script.py, -m MODULE, python x.py, torchrun …, or any command that starts
-    Python, with its arguments. Nothing in the program changes. Steps are found by
-    themselves: batches of Keras fit, steps of a PyTorch optimizer, calls of a jitted
-    function or a tf.function, or what the program marks with ss.Trace. The exit status
-    is the program's own. What stepscope says, it says on standard error.
+    Python, with its arguments. The program is not modified. Steps are detected
+    automatically: batches of Keras fit, steps of a PyTorch optimizer, calls of a jitted
+    function or a tf.function, or annotations of the program (ss.Trace). The exit status
+    is the program's own. Stepscope prints its messages on standard error.
     """
 
     command: tuple[str, ...]
@@ -155,13 +155,13 @@ class RunRequest(Frozen, frozen=True, kw_only=True):
 
 
 class CaptureRequest(Frozen, frozen=True, kw_only=True):
-    """Record running programs that listen for it, then report.
+    """Record running programs that have a profiler server, then report.
 
-    ADDRESS is host:port of a profiler server in the program: that of stepscope run
+    ADDRESS is host:port of a profiler server in the program, started by stepscope run
     --serve, ss.server.start, tf.profiler.experimental.server.start or
-    jax.profiler.start_server. Several are recorded at the same time, as hosts of one
-    run; @FILE means the addresses in a file, unix:/PATH a Unix socket, tpu://NAME:PORT
-    that port of each worker of a Cloud TPU.
+    jax.profiler.start_server. Several programs are recorded at the same time, as hosts
+    of one run. @FILE means the addresses in a file, unix:/PATH a Unix socket, and
+    tpu://NAME:PORT that port of each worker of a Cloud TPU.
     """
 
     addresses: tuple[str, ...]
@@ -185,8 +185,8 @@ class CaptureRequest(Frozen, frozen=True, kw_only=True):
 class ServeRequest(Frozen, frozen=True, kw_only=True):
     """Show the profiles of a log directory in a browser.
 
-    LOGDIR is a log directory, a run directory, a trace file, or the URL of one of
-    these (s3://…, gs://…). New profiles are shown as soon as they are there.
+    LOGDIR is a log directory, a run directory, a trace file, or the URL of one of these
+    (s3://…, gs://…). New profiles appear automatically.
     """
 
     logdir: str
@@ -199,13 +199,13 @@ class ServeRequest(Frozen, frozen=True, kw_only=True):
 
 
 class DoctorRequest(Frozen, frozen=True, kw_only=True):
-    """Say what can be recorded here, what cannot, and what fixes it.
+    """Check what can be recorded here, what cannot, and how to fix that.
 
-    With PATH: what the recording of that log directory, run or file lacks, and why.
-    The exit status is 1 where something cannot be recorded at all, or was lost.
+    With PATH: list what the recording of that log directory, run or file lacks, and
+    why. The exit status is 1 if something cannot be recorded at all, or was lost.
 
-    With -- COMMAND: how large recordings of that program are, and how much slower it is
-    meanwhile, from one run to its end. The exit status is the program's own.
+    With -- COMMAND: run that program once to its end, and measure the size of a
+    recording and the slowdown meanwhile. The exit status is the program's own.
     """
 
     path: str | None = None
@@ -233,8 +233,8 @@ class NsysRequest(Frozen, frozen=True, kw_only=True):
 class NcuRequest(Frozen, frozen=True, kw_only=True):
     """Measure the kernels of a program with Nsight Compute.
 
-    Each kernel is run again and again, alone: the program takes much longer, and its
-    times mean nothing. The exit status is that of the program.
+    Nsight Compute runs each kernel many times, alone. So the program takes much longer,
+    and its times are meaningless. The exit status is that of the program.
     """
 
     command: tuple[str, ...]
@@ -251,8 +251,9 @@ class NcuRequest(Frozen, frozen=True, kw_only=True):
 
 
 class DemoRequest(Frozen, frozen=True, kw_only=True):
-    """Record a small training loop here, and explain it.
+    """Record a small training loop here, and explain the result.
 
-    The loop uses PyTorch, JAX or TensorFlow, whichever is installed next to stepscope,
-    else NumPy alone. What is printed is what `stepscope run` prints for your own.
+    The loop uses PyTorch, JAX or TensorFlow if one is installed next to stepscope, and
+    otherwise NumPy alone. The output is like that of `stepscope run` for your own
+    program.
     """

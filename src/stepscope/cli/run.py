@@ -1,4 +1,4 @@
-"""What `stepscope run` does once its options are read."""
+"""Implementation of `stepscope run`, after its options are parsed."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 
 def plan_run(logdir: str, **choices: Any) -> RunPlan:
-    """Make a plan for a run that begins now.
+    """Return a plan for a run that begins now.
 
     Raises:
-        BadUsage: The choices contradict each other or cannot be met.
+        BadUsage: An option is out of its range.
     """
     return RunPlan(
         logdir=str(Path(logdir).absolute()),
@@ -57,10 +57,10 @@ def plan_run(logdir: str, **choices: Any) -> RunPlan:
 
 
 def answer_request(request: RunRequest) -> int:
-    """Run the program, report what was recorded, and return the program's status.
+    """Run the program, report on its recording, and return its exit status.
 
     Raises:
-        BadUsage: Options contradict each other, or cannot be followed.
+        BadUsage: Options contradict each other, or are invalid.
     """
     context = click.get_current_context()
     by_default = click.core.ParameterSource.DEFAULT
@@ -74,10 +74,10 @@ def answer_request(request: RunRequest) -> int:
     if request.serve is not None:
         return _answer_served(request, request.serve, written)
     if request.open_to is not None:
-        raise BadUsage("--open says who may ask a program that listens: add --serve.")
+        raise BadUsage("--open admits clients to a server in the program: add --serve.")
     if request.certificate is not None or request.key is not None:
         raise BadUsage("--certificate and --key encrypt a server: add --serve.")
-    # A window that nobody bounds holds enough steps and no more.
+    # A window without a given length records enough steps, within an event limit.
     given = msgspec.structs.asdict(request)
     choices = {name: given[name] for name in RunPlan._fields if name in given}
     del choices["logdir"]
@@ -98,7 +98,7 @@ def answer_request(request: RunRequest) -> int:
 
 def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> int:
     """Run the program with a profiler server in it, and return its status."""
-    # Only where it is asked for.
+    # Needed only with --serve.
     from stepscope.remote.autoserve import (  # noqa: PLC0415
         CERTIFICATE_VARIABLE,
         ServePlan,
@@ -109,8 +109,8 @@ def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> i
     others = [option for option in written if option not in of_server]
     if others:
         raise BadUsage(
-            f"{others[0]} cannot be given with --serve, which records nothing by "
-            "itself; give it to stepscope capture where it has it."
+            f"{others[0]} cannot be given with --serve, which does not record; give it "
+            "to stepscope capture if that has this option."
         )
     plan = ServePlan.parse_place(place, request.open_to)
     files = _certificate_files(request.certificate, request.key)
@@ -121,19 +121,19 @@ def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> i
 
 
 def _certificate_files(certificate: str | None, key: str | None) -> str:
-    """Return the files of a chain and its key, a line each; nothing for none."""
+    """Return the paths of a chain and its key, one per line; "" without them."""
     if certificate is None and key is None:
         return ""
     if certificate is None or key is None:
         raise BadUsage("--certificate and --key belong together: give both files.")
-    import ssl  # noqa: PLC0415 - only where it is asked for
+    import ssl  # noqa: PLC0415 - needed only on request
 
-    from stepscope.xspace.reading.input_file import open_input  # noqa: PLC0415 - only where it is asked for
+    from stepscope.xspace.reading.input_file import open_input  # noqa: PLC0415 - needed only on request
 
     try:
         for name in (certificate, key):
             open_input(Path(name), way_out="Give a PEM file.").close()
-        # With no password for an encrypted key, which would be asked for.
+        # The empty password prevents a prompt for an encrypted key.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
             certificate, key, password=lambda: ""
         )
@@ -147,7 +147,7 @@ def _certificate_files(certificate: str | None, key: str | None) -> str:
 
 
 def record_program(arguments: Sequence[str], plan: RunPlan) -> int:
-    """Run a program, finish what its processes recorded, and return its status."""
+    """Run a program, finish its processes' recordings, and return its status."""
     try:
         Path(plan.logdir).mkdir(parents=True, exist_ok=True)
         is_writable = os.access(plan.logdir, os.W_OK | os.X_OK)
@@ -178,9 +178,9 @@ def record_program(arguments: Sequence[str], plan: RunPlan) -> int:
 
 
 def _folder_for_notes(logdir: str) -> str:
-    """Make a folder in which processes say what they recorded.
+    """Create a folder in which processes write notes about their recordings.
 
-    Where none can be made, the program runs all the same, and nobody reads notes.
+    If no folder can be created, the program still runs, but no notes are read.
     """
     for place in (None, logdir):
         with contextlib.suppress(OSError):
@@ -190,14 +190,14 @@ def _folder_for_notes(logdir: str) -> str:
 
 @contextlib.contextmanager
 def _status_kept(what: str) -> Iterator[None]:
-    """Say in a line what goes wrong: the program has ended, and has its status."""
+    """Print errors after the program's end, so that its exit status is returned."""
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
         say_line(f"{what} was interrupted")
     except (StepscopeError, OSError) as error:
         say_line(str(error))
-    except BaseException as error:  # noqa: BLE001 - tables that panic raise no `Exception`
+    except BaseException as error:  # noqa: BLE001 - a panic of polars is not an `Exception`
         say_line(f"{what} failed: {type(error).__name__}: {error}")
 
 
@@ -209,16 +209,16 @@ def _holds_traces(directory: Path) -> bool:
 
 
 def _report_apart(directory: Path) -> None:
-    """Report in a separate process, which may want more memory than there is."""
+    """Report in a separate process, because the report may run out of memory."""
     if not hasattr(os, "fork"):
         _print_report(directory)
         return
     process = os.fork()
     if not process:
-        # It says nothing where it is interrupted.
+        # An interrupted report prints nothing.
         with contextlib.suppress(BaseException):
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            # What libraries say where they find no memory takes thousands of lines.
+            # Libraries that run out of memory print thousands of lines.
             sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             with _status_kept("the report"):
@@ -233,17 +233,17 @@ def _report_apart(directory: Path) -> None:
         raise
     if os.WIFSIGNALED(ended):
         say_line(
-            f"the report was not made: signal {os.WTERMSIG(ended)} ended it. Make it "
-            f"where there is more memory: stepscope report {directory}"
+            f"the report was not made: signal {os.WTERMSIG(ended)} ended it. On a "
+            f"machine with more memory, run: stepscope report {directory}"
         )
 
 
 def _print_report(directory: Path) -> None:
     check_threads()
-    from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
+    from stepscope.cli import (  # noqa: PLC0415 - needed only for a report
         report as reporting,
     )
-    from stepscope.session import open_profile  # noqa: PLC0415 - only when there is a report
+    from stepscope.session import open_profile  # noqa: PLC0415 - needed only for a report
 
     profile = open_profile(directory)
     environments = (profile.trace(host).table("environment") for host in profile.hosts)
@@ -251,7 +251,7 @@ def _print_report(directory: Path) -> None:
         not isinstance(it, Unavailable) and it["begin_ps"].is_not_null().any()
         for it in environments
     ):
-        say_line("the recording holds no event, so there is nothing to report")
+        say_line("the recording has no events, so there is nothing to report")
         return
     with contextlib.redirect_stdout(sys.stderr):
         reporting.answer_request(ReportRequest(paths=(str(directory),)))

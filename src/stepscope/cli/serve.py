@@ -1,4 +1,4 @@
-"""What `stepscope serve` does once its options are read."""
+"""Implementation of `stepscope serve`, after its options are parsed."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
     from stepscope.serve.recorder import Wanted
     from stepscope.serve.security import Policy
 
-#: The tool that the first page shows.
+#: The tool that the page shows first.
 _FIRST: Final = "overview_page"
-#: Addresses that mean every address of the machine → one to open in a browser.
-_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is looked for, not bound
+#: Addresses that cover all addresses of a machine → one to open in a browser.
+_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - only compared, never bound
 
 
 def answer_request(request: ServeRequest) -> int:
-    """Serve until interrupted, and return the exit status."""
+    """Run the server until it is interrupted, and return the exit status."""
     if request.kernels is not None:
-        # A table that cannot be read is said here, not run by run in a browser.
+        # An unreadable table is reported here, not for each run in the browser.
         read_kernels(request.kernels)
     program = ProgramFiles(request.source) if request.source else None
     store = Store(open_source(request.logdir), kernels=request.kernels)
     captures = _make_capturing(store, request) if request.capture else None
-    # The port decides the policy, and is known only once the server listens.
+    # The policy needs the port, which is known once the server listens.
     server = listening_server(request.host, request.port, lambda *_: [])
     with server:
         policy = make_policy(request.host, server.port)
@@ -64,25 +64,25 @@ def answer_request(request: ServeRequest) -> int:
             program=program,
             packed=policy.token is not None,
         )
-        # The greeting asks for it; a second one finds nothing to interrupt.
+        # The greeting mentions Ctrl-C, so handle it before printing the greeting.
         signal.signal(signal.SIGINT, _end_now)
         click.echo(_greeting_lines(request.logdir, request.host, server, policy))
-        # The newest run is most likely wanted: it is read while a browser opens.
+        # The newest run is read while the browser opens, because users mostly want it.
         Thread(target=store.read_newest, args=(_FIRST,), daemon=True).start()
         server.serve_forever()
     return 0
 
 
 def _make_capturing(store: Store, request: ServeRequest) -> Capturing:
-    """Return what records the programs at these addresses into the log directory."""
+    """Return an object that records the given addresses into the log directory."""
     grpc_module()
     logdir, token = request.logdir, request.capture_token
     if token is not None:
         checked_token(token, "--capture-token, STEPSCOPE_TOKEN")
     if not Path(logdir).is_dir():
         raise BadUsage(
-            f"{logdir} is not a directory of this machine, so nothing can be recorded "
-            "into it; give a log directory, or leave out --capture."
+            f"{logdir} is not a directory on this machine, so recordings cannot be "
+            "written to it; give a log directory, or leave out --capture."
         )
 
     def record(wanted: Wanted, on_progress: Callable[[HostOutcome], None]) -> Outcome:
@@ -98,7 +98,7 @@ def _make_capturing(store: Store, request: ServeRequest) -> Capturing:
                     device_tracer_level=wanted.device_tracer_level,
                     python_tracer_level=wanted.python_tracer_level,
                 ),
-                # The page says of each program what became of it.
+                # The page shows the outcome of each program.
                 allow_partial=True,
                 token=token,
                 on_progress=on_progress,
@@ -114,14 +114,14 @@ def _make_capturing(store: Store, request: ServeRequest) -> Capturing:
 
 
 def _end_now(number: int, frame: FrameType | None) -> NoReturn:
-    """End the process without waiting for computations, as the interpreter would.
+    """End the process without waiting for computations.
 
-    The server needs no cleaning up: it keeps everything in memory. It is called by the
-    signal, maybe while something is written to a stream of Python's.
+    The server keeps all data in memory and needs no clean-up. A signal calls this
+    function, possibly while Python writes to a stream, so no Python stream is used.
     """
     del number, frame
     with contextlib.suppress(OSError):
-        # After the ^C of a terminal.
+        # Ends the line on which the terminal has printed ^C.
         os.write(2, b"\n")
     os._exit(0)
 
@@ -132,14 +132,14 @@ def _greeting_lines(logdir: str, host: str, server: Server, policy: Policy) -> s
     token = "" if policy.token is None else f"?token={policy.token}"
     lines = [
         f"Showing {logdir} at http://{name}:{server.port}/{token}",
-        "Ctrl-C ends it.",
+        "Press Ctrl-C to stop the server.",
     ]
     if policy.token is not None:
         lines.insert(
             1,
-            "Other machines reach this server. Keep the address secret: it holds the "
-            "key. From another machine, replace the host by this machine's name or "
-            "address.",
+            "Other machines can connect to this server. Keep the address secret: it "
+            "contains the token. On another machine, replace the host by this "
+            "machine's name or address.",
         )
     missing = missing_page_notice(text_width())
     if missing is not None:

@@ -1,4 +1,4 @@
-"""What `stepscope show` does once its options are read."""
+"""Implementation of `stepscope show`, after its options are parsed."""
 
 from __future__ import annotations
 
@@ -45,26 +45,26 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.report.outline.parts import Outline
 
-#: Exit status where the tool has no answer about this profile.
+#: Exit status if the tool is unavailable for this profile.
 _NO: Final = 1
-#: Forms for files and programs: they get all rows and points.
+#: Formats for other programs, which contain all rows and points.
 _EXPORTS: Final = frozenset({"csv", "parquet"})
 _CLOSELY: Final = (
-    "One op closely, its calls, kernels, copies and what dominates: --op NAME, or all "
-    "below a path: --scope PREFIX."
+    "For the calls, kernels, copies and dominant cost of one op: --op NAME; for all "
+    "ops below a path: --scope PREFIX."
 )
-#: Binary forms.
+#: Binary formats.
 _BYTES: Final = frozenset({"parquet", "pprof"})
-#: Level of compression: traces are so repetitive that a low one removes most bytes.
+#: Level of gzip; a low level is enough, because traces are very repetitive.
 _COMPRESSION: Final = 5
-#: Option of tools that read all hosts to answer about some of them.
+#: Option of tools that read all hosts to answer for some hosts.
 _HOSTS: Final = "hosts"
-#: Producers whose own numbers a tool can give.
+#: Producers whose own numbers a tool can return.
 PRODUCERS: Final = tuple(dict.fromkeys(one for tool in TOOLS for one in tool.compat))
 
 
 def answer_request(request: ShowRequest) -> int:
-    """Run the tool, write what it found, and return the exit status."""
+    """Run the tool, write its result, and return the exit status."""
     if request.compat is not None:
         options = request.options | {COMPAT: request.compat}
         request = msgspec.structs.replace(request, options=options)
@@ -72,7 +72,7 @@ def answer_request(request: ShowRequest) -> int:
     with show_progress(stages=2) as shown:
         shown.stage("Reading")
         profile = open_profile(*request.paths, kernels=request.kernels)
-        # A tool that has no numbers of the producer gives its own.
+        # A tool without numbers of the producer returns its own numbers.
         known = tool.options.__struct_fields__
         chosen = dict(request.options)
         if not tool.compat:
@@ -115,20 +115,22 @@ def _write_trace(
         if output is None or not output.endswith(".gz"):
             to_trace_json.write_trace(answer, hosts, spans, file.write)
             return
-        # Neither name nor time: equal profiles give equal files.
+        # Without a file name and a time, equal profiles yield equal files.
         with gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as packed:
             to_trace_json.write_trace(answer, hosts, spans, packed.write)
 
 
 def _check_request(request: ShowRequest) -> Tool:
-    """Find the tool, and refuse what cannot be done before anything is read."""
+    """Return the tool; raise BadUsage for an invalid request before reading files."""
     tool = find_tool(request.tool)
     if request.form not in SHOW_FORMS:
         raise BadUsage.unknown_name("format", request.form, SHOW_FORMS)
     if request.form in _BYTES and request.output is None:
         raise BadUsage(f"{request.form} is not text for a terminal; add -o FILE")
     if request.form == "pprof" and "view" not in tool.options.__struct_fields__:
-        raise BadUsage(f"pprof is a form of model_views; {tool.name} has no such form")
+        raise BadUsage(
+            f"only model_views has the format pprof; {tool.name} does not have it"
+        )
     producer = request.options.get(COMPAT, PRODUCERS[0])
     if producer not in PRODUCERS:
         raise BadUsage.unknown_name("producer", str(producer), PRODUCERS)
@@ -179,7 +181,7 @@ def _on_screen(
     title: str,
     found: dict[str, pl.DataFrame],
 ) -> str:
-    """Write one table, or the page of a result whose tables belong together."""
+    """Return one table as text, or a whole page for results with related tables."""
     width, others, whole = page_width(), list(found), request.table is None
     outline: Outline = ()
     if isinstance(result, OpDetailResult) and whole:

@@ -1,4 +1,4 @@
-"""The options of `show` that tools declare: one of each name, from their Structs."""
+"""Options of `show` that tools declare in Structs, merged by name."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from stepscope.analysis.results.tool import field_sentences
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Hosts are chosen by --host, for every tool alike.
+#: Options that every tool has as --host.
 _HOSTS: Final = frozenset({"host", "hosts"})
 
 
 class _Value(NamedTuple):
-    """What an option takes.
+    """Type of an option's value.
 
     Attributes:
         kind: Type of one value.
-        title: Name of the value in the help.
-        words: The values that are allowed; empty where every value of the type is.
+        title: Placeholder of the value in the help.
+        words: Allowed values; empty if all values of the type are allowed.
         several: Whether the option takes a list.
-        by_commas: Whether members of the list may be separated by commas.
+        by_commas: Whether commas may separate the members of the list.
     """
 
     kind: type
@@ -36,7 +36,7 @@ class _Value(NamedTuple):
 
 
 def _declared_fields() -> dict[str, dict[str, inspect.Field]]:
-    """Return option → tools that have it, each with the option's field."""
+    """Return a mapping from option to the tools that have it, with their fields."""
     found: dict[str, dict[str, inspect.Field]] = {}
     for tool, options in OPTIONS.items():
         fields = cast("inspect.StructType", inspect.type_info(options)).fields
@@ -73,7 +73,7 @@ _PLAIN: Final[dict[type[inspect.Type], _Value]] = {
 
 
 def tool_options() -> Iterator[click.Option]:
-    """Yield every option of every tool; they have no defaults."""
+    """Yield every option of every tool; options have no defaults."""
     for name, fields in _declared_fields().items():
         value = _option_value(next(iter(fields.values())).type)
         given: dict[str, Any] = {"is_flag": True, "default": None}
@@ -85,7 +85,7 @@ def tool_options() -> Iterator[click.Option]:
 
 
 def _option_help(name: str, fields: dict[str, inspect.Field], value: _Value) -> str:
-    """Write the sentence of each tool; tools with equal sentences share one."""
+    """Return the help of an option: one sentence for tools with equal sentences."""
     said: dict[str, list[str]] = {}
     for tool, field in fields.items():
         sentence = field_sentences(OPTIONS[tool]).get(name, "").replace("`", "")
@@ -93,7 +93,7 @@ def _option_help(name: str, fields: dict[str, inspect.Field], value: _Value) -> 
             sentence += f" One of {', '.join(value.words)}."
         if value.several and not value.by_commas:
             sentence += " May be repeated."
-        # An option that is empty unless given has no default to name.
+        # An empty default is not mentioned.
         if field.default not in (None, "", (), False):
             sentence += f" By default {field.default}."
         said.setdefault(sentence, []).append(tool)
@@ -103,7 +103,7 @@ def _option_help(name: str, fields: dict[str, inspect.Field], value: _Value) -> 
 
 
 def chosen_options(given: dict[str, Any]) -> dict[str, object]:
-    """Return the options that were given, as tools take them."""
+    """Return the options that were given, in the form that tools take."""
     declared = _declared_fields()
     chosen: dict[str, object] = {}
     for name, value in given.items():

@@ -27,7 +27,7 @@ _ADDRESS: Final = re.compile(
 _LAST_PORT: Final = 65535
 #: Host name that covers several addresses → the address used on this machine.
 _REACHED_BY: Final = {
-    "0.0.0.0": "127.0.0.1",  # noqa: S104 - nothing is bound here
+    "0.0.0.0": "127.0.0.1",  # noqa: S104 - only compared, never bound
     "localhost": "127.0.0.1",
     "[::]": "[::1]",
     "::": "[::1]",
@@ -178,7 +178,7 @@ def _describe_tpu(name: str, zone: str) -> dict[str, Any]:
     asked = [command, "compute", "tpus", "tpu-vm", "describe", name, "--format=json"]
     asked += [f"--zone={zone}"] if zone else []
     try:
-        done = subprocess.run(  # noqa: S603 - the name begins with a letter: no option
+        done = subprocess.run(  # noqa: S603 - the name starts with a letter, so it is not an option
             asked,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -132,7 +132,7 @@ class Caller:
                     "Monitor", MonitorRequest(timestamp=True), left_s
                 )
                 data = decode_message(MonitorResponse, answer).data
-            except Exception as error:  # noqa: BLE001 - asked to record, it says why
+            except Exception as error:  # noqa: BLE001 - recording reports the error later
                 codes = self._grpc.StatusCode
                 self._was_reached = not (
                     isinstance(error, self._grpc.RpcError)
@@ -172,7 +172,7 @@ class Caller:
                 outcome, again = self._record_once(
                     request, destination, start_ns if attempt == 1 else 0
                 )
-            except Exception as error:  # noqa: BLE001 - the other hosts are recorded
+            except Exception as error:  # noqa: BLE001 - the other hosts must still be recorded
                 text = f"it could not be recorded ({type(error).__name__}: {error})."
                 outcome, again = self._make_outcome("error", text, began), False
             outcome = outcome._replace(

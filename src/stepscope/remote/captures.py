@@ -267,7 +267,7 @@ class Captures:
         state = "not recording" if current_session() is None else "recording"
         lines.append(f"process {os.getpid()}, {program}: {state}")
         flight = sys.modules.get("stepscope.capture.flight.recorder")
-        from stepscope.capture.flight.nvml import Nvml  # noqa: PLC0415 - only when asked
+        from stepscope.capture.flight.nvml import Nvml  # noqa: PLC0415 - needed only on request
 
         lines += () if flight is None else flight.steps_heard()
         resident_bytes = memory_bytes("VmRSS")
@@ -468,7 +468,7 @@ def _on_the_main_thread(call: Callable[[], None]) -> bool:
 
 
 def _remove_folder(directory: Any) -> None:
-    import shutil  # noqa: PLC0415 - only here, and slow to import
+    import shutil  # noqa: PLC0415 - needed only here, and slow to import
 
     shutil.rmtree(directory, ignore_errors=True)
 

@@ -52,7 +52,7 @@ class CaptureFailed(StepscopeError):
         self.outcome = outcome
 
 
-def trace(  # noqa: PLR0917 - TensorFlow's signature
+def trace(  # noqa: PLR0917 - the signature of TensorFlow's function
     service_addr: str | Iterable[str],
     logdir: str | os.PathLike[str],
     duration_ms: int,

@@ -122,7 +122,7 @@ class Destination:
         if reason is None:
             try:
                 self._deliver(part.path, name)
-            except Exception as error:  # noqa: BLE001 - object stores raise what they like
+            except Exception as error:  # noqa: BLE001 - object stores raise various errors
                 reason = error
         if reason is None:
             return

@@ -61,7 +61,7 @@ def begins_to_listen(process: int) -> bool:
 
 def user_name(user: int) -> str:
     """Return the name of a user, or the number of one without a name."""
-    import pwd  # noqa: PLC0415 - not on every system, and only for a message
+    import pwd  # noqa: PLC0415 - missing on some systems, and needed only for a message
 
     try:
         return pwd.getpwuid(user).pw_name

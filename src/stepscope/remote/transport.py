@@ -104,7 +104,7 @@ class DaemonThreads(futures.Executor):
                 return
             try:
                 future.set_result(fn(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            except BaseException as error:  # noqa: BLE001 - passed to the waiting thread
                 future.set_exception(error)
 
         threading.Thread(target=work, name="stepscope-server", daemon=True).start()

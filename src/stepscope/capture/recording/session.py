@@ -95,7 +95,7 @@ class Session:
         self.run = run
         self.options = options
         # Skip stepscope's own stack frames.
-        frame = sys._getframe()  # noqa: SLF001 - as tracebacks do
+        frame = sys._getframe()  # noqa: SLF001 - the only way to get the caller's frame
         while frame.f_back and frame.f_code.co_filename.startswith(_OURS):
             frame = frame.f_back
         self.owner = f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -239,7 +239,7 @@ class Session:
         try:
             with leaving.undisturbed():
                 self._take_slot(choose_collectors(self.options))
-            return self  # noqa: TRY300 - an interrupt here ends it too
+            return self  # noqa: TRY300 - an interrupt before the return is handled too
         except BaseException:
             # Free the process after an interrupt by the user or an exception of one of
             # the program's signal handlers.
@@ -361,7 +361,7 @@ class _Shared:
             recorder.stop_recording()
             return
         child = Session(self._logdir, self._run, self._options, parent=self)
-        child._start_collectors()  # noqa: SLF001 - its own module
+        child._start_collectors()  # noqa: SLF001 - the same class
         # Children of `multiprocessing` exit without `atexit` handlers.
         util = sys.modules.get("multiprocessing.util")
         if util is not None:

@@ -1,4 +1,4 @@
-"""A small network trained with JAX; it knows nothing of stepscope."""
+"""A small network trained with JAX, without any use of stepscope."""
 
 import zlib
 

@@ -1,8 +1,8 @@
 """A small network trained with NumPy alone, with a planted fault: a slow function.
 
-`clip_gradients` sums the squares of all gradients one by one, in Python. NumPy would
-do it at once: `np.square(gradient).sum()`. Only the steps are marked by hand, as any
-Python program can; nothing else of the program knows that it is recorded.
+`clip_gradients` sums the squares of all gradients one by one, in Python. NumPy can do
+that in one call: `np.square(gradient).sum()`. The program uses stepscope only to mark
+its steps, as any Python program can.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ def load_batch(step: int) -> tuple[np.ndarray, np.ndarray]:
 def forward(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     hidden = np.maximum(x @ first, 0)
     scores = hidden @ second
-    # Shifted, so that no exponential overflows and no logarithm is of zero.
+    # Subtracting the maximum prevents an overflow of `exp` and a logarithm of 0.
     scores -= scores.max(1, keepdims=True)
     return hidden, scores - np.log(np.exp(scores).sum(1, keepdims=True))
 

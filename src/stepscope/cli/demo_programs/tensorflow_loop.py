@@ -1,4 +1,4 @@
-"""A small network trained with Keras `fit`; it knows nothing of stepscope."""
+"""A small network trained with Keras `fit`, without any use of stepscope."""
 
 import zlib
 

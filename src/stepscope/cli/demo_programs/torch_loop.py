@@ -1,4 +1,4 @@
-"""A small network trained with PyTorch; it knows nothing of stepscope."""
+"""A small network trained with PyTorch, without any use of stepscope."""
 
 import zlib
 
@@ -13,7 +13,7 @@ labels = torch.randint(0, CLASSES, (256,))
 
 
 class Packed(torch.utils.data.Dataset):
-    """Samples that are unpacked one by one, when they are asked for."""
+    """Samples that are decompressed one by one, when they are requested."""
 
     def __len__(self) -> int:
         return STEPS * BATCH
