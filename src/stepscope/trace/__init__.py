@@ -1,1 +1,1 @@
-"""The declared tables of a profile, and what was lost while recording it."""
+"""Declared tables of a profile, and notes on data lost while recording it."""

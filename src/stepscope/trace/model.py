@@ -1,4 +1,4 @@
-"""`TraceData`: the tables of one host, each built when first asked for."""
+"""`TraceData`: the tables of one host, each built on first access."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 class TraceData:
-    """The tables of one host's profile.
+    """Tables of one host's profile.
 
-    A reader hands over one builder per table. A builder runs when its table is first
-    asked for, and once; what it returns does not depend on what ran before. A table
-    that the capture cannot have is an `Unavailable`.
+    A reader passes one builder per table. A builder runs once, on the first access to
+    its table, and its result does not depend on which builders ran before. A table that
+    the capture cannot have is an `Unavailable`.
 
     Attributes:
         host: Name of the host, unique in its profile.
-        strings: Interned texts; a handle is an index into it. They do not depend on
-            which tables were built before.
-        data: The file's bytes (uint8); a place is an offset into it.
-        recorder: Whose options recorded it: `kineto`, `nsight`; None for TensorFlow,
-            JAX and stepscope itself, which share theirs.
+        strings: Interned texts; a handle is an index into this list. The list does not
+            depend on which tables were built before.
+        data: Bytes of the file (uint8); a place is an offset into this array.
+        recorder: Recorder whose options apply: `kineto` or `nsight`; None for
+            TensorFlow, JAX and stepscope, which share their options.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class TraceData:
         data: np.ndarray,
         recorder: str | None = None,
     ) -> None:
-        # What only a file beside the recording can hold, its reader need not name.
+        # Readers need not name the tables that only come from a separate file.
         beside = {name: _constant_builder(why) for name, why in BESIDE.items()}
         builders = beside | dict(builders)
         unknown = set(builders) ^ set(TABLES)
@@ -59,11 +59,11 @@ class TraceData:
         self._lock = threading.RLock()
 
     def table(self, name: str) -> pl.DataFrame | Unavailable:
-        """Return the frame of a declared table, or why this capture has none."""
+        """Return the frame of a declared table, or the reason why it is missing."""
         if name not in self._builders:
             raise BadUsage.unknown_name("table", name, TABLES)
         if name in self._tables:
-            # While another table is being built, those that are there can be read.
+            # No lock, so that existing tables can be read while another is built.
             return self._tables[name]
         with self._lock:
             if name not in self._tables:
@@ -71,21 +71,21 @@ class TraceData:
             return self._tables[name]
 
     def text(self, place: int, length: int) -> str:
-        """Return the text at a place in the file; what is not UTF-8 is replaced.
+        """Return the text at a place in the file, with invalid UTF-8 replaced.
 
-        A text longer than names may be is cut.
+        A text longer than the limit of names is cut.
         """
         content = bytes(self.data[place : place + length])
         return shorten_text(content.decode("utf-8", "replace"))
 
     def without(self, name: str, why: Unavailable) -> TraceData:
-        """Return a copy of the trace without one table, for a stated reason."""
+        """Return a copy of the trace in which one table is unavailable."""
         return self.with_tables({name: why})
 
     def with_tables(
         self, tables: Mapping[str, pl.DataFrame | Unavailable]
     ) -> TraceData:
-        """Return a copy of the trace in which some tables are these."""
+        """Return a copy of the trace with the given tables replaced."""
         for name in tables:
             if name not in self._builders:
                 raise BadUsage.unknown_name("table", name, TABLES)
@@ -110,7 +110,7 @@ class TraceData:
         )
 
     def with_notes(self, notes: Sequence[QualityNote]) -> TraceData:
-        """Return a copy of the trace with further doubts in `quality`."""
+        """Return a copy of the trace with more notes in the table `quality`."""
 
         def build() -> pl.DataFrame:
             return notes_frame((*self.quality_notes(), *notes))
@@ -125,7 +125,7 @@ class TraceData:
         )
 
     def quality_notes(self) -> tuple[QualityNote, ...]:
-        """Return the rows of `quality` as values."""
+        """Return the rows of the table `quality` as values."""
         frame = self.table("quality")
         if isinstance(frame, Unavailable):
             return ()

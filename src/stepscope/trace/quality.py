@@ -1,4 +1,4 @@
-"""`quality`: what was dropped, truncated, contradictory or missing."""
+"""The table `quality`: dropped, truncated, contradictory or missing data."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import polars as pl
 
 from stepscope.trace.tables import QUALITY
 
-#: Kind of the doubt whether the program used a listed device that left no record.
+#: Kind of the note that a listed device left no record, so its use is in doubt.
 DEVICE_IN_DOUBT: Final = "device_in_doubt"
-#: Kind of the note that the program called a device of which nothing else was recorded.
+#: Kind of the note that the program called a device that left no other record.
 DEVICE_CALLED: Final = "device_called"
 #: Kind of the note that the program ended before its first step.
 ENDED_EARLY: Final = "ended_early"
@@ -20,7 +20,7 @@ _SEVERITIES: Final = QUALITY.categories("severity").categories
 
 
 class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the table `quality`, whose columns define the fields."""
+    """One row of the table `quality`; its columns define the fields."""
 
     kind: str
     severity: str
@@ -31,7 +31,7 @@ class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def notes_frame(notes: tuple[QualityNote, ...]) -> pl.DataFrame:
-    """Turn notes into the declared frame, gravest first."""
+    """Convert notes to the declared frame, most severe first."""
     order = {severity: rank for rank, severity in enumerate(_SEVERITIES)}
     ranked = sorted(notes, key=lambda note: -order[note.severity])
     return pl.DataFrame(

@@ -1,7 +1,7 @@
-"""How tables are declared: in Markdown, one row a column, beside what fills them.
+"""Declaration of tables in Markdown files, with one row per column.
 
-The declarations are data: the docs pages and the page's definitions are generated from
-them, and `check` proves that a frame is as declared.
+The declarations are data: the docs pages and the definitions of the web page are
+generated from them, and `check_frame` verifies that a frame matches its declaration.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-#: The null meaning of a column that never holds null.
+#: Null meaning of a column that is never null.
 NEVER: Final = ""
-#: What a file says of such a column.
+#: Text in a declaration for a column that is never null.
 _NEVER_NULL: Final = "never null"
-#: The section of a file whose columns several of its tables have.
+#: Heading of the section with columns that several tables of a file have.
 _SHARED: Final = "Shared columns"
 _NOTHING_SHARED: Final[Mapping[str, Column]] = MappingProxyType({})
 
@@ -34,11 +34,11 @@ class Column(Frozen, frozen=True, eq=True):
     """One declared column.
 
     Attributes:
-        name: snake_case; the name ends in the unit where the unit is not the default.
-        dtype: The polars type.
+        name: Name in snake_case; it ends in the unit if the unit is not the default.
+        dtype: Type in polars.
         unit: "ps", "bytes", "row of events", "handle", …; "" for plain values.
-        null: What null means; `NEVER` where it cannot occur.
-        about: What a value of the column is, in one sentence.
+        null: Meaning of null; `NEVER` if the column is never null.
+        about: Meaning of a value of the column, in one sentence.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Column(Frozen, frozen=True, eq=True):
 
 
 class TableSchema(Frozen, frozen=True, eq=True):
-    """A table: its name, what a row is, its order, and its columns."""
+    """A table: its name, the meaning of a row, the order of rows, and its columns."""
 
     name: str
     row: str
@@ -61,15 +61,15 @@ class TableSchema(Frozen, frozen=True, eq=True):
         return {column.name: column.dtype for column in self.columns}
 
     def dtypes_from(self, first: str) -> dict[str, pl.DataType]:
-        """Return column name → polars type of a column and of all after it."""
+        """Return column name → polars type, from the column `first` on."""
         return dict(dropwhile(lambda item: item[0] != first, self.dtypes().items()))
 
     def cast_columns(self) -> list[pl.Expr]:
-        """Return expressions that select the columns of a frame, in order and type."""
+        """Return expressions that select the declared columns, in order and type."""
         return [pl.col(column.name).cast(column.dtype) for column in self.columns]
 
     def categories(self, column: str) -> pl.Enum:
-        """Return the type of a column that holds one of a few names."""
+        """Return the enum type of a column that has one of a few names."""
         dtype = self.dtypes()[column]
         if not isinstance(dtype, pl.Enum):
             raise TypeError(f"{self.name}.{column} is {dtype}, not an Enum")
@@ -81,9 +81,8 @@ def read_tables(
 ) -> dict[str, TableSchema]:
     """Return the tables that a file declares, by name.
 
-    A section is a table: what a row is, the order of rows, and a row for each column. A
-    row that holds a name only is the column of this name among those that the file's
-    tables share, else in `shared`.
+    A section declares a table: the meaning of a row, the order of rows, and one row per
+    column. A row with only a name refers to a shared column of the file or of `shared`.
 
     Raises:
         ValueError: The file declares a table or a column twice, or a row is incomplete.
@@ -105,7 +104,7 @@ def read_tables(
 
 
 def read_columns(text: str, known: Mapping[str, Column]) -> dict[str, Column]:
-    """Return the columns that the rows of one Markdown table declare, by name."""
+    """Return the columns that one Markdown table declares, by name."""
     columns: dict[str, Column] = {}
     for name, *cells in read_rows(text):
         if name in columns:
@@ -128,9 +127,9 @@ def read_rows(text: str) -> Iterator[list[str]]:
 
 
 def read_reasons(path: Path) -> dict[str, Unavailable]:
-    """Return why something is missing, by key.
+    """Return the reasons that a file declares, by key.
 
-    A row of the file is key, code, reason, and remedy or its id.
+    A row of the file has the key, the code, the reason, and the remedy or its id.
     """
     return {
         key: Unavailable(
@@ -144,7 +143,7 @@ def read_reasons(path: Path) -> dict[str, Unavailable]:
 
 @cache
 def _parse_dtype(text: str) -> pl.DataType:
-    """Return the type of a name as in `Int64`, `List(String)` or `Enum(one, other)`."""
+    """Return the type of a name like `Int64`, `List(String)` or `Enum(one, other)`."""
     name, _, inside = text.removesuffix(")").partition("(")
     if name == "List":
         return pl.List(_parse_dtype(inside))
@@ -155,7 +154,7 @@ def _parse_dtype(text: str) -> pl.DataType:
 
 
 def check_frame(schema: TableSchema, frame: pl.DataFrame) -> list[str]:
-    """List every way in which a frame differs from its declaration (empty: none)."""
+    """List all differences between a frame and its declaration; empty if none."""
     problems = [
         f"{schema.name}.{name}: missing"
         for name in schema.dtypes()

@@ -1,4 +1,4 @@
-"""The tables of a profile, as `tables.md` beside this file declares them."""
+"""Tables of a profile, as declared in `tables.md` in this folder."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ ENVIRONMENT: Final = TABLES["environment"]
 QUALITY: Final = TABLES["quality"]
 
 TRACK_KINDS: Final = TRACKS.categories("kind")
-#: What a derived track repeats; such time is never added to totals.
+#: Kinds of derived tracks, which repeat time of other tracks: never add it to totals.
 DERIVED_LINES: Final = TRACKS.categories("derived")
-#: During `transfer_wait` nothing is computed: the device waits for a transfer that
-#: began earlier.
+#: Kinds of device activity. During `transfer_wait` the device computes nothing; it
+#: waits for a transfer that began earlier.
 ACTIVITY_KINDS: Final = DEVICE_ACTIVITY.categories("kind")
 
 #: Values of the column `kind` of the tables `stats` and `type_stats`.
@@ -50,9 +50,9 @@ NOT_MEASURED: Final = Unavailable(
     remedy="Measure the kernels with `ncu --set full --csv --page raw`, and give the "
     "table with the recording: `--kernels FILE`.",
 )
-#: Tables that no recording holds, and why they are absent until a file of their own is
-#: given beside it: readers of recordings leave them out. Nsight Compute runs kernels
-#: again and again, one at a time, so their times belong to no timeline.
+#: Tables that come from a separate file, with the reason why they are missing without
+#: it. No recording has them, so readers of recordings leave them out. Nsight Compute
+#: runs kernels repeatedly, one at a time, so their times belong to no timeline.
 BESIDE: Final = {
     schema.name: NOT_MEASURED
     for schema in (KERNEL_METRICS, KERNEL_METRIC_VALUES, KERNEL_RULE_RESULTS)

@@ -224,7 +224,7 @@ def test_a_thread_without_a_core_waits_for_who_has_it(tmp_path: Path) -> None:
     profile = loop(tmp_path, SCHED_EVENTS=turns)
     found = owned_us(profile)
     assert found["sync"] == 5_000
-    assert named(profile, "sync") == ["off the core: it runs another program"]
+    assert named(profile, "sync") == ["off the core: the core runs another program"]
 
 
 def test_a_call_of_cuda_that_sleeps_keeps_its_time(tmp_path: Path) -> None:

@@ -219,9 +219,9 @@ def test_a_thread_without_a_core_waits_or_another_one_has_it(tmp_path: Path) -> 
     check_all(trace)
     assert off_core(trace) == [
         ("off the core: waits in poll", 20, 40),
-        ("off the core: it runs loader (2)", 100, 50),
-        ("off the core: it runs another program", 200, 30),
-        ("off the core: nothing recorded took it", 240, 10),
+        ("off the core: the core runs loader (2)", 100, 50),
+        ("off the core: the core runs another program", 200, 30),
+        ("off the core: no recorded thread took the core", 240, 10),
     ]
     assert "s3cret" not in str(frame(trace, "event_types")["name"].to_list())
 

@@ -1,7 +1,7 @@
-"""What the name of a device event says it is: the rules every reader shares.
+"""Rules, shared by all readers, that derive the kind of a device event from its name.
 
-The rules are data, tried in order on the name in lower case without blanks, so that
-one spelling per word is enough: `MemcpyH2D`, `MEMCPYHtoD` and `Memcpy HtoD`.
+The rules are data. They are tried in order on the name in lower case without blanks, so
+that one spelling matches `MemcpyH2D`, `MEMCPYHtoD` and `Memcpy HtoD`.
 
 Definition: docs/definitions/device-work.md#kinds-of-device-work.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Not work of a device: allocations, profiler overhead, markers, counters.
+#: Kind of events without device work: allocations, overhead, markers, counters.
 NOT_ACTIVITY: Final = "not_activity"
 
-#: A copy whose name does not say its direction.
+#: Kind of a copy whose name does not contain its direction.
 SOME_COPY: Final = "some_copy"
 
 #: Beginning of the name → kind. The first match wins.
@@ -46,8 +46,8 @@ _BEGINNINGS: Final = (
     ("nvtx:", NOT_ACTIVITY),
 )
 
-#: Copies and memsets that keep their name as kernels: those that a driver carries out
-#: by a kernel of its own, and those that AMD's tracers list among the kernels.
+#: Copies and memsets recorded as kernels under these names: a driver runs them as
+#: kernels, or AMD's tracers list them among the kernels.
 _COPY_KERNELS: Final = (
     ("__amd_rocclr_copybuffer", "local_copy"),
     ("__amd_rocclr_copyimage", "local_copy"),
@@ -66,12 +66,12 @@ _COPY_KERNELS: Final = (
     ("hipmemset", "memset"),
 )
 
-#: Whole names of the tracer's own work that appears on a stream.
+#: Full names of events on a stream that are the tracer's own work.
 _OVERHEAD: Final = frozenset(
     {"Overhead", "COMPILER", "BUFFER_FLUSH", "INSTRUMENTATION", "RESOURCE"}
 )
 
-#: A name that holds one of these is a collective's.
+#: Parts of kernel names; a name that contains one of them is a collective.
 COLLECTIVE_NAME_PARTS: Final = (
     *("nccl", "rccl", "msccl", "nvshmem", "deep_ep"),
     *("multimem_all_", "multimem_one_shot", "multimem_reduce_scatter"),
@@ -79,7 +79,7 @@ COLLECTIVE_NAME_PARTS: Final = (
     *("allreduce_fusion_kernel", "cross_device_reduce"),
 )
 
-#: HLO categories of collectives, also with `-start` or `-done`.
+#: HLO categories of collectives; `-start` or `-done` may follow.
 COLLECTIVE_CATEGORIES: Final = frozenset(
     {
         *("all-reduce", "all-gather", "reduce-scatter", "all-to-all"),
@@ -98,7 +98,8 @@ _DEVICE_MEMORY: Final = frozenset(
     {"device", "array", "device_static", "managed", "managed_static"}
 )
 
-#: A stream's name lists what ran on it, in the words of the first rules, and these.
+#: Kinds of words in a stream's name, which lists the work on the stream. The words of
+#: `_BEGINNINGS` also occur there.
 _LINE_TYPES: Final = {"compute": "kernel", "kernel": "kernel", "cudagraph": "kernel"}
 _IDLE_LINE_TYPES: Final = frozenset({"overhead", "generic", "unifiedmemory"})
 
@@ -106,13 +107,13 @@ _IDLE_LINE_TYPES: Final = frozenset({"overhead", "generic", "unifiedmemory"})
 def kind_of_name(name: str, *, launched: bool = False) -> str:
     """Return the kind of activity of a name, `SOME_COPY` or `NOT_ACTIVITY`.
 
-    Whatever matches no rule is a kernel. A copy between two devices may carry the
-    name of a local copy: only its details distinguish them.
+    A name that matches no rule is a kernel. A copy between two devices may have the
+    name of a local copy; then only its details distinguish them.
 
     Args:
-        name: As recorded.
-        launched: The event carries launch details. Then it is a kernel, whatever
-            its author called it, or a driver's copy by kernel.
+        name: Name as recorded.
+        launched: Whether the event has launch details. If so, it is a kernel regardless
+            of its name, or a driver's copy by kernel.
     """
     compact = name[:64].replace(" ", "").lower()
     for beginning, kind in (
@@ -132,8 +133,7 @@ def copy_kind(source: str | None, destination: str | None) -> str | None:
     """Return the kind of a copy from the kinds of memory on both sides.
 
     Returns:
-        A kind of activity, `NOT_ACTIVITY` between two places of the host, or None
-        where a side is unknown.
+        A kind of activity, `NOT_ACTIVITY` within the host, None if a side is unknown.
     """
     sides = [_memory_side(source), _memory_side(destination)]
     return {
@@ -158,7 +158,7 @@ def kind_of_line_type(word: str) -> str | None:
 
 
 def is_collective_category(category: str) -> bool:
-    """Return whether an HLO category is a collective or half of an asynchronous one."""
+    """Return whether an HLO category is a collective, or the start or end of one."""
     whole = category.removesuffix("-start").removesuffix("-done")
     return whole in COLLECTIVE_CATEGORIES
 
@@ -166,10 +166,10 @@ def is_collective_category(category: str) -> bool:
 def kind_of_wait(instruction: str) -> str | None:
     """Return the kind of an HLO category or instruction that waits for earlier work.
 
-    `copy-start` begins a transfer and goes on; `copy-done.3` waits until it is over.
+    `copy-start` begins a transfer and continues; `copy-done.3` waits for its end.
 
     Returns:
-        None for an instruction that works itself.
+        None for an instruction that does work itself.
     """
     opcode = instruction.rstrip("0123456789.")
     if not opcode.endswith("-done"):
@@ -178,7 +178,7 @@ def kind_of_wait(instruction: str) -> str | None:
 
 
 def is_collective_op(annotation: str) -> bool:
-    """Return whether an op's annotation `scope/name:Type` is that of a collective."""
+    """Return whether an op's annotation `scope/name:Type` belongs to a collective."""
     _, _, op_type = annotation.partition(":")
     return op_type.startswith(COLLECTIVE_OP_TYPES)
 

@@ -1,7 +1,7 @@
-"""Values by row number: what `values[rows]` gives, for rows of 32 bits.
+"""Values by row number, like `values[rows]`, for row numbers of 32 bits.
 
-Tables hold millions of such numbers. NumPy converts them before it looks anything up,
-which takes several times as long as looking it up.
+Tables have millions of row numbers. NumPy first converts 32-bit indices, which takes
+several times as long as the lookup.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item", bound=np.generic)
 
-#: Bytes of a value → the type by which it is copied.
+#: Bytes of a value → type as which the value is copied.
 _BY_WIDTH: Final = {1: np.uint8, 4: np.int32, 8: np.int64}
 
 
@@ -27,12 +27,12 @@ def values_by_row(
     """Return the value of each row.
 
     Args:
-        values: Of 1, 4 or 8 bytes each.
-        rows: Places in `values`; below 0 for none.
-        none: The value for rows below 0; None where there is no such row.
+        values: Values of 1, 4 or 8 bytes each.
+        rows: Indices into `values`; negative for none.
+        none: Value for negative rows; None if negative rows are not allowed.
 
     Raises:
-        IndexError: A row lies beyond the values, or below 0 where none may.
+        IndexError: A row is beyond the values, or negative although `none` is None.
     """
     width = _BY_WIDTH[values.itemsize]
     found = np.empty(len(rows), values.dtype)
@@ -44,6 +44,6 @@ def values_by_row(
         found.view(width),
     )
     if answer < 0:
-        message = f"a row lies beyond the {len(values)} values"
+        message = f"a row is outside the {len(values)} values"
         raise IndexError(message)
     return found

@@ -1,7 +1,7 @@
-"""Names of the element types that `allocations.dtype` holds as numbers.
+"""Names of the element types that the column `allocations.dtype` stores as numbers.
 
-The numbers are those of the enumeration `DataType` in the interchange message
-`types.proto`; the names are its own in lower case, as recorded results spell them.
+The numbers are those of the enumeration `DataType` in the protobuf file `types.proto`.
+The names are those of the enumeration in lower case, as recorded results spell them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ DATA_TYPES: Final = dict(
         start=1,
     )
 )
-#: Added to the number of a type, this gives the number of a reference to the type.
+#: Number of a reference to a type minus the number of the type.
 _REFERENCE: Final = 100
 
 
 def data_type_name(number: pl.Expr) -> pl.Expr:
-    """Return the name of each number: null if unknown, `type 57` for a new type."""
+    """Return the name of each number: null for 0, `type 57` for a number not listed."""
     names = {
         **DATA_TYPES,
         **{_REFERENCE + code: f"{name}_ref" for code, name in DATA_TYPES.items()},

@@ -1,7 +1,7 @@
-"""Arrays with gaps become series with nulls, and the other way round.
+"""Conversion between arrays with missing values and series with nulls.
 
-Most columns hold no null at all, or nothing else. That is known without looking, while
-an expression of polars takes 40 us however short the column is.
+Most columns have no nulls or only nulls, which the null count shows without a polars
+expression. An expression takes at least 40 us, however short the column is.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools
 
-#: An expression takes 50 us more than what it saves on fewer values.
+#: Number of values below which a polars expression takes 50 us more than it saves.
 _LONG: Final = 20_000
 
 
 def nullable_series(name: str, values: NDArray[Any], present: Bools) -> pl.Series:
     """Return a series that is null wherever `present` is False.
 
-    The values of a long one are not copied: nobody may change them afterwards.
+    The values of a long series are not copied, so they must not be changed afterwards.
     """
     series = pl.Series(name, values)
     if present.all():
@@ -36,7 +36,7 @@ def nullable_series(name: str, values: NDArray[Any], present: Bools) -> pl.Serie
 
 
 def present_mask(series: pl.Series) -> Bools:
-    """Return True where a series holds a value."""
+    """Return True where a series has a value."""
     missing = series.null_count()
     if 0 < missing < len(series):
         array: Bools = series.is_not_null().to_numpy()
@@ -50,7 +50,7 @@ def absent_mask(series: pl.Series) -> Bools:
 
 
 def fill_nulls(series: pl.Series, value: float) -> NDArray[Any]:
-    """Return the values of a series, with one value in the place of every null."""
+    """Return the values of a series, with `value` instead of every null."""
     missing = series.null_count()
     if missing and missing == len(series):
         return np.full(missing, value, series.clear().to_numpy().dtype)
@@ -60,7 +60,7 @@ def fill_nulls(series: pl.Series, value: float) -> NDArray[Any]:
 
 
 def is_true(series: pl.Series) -> Bools:
-    """Return True where a series of truth values holds True."""
+    """Return True where a boolean series is true, False where it is false or null."""
     if series.null_count():
         series = series.fill_null(value=False)
     return series.to_numpy()

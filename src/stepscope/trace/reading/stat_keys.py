@@ -1,7 +1,7 @@
-"""Every name of a value in `stats` and `type_stats` that derivations and tools look up.
+"""Names of values in `stats` and `type_stats` that derivations and tools look up.
 
-The names are those that the writers of profiles use. `trace/stat_keys.md` says what
-each means and who writes it; `find_handle` accepts only these keys.
+The names are those that the writers of profiles use. `trace/stat_keys.md` defines the
+meaning and the writers of each; `find_handle` accepts only these keys.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class StatKey(StrEnum):
-    """A name with a meaning."""
+    """Name of a value with a known meaning."""
 
     # Steps
     STEP_NUM = "step_num"
@@ -18,9 +18,9 @@ class StatKey(StrEnum):
     STEP_NAME = "step_name"
     GROUP_ID = "group_id"
     ROOT_LEVEL = "_r"
-    # Collections of garbage
+    # Garbage collections
     GENERATION = "generation"
-    # Contexts between threads
+    # Contexts passed between threads
     PRODUCER = "_p"
     PRODUCER_TYPE = "_pt"
     CONSUMER = "_c"
@@ -39,7 +39,7 @@ class StatKey(StrEnum):
     IS_FUNC = "is_func"
     FUNCTION_CALL = "tf_function_call"
     TRACING_COUNT = "tracing_count"
-    # Compiling
+    # Compilation
     REASON = "reason"
     # Python
     FILE_PATH = "file_path"

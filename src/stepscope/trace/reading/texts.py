@@ -1,4 +1,4 @@
-"""How long the texts of a profile may be: every table and answer repeats them.
+"""Length limits of the texts of a profile, which every table and answer repeats.
 
 The longest name in a real profile has some thousand characters; all names of a profile
 together have some hundred thousand.
@@ -13,29 +13,30 @@ from stepscope.trace.quality import QualityNote
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: Characters of one text.
+#: Maximum number of characters of one text.
 LONGEST: Final = 2**14
-#: Characters of all texts together; once they are used up, a text has at most `_SHORT`.
+#: Maximum number of characters of all texts together; beyond this limit each further
+#: text is cut to `_SHORT` characters.
 _TOGETHER: Final = 2**26
 _SHORT: Final = 2**8
 
 
 def shorten_text(text: str, longest: int = LONGEST) -> str:
-    """Return the text, or its beginning and how long it was."""
+    """Return a text; if it is too long, its beginning and its length."""
     if len(text) <= longest:
         return text
     return f"{text[:longest]}… ({len(text):,} characters)"
 
 
 class Shortening:
-    """Cuts the texts of one file where they are too long, and counts that."""
+    """Cuts texts of one file that are too long, and counts the cuts."""
 
     def __init__(self) -> None:
         self._room = _TOGETHER
         self._count = 0
 
     def text(self, text: str) -> str:
-        """Return the text, or its beginning and how long it was; count a cut."""
+        """Return a text; if it is too long, cut it and count the cut."""
         if len(text) <= _SHORT:
             return text
         longest = LONGEST if self._room > 0 else _SHORT
@@ -44,19 +45,19 @@ class Shortening:
         return shorten_text(text, longest)
 
     def texts(self, texts: Iterable[str]) -> list[str]:
-        """Return each text, or its beginning and how long it was; count the cuts."""
-        # Most are short, and there are many of them.
+        """Return the texts; cut those that are too long and count the cuts."""
+        # Most texts are short, and there are many of them.
         return [it if len(it) <= _SHORT else self.text(it) for it in texts]
 
     def notes(self) -> Iterator[QualityNote]:
-        """Note how many texts were cut."""
+        """Yield a note with the number of cut texts, if any."""
         if self._count:
             yield QualityNote(
                 kind="long_names",
                 severity="warning",
                 count=self._count,
                 message=f"{self._count:,} names or texts have more than {LONGEST:,} "
-                f"characters, or all together more than {_TOGETHER:,}; only their "
-                "beginnings are shown.",
+                f"characters each, or more than {_TOGETHER:,} together; only "
+                "their beginnings are shown.",
                 remedy="Give shorter names to what the program annotates.",
             )
