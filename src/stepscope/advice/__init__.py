@@ -1,1 +1,1 @@
-"""Judging: signals become findings."""
+"""Advice: rules that turn signals of a profile into findings."""

@@ -1,7 +1,7 @@
 """The declared texts of rules: titles, sentences, reasons, notes and actions.
 
-A file of `texts/` holds those of one rule, or what several rules share. They are read
-as compiled; in a checkout they are compiled again where a file is newer.
+A file of `texts/` has the texts of one rule, or texts that several rules share. The
+compiled texts are read; in a checkout they are compiled again if a file is newer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stepscope.advice.item import Item, Texts
 _FOLDER: Final = Path(__file__).parent
 _SOURCES: Final = _FOLDER / "texts"
 _COMPILED: Final = _FOLDER / "texts.json"
-#: Actions of rules that tools show too.
+#: Actions that both rules and tools show.
 _INPUT_ACTIONS: Final = _FOLDER.parent / "derive" / "judging" / "input_actions.json"
 
 
@@ -27,9 +27,9 @@ class _Catalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """All declared texts.
 
     Attributes:
-        owners: Category → owner of time in the account → what its time is.
-        rules: Id of a rule → its texts.
-        shared: File → texts that several rules use.
+        owners: Meaning of an owner's time, by category and owner of the account.
+        rules: Texts of each rule by the rule's id.
+        shared: Texts that several rules use, by file.
     """
 
     owners: dict[str, dict[str, str]]
@@ -44,7 +44,7 @@ def catalogue() -> _Catalogue:
 
 
 def rule_item(rule: str) -> Item:
-    """Return what is declared of a rule."""
+    """Return the declared item of a rule."""
     return catalogue().rules[rule]
 
 
@@ -54,7 +54,7 @@ def shared_texts(file: str) -> Texts:
 
 
 def _compiled() -> bytes:
-    """Return the compiled texts; an installed package holds nothing else."""
+    """Return the compiled texts; an installed package contains no other texts."""
     if not _SOURCES.is_dir():
         return _COMPILED.read_bytes()
     with os.scandir(_SOURCES) as entries:
@@ -68,7 +68,7 @@ def _compiled() -> bytes:
     )
 
     compiled = compile_texts(_SOURCES)
-    # Several processes may do so at once; a folder may be read only.
+    # Several processes may write at once, and the folder may be read-only.
     with contextlib.suppress(OSError):
         written = _COMPILED.with_suffix(f".{os.getpid()}")
         written.write_bytes(compiled)
@@ -76,9 +76,9 @@ def _compiled() -> bytes:
     return compiled
 
 
-#: Category → its owners in the account → what their time is.
+#: Meaning of an owner's time, by category and owner of the account.
 OWNERS_OF: Final = catalogue().owners
-#: Owner of the account → what its time is.
+#: Meaning of an owner's time, by owner of the account.
 OWNER_WORDS: Final = {
     owner: words for owners in OWNERS_OF.values() for owner, words in owners.items()
 }

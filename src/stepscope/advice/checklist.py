@@ -1,4 +1,4 @@
-"""The checklist: all findings in the order of the guides, by stage.
+"""The checklist: all findings by stage, in the order of the optimization guides.
 
 Definition: docs/definitions/judging.md#order-of-findings.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
 
-#: Stage → what it is about.
+#: Title of each stage.
 STAGES: Final[dict[int, str]] = {
     0: "Recording",
     1: "Input",
@@ -35,11 +35,11 @@ class CheckedStage(msgspec.Struct, frozen=True, kw_only=True):
     """The checks of one stage.
 
     Attributes:
-        stage: Place in the order of the guides, 0 to 9.
-        title: What the stage is about.
-        counts: Status → number of its checks; those that occur, the gravest first.
-        notes: Number of those that fail as no more than a note (severity "info").
-        findings: Ids of its findings, in their order.
+        stage: Number of the stage in the order of the optimization guides, 0 to 9.
+        title: Topic of the stage.
+        counts: Number of checks by status, only if above 0, most serious first.
+        notes: Number of failing checks with severity "info".
+        findings: Ids of the stage's findings, in order.
     """
 
     stage: int
@@ -50,7 +50,7 @@ class CheckedStage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fails(self) -> bool:
-        """Whether one of its checks fails as more than a note."""
+        """Whether a check of the stage fails with a severity above "info"."""
         return self.counts.get("fail", 0) > self.notes
 
 

@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-#: Derivations that few verdicts rest on: each is computed when a rule asks for it.
+#: Derivations that few rules need; each is computed only when a rule reads it.
 _RARELY_READ: Final = frozenset(
     {
         *(called_back, collected_by_hand, function_ways, loader_workers),
         *(machine_cores, queue_signals, small_ops, worker_ops, worker_time),
     }
 )
-#: Derivations that the rules read, but for these.
+#: Derivations that the rules read, without the rarely read ones.
 DERIVATIONS: Final = tuple(
     it
     for it in dict.fromkeys(
@@ -59,17 +59,17 @@ DERIVATIONS: Final = tuple(
 
 
 def signals_of(profile: ProfileData) -> Signals:
-    """Return what rules read of a profile; what is absent has a reason."""
+    """Return the signals of a profile; a missing signal has a reason."""
     return Signals(profile.of_run)
 
 
 def evaluate(
     signals: Signals, *, thresholds: Thresholds = THRESHOLDS
 ) -> tuple[Finding, ...]:
-    """Run every rule and put the findings into the order in which to act."""
+    """Run every rule, and return the findings in the order in which to act on them."""
     accounted = signals.of(account_signals)
     if accounted == NOTHING_RECORDED:
-        # No rule knows more than that, whatever else it would ask for.
+        # If no event is recorded, every rule has the same answer.
         return mark_stage_order(
             rule.item.cannot_tell(NOTHING_RECORDED) for rule in RULES
         )
@@ -100,18 +100,18 @@ def mark_explained_findings(
     *,
     shared: Callable[[Sequence[Finding], Finding], float] = _longest_share,
 ) -> dict[str, Finding]:
-    """Mark the findings whose time a narrower finding accounts for.
+    """Mark the findings whose time a narrower finding explains.
 
-    Their milliseconds would be promised twice, and the narrower one says what to do.
-    Several narrower ones may account for a broader one together; then it names all of
-    them, the one that holds most of it first. A narrower one that accounts for little
-    is marked itself: it is a part.
+    Otherwise a gain would count twice, and the narrower finding has the more precise
+    actions. Several narrower findings may explain a broader one together; they are
+    listed with the largest part first. A narrower finding that explains too little of
+    the broader one is marked as a part of the broader one.
 
     Args:
-        findings: Id → finding.
-        rules: The rules whose items say what they explain.
-        shared: The time that narrower findings and a broader one are about, as a share
-            of the judged steps in percent.
+        findings: Findings by id.
+        rules: The rules whose items declare which findings they explain.
+        shared: Function that returns the time that narrower findings share with a
+            broader one, in percent of the judged steps.
     """
     found = dict(findings)
     pairs = [
@@ -131,12 +131,12 @@ def mark_explained_findings(
         whole = findings[name]
         enough = part * _share_of_time(whole)
         by = _narrower_holding_enough(several, whole, enough, shared)
-        # A rule may know by itself what else its time is that of.
+        # A rule may itself name findings that explain its time.
         by = tuple(dict.fromkeys((*by, *whole.explained_by)))
         found[name] = msgspec.structs.replace(whole, explained_by=by)
     for narrow, broad in pairs:
         if broad.saving_ms is None and narrow.saving_ms is not None:
-            # A gain is no part of that of a finding that promises none.
+            # A finding with a gain cannot be a part of a finding without a gain.
             continue
         free = not any(found[one.id].explained_by for one in (narrow, broad))
         if free and shared([narrow], broad) >= part * _share_of_time(narrow):
@@ -149,7 +149,7 @@ def mark_explained_findings(
 def _keep_narrowest_explanations(
     finding: Finding, found: Mapping[str, Finding]
 ) -> Finding:
-    """Leave out of what explains a finding what another one there explains itself."""
+    """Drop explanations that another explanation of the same finding explains."""
     names = finding.explained_by
     last = tuple(
         one
@@ -167,7 +167,7 @@ def _narrower_holding_enough(
 ) -> tuple[str, ...]:
     """Return the findings that hold enough of a broader one's time, the largest first.
 
-    Where some do so alone, those that hold less than enough are left out.
+    If single findings hold enough alone, those that do not are left out.
     """
     held = {one.id: shared([one], broad) for one in narrower}
     ranked = sorted(held, key=lambda name: -held[name])
@@ -180,10 +180,10 @@ def _narrower_holding_enough(
 
 
 def mark_stage_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Mark which stage to settle first.
+    """Mark for each failing finding which earlier stage has to be settled first.
 
-    A failing finding waits for an earlier stage if one there promises more: what costs
-    most, or about as much, need not wait. All wait for a recording that hides too much.
+    A finding waits for an earlier stage that has a clearly larger gain. Every finding
+    waits for a critical flaw of the recording.
     """
     ordered = sorted(findings, key=lambda finding: finding.stage)
     return tuple(

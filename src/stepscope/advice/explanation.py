@@ -1,4 +1,4 @@
-"""How a rule came to its verdict: the numbers that went in, and what was left out."""
+"""How a rule reached its verdict: the numbers that it read, and what they leave out."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.critical import CriticalPath
     from stepscope.derive.run_derivation import RunDerivation
 
-#: The field that is null where a gain is no replay's.
+#: Field that is null if the gain does not come from a replay.
 GAIN_FIELD: Final = "finding.saving_ms.identity_error_percent"
 
 Number = int | float | str | bool | None
 
-#: A signal's numbers are many where there are many devices.
+#: Maximum of a signal's numbers, of parts per list, and of nesting levels to show.
 _MOST_NUMBERS: Final = 40
 _MOST_PARTS: Final = 4
 _DEEPEST: Final = 5
 
 
-#: Names and threads that a path lists; JSON lists no more, since the rest is small.
+#: Maximum number of names and of threads of a path to list, also in JSON.
 _MOST: Final = 10
 
 
@@ -47,7 +47,7 @@ class PathShare(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the critical path.
 
     Attributes:
-        name: Owner, op or thread; null where nothing names it.
+        name: Owner, op or thread; null if unknown.
         ms: Its time in the mean step.
         percent: Its share of the path, which is as long as the steps.
     """
@@ -63,8 +63,8 @@ class StepPath(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         host: The host.
         steps: Number of steps whose path was found.
-        unexplained_percent: Share of starts that no dependency explains: how far the
-            path can be trusted.
+        unexplained_percent: Share of starts that no dependency explains; a lower share
+            makes the path more reliable.
         owners: The path by owner of the account, largest first.
         ops: By op, kernel or function; the ten largest.
         threads: By thread or stream; the ten largest.
@@ -79,7 +79,7 @@ class StepPath(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def step_path(profile: ProfileData, host: str) -> StepPath | Unavailable:
-    """Return what the critical path of a host's steps consists of."""
+    """Return the parts of the critical path of a host's steps."""
     found = profile.derived(host, critical_path)
     tracks = profile.table(host, "tracks")
     if isinstance(found, Unavailable):
@@ -116,11 +116,11 @@ class SignalNumbers(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Name of the signal.
-        about: What it is, in a sentence.
-        numbers: Name → number or word; those of parts behind a point, and of several
-            parts with their place in brackets.
-        more: Number of those that are not listed, for there are many.
-        unavailable: Why there are none; null where there are.
+        about: What the signal is, in a sentence.
+        numbers: Number or word by name. The names of a part's numbers follow a dot; the
+            position of one of several parts is in brackets.
+        more: How many further numbers are not listed.
+        unavailable: Why the signal has no numbers; null if it has numbers.
     """
 
     name: str
@@ -131,14 +131,14 @@ class SignalNumbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """What no number of a finding is about.
+    """Windows and devices that the numbers of a finding leave out.
 
     Attributes:
         windows: Number of windows of all hosts.
-        judged: Number of those that are judged.
-        open_end: Windows that are left out because nothing shows where they end.
-        flags: Flag → windows that are left out because of it.
-        devices: Devices whose time was looked at beside the judged one.
+        judged: Number of judged windows.
+        open_end: Number of windows left out because their end is unknown.
+        flags: Number of windows left out because of a flag, by flag.
+        devices: Further devices of the finding, besides the judged one.
     """
 
     windows: int
@@ -149,17 +149,17 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """How a rule came to its verdict.
+    """How a rule reached its verdict.
 
     Attributes:
         run: Name of the run.
-        stage: What the rule's stage of the checklist is about.
+        stage: Topic of the rule's stage of the checklist.
         about: What the rule looks for.
-        finding: What it found.
-        signals: The numbers that it read.
-        left_out: What the numbers are not about.
-        critical_path: What the steps' length consists of, on the finding's host; null
-            where it is not known.
+        finding: The finding of the rule.
+        signals: The numbers that the rule read.
+        left_out: Windows and devices that the numbers leave out.
+        critical_path: Critical path of the steps on the finding's host; null if
+            unknown.
         missing: Null fields with their reasons.
     """
 
@@ -179,7 +179,7 @@ def explanation(
     """Explain the finding of one rule.
 
     Raises:
-        BadUsage: There is no such rule.
+        BadUsage: A rule of that name does not exist.
     """
     known = {one.item.id: one for one in RULES}
     if rule not in known:
@@ -188,7 +188,7 @@ def explanation(
     path = step_path(profile, _host_of_finding(profile, finding))
     missing = {
         "critical_path": path if isinstance(path, Unavailable) else None,
-        # The gain is what the account limits, and not that of a replay.
+        # The reason is set if the gain is a limit from the account, not from a replay.
         GAIN_FIELD: why_not_replayed(finding, signals),
     }
     return Explanation(
@@ -208,7 +208,7 @@ def explanation(
 
 
 def _host_of_finding(profile: ProfileData, finding: Finding) -> str:
-    """Return the host that a finding is about first; the first one of a run else."""
+    """Return the host of the finding's first device, else the first host of the run."""
     named = finding.devices[0] if finding.devices else ""
     return next(
         (
@@ -235,11 +235,11 @@ def _signal_numbers(wanted: RunDerivation[Any], signals: Signals) -> SignalNumbe
 
 
 def _flat_numbers(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]:
-    """Give the numbers of a value by name, its parts' to a small depth."""
+    """Yield the numbers of a value by name, including those of its nested parts."""
     if isinstance(value, Unavailable):
         yield name or "value", f"not known: {value.reason}"
     elif value is None or isinstance(value, int | float | str):
-        # A part that lacks a number is not worth a line.
+        # A missing number of a nested part is not worth a line.
         if value is not None or depth <= 1:
             yield name or "value", value
     elif depth < _DEEPEST:
@@ -272,12 +272,12 @@ def _named_fields(value: object) -> dict[str, object] | None:
     fields = struct_fields(value)
     if fields is None:
         return None
-    # A number is the place of something: it says nothing to a reader.
+    # A number as a name is only a position, which means nothing to a reader.
     return {name: part for name, part in fields.items() if isinstance(name, str)}
 
 
 def _series_numbers(values: Sequence[float], name: str) -> Iterator[tuple[str, Number]]:
-    """Give the sum of a series of times, or else its range; nothing of zeros."""
+    """Yield the sum of a series of times, else its range; nothing if all are 0."""
     if not any(values):
         return
     if name.rpartition(".")[2].endswith("_ps") or "_ps." in name:

@@ -1,6 +1,6 @@
-"""`Finding`: what one rule says about one profile, in numbers.
+"""`Finding`: the verdict of one rule on one profile, in numbers.
 
-The page, the command line, a gate and programs that read JSON all get this record.
+The page, the command line, CI gates and programs that read JSON all use this record.
 `report/` turns its numbers into sentences.
 
 Definition: docs/definitions/judging.md#the-record-of-a-finding.
@@ -18,33 +18,33 @@ from stepscope.unavailable import Unavailable
 
 Status = Literal["fail", "pass", "cannot_tell", "not_applicable"]
 Severity = Literal["info", "warn", "critical"]
-#: How an effect is spread over the steps.
+#: How an effect is distributed over the steps.
 PatternKind = Literal["every", "bursts", "once"]
-#: Where the time of a finding lies; "any" is both.
+#: Where the time of a finding is, relative to steps; "any" means both places.
 Place = Literal["inside", "between", "any"]
 
-#: Whose recordings: all; those of Nsight Systems; those of all others, which frameworks
-#: or stepscope made.
+#: Recorder of a profile: "nsight" is Nsight Systems, "framework" is any other recorder
+#: (a framework or stepscope), "any" is all recorders.
 Recorder = Literal["any", "nsight", "framework"]
 
-#: Statuses in the order in which a person wants to read them.
+#: Statuses in the order in which findings are shown.
 STATUSES: Final[tuple[Status, ...]] = ("fail", "cannot_tell", "pass", "not_applicable")
 
 
 class Pattern(msgspec.Struct, frozen=True, kw_only=True):
-    """How an effect is spread over the judged steps.
+    """How an effect is distributed over the judged steps.
 
     A step is hit if its effect is at least half of the mean effect of a step.
 
     Attributes:
-        kind: "every" where most steps are hit; "once" where a single one of several
-            is; else "bursts".
+        kind: "every" if most steps are hit; "once" if a single one of several steps is
+            hit; else "bursts".
         steps_hit: Number of steps that are hit.
         steps: Number of judged steps.
-        shortest_ms: Smallest effect of the steps that are hit; null where none is.
+        shortest_ms: Smallest effect of a hit step; null if no step is hit.
         longest_ms: Largest effect of a step.
-        mean_ms: From and to what the mean effect may be if it comes as often as here:
-            its 95 % interval; null where nothing fails.
+        mean_ms: Low and high end of the 95 % interval of the mean effect; null if the
+            finding does not fail.
     """
 
     kind: PatternKind
@@ -55,10 +55,10 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     mean_ms: tuple[float, float] | None = None
 
     def promise(self, effect_ms: float) -> Saving:
-        """Return what a step gains if the effect goes: half of it at least.
+        """Return the gain of a step without the effect: at least half of the effect.
 
-        Removing a wait may bring out another one, and the mean of the steps to come may
-        be lower than that of these.
+        Removing a wait may reveal another wait, and the mean effect of later steps may
+        be lower than that of the judged steps.
         """
         low, _ = self.mean_ms or (effect_ms, effect_ms)
         return Saving(low=min(effect_ms / 2, low), high=effect_ms)
@@ -68,13 +68,13 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     """One change to make.
 
     Attributes:
-        cause: Stable word of the cause that the change removes, or "any".
+        cause: Identifier of the cause that the change removes, or "any".
         framework: Framework that the change is for, or "any".
         text: What to do.
         env: Environment variables to set, as `NAME=value`.
-        code: A line of code to copy; null where none is needed.
-        recorder: Whose recordings it is for: how to record otherwise depends on what
-            recorded.
+        code: A line of code to copy; null if no code is needed.
+        recorder: Recorder that the change is for, because each recorder has different
+            options.
     """
 
     cause: str
@@ -91,55 +91,55 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: Stable name of the rule, `topic.matter`.
         title: The problem in a few words, true when the rule fails.
-        stage: Place of the rule in the order of the optimization guides, 0 to 9.
-        calibrated: Whether the rule has failed on a recorded program yet, not only on
-            made-up ones.
-        status: What the rule found.
-        severity: How much a fail matters; a pass may carry "info".
-        confidence: How certain the verdict is, 0 to 1: the smallest of the
-            confidences of the steps, of the attribution and of the record.
-        value: The number that is compared with the threshold, in `unit`; null where it
+        stage: Number of the rule's stage in the order of the optimization guides, 0 to
+            9.
+        calibrated: Whether the rule has failed on a recorded program, not only on
+            synthetic profiles.
+        status: "fail", "pass", "cannot_tell" or "not_applicable".
+        severity: How serious a fail is; a pass may have "info".
+        confidence: Confidence in the verdict, 0 to 1: the minimum of the confidences of
+            the steps, of the attribution and of the recording.
+        value: The number that is compared with the threshold, in `unit`; null if it
             could not be measured.
         unit: Unit of `value`.
         share_percent: The share of `owners` and `topics` in the judged steps' time on
-            the first of `devices`, in percent, as the account gives it.
+            the first of `devices`, in percent, from the account.
         owners: Owners of the account whose time the finding is about.
         topics: Topics, such as "garbage", whose time the finding is about: parts of
             owners' time.
-        place: Where that time lies; null where the finding is not about owners.
-        pattern: How the effect is spread over the steps; null without an effect.
-        ms_per_step: The effect in milliseconds, mean of all steps; null without steps.
+        place: Where that time is, relative to steps; null if the finding is not about
+            owners.
+        pattern: How the effect is distributed over the steps; null without an effect.
+        ms_per_step: Mean effect of all steps, in milliseconds; null without steps.
         threshold: The number that `value` was compared with.
         steps_hit: Number of judged steps whose effect is at least half of the mean
-            one.
-        steps_clean: Number of steps that were judged.
+            effect.
+        steps_clean: Number of judged steps.
         devices: Affected devices as `host:device`, most affected first.
         causes: The effect by cause, largest first.
         parts: The largest named parts of the effect, largest first.
-        workers: Functions that worker processes of the program are in meanwhile, the
-            one with most of it first; shares are of the time for which these were
-            looked at, and none of a step's.
-        because: The rule's stable words for why the effect arises, such as
-            "small_work".
+        workers: Functions that worker processes of the program run meanwhile, largest
+            first; shares are of the sampled time of the processes, not of a step.
+        because: Identifiers of why the effect arises, such as "small_work".
         facts: Other numbers worth showing.
-        evidence: At most three ranges of the timeline that show the effect, largest
-            first.
-        inputs: Names of the derivations and results that the verdict was computed from.
-        unavailable: Why there is no verdict; null where there is one.
-        note: Stable word for what qualifies the verdict: "noisy", "once",
-            "borderline", "few_steps", or one of the rule's own, such as "hidden"; for
-            a pass whose value is beyond the threshold "short" (too little time per
-            step to be a finding); null where nothing qualifies it.
+        evidence: At most three time ranges of the timeline that show the effect,
+            largest first.
+        inputs: Names of the derivations and results from which the verdict is computed.
+        unavailable: Why there is no verdict; null if there is a verdict.
+        note: Identifier of a qualification of the verdict: "noisy", "once",
+            "borderline", "few_steps", or one that the rule defines, such as "hidden";
+            "short" for a pass whose value is beyond the threshold but whose time per
+            step is too small; null without a qualification.
         confirm: How to confirm the verdict.
         refute: What would prove the verdict wrong.
-        saving_ms: Milliseconds per step that the change would save; null where they
+        saving_ms: Milliseconds per step that the change would save; null if they
             cannot be estimated.
-        floors: Limits of the saving that were taken into account, and those that were
+        floors: Limits of the saving that are taken into account, and limits that were
             not measured.
         actions: What to change.
-        explained_by: Ids of the findings that account for this one's time, alone or
-            together, the one with most of it first; empty where none do.
-        after_stage: Stage to settle before this finding; null where none comes first.
+        explained_by: Ids of the findings that explain this finding's time, alone or
+            together, largest first; empty without such findings.
+        after_stage: Stage to settle before this finding; null if no stage comes first.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What is said first of a profile: one finding, or what the step is.
+"""The headline of a profile: one finding, or what bounds the step.
 
 Definition: docs/definitions/judging.md#the-headline.
 """
@@ -28,32 +28,32 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.thresholds import Thresholds
 
-#: What the first sentence is about: a failing finding; idle time that no rule finds;
-#: a step that its device bounds; the work of a host without devices; the largest owner
-#: of a step that nothing bounds; nothing, where there is no time to explain.
+#: Topic of the headline: a failing finding; idle time that no rule covers; a step bound
+#: by its device; the work of a host without devices; the largest owner of a step that
+#: nothing bounds; "nothing" if there is no time to explain.
 LeadKind = Literal["finding", "idle", "device", "host", "largest", "nothing"]
 _COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("compute"))
-#: Time in which a device computes nothing: idle, or moving what nothing hides.
+#: Owners of time in which a device does not compute: idle, or exposed transfers.
 _NOT_COMPUTING: Final = frozenset(IDLE_OWNERS) | (
     frozenset(BUSY_OWNERS) - frozenset(_COMPUTE)
 )
-#: Device work as one owner.
+#: Name for all device work as one owner.
 _BUSY: Final = "busy"
-#: Fewer judged steps do not show what is usual.
+#: Minimum number of judged steps that show what is usual.
 _FEW: Final = 3
-#: So much of its share counts of work where no gain is known: a change makes work
-#: shorter, and takes idle time away.
+#: Part of the share of device work that counts as cost if the gain is unknown: a change
+#: only shortens work, but removes idle time.
 _OF_WORK: Final = 1 / 3
-#: Gains that differ by less are about the same.
+#: Gains count as about the same if their ratio is at least this.
 ABOUT: Final = 0.9
-#: What costs less of the recording, in percent, is nothing to begin with.
+#: Minimum share of the time, in percent, of a finding that comes first.
 _LEAST: Final = 1.0
-#: From this share of the time on, in percent, slow steps hold most of it.
+#: Share of the time, in percent, from which on slow steps hold most of the time.
 _MOST_OF_TIME: Final = 50.0
-#: Waiting for other workers, and the findings that say for which.
+#: Owner of waiting for other workers, and the findings that name the late worker.
 _PEER: Final = "peer"
 _LATE: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
-#: They speak of the wait where they hold this much of it.
+#: Minimum share of the wait that such a finding must explain.
 _OF_PEER: Final = 1 / 3
 
 
@@ -61,22 +61,22 @@ _NO_TIME: Final = shared_texts("judging").reason("no_time")
 
 
 class Lead(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said first, before it becomes a sentence.
+    """The content of the headline, before it is written as a sentence.
 
     Attributes:
-        kind: What the sentence is about.
+        kind: Topic of the sentence.
         owner: Owner of the time in the account, "busy" for all work of a device; null
-            where no time is spoken of.
-        place: Where that time lies; null where no time is spoken of.
-        percent: Its share of the judged steps, in percent; null likewise.
-        finding: Id of the finding; null where it is about none.
-        host: Host of the account; null where no time is spoken of.
+            if the sentence is not about time.
+        place: Where that time is, relative to steps; null if it is not about time.
+        percent: Its share of the judged steps, in percent; null if not about time.
+        finding: Id of the finding; null if the sentence is not about a finding.
+        host: Host of the account; null if the sentence is not about time.
         device: Ordinal of the device; null for a host without one.
-        steps: Whether the share is of steps; without any it is of the whole recording.
+        steps: Whether the share is of steps; else it is of the whole recording.
         parts: The time by name, largest first.
-        caller: The program's function that calls most of that time; null where there
-            is none, and for findings.
-        unavailable: Why there is nothing to say; null where there is.
+        caller: The program's function that calls most of that time; null if unknown,
+            and for findings.
+        unavailable: Why there is no headline; null if there is one.
         hosts: Number of hosts in the account, of which this is the judged one.
         devices: Number of the judged host's devices in the account.
         stepped: Whether the share is of steps; else it is of the whole recording.
@@ -99,9 +99,9 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
-    """Return the failing finding that costs most and need not wait for another.
+    """Return the costliest failing finding that need not wait for another finding.
 
-    A grave flaw of the recording costs more than all others: it may undo them.
+    A critical flaw of the recording comes first, because it may change all others.
     """
     flaws = [one for one in findings if one.status == "fail" and _is_grave(one)]
     ranked = findings_by_cost(
@@ -111,14 +111,14 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
     )
     if not ranked or _is_grave(ranked[0]) or not _gain_ms(ranked[0]):
         return ranked[0] if ranked else None
-    # Which of two that promise about as much promises more is chance: the one says more
-    # exactly what to change of whose time that is the larger part.
+    # Of findings with about equal gains, take the one whose gain is the largest part of
+    # its time: its action is the most precise.
     near = [one for one in ranked if _gain_ms(one) >= ABOUT * _gain_ms(ranked[0])]
     return max(near, key=lambda one: _gain_ms(one) / (one.ms_per_step or math.inf))
 
 
 def _outweighs_flaws(finding: Finding, flaws: Sequence[Finding]) -> bool:
-    """Return whether a finding explains more time than flaws of the recording hide."""
+    """Return whether a finding explains more time than recording flaws hide."""
     if finding.after_stage != 0 or not _explains_idle_time(finding):
         return False
     share = finding.share_percent or 0.0
@@ -128,12 +128,11 @@ def _outweighs_flaws(finding: Finding, flaws: Sequence[Finding]) -> bool:
 
 
 def findings_by_cost(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings that are worth doing something about, the costliest first.
+    """Return the failing findings that are worth an action, the costliest first.
 
-    Those that a narrower finding explains are left out. Time that is lost in some
-    steps, or in one of two, and named counts from the share on from which idle time is
-    said first, also where it is not sure that other steps would lose as much; so does
-    what a few steps lose that hold most of the time.
+    Findings that a narrower finding explains are left out. Notes (severity "info") are
+    left out too, except large effects that hit only some steps, and slow steps that
+    hold most of the time.
     """
     grave = [
         one
@@ -147,7 +146,7 @@ def findings_by_cost(findings: Iterable[Finding]) -> list[Finding]:
         )
         and (one.severity != "info" or _is_large_burst(one) or are_slow_steps(one))
     ]
-    # Time that nobody explains is a grave flaw of a recording that explains less.
+    # A critical recording flaw comes first only if it hides as much as others explain.
     known = max(
         (one.share_percent or 0.0 for one in grave if _explains_idle_time(one)),
         default=0.0,
@@ -156,7 +155,7 @@ def findings_by_cost(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _explains_idle_time(finding: Finding) -> bool:
-    """Return whether a finding says why a device computes nothing in its time."""
+    """Return whether a finding explains why a device computes nothing in its time."""
     owners = set(finding.owners)
     explains = finding.stage != 0 or owners == {"profiler"}
     return explains and bool(owners) and owners <= _NOT_COMPUTING
@@ -165,7 +164,7 @@ def _explains_idle_time(finding: Finding) -> bool:
 def _is_large_burst(finding: Finding) -> bool:
     share = finding.share_percent or 0.0
     pattern = finding.pattern
-    # One of so few steps is no exception.
+    # With so few steps, a single hit step is not an exception.
     of_few = finding.note == "once" and pattern is not None and pattern.steps < _FEW
     return (finding.note == "noisy" or of_few) and share >= THRESHOLDS.idle_owner.value
 
@@ -178,7 +177,7 @@ def _cost_rank(finding: Finding, known_percent: float) -> tuple[bool, float, flo
 
 
 def _gain_ms(finding: Finding) -> float:
-    """Return what a finding may gain; of slow steps what they lose, in ms per step."""
+    """Return the gain of a finding (for slow steps, the loss) in ms per step."""
     if finding.saving_ms is not None:
         return finding.saving_ms.high
     return (finding.ms_per_step or 0.0) if are_slow_steps(finding) else 0.0
@@ -202,7 +201,7 @@ def _is_grave(finding: Finding) -> bool:
 def choose_lead_sentence(
     findings: Sequence[Finding], signals: Signals, thresholds: Thresholds
 ) -> Lead:
-    """Choose what is said first."""
+    """Choose the content of the headline."""
     found = signals.of(account_signals)
     first = costliest_finding(findings)
     if isinstance(found, Unavailable):
@@ -228,16 +227,16 @@ def _choose_lead(
     *,
     plain: bool,
 ) -> Lead:
-    """Choose what is said first of an account."""
+    """Choose the content of the headline from an account."""
     shares = found.judged()
     idle = _unexplained_idle_lead(findings, shares, thresholds)
     if idle is not None:
         lead, idle_ms = idle
         outweighed = first is not None and (
-            # The loss of slow steps is part of the idle time, and says when it comes.
+            # Slow steps include the idle time, and show when it occurs.
             are_slow_steps(first)
             or (first.saving_ms is not None and first.saving_ms.high >= idle_ms)
-            # A flaw of the recording may undo idle time, where it hides as much.
+            # A recording flaw that hides as much time may make the idle time wrong.
             or (
                 _is_grave(first)
                 and (
@@ -258,9 +257,9 @@ def _choose_lead(
 def _largest_idle_note(
     findings: Sequence[Finding], percent: float, thresholds: Thresholds
 ) -> Finding | None:
-    """Return the note about most idle time, where that is more than so much.
+    """Return the note about most idle time, if its share is at least `percent`.
 
-    Warm-up that was recorded is no fault, and yet most of what the recording holds.
+    A recorded warm-up is not a fault, but may be most of the recorded time.
     """
     least = max(percent, thresholds.idle_owner.value)
     notes = [
@@ -308,11 +307,11 @@ def _lead_of_finding(finding: Finding, found: AccountSignals | None = None) -> L
 def _unexplained_idle_lead(
     findings: Sequence[Finding], shares: StepShares, thresholds: Thresholds
 ) -> tuple[Lead, float] | None:
-    """Return the largest idle owner that no finding is about, with its ms per step."""
+    """Return the largest idle owner without a finding, and its ms per step."""
     failing = [one for one in findings if one.status == "fail"]
     told = {owner for one in failing for owner in one.owners}
-    # Who comes late is worked out across workers, not in the account of one of them.
-    # The rest of such a wait is the exchange itself.
+    # Late workers are found by comparing workers, not in the account of one worker. The
+    # rest of a wait for peers is the collective itself.
     late = (one.share_percent or 0.0 for one in failing if one.id in _LATE)
     least = min(thresholds.idle_owner.value, _OF_PEER * shares.percent(_PEER))
     if 0.0 < least <= max(late, default=0.0):
@@ -322,7 +321,7 @@ def _unexplained_idle_lead(
     def untold(owner: str) -> float:
         return shares.percent(owner) - shares.held_percent(owner, topics)
 
-    # Without a device the host's own work is the step itself.
+    # Without a device, the work of the host is the step itself.
     work = () if shares.device is not None else ("host_compute",)
     owners = [one for one in IDLE_OWNERS if one not in told and one not in work]
     owner = max(owners, key=untold, default=None)
@@ -335,11 +334,11 @@ def _unexplained_idle_lead(
 def _is_minor(
     finding: Finding, shares: StepShares, thresholds: Thresholds, *, plain: bool
 ) -> bool:
-    """Return whether the step stays what it is, whatever the finding gains.
+    """Return whether a finding gains too little to change what bounds the step.
 
-    It stays bound by its device, or by the functions of a program without a framework,
-    of which no other finding speaks. A doubt about the recording that hides no time
-    says less than what the step is.
+    The step is bound by its device or, in a program without a framework, by functions
+    that no other finding covers. A doubt about the recording that hides no time is
+    minor too.
     """
     if finding.stage == 0 and finding.share_percent is None:
         return finding.severity != "critical"
@@ -355,9 +354,9 @@ def _is_minor(
 
 
 def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
-    """Return the most that a finding can gain, in percent; None where it is unknown.
+    """Return the highest gain of a finding, in percent; None if unknown.
 
-    Without steps no gain is promised: it is idle time at most.
+    Without steps no gain is estimated; the idle time is its upper limit.
     """
     if finding.saving_ms is None:
         if are_slow_steps(finding):
@@ -371,7 +370,7 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
 
 
 def _lead_of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
-    """Say what the step is where nothing has to be changed first."""
+    """Return what bounds the step, if no finding comes first."""
     if not shares.total_ps:
         return Lead(kind="nothing", unavailable=_NO_TIME)
     if shares.device is None:

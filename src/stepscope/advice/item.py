@@ -1,7 +1,7 @@
-"""A rule, and its item of the checklist: its name, what it says, and what to change.
+"""A rule, and its item of the checklist: its name, its sentences and its actions.
 
-A rule makes its findings through its item, so that each carries the same name, title,
-stage, doubts and actions.
+A rule creates its findings with its item, so that all findings of the rule have the
+same name, title, stage, doubts and actions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Attributes:
         code: A key of `CODES`.
-        reason: One sentence that names the absent input.
+        reason: One sentence that names the missing input.
         remedy: One sentence with one action, or the id of a remedy.
     """
 
@@ -42,35 +42,35 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The sentences of one rule; the numbers are filled in where findings are read out.
+    """The sentences of one rule; numbers are inserted when findings are written.
 
-    A sentence may hold names in braces: the fields of `Finding` that are numbers, the
-    title, the threshold, any fact by its name, and
+    A sentence may contain names in braces: the numeric fields of `Finding`, the title,
+    the threshold, any fact by its name, and
 
     - `{passed}`: what is true when the rule passes;
     - `{named}`: the largest part by name, with file and line;
-    - `{function}`: the same, known where it is a function that the steps call;
-    - `{worker_function}`: the function that worker processes of the program are in;
+    - `{function}`: the largest part, if it is a function that the steps call;
+    - `{worker_function}`: the function that worker processes of the program run;
     - `{cause}`: the largest cause, in words;
-    - `{subject}`: the largest part, where a verb follows;
-    - `{sleeper}`: that the largest part waits, and in what it calls;
-    - `{elsewhere}`: what another thread of the program is in while the steps wait;
-    - `{pattern}`: how a failing effect is spread over the steps, as a sentence;
-    - `{bursts}`: the steps that wait, and how long each; known where the effect comes
-      in bursts;
-    - `{mostly_<cause>}`: the share of a cause; known where it is the largest.
+    - `{subject}`: the largest part, if a verb follows;
+    - `{sleeper}`: that the largest part waits, and in which call;
+    - `{elsewhere}`: what another thread of the program runs while the steps wait;
+    - `{pattern}`: how a failing effect is distributed over the steps, as a sentence;
+    - `{bursts}`: the steps that wait, and how long each; known if the effect comes in
+      bursts;
+    - `{mostly_<cause>}`: the share of a cause; known if it is the largest.
 
-    Each number is written in a fitting unit. `{value:nothing}` writes a zero as
+    Each number is written in a suitable unit. `{value:nothing}` writes a zero as
     "nothing".
 
     Attributes:
-        texts: "fail" or "pass", or one of these with a note ("fail_cores") → sentences,
-            in order. Each is a tuple of alternatives, of which the first one whose
-            numbers are all known is used; where none fits, it is left out.
-        lead: Alternatives for the one sentence about a fail that a report begins with;
-            without them it is the first sentence about the fail.
+        texts: Sentences in order, by "fail" or "pass", or by one of these with a note
+            ("fail_cores"). Each sentence is a tuple of alternatives: the first one
+            whose numbers are all known is used, or none.
+        lead: Alternatives for the headline about a fail; without them the headline is
+            the first sentence about the fail.
         passed: What is true when the rule passes.
-        causes: Stable word of a cause or reason → the words that people read.
+        causes: Displayed words by identifier of a cause or reason.
     """
 
     texts: dict[str, tuple[tuple[str, ...], ...]]
@@ -81,23 +81,23 @@ class Words(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def sentences(
         self, status: Status, note: str | None
     ) -> tuple[tuple[str, ...], ...]:
-        """Return the sentences about a verdict; a note may have none of its own."""
+        """Return the sentences about a verdict; a note need not have separate ones."""
         return self.texts.get(f"{status}_{note}", self.texts[status])
 
 
 class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Declared texts, each under a key.
+    """Declared texts, each with a key.
 
     Attributes:
         declared_actions: What to change.
-        conditions: Key of an action → facts that must hold, besides its cause.
-        groups: Actions that are advised together, by their keys; "default" holds those
-            that a failing rule advises where it chooses none.
-        worker_codes: Key of an action whose code says how many workers there are → the
-            code with `{workers}` for the number, and the declared number.
+        conditions: Facts that must hold besides an action's cause, by the action's key.
+        groups: Keys of actions that are advised together; "default" has the actions of
+            a failing rule that chooses none.
+        worker_codes: By key of an action: its code with `{workers}` in place of the
+            number of workers, and the declared number.
         reasons: Why there is no verdict.
         units: Unit of each number worth showing.
-        notes: What numbers were computed from, and what parts are called.
+        notes: What numbers are computed from, and names of parts.
     """
 
     declared_actions: dict[str, Action] = msgspec.field(default={}, name="actions")
@@ -109,7 +109,7 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     notes: dict[str, str] = {}
 
     def __post_init__(self) -> None:
-        """Put in the words of actions that are given by the id of a remedy."""
+        """Replace the ids of remedies by the texts of the remedies."""
         for key, action in self.declared_actions.items():
             if action.text in Remedy.__members__:
                 words = Remedy[action.text].value
@@ -119,7 +119,7 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Return the actions whose conditions hold, in the order of declaration.
 
         Args:
-            facts: What holds: causes, kinds of programs, and what a rule has found out.
+            facts: Facts that hold: causes, kinds of programs, and results of a rule.
         """
         holding = {"any", *facts}
         return tuple(
@@ -130,14 +130,14 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         )
 
     def action(self, key: str, **words: str) -> Action:
-        """Return one action, with words filled into its text where some are given."""
+        """Return one action, with the given words inserted into its text."""
         action = self.declared_actions[key]
         if not words:
             return action
         return msgspec.structs.replace(action, text=action.text.format_map(words))
 
     def chosen(self, *keys: str) -> tuple[Action, ...]:
-        """Return some actions, in the order of their keys and those of groups."""
+        """Return the actions of the given keys and groups, in order."""
         return tuple(
             self.declared_actions[one]
             for key in keys
@@ -150,7 +150,7 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Return a number worth showing, in its declared unit.
 
         Args:
-            note: What it was computed from, where the declared note does not say it.
+            note: What the number is computed from, if the declared note does not fit.
             words: Words and numbers of the declared note.
         """
         if note is None and key in self.notes:
@@ -164,7 +164,7 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def reason(
         self, key: str, *, remedy: Remedy | None = None, **numbers: object
     ) -> Unavailable:
-        """Return why there is no verdict, with its numbers filled in."""
+        """Return why there is no verdict, with numbers inserted."""
         declared = self.reasons[key]
         if remedy is None and declared.remedy in Remedy.__members__:
             remedy = Remedy[declared.remedy]
@@ -175,7 +175,7 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         )
 
     def note(self, key: str, **numbers: object) -> str:
-        """Return a note, with its numbers filled in."""
+        """Return a note, with numbers inserted."""
         return self.notes[key].format_map(numbers)
 
 
@@ -187,26 +187,26 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         stage: 0 capture, 1 input, 2 gaps, 3 device use, 4 placement and copies,
             5 kernels, 6 mixed precision, 7 compilation, 8 several devices, 9 memory
             and run.
-        place: Its place in the order of the rules of its stage.
+        place: Position among the rules of its stage.
         module: Module of the rule below `advice/rules/`.
-        title: What is the matter when it fails.
+        title: The problem when the rule fails.
         about: What the rule looks for.
         words: The sentences about its findings.
-        tools: Tools that show the numbers it rests on, the most useful first.
+        tools: Tools that show the rule's numbers, the most useful first.
         confirm: How to confirm a fail.
         refute: What would prove a fail wrong.
         floors: Limits of the saving.
-        level: Names the thresholds `<level>_warn` and `<level>_critical`, from which
-            on it is a finding, and a grave one; "" where it compares otherwise.
-        explains: Ids of broader items whose time this one accounts for where it fails
-            with most of theirs.
-        of_frameworks: Whether it is about ops or memory of frameworks, so that a
-            program without any has nothing that could fail.
-        collects: Whether it only collects numbers, and never fails.
-        seen_on: A recording on which it fails: a folder of the repository, a planted
-            fault of the experiments ("experiment …") or a public profile ("public …").
-            None where it has failed on made-up programs only: its thresholds are not
-            proven, and every finding of it says so.
+        level: Prefix of the thresholds `<level>_warn` and `<level>_critical` for a fail
+            and a critical fail; "" if the rule compares in another way.
+        explains: Ids of broader items whose time this item explains if it fails with
+            most of their time.
+        of_frameworks: Whether the item is about ops or memory of frameworks, and does
+            not apply to a program without a framework.
+        collects: Whether the item only collects numbers, and never fails.
+        seen_on: A recording on which the rule fails: a folder of the repository, a
+            planted fault of the experiments ("experiment …") or a public profile
+            ("public …"). None if the rule has failed on synthetic profiles only: its
+            thresholds are then unproven, and all its findings say so.
     """
 
     id: str
@@ -228,20 +228,20 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def is_calibrated(self) -> bool:
-        """Return whether it has failed on a recorded program, or never fails."""
+        """Whether the rule has failed on a recorded program, or never fails."""
         return self.collects or self.seen_on is not None
 
     def levels(self, thresholds: Thresholds) -> tuple[Threshold, Threshold]:
-        """Return the thresholds of a finding and of a grave one, which may be equal."""
+        """Return the thresholds of a fail and of a critical fail; they may be equal."""
         warn: Threshold = getattr(thresholds, f"{self.level}_warn")
         return warn, getattr(thresholds, f"{self.level}_critical", warn)
 
     def finding(self, status: Status, **fields: Any) -> Finding:
-        """Make a finding; only one that fails carries evidence, doubts and actions.
+        """Return a finding; evidence, doubts and actions are kept only for a fail.
 
         Args:
-            status: What the rule found.
-            fields: Other fields of the finding; those given replace the item's own.
+            status: The verdict of the rule.
+            fields: Other fields of the finding; they replace the item's fields.
         """
         if status == "fail":
             own = {
@@ -266,18 +266,18 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def cannot_tell(self, why: Unavailable | str, **numbers: object) -> Finding:
-        """Make the finding of a rule whose inputs are not there.
+        """Return the finding of a rule whose inputs are missing.
 
         Args:
-            why: The reason, or the key of a declared one.
+            why: The reason, or the key of a declared reason.
         """
         return self._without_verdict("cannot_tell", why, numbers)
 
     def not_applicable(self, why: Unavailable | str, **numbers: object) -> Finding:
-        """Make the finding of a rule whose topic is absent, with proof.
+        """Return the finding of a rule whose topic is provably absent.
 
         Args:
-            why: The reason, or the key of a declared one.
+            why: The reason, or the key of a declared reason.
         """
         return self._without_verdict("not_applicable", why, numbers)
 
@@ -290,14 +290,14 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Rule(Frozen, frozen=True, eq=True):
-    """One rule; called, it gives its finding.
+    """One rule; a call of the rule returns its finding.
 
     Attributes:
-        item: Its name, what it says, and what to change.
+        item: Its name, sentences and actions.
         judge: Computes the finding from signals and thresholds alone.
-        reads: The signals that the rule asks for.
-        change: Says what a failing finding would change about a step, for a replay;
-            None where that follows from its owners, or nothing can be said.
+        reads: The signals that the rule reads.
+        change: Returns how a step would change without the problem, for a replay; None
+            if that follows from the finding's owners, or is unknown.
     """
 
     item: Item
@@ -315,7 +315,7 @@ class Rule(Frozen, frozen=True, eq=True):
     __call__ = evaluate
 
     def changes(self, signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
-        """Return what mending it changes about a step; none where that is unknown."""
+        """Return how a step changes if the problem is fixed; () if unknown."""
         try:
             return () if self.change is None else self.change(signals, thresholds)
         except NoVerdict:
@@ -327,7 +327,7 @@ def rule(
     *reads: RunDerivation[Any],
     change: Callable[[Signals, Thresholds], tuple[Change, ...]] | None = None,
 ) -> Callable[[Callable[[Signals, Thresholds], Finding]], Rule]:
-    """Make a rule of the function that judges it."""
+    """Return a decorator that turns a judging function into a rule."""
 
     def declare_rule(judge: Callable[[Signals, Thresholds], Finding]) -> Rule:
         return Rule(item, judge, tuple(dict.fromkeys(reads)), change)

@@ -10,7 +10,7 @@ from stepscope.advice.item import Rule
 
 
 def _ordered_rules() -> tuple[Rule, ...]:
-    """Return the rules of the modules that the declared texts name."""
+    """Return the rules of the modules that are named in the declared texts."""
     items = sorted(
         catalogue().rules.values(), key=lambda item: (item.stage, item.place)
     )

@@ -1,4 +1,4 @@
-"""What findings promise by a replay: one by one, and together.
+"""Gains of findings by a replay: of each finding, and of several together.
 
 Definition: docs/replay.md#what-if-edits.
 """
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
-#: Findings that are looked at together.
+#: Maximum number of findings that are replayed together.
 MOST: Final = 3
-#: Owners whose time can go: all idle time, and copies of input.
+#: Owners whose time can be removed: all idle time, and copies of input.
 _GO: Final = frozenset({*IDLE_OWNERS, "copy_in"})
-#: A gain in ms that is none.
+#: A gain below this, in ms, counts as no gain.
 _NOTHING: Final = 1e-3
 _NOT_KNOWN: Final = shared_texts("judging").reason("gain_not_known")
 _NO_CHANGE: Final = shared_texts("judging").reason("gain_not_replayed")
@@ -50,10 +50,10 @@ def limit_saving(finding: Finding, signals: Signals) -> Finding:
 
 
 def saving_limits(finding: Finding, signals: Signals) -> Limits:
-    """Return what limits the saving of a finding, as far as the account knows it.
+    """Return the limits of a finding's saving, as far as the account shows them.
 
-    What a device does stays, except for the owners that the finding is about. A finding
-    that names no owner may be about any of its work.
+    The work of a device remains, except for the owners that the finding is about. A
+    finding without owners may be about any work of the device.
     """
     account, label = signals.known(account_signals), finding.devices[:1]
     shares = next(
@@ -73,21 +73,21 @@ def saving_limits(finding: Finding, signals: Signals) -> Limits:
 
 
 class Together(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step gains where the findings that cost most are all mended.
+    """The gain of a step if the costliest findings are all fixed.
 
     Attributes:
-        findings: Ids of the findings that were replayed together, the one that costs
-            most first; empty where none can be replayed.
-        left_out: Ids of those among the costliest that were not: they gain nothing,
+        findings: Ids of the findings that were replayed together, the costliest first;
+            empty if no finding can be replayed.
+        left_out: Ids of costly findings that were not replayed: they gain nothing,
             their gains are limits, or they belong to another host.
-        saving_ms: Milliseconds per step that mending all of `findings` would save, at
-            most the sum of what each would; null with fewer than two.
-        next_owner: Owner of most of the steps' critical path once the first of
-            `findings` is mended: the next bottleneck. Null where it is not known.
-        next_percent: Its share of that path, in percent; null likewise.
-        next_hidden: Whether most of it is time that other work hides so far: that
-            finding is about this owner's time as well, or the account gives the owner
-            far less of what remains.
+        saving_ms: Milliseconds per step that fixing all of `findings` would save, at
+            most the sum of the single savings; null with fewer than two.
+        next_owner: Next bottleneck: owner of most of the critical path of the steps
+            once the first of `findings` is fixed. Null if unknown.
+        next_percent: Share of `next_owner` in that path, in percent; null if unknown.
+        next_hidden: Whether other work hides most of that time so far: the first
+            finding is about the same owner, or the owner has a far smaller share of the
+            account than of the path.
     """
 
     findings: tuple[str, ...] = ()
@@ -98,25 +98,25 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
     next_hidden: bool = False
 
 
-#: From this share of the critical path on, in percent, nothing else is on it.
+#: Share of the critical path, in percent, from which on one owner is all of the path.
 _ALL: Final = 99.0
-#: Less of an owner's time on the path than this is in the account: the rest is hidden.
+#: An owner is hidden if its share of the account is below this part of the path's.
 _SEEN: Final = 0.5
 
 
 def _changes_of_finding(
     finding: Finding, signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
-    """Return what a failing finding would change about a step; none if not known.
+    """Return how a failing finding would change a step; () if unknown.
 
-    Idle time goes. Work that a device does itself does not, and a rule that promises
-    less than all of its time knows better.
+    Idle time is removed. Work of a device is not, and a rule that promises less than
+    all of its time declares its own change.
     """
     if finding.status != "fail" or not finding.devices:
         return ()
     own = _CHANGES.get(finding.id)
     found = () if own is None else own(signals, thresholds)
-    # The replay knows owners, not which part of their time is a topic's.
+    # The replay knows owners, but not which part of their time belongs to a topic.
     if found or finding.place is None or not finding.owners or finding.topics:
         return found
     goes = finding.pattern is not None and _GO.issuperset(finding.owners)
@@ -126,9 +126,9 @@ def _changes_of_finding(
 def promise_by_replay(
     finding: Finding, signals: Signals, thresholds: Thresholds
 ) -> Finding:
-    """Promise what the replay of the steps without the finding's cause gains.
+    """Set the saving of a finding to the gain of a replay without the finding's cause.
 
-    Where it cannot tell, the limits stay that follow from the account.
+    If the replay cannot tell, the limits from the account remain.
     """
     bound = finding.saving_ms
     if bound is None and finding.id not in _CHANGES:
@@ -150,13 +150,13 @@ def promise_by_replay(
     if saving is None or (bound is None and saving.high < _NOTHING):
         return finding
     if bound is not None:
-        # How fast other kernels are no replay knows either.
+        # A replay does not know either how fast replacement kernels are.
         saving = msgspec.structs.replace(saving, open_above=bound.open_above)
     return msgspec.structs.replace(finding, saving_ms=saving)
 
 
 def why_not_replayed(finding: Finding, signals: Signals) -> Unavailable | None:
-    """Return why a gain is a limit that follows from the account; None if it is not."""
+    """Return why a gain is a limit from the account; None if it is from a replay."""
     if finding.saving_ms is None or finding.saving_ms.basis == "replay":
         return None
     if not finding.devices:
@@ -175,10 +175,10 @@ def replay_together(
     *,
     first: str | None = None,
 ) -> Together:
-    """Replay the costliest findings together, and the first one by itself.
+    """Replay the costliest findings together, and the first one alone.
 
     Args:
-        first: Id of the finding that is shown first; null for the costliest.
+        first: Id of the finding that is shown first; None for the costliest.
     """
     ranked = sorted(findings_by_cost(findings), key=lambda one: one.id != first)[:MOST]
     replays = signals.of(replay_signals)
@@ -197,7 +197,7 @@ def replay_together(
     ids = tuple(one.id for one, _, _ in mine)
     after = replays.next_bottleneck(changes, foremost.devices[0])
     if after is not None and after[0] in foremost.owners and after[1] >= _ALL:
-        # Work that hid that time would hold a part of the path itself.
+        # Other work that hid this time would have its own part of the path.
         after = None
     return Together(
         findings=ids,
@@ -217,7 +217,7 @@ def replay_together(
 def _is_hidden_work(
     owner: str, path_percent: float, gone: Finding, signals: Signals
 ) -> bool:
-    """Return whether other work hides most of an owner's time on the path so far."""
+    """Return whether other work so far hides most of an owner's time on the path."""
     if owner in gone.owners:
         return True
     account = signals.of(account_signals)

@@ -1,4 +1,4 @@
-"""What rules read: derivations of the whole run, by the function that declares each."""
+"""Signals that rules read: derivations of the whole run, by their functions."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _Value = TypeVar("_Value")
 
 
 class NoVerdict(Exception):
-    """A rule cannot judge; the rule's frame makes the finding that says why.
+    """Raised if a rule cannot judge; the rule turns it into a finding with a reason.
 
     Attributes:
         status: The status of that finding.
-        why: Its reason.
+        why: The reason.
     """
 
     status: ClassVar[Literal["cannot_tell", "not_applicable"]]
 
     def __init__(self, why: Unavailable) -> None:
-        """Keep the reason."""
+        """Store the reason."""
         super().__init__(why.reason)
         self.why = why
 
@@ -38,13 +38,13 @@ class CannotTell(NoVerdict):
 
 
 class NotApplicable(NoVerdict):
-    """The rule's topic is absent, with proof."""
+    """The rule's topic is provably absent."""
 
     status = "not_applicable"
 
 
 class Signals(Frozen, frozen=True):
-    """What is derived from a profile; each value is computed when first asked for.
+    """Derivations of a profile; each value is computed when it is first read.
 
     Attributes:
         value_of: Returns the value of a derivation, as `ProfileData.of_run` does.
@@ -58,10 +58,10 @@ class Signals(Frozen, frozen=True):
         return value
 
     def needed(self, wanted: RunDerivation[_Value | Unavailable]) -> _Value:
-        """Return the value of a derivation without which a rule cannot judge.
+        """Return the value of a derivation that a rule needs for its verdict.
 
         Raises:
-            CannotTell: It is unavailable.
+            CannotTell: The value is unavailable.
         """
         value = self.of(wanted)
         if isinstance(value, Unavailable):
@@ -69,6 +69,6 @@ class Signals(Frozen, frozen=True):
         return value
 
     def known(self, wanted: RunDerivation[_Value | Unavailable]) -> _Value | None:
-        """Return the value of a derivation; None where it is unavailable."""
+        """Return the value of a derivation; None if it is unavailable."""
         value = self.of(wanted)
         return None if isinstance(value, Unavailable) else value

@@ -1,6 +1,6 @@
-"""Turn the declared texts of rules into one file that is read in a millisecond.
+"""Compile the declared texts of rules into one file that is read in a millisecond.
 
-It needs nothing but the standard library: the package is built with it.
+This module needs only the standard library, because it runs while the package is built.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-#: Keys whose texts are copied as they are written; of others lines are filled.
+#: Keys whose texts are copied unchanged; in other texts, line breaks become spaces.
 _VERBATIM: Final = frozenset({"code", "env"})
-#: What is for the pages of the documentation alone.
+#: Keys that only the documentation pages use.
 _OF_PAGES: Final = ("also_advises", "page")
 #: The remedy of a reason that declares none.
 _NOTHING_TO_DO: Final = "Nothing to do."
-#: The number of workers in a line of code, which may be put in anew.
+#: Placeholder for the number of workers in a line of code.
 _WORKERS: Final = "{workers}"
-#: The table of what to do about slow input, seen from the folder of declared texts.
+#: Path of the table of actions against slow input, relative to the declared texts.
 _INPUT_ACTIONS: Final = "../../derive/judging/input_actions.json"
-#: What a row of that table says of an action; the rest is for tools.
+#: Fields of a row of that table that describe an action; tools use the other fields.
 _OF_ACTIONS: Final = ("text", "framework", "code", "workers")
 
 
 def compile_texts(folder: Path) -> bytes:
-    """Return what all files of a folder declare.
+    """Return the compiled declarations of all files of a folder.
 
     Raises:
-        ValueError: Two files declare one rule, or one refers to what no file declares.
+        ValueError: Two files declare the same rule, or a reference has no declaration.
     """
     files = {
         path.stem: _fill_lines(tomllib.loads(path.read_text(encoding="utf-8")))
@@ -66,7 +66,7 @@ def compile_texts(folder: Path) -> bytes:
 
 
 def _fill_lines(value: Any, key: str = "") -> Any:
-    """Return a value with the lines of its texts filled."""
+    """Return a value with the line breaks of its texts replaced by spaces."""
     if isinstance(value, str):
         return value if key in _VERBATIM else " ".join(value.split())
     if isinstance(value, list):
@@ -81,7 +81,7 @@ def _fill_lines(value: Any, key: str = "") -> Any:
 
 
 def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) -> Any:
-    """Return what a file declares, but for its sentences about findings."""
+    """Return the declarations of a file, without its sentences about findings."""
     others = {*_OF_PAGES, *_OF_WORDS}
     texts = {key: value for key, value in file.items() if key not in others}
     actions: dict[str, Any] = {}
@@ -102,7 +102,7 @@ def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) 
             codes[key] = (action["code"], workers)
             action["code"] = action["code"].replace(_WORKERS, str(workers))
         actions[key] = {"cause": "any", "framework": "any"} | action
-    # Facts are declared with their unit, or by unit.
+    # Facts are declared as fact → unit, or as unit → facts.
     units = file.get("facts", {})
     by_fact = {key: unit for key, unit in units.items() if isinstance(unit, str)}
     named = {unit: keys for unit, keys in units.items() if isinstance(keys, list)}
@@ -119,9 +119,9 @@ def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) 
 
 
 def _each_action(key: str, action: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give the actions that one declaration stands for, each with a key of its own.
+    """Yield the actions of one declaration, each with a separate key.
 
-    Its code may be a table, framework → line, and its cause a list.
+    The code of an action may be a table, framework → line, and its cause a list.
     """
     codes = action.get("code")
     if isinstance(codes, dict):
@@ -138,9 +138,9 @@ def _each_action(key: str, action: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 def _resolve_reference(
     name: str, key: str, action: Any, files: Mapping[str, Any]
 ) -> Any:
-    """Return an action with what it does not say itself from the one that is meant.
+    """Return an action with missing fields filled from the action that it refers to.
 
-    `same_as` is `file.key`, or only the file where the key is the same.
+    `same_as` is `file.key`, or only the file if the key is the same.
     """
     reference = action.get("same_as")
     if reference is None:
@@ -154,7 +154,7 @@ def _resolve_reference(
     return meant | own
 
 
-#: Keys of a rule's file that are about its sentences.
+#: Keys of a rule's file that describe its sentences.
 _OF_WORDS: Final = ("passed", "lead", "causes", "phrases", "says", "says_like")
 
 
@@ -188,7 +188,7 @@ def _as_list(text: str | list[Any]) -> list[Any]:
 def _sentence_alternatives(
     sentence: str | list[str], phrases: Mapping[str, str | list[str]]
 ) -> list[str]:
-    """Return the alternatives of a sentence; one that is `@name` stands for others."""
+    """Return the alternatives of a sentence; `@name` stands for a phrase."""
     return [
         one
         for text in _as_list(sentence)

@@ -1,7 +1,6 @@
-"""From an effect per step to a status and a severity: one order for every rule.
+"""From an effect per step to a status and a severity, in the same way for all rules.
 
-Each rule itself decides whether it applies and whether its inputs are there; this
-module decides the rest.
+Each rule itself decides whether it applies and whether its inputs are available.
 
 Definition: docs/definitions/judging.md#status.
 """
@@ -37,26 +36,26 @@ _ONE_CLOCK: Final = (
     "Record host and device with one profiler in one recording, and leave the times in "
     "its file as they are."
 )
-#: Smallest share in percent that is not written as 0.0 %.
+#: Minimum share, in percent, that is not displayed as 0.0 %.
 _WRITTEN: Final = 0.05
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What the steps say about one effect.
+    """The verdict on one effect, from the steps.
 
     Attributes:
         status: "fail", "pass" or "cannot_tell".
-        severity: How much a fail matters.
-        note: Stable word for what qualifies the verdict; None where nothing does.
-        share_percent: The effect's share of the time of all judged steps: what the
-            status rests on.
+        severity: How serious a fail is.
+        note: Identifier of a qualification of the verdict; None without one.
+        share_percent: The effect's share of the time of all judged steps, which
+            determines the status.
         effect_ms: Mean effect of a step.
         causes: The effect by cause, largest first, each as a share of the same time.
-        pattern: How the effect is spread over the steps.
-        resolution_percent: Smallest effect that could have been seen, as a share of
+        pattern: How the effect is distributed over the steps.
+        resolution_percent: Smallest effect that could have been detected, as a share of
             the time.
-        confidence: 0 to 1, before the quality of the record is taken into account.
-        unavailable: Why there is no verdict; None where there is one.
+        confidence: 0 to 1, without the quality of the recording.
+        unavailable: Why there is no verdict; None if there is one.
     """
 
     status: Status
@@ -72,10 +71,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def effect_pattern(effect_ps: Sequence[int], *, every_percent: float) -> Pattern:
-    """Describe how an effect is spread over the steps.
+    """Describe how an effect is distributed over the steps.
 
     Args:
-        every_percent: Share of the steps from which "every" is said.
+        every_percent: Share of hit steps from which on the kind is "every".
     """
     count = len(effect_ps)
     mean = sum(effect_ps) / max(count, 1)
@@ -90,7 +89,7 @@ def effect_pattern(effect_ps: Sequence[int], *, every_percent: float) -> Pattern
 
 
 def saving_of_effect(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Saving:
-    """Return what a step gains if an effect goes that is not that of a verdict.
+    """Return the gain of a step without an effect that has no verdict.
 
     Args:
         window_ps: The lengths of these steps.
@@ -103,7 +102,7 @@ def saving_of_effect(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Savi
 def _add_mean_interval(
     pattern: Pattern, effect_ps: Sequence[int], window_ps: Sequence[int]
 ) -> Pattern:
-    """Add what the mean effect is known to be: no more than the mean step."""
+    """Add the 95 % interval of the mean effect, limited to the mean step."""
     low, high = mean_interval_ms(effect_ps)
     count = max(len(window_ps), 1)
     mean_ms, step_ms = (sum(it) / count / PS_PER_MS for it in (effect_ps, window_ps))
@@ -114,7 +113,7 @@ def _add_mean_interval(
 def judge(
     series: StepSeries, *, warn: Threshold, critical: Threshold, thresholds: Thresholds
 ) -> Verdict:
-    """Compare the effect of a series with at least one step with two thresholds."""
+    """Compare the effect of a series with two thresholds; needs one step or more."""
     effects, windows = series.effect_ps, series.window_ps
     effect, window = sum(effects), sum(windows)
     pattern = effect_pattern(effects, every_percent=thresholds.steps_share.value)
@@ -154,9 +153,9 @@ def judge(
 def _reason_for_doubt(
     series: StepSeries, share: float, window: int, warn: Threshold
 ) -> Unavailable:
-    """Say why the verdict may be wrong: time of unknown cause, or lost records."""
+    """Return why the verdict may be wrong: unknown time, or lost records."""
     if share >= warn.value:
-        # Shifts of many short stretches add up to more than the time itself.
+        # Clock shifts of many short intervals may sum to more than the whole time.
         made_up = min(percent_of(series.doubt_ps + series.excess_ps, window), 100.0)
         sources = {
             "lost records": (series.excess_ps, _NO_LOSS),
@@ -171,7 +170,7 @@ def _reason_for_doubt(
             remedy=" ".join(at_work.values()),
         )
     unknown = min(percent_of(series.unknown_ps + series.doubt_ps, window), 100.0)
-    # A share that is written as 0.0 % would read as if there were some.
+    # A share that is displayed as 0.0 % would suggest that there is an effect.
     seen = f"The effect is {share:.1f} %" if share >= _WRITTEN else "No effect was seen"
     return Unavailable(
         code="NOT_RECORDED",
