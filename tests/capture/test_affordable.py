@@ -402,7 +402,7 @@ def test_a_window_by_time_begins_anew_without_calls_that_cost_too_much(
         said = [it for it in note.warnings if "--max-slowdown" in it]
         assert bool(said) == (limit == 1)
         if said:
-            assert said[0].startswith("noting calls let the program take about ")
+            assert said[0].startswith("noting calls made the program take about ")
             assert "calls of Python functions (python_tracer_level 0)" in said[0]
     assert found == {1.0: 0, 1e9: 1}
 

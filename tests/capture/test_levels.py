@@ -71,7 +71,7 @@ def test_a_difference_names_what_was_asked_and_what_is_in_force() -> None:
     asked = TracerLevels.asked(ProfilerOptions(host_tracer_level=1))
     (warning,) = level_warnings("JAX", asked, TracerLevels(2, 1, 0))
     assert warning == (
-        "JAX recorded with tracer levels host 2, device 1, python 0; asked for were "
+        "JAX recorded with tracer levels host 2, device 1, python 0; requested were "
         "host 1, device 1, python 0"
     )
     assert level_warnings("JAX", asked, asked) == ()

@@ -143,7 +143,7 @@ def test_a_hook_of_the_main_thread_stays_and_is_told(tmp_path: Path) -> None:
     assert calls_in(recording.path) == []
     (told,) = (text for text in recording.warnings if "main thread" in text)
     assert "mine" in told
-    assert "has Python's profiling hook" in told
+    assert "uses Python's profiling hook" in told
 
 
 def test_threads_that_record_are_left_out(tmp_path: Path) -> None:

@@ -246,12 +246,12 @@ def test_without_its_server_tensorflow_says_which_levels_it_took(
     assert levels_of(ss.open(only_file(folder))) == (2, 1, 0)
     assert truth_of(folder)["warnings"] == [
         (
-            "TensorFlow records at its usual tracer levels (host 2, device 1, python "
+            "TensorFlow records at its default tracer levels (host 2, device 1, python "
             "0): its server is forbidden (STEPSCOPE_TF_SERVER=0)"
         ),
         (
-            "TensorFlow recorded with tracer levels host 2, device 1, python 0; asked "
-            "for were host 1, device 1, python 0"
+            "TensorFlow recorded with tracer levels host 2, device 1, python 0; "
+            "requested were host 1, device 1, python 0"
         ),
     ]
 
@@ -262,7 +262,7 @@ def test_pytorch_fills_the_tables_that_its_own_trace_fills(
 ) -> None:
     def compared(folder: Path) -> ProfileData:
         warnings = truth_of(folder)["warnings"]
-        told = [it for it in warnings if "allocations only of the thr" in it]
+        told = [it for it in warnings if "allocations only for the thr" in it]
         asked = OPTIONS[name].get("profile_memory", False)
         assert len(warnings) == len(told) == asked
         theirs = ss.open(folder / "exported.pt.trace.json")

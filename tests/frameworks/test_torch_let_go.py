@@ -111,7 +111,7 @@ def test_steps_whose_events_were_dropped_are_not_judged(tmp_path: Path) -> None:
     program.write_text(DROPPED)
     done = run_program(interpreter("torch"), program, tmp_path / "logs")
     (told,) = done.stdout.splitlines()
-    assert told.endswith("Only steps that were over by then are judged")
+    assert told.endswith("before the first dropped event are judged")
     profile = ss.open(tmp_path / "logs")
     (host,) = profile.hosts
     placed = require_available(profile.derived(host, windows))

@@ -39,7 +39,7 @@ def import_grpc() -> Any:
         if _importers and _importers[-1] != os.getpid():
             raise ForkedSince(
                 "this process was forked from a process that uses gRPC, and gRPC does "
-                "not work after a fork; start child processes by spawn instead"
+                "not work after a fork; have the program spawn its children instead"
             )
         return sys.modules["grpc"]
     ours = [name for name in _SETTINGS if name not in os.environ]

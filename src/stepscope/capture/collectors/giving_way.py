@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger(__name__)
 #: Profilers must be started on the thread that imported their framework.
 _BUSY: Final = (
-    "its profiler is started by the main thread, which was busy outside of Python or "
+    "its profiler must start on the main thread, which was busy outside of Python or "
     "importing when the recording began"
 )
 
@@ -223,13 +223,13 @@ class GivesWay(abc.ABC):
                 ended = self.end_recording()
             except Exception as error:  # noqa: BLE001 - an error must not reach the program
                 lost = (
-                    f"what {self.framework} recorded is lost: "
+                    f"the recording of {self.framework} is lost: "
                     f"{type(error).__name__}: {error}"
                 )
                 ended = Collected(b"", (lost,))
             why = (
                 f"the program started {to}: {self.framework} was recorded until then, "
-                f"for {recorded_s:.1f} s; annotations and counters went on"
+                f"for {recorded_s:.1f} s; annotations and counters continued"
             )
             self._kept = ended._replace(warnings=(why, *ended.warnings))
 

@@ -118,4 +118,4 @@ def level_warnings(
     """Return a warning if the levels in effect differ from those requested."""
     if in_force is None or in_force == asked:
         return ()
-    return (f"{name} recorded with tracer levels {in_force}; asked for were {asked}",)
+    return (f"{name} recorded with tracer levels {in_force}; requested were {asked}",)

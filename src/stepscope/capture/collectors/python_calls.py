@@ -70,7 +70,7 @@ class PythonCallsCollector(Collector):
         taken = hooks.current_holder()
         if taken is not None:
             self._warnings.append(
-                f"Python calls were not recorded: {taken} has Python's profiling hook"
+                f"Python calls were not recorded: {taken} uses Python's profiling hook"
             )
             return
         self._warnings += hooks.unreached_warnings()
@@ -327,7 +327,7 @@ class _Profile:
         if not threading.current_thread().name.startswith(OWN_THREADS):
             sys.setprofile(_profile_hook)
         if threading.current_thread() is not threading.main_thread():
-            self._main_missing = "it did not come back to Python meanwhile"
+            self._main_missing = "it did not return to Python code meanwhile"
             in_main_thread(self._set_in_main)
 
     def remove_hooks(self) -> tuple[str, ...]:
@@ -346,7 +346,7 @@ class _Profile:
     def _set_in_main(self) -> None:
         holder = sys.getprofile()
         if holder is not None:
-            self._main_missing = f"{holder!r} has Python's profiling hook"
+            self._main_missing = f"{holder!r} uses Python's profiling hook"
         elif self._is_set:
             self._main_missing = None
             sys.setprofile(_profile_hook)

@@ -137,8 +137,8 @@ class PythonSamplesCollector:
             return None
         return Unavailable(
             code="NOT_RECORDED",
-            reason="Without compiled kernels a look at the functions of a running "
-            "program can end it, on Python 3.12 and newer.",
+            reason="Without compiled kernels, sampling the functions of a running "
+            "program can crash it on Python 3.12 and newer.",
             remedy="Install a C compiler, and install stepscope again.",
         )
 
@@ -251,7 +251,7 @@ class PythonSamplesCollector:
                 self._looked_ns = at_ns
         except Exception as error:  # noqa: BLE001 - an error of one collector
             self._failure = (
-                f"samples of functions ended early: {type(error).__name__}: {error}"
+                f"sampling of functions ended early: {type(error).__name__}: {error}"
             )
 
     def _keep_visitors(

@@ -232,14 +232,14 @@ class TensorFlowCollector(GivesXSpace):
             else:
                 self.traces_python = bool(asked.python)
                 self._warnings.append(
-                    f"TensorFlow takes tracer levels ({asked}) only through its "
+                    f"TensorFlow supports tracer levels ({asked}) only through its "
                     f"own server, which was started on port {_server_port()}; it "
                     "listens on all interfaces until this process ends "
                     f"({_REFUSAL}=0 forbids it)"
                 )
                 return recording
         self._warnings.append(
-            f"TensorFlow records at its usual tracer levels ({_USUAL}): {why_not}"
+            f"TensorFlow records at its default tracer levels ({_USUAL}): {why_not}"
         )
         return _InProcess(asked, options.max_bytes)
 
@@ -294,8 +294,8 @@ def _native_profiler() -> Any:
 def _why_no_server(options: ProfilerOptions) -> str | None:
     if not options.tensorflow_server and os.getpid() not in _SERVERS:
         return (
-            "it takes others only through its own server, which would listen on all "
-            "interfaces, and is not started for a client"
+            "it supports others only through its own server, which would listen on "
+            "all interfaces and is not started for a client"
         )
     if os.environ.get(_REFUSAL) == "0":
         return f"its server is forbidden ({_REFUSAL}=0)"

@@ -178,7 +178,7 @@ def flight_recorder(
         ("ring_bytes", ring_bytes, ring_bytes >= _LEAST_BYTES, f"{_LEAST_BYTES:,} up"),
     ):
         if not fits or math.isnan(value):
-            raise BadUsage(f"{name}={value!r} cannot be; give {wanted}.")
+            raise BadUsage(f"{name}={value!r} is out of range; give {wanted}.")
     with leaving.undisturbed(), _one.lock:
         if _one.recorder is not None:
             raise BadUsage(

@@ -58,17 +58,17 @@ _OPS: Final = 2
 _TASKS: Final = Path("/proc/self/task")
 _ONE_CYCLE: Final = "Warning: Profiler clears events at the end of each cycle"
 _ONE_THREAD: Final = (
-    "PyTorch reports allocations only of the thread that starts the recording: ops of "
-    "other threads were not recorded"
+    "PyTorch reports allocations only for the thread that starts the recording: ops "
+    "of other threads were not recorded"
 )
 _NO_DEVICE_EVENTS: Final = (
     "PyTorch's profiler recorded nothing of the GPU, not even a call of its runtime: "
-    "another profiler has it (of two frameworks that record one GPU the second loses "
-    "it), or users of this machine may not profile"
+    "another profiler uses it (of two frameworks that record one GPU, the second gets "
+    "no events), or users of this machine are not allowed to profile"
 )
 _NO_MEMORY: Final = (
-    "allocations were not recorded: PyTorch reports them of one thread only, and the "
-    "recording was not started by the main one"
+    "allocations were not recorded: PyTorch reports them for one thread only, and the "
+    "recording was not started on the main thread"
 )
 
 
@@ -280,7 +280,7 @@ class _Recording:
         given = join_activities([*self._earlier, _hand_out_activities(self._profiler)])
         if not len(given):
             self._warnings.append(
-                "PyTorch handed over nothing: no op ran, or another of its profilers "
+                "PyTorch returned no events: no op ran, or another PyTorch profiler "
                 "was started meanwhile"
             )
         # PyTorch waits for the device at the end of a recording, so a working tracer
@@ -293,10 +293,10 @@ class _Recording:
             self._warnings.append(_NO_DEVICE_EVENTS)
         if given.left_out:
             self._warnings.append(
-                f"dropped {given.left_out} events: the latest of what PyTorch "
-                "recorded, Python calls first, because storing them would hold the "
-                "program up; record fewer steps, or no Python calls. Only steps that "
-                "were over by then are judged"
+                f"dropped {given.left_out} events: PyTorch's latest events, Python "
+                "calls first, because storing them would delay the program; record "
+                "fewer steps, or no Python calls. Only steps that ended before the "
+                "first dropped event are judged"
             )
         planes = build_planes(
             given,

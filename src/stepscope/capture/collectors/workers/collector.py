@@ -163,12 +163,12 @@ class WorkersCollector(Collector):
             warnings.append(why_not.warning)
         if self._lost > _MANY_LOST * self._begun:
             warnings.append(
-                f"{self._lost} of {self._begun} looks at worker processes found no "
-                "stack that can be, and are left out"
+                f"{self._lost} of {self._begun} samples of worker processes had no "
+                "valid stack and are left out"
             )
         if self._beyond:
             warnings.append(
-                f"{_MOST_WORKERS} worker processes were looked at; {self._beyond} more "
+                f"{_MOST_WORKERS} worker processes were sampled; {self._beyond} more "
                 "were not"
             )
         return Collected(spooled.xspace + last.xspace, tuple(warnings))
@@ -200,7 +200,7 @@ class WorkersCollector(Collector):
                 self._sample_workers(layout, due_ns)
         except Exception as error:  # noqa: BLE001 - an error of one collector
             self._failure = (
-                "functions of worker processes ended early: "
+                "sampling of worker processes ended early: "
                 f"{type(error).__name__}: {error}"
             )
         finally:
