@@ -1,4 +1,4 @@
-"""Whether launches come more slowly while threads of the input pipeline are busy."""
+"""Whether launches are slower while threads of the input pipeline are busy."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _PIPELINE: Final = (HostCode.PIPELINE, HostCode.ITERATOR)
 
 
 class BusyThreads(Frozen, frozen=True):
-    """How many threads of the input pipeline are busy, other than those of the steps.
+    """Number of busy input pipeline threads over time, except threads of the steps.
 
     Attributes:
-        start_ps: When the number changes.
-        lasting_ps: How long it stays; 0 after the last change.
-        count: The number.
+        start_ps: Times at which the number changes.
+        lasting_ps: Time until the next change; 0 after the last change.
+        count: Number of busy threads from `start_ps` on.
     """
 
     start_ps: Int64s
@@ -44,13 +44,13 @@ class BusyThreads(Frozen, frozen=True):
     count: Int64s
 
     def spans_with_at_least(self, many: float) -> Spans:
-        """Return when at least this many are busy."""
+        """Return when at least the given number of threads are busy."""
         chosen = self.count >= many
         return Spans.from_events(self.start_ps[chosen], self.lasting_ps[chosen])
 
 
 def busy_threads(classes: HostClasses) -> BusyThreads | None:
-    """Count the busy threads of the input pipeline; None where none was recorded."""
+    """Count the busy threads of the input pipeline; None if none was recorded."""
     driving = set(classes.threads.driving_tracks())
     sets = [
         spans[code]
@@ -70,25 +70,29 @@ def busy_threads(classes: HostClasses) -> BusyThreads | None:
     return BusyThreads(times, np.diff(times, append=times[-1:]), busy)
 
 
-#: After a longer pause the thread did something else than launch.
+#: Longest gap between two launches that counts as their pace; in a longer gap the
+#: thread did something else.
 _PAUSE_PS: Final = PS_PER_MS
 _HIGH: Final = 90
 
 
 class Contention(Frozen, frozen=True):
-    """The launches of one device next to the work of the input pipeline.
+    """Gaps between the launches for one device, with and without a busy input pipeline.
+
+    "Busy time" is the time in which input threads use most of the cores.
 
     Attributes:
         cores: Cores of the machine.
-        contended_ps: Time in each judged step in which the device waits for launches
-            while input threads have most of the cores.
-        busy_launches: Launches that follow another one in such time.
-        quiet_launches: Launches that follow another one in other time.
-        busy_pace_ps: What nine of ten pauses between launches are shorter than in such
-            time; None without any.
-        quiet_pace_ps: What nine of ten are shorter than in other time; None without.
-        chance: Probability that pauses in such time are longer only by chance; None
-            without launches of both kinds.
+        contended_ps: Busy time in which the device waits for launches, by judged step.
+        busy_launches: Number of launches after another one in busy time.
+        quiet_launches: Number of launches after another one in other time.
+        busy_pace_ps: 90th percentile of the gaps between launches in busy time; None
+            without such gaps.
+        quiet_pace_ps: 90th percentile of the gaps in other time; None without such
+            gaps.
+        chance: Probability that gaps in busy time are longer only by chance; None
+            without
+            gaps of both kinds.
     """
 
     cores: int
@@ -101,7 +105,7 @@ class Contention(Frozen, frozen=True):
 
     @property
     def pace(self) -> float | None:
-        """Return how much longer pauses are in such time."""
+        """Return the ratio of the gaps in busy time to those in other time."""
         if not self.busy_pace_ps or not self.quiet_pace_ps:
             return None
         return self.busy_pace_ps / self.quiet_pace_ps
@@ -116,7 +120,7 @@ def contention_signals(
     launches: pl.DataFrame,
     windows: Windows,
 ) -> dict[int | None, Contention] | Unavailable:
-    """Compare the pace of launches with busy cores and without."""
+    """Compare the gaps between launches with and without busy cores."""
     cores = core_count(trace)
     if cores is None:
         return _NO_CORES
@@ -151,7 +155,7 @@ def contention_signals(
 def _pauses_by_load(
     called_ps: Int64s, track: Int32s, judged: Spans, crowded: Spans
 ) -> tuple[Int64s, Int64s]:
-    """Return short pauses since the launch before, in busy and in other time."""
+    """Return the short gaps between launches, in busy time and in other time."""
     order = np.lexsort((called_ps, track))
     begin, lane = called_ps[order], track[order]
     pause = np.diff(begin)
@@ -193,12 +197,12 @@ def _chance_of_longer(a: Int64s, b: Int64s) -> float:
 
 _NO_CORES: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="How many cores the machine has was not recorded.",
+    reason="The number of cores of the machine was not recorded.",
     remedy=Remedy.RECORD_WITH_STEPSCOPE,
 )
 _NO_THREADS: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
-    reason="No thread of an input pipeline was recorded, so nothing says whether one "
-    "takes the cores.",
+    reason="No thread of an input pipeline was recorded, so its use of the cores is "
+    "unknown.",
     remedy=Remedy.RECORD_PIPELINE,
 )

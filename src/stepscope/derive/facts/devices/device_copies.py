@@ -1,4 +1,4 @@
-"""Copies of each device in the judged steps: how many, how fast, and for which op."""
+"""Copies of each device in the judged steps: number, bandwidth and their op."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ _OWNER: Final = {
 }
 _PAGEABLE: Final = r"(?i)pageable"
 _PINNED: Final = r"(?i)pinned"
-#: A copy is as slow as its call if the call lasts for this share of it.
+#: Minimum ratio of call to copy duration from which the call counts as waiting for the
+#: copy.
 _BLOCKS: Final = 0.8
-#: This share of the copies of a group must lie between the same two ops.
+#: Minimum share of a group's copies that must be between the same two ops.
 _VOTE: Final = 0.8
 _SHOWN: Final = 3
 
@@ -48,17 +49,18 @@ class CopyGroup(Frozen, frozen=True):
     """Copies of one direction for one op.
 
     Attributes:
-        source: The op; null where nothing tells it.
-        certainty: "recorded" where the annotation or the launch call tells the op,
-            "by size" where kernels of this op alone have a tensor of as many bytes,
-            "by position" where the same ops always surround it; null without an op.
+        source: The op; null if unknown.
+        certainty: How the op was found: "recorded" in the annotation or from the launch
+            call, "by size" if only kernels of this op have a tensor of as many bytes,
+            "by position" if the same ops always surround the copy; null without an op.
         per_step: Mean number in a step.
-        bytes_per_step: Mean number of bytes in a step; null where not recorded.
-        bytes_per_s: Bytes by the time of copies of at least 1 MiB; null without any.
+        bytes_per_step: Mean number of bytes in a step; null if not recorded.
+        bytes_per_s: Bandwidth of copies of at least 1 MiB; null without such copies.
         alone_ps: Time in which nothing else ran on the device.
-        pageable_ps: The part of `alone_ps` of copies known to use pageable memory, or
-            taken to, since they are slow.
-        blocking_ps: The part of `alone_ps` of copies whose call waited for them.
+        pageable_ps: Part of `alone_ps` in copies from or to pageable memory: recorded
+            as
+            pageable, or slow enough to be assumed so.
+        blocking_ps: Part of `alone_ps` in copies whose call waited for the copy.
     """
 
     owner: str
@@ -77,7 +79,7 @@ class DeviceCopies(Frozen, frozen=True):
 
     Attributes:
         small_per_step: Mean number of copies below 64 KiB in a step.
-        small_alone_ps: Time in which nothing else ran in parallel with these.
+        small_alone_ps: Time of these copies in which nothing else ran.
         longest: Start, end and name of the copies that ran alone for longest.
     """
 
@@ -88,7 +90,7 @@ class DeviceCopies(Frozen, frozen=True):
 
 
 class _Recorded(Frozen, frozen=True):
-    """What of a host's recording tells whose copies they are."""
+    """Tables of a host from which the op of a copy is found."""
 
     trace: TraceData
     activity: pl.DataFrame
@@ -110,7 +112,7 @@ def copy_signals(
     launching_ops: LaunchingOps | Unavailable,
     windows: Windows,
 ) -> dict[int | None, DeviceCopies]:
-    """Look at the copies of every device."""
+    """Describe the copies of every device."""
     recorded = _Recorded(
         trace,
         device_activity,
@@ -142,7 +144,7 @@ def _judged_copies(
         "device", "track", "start_ps", "dur_ps", "bytes", pl.col("kind").cast(pl.String)
     )
     durations = ints(activity, "dur_ps")[copies]
-    # How long the call of each copy lasted; 0 where it is not known.
+    # Duration of each copy's launch call; 0 if unknown.
     call_ps = np.zeros(len(copies), np.int64)
     if not isinstance(recorded.tied, Unavailable):
         lasted = np.append(ints(recorded.tied.launches, "dur_ps"), 0)
@@ -156,8 +158,8 @@ def _judged_copies(
         source=pl.Series(source, dtype=pl.String),
         certainty=pl.Series(certainty, dtype=pl.String),
     )
-    # Whether a copy to or from the host uses pageable memory. Where the name does not
-    # tell, it is taken to if it is large and slow.
+    # A copy to or from the host uses pageable memory if its name says so, or, without a
+    # statement in the name, if it is large and slow.
     large = pl.col("bytes").fill_null(0) >= THRESHOLDS.large_copy.value
     rate = pl.col("bytes") * 1e12 / pl.col("dur_ps").clip(1)
     pageable = pl.col("name").str.contains(_PAGEABLE)
@@ -171,7 +173,7 @@ def _judged_copies(
 def _ops_of_copies(
     recorded: _Recorded, at: Int64s
 ) -> tuple[list[str | None], list[str | None]]:
-    """Return the op of each copy: its annotation's, its call's, by size or position."""
+    """Return the op of each copy by annotation, launch call, size or position."""
     activity, ops = recorded.activity, recorded.ops
     nothing: list[str | None] = [None] * len(at)
     if isinstance(ops, Unavailable) or not len(at):
@@ -209,9 +211,9 @@ def _ops_of_copies(
 
 
 def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
-    """Return sizes of tensors that kernels of one op alone have, and that op.
+    """Return tensor size → op, for sizes that only kernels of one op have.
 
-    Small ones are left out: many ops have some of the same size.
+    Small tensors are left out, because many ops have tensors of equal small sizes.
     """
     classes, ops = recorded.classes, recorded.ops
     if isinstance(classes, Unavailable) or isinstance(ops, Unavailable):
@@ -235,7 +237,7 @@ def _ops_around(
 ) -> list[str | None]:
     """Return the ops around each copy if most copies of its kind and size have them.
 
-    Where nothing names the work on either side, the copy has no name either.
+    None if the ops before and after the copy are both unknown.
     """
     kind = activity["kind"].cast(pl.String)
     ordered = (

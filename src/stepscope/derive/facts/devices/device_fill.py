@@ -1,4 +1,4 @@
-"""How full kernels keep a device, and how many of them a compiler made."""
+"""How well kernels fill a device, and the share of kernels from a compiler."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.step_windows.windows import Windows
 
-#: Names of kernels that a compiler made, where no program is recorded.
+#: Names of compiler-generated kernels, for recordings without HLO programs.
 _GENERATED: Final = r"^triton_|^(?:input_|loop_|gemm_)?fusion|^wrapped_"
-#: Calls of what a compiler made, whoever wrote the kernels inside.
+#: Calls of compiled code, whichever kernels it runs.
 _COMPILED_CALL: Final = r"^Torch-Compiled Region|^CompiledFunction|^## Call Compiled"
 _SHOWN: Final = 3
-#: Of more rounds than this a last one that is half empty costs little.
+#: Maximum number of rounds of blocks for which a half empty last round matters.
 _FEW_ROUNDS: Final = 3
 _HALF: Final = 0.5
-#: Owners of the time that kernels compute.
+#: Owners of the time in which kernels compute.
 COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 
 
 class Unfilled(Frozen, frozen=True):
-    """A kernel that leaves multiprocessors without a block.
+    """A kernel that leaves multiprocessors or block slots empty.
 
     Attributes:
-        name: The op; the kernel where none is known.
-        idle_ps: That time by the share of the room for blocks that stays empty.
-        for_one_each: How many times the blocks would give each multiprocessor one.
-        for_three_rounds: How many times the blocks would run in three whole rounds;
-            None where nothing tells how many run at once.
+        name: The op, or the kernel if the op is unknown.
+        idle_ps: Time of the kernel × share of empty multiprocessors or block slots.
+        for_one_each: Factor by which the number of blocks would have to grow for one
+            block
+            per multiprocessor.
+        for_three_rounds: Factor for three full rounds of blocks; None if the number of
+            block slots is unknown.
     """
 
     name: str
@@ -50,20 +52,22 @@ class Unfilled(Frozen, frozen=True):
 
 
 class DeviceFill(Frozen, frozen=True):
-    """How the kernels of one device fill it.
+    """How well the kernels of one device fill it.
 
     Attributes:
-        unshaped_ps: The part of it of kernels whose grid was not recorded.
-        unfilled_ps: The part of it of kernels with too few blocks.
-        idle_ps: Of these, time by the share of the multiprocessors without a block.
-        steps: Number of steps that all of this covers.
-        last_round_ps: The part of `kernel_ps` of kernels whose blocks run in two or
-            three rounds, and whose last round is less than half full; None where
-            nothing tells how many blocks a multiprocessor takes at once.
-        last_round_idle_ps: Of these, time by the share of a round's room that stays
-            empty in all rounds together.
-        classes: Shares of the multiprocessors without a block, and rows of
-            `activity_classes` of the kernels that leave this many.
+        cores: Number of multiprocessors.
+        kernel_ps: Time of all compute kernels.
+        unshaped_ps: Part of `kernel_ps` in kernels without a recorded grid.
+        unfilled_ps: Part of `kernel_ps` in kernels with too few blocks.
+        idle_ps: `unfilled_ps` × share of multiprocessors without a block.
+        steps: Number of steps in which these times were measured.
+        last_round_ps: Part of `kernel_ps` in kernels whose blocks run in two or three
+            rounds with a last round less than half full; None if block slots are
+                unknown.
+        last_round_idle_ps: `last_round_ps` × share of empty block slots in all rounds.
+        classes: Share of multiprocessors without a block → rows of `activity_classes`
+            of
+            the kernels that leave this share empty.
     """
 
     cores: int
@@ -81,7 +85,8 @@ class DeviceFill(Frozen, frozen=True):
     def unfilled_percent(self, shares: StepShares) -> float:
         """Return the share of the step in kernels with too few blocks.
 
-        Kernels are counted over all steps, the account over those that are judged.
+        The ratio of kernel times is that of all steps, the compute time that of judged
+        steps.
         """
         compute = shares.percent(*COMPUTE)
         return compute * self.unfilled_ps / max(self.kernel_ps, 1)
@@ -105,7 +110,7 @@ def fill_signals(
         ].iter_rows()
         if (major, minor) in OCCUPANCY_LIMITS
     }
-    # Collectives have few blocks by design; they compute nothing.
+    # Collectives are excluded: they do not compute and use few blocks by design.
     computing = kernels.rows.filter(pl.col("precision").is_not_null())
     of_device = {it: computing.filter(pl.col("device") == it) for it in cores}
     return {
@@ -125,7 +130,7 @@ def _device_fill(
         "class",
         "total_ps",
         blocks=blocks,
-        # Blocks that run at once on the whole device.
+        # Block slots of the whole device.
         room=pl.when(held > 0).then(held.round().clip(1) * cores),
         name=pl.when(pl.col("op_name").fill_null("") != "")
         .then("op_name")
@@ -165,7 +170,7 @@ def _device_fill(
 def _largest_kernels(
     rows: pl.DataFrame, cores: int
 ) -> tuple[tuple[Unfilled, ...], int]:
-    """Return the kernels that lose most time, and the time that all of them lose."""
+    """Return the kernels that lose most time, and the time that all kernels lose."""
     if not len(rows):
         return (), 0
     lost = rows.with_columns(
@@ -199,9 +204,9 @@ def compiled_percent(
     event_types: pl.DataFrame,
     launches: pl.DataFrame | Unavailable,
 ) -> dict[int | None, float | None]:
-    """Return the share of kernel time that a compiler made, by `host:device`.
+    """Return the percentage of kernel time in compiler-generated kernels.
 
-    None where neither ops nor programs are recorded, so that nothing tells it.
+    None if neither ops nor programs were recorded, so that the share is unknown.
     """
     called = bool(event_types["name"].str.contains(_COMPILED_CALL).any())
     generated = event_types["name"].str.contains(_GENERATED)
@@ -225,6 +230,6 @@ def compiled_percent(
 
 _NO_CORES: Final = Unavailable(
     code="NO_PEAKS",
-    reason="How many multiprocessors the device has was not recorded.",
+    reason="The number of multiprocessors of the device was not recorded.",
     remedy="Record with a profiler that writes the properties of the device.",
 )

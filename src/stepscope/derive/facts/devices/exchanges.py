@@ -1,4 +1,4 @@
-"""Collectives: which kinds run alone, how many, how large, and how fast."""
+"""Collectives: exposed time by kind, number, size and bandwidth."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
 
 
 class CommunicationSignals(Frozen, frozen=True):
-    """What devices exchange.
+    """Collectives of all devices.
 
     Attributes:
         count: `host:device` → number of collectives.
-        exposed_ps: `host:device` → kind → time in which nothing else ran on the
-            device, largest first.
-        longest: `host:device` → the collectives that nothing else overlapped for
-            longest, the longest first.
+        exposed_ps: `host:device` → kind → time in which nothing else ran on the device,
+            largest first.
+        longest: `host:device` → the collectives with most time without other work.
     """
 
     count: dict[str, int]
@@ -98,27 +97,31 @@ class ExchangeSignals(Frozen, frozen=True):
 
     Attributes:
         label: The device, `host:device`.
-        kinds: Kinds of collectives that it takes part in.
-        step_source: Where the steps come from; None where the recording is one window.
+        kinds: Kinds of all collectives of the device.
+        step_source: Source of the steps; None if the recording is one window.
         step_confidence: 0 to 1.
         window_ps: Length of each judged step.
-        exposed_ps: Time per step in which an all-reduce ran and nothing else.
+        exposed_ps: Time per step in which only an all-reduce ran.
         count: All-reduces per step.
-        small: Those per step that exchange less than `small_exchange`; None where no
-            size is known.
-        bytes: Bytes that they exchange per step; None where a size is unknown.
-        least_ps: Time of the large ones per step, each on the worker where it was
-            shortest, so that waiting for others is not in it.
-        expected_ps: Time that the link needs for them; None where sizes, groups or the
-            rate of the link are unknown.
-        workers: Number of workers that the shortest time is taken from.
-        gb_per_s: Rate of the link that is expected, in 10^9 bytes per second.
-        rate_source: "data sheet", or "recording" for the best rate seen in it.
-        calls: The all-reduces of the judged device, of which other workers were
-            recorded and whose bytes are known: `activity` (row of device_activity),
-            `step`, `bytes`, `dur_ps`, `least_ps` (on the worker where it was
-            shortest), `link_ps` (what the bytes need; null where the link's rate is
-            unknown).
+        small: All-reduces per step below the threshold `small_exchange`; None if any
+            size
+            is unknown.
+        bytes: Bytes of the all-reduces per step; None if any size is unknown.
+        least_ps: Time per step of the large all-reduces, each on the worker where it
+            was
+            shortest, so that waiting for other workers is excluded.
+        expected_ps: Time per step that the link needs for them; None if sizes, groups
+            or
+            the link's bandwidth are unknown.
+        workers: Number of workers among which the shortest time was found.
+        gb_per_s: Expected bandwidth of the link, in 10^9 bytes per second.
+        rate_source: "data sheet", or "recording" for the best bandwidth in it.
+        calls: The all-reduces of the judged device that were matched with other workers
+            and
+            have known bytes: `activity` (row of device_activity), `step`, `bytes`,
+            `dur_ps`, `least_ps` (duration on the worker where it was shortest),
+                `link_ps`
+            (time that the link needs; null if its bandwidth is unknown).
     """
 
     label: str
@@ -146,7 +149,7 @@ def exchange_signals(
     devices: OfHosts[pl.DataFrame],
     windows: OfHosts[Windows],
 ) -> ExchangeSignals | Unavailable:
-    """Look at the all-reduces of the device that is judged, and of all others."""
+    """Describe the all-reduces of the judged device, compared with other workers."""
     judged = account_signals.judged()
     calls = collective_calls[judged.host]
     if isinstance(calls, Unavailable):
@@ -170,7 +173,7 @@ def exchange_signals(
     known = per_step["count"].sum() > 0 and per_step["unsized"].sum() == 0
     sums = per_step.select(pl.col("count", "small", "bytes").sum()).row(0)
     count, small, size = (float(total) / max(len(per_step), 1) for total in sums)
-    # The all-reduces of all hosts, with the steps that they lie in.
+    # All-reduces of all hosts, with their steps.
     all_reduces = pl.concat(
         host_calls.filter(pl.col("kind") == _KIND).with_columns(
             host=pl.lit(host), step=pl.when(pl.col("step_row") >= 0).then("step_row")
@@ -224,7 +227,7 @@ def _large_reduces(every: pl.DataFrame) -> pl.DataFrame:
 def _matched_reduces(
     every: pl.DataFrame, label: str, rate: float | None
 ) -> pl.DataFrame:
-    """Return what is known of the all-reduces of one device, one by one."""
+    """Return the matched all-reduces of one device, as in `ExchangeSignals.calls`."""
     host, _, device = label.rpartition(":")
     link = pl.col("bus_bytes") / (rate * _GIGA) * PS_PER_S if rate else None
     return (
@@ -242,10 +245,11 @@ def _matched_reduces(
 def _link_rate(
     hosts: OfHosts[pl.DataFrame], judged: StepShares, large: pl.DataFrame
 ) -> tuple[float | None, str | None]:
-    """Return the rate of the link in 10^9 bytes/s, and who says so."""
+    """Return the bandwidth of the link in 10^9 bytes/s, and the number's source."""
     devices = hosts[judged.host]
     if isinstance(devices, Unavailable):
-        # Next to the best of its own, one that is as slow as all others is fast.
+        # The best bandwidth in the recording is no reference: if all collectives are
+        # slow, each one would seem fast.
         return None, None
     if len(hosts) == 1:
         names = devices.filter(pl.col("device") == judged.device)["name"]

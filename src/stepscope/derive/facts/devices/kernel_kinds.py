@@ -1,4 +1,4 @@
-"""What a kernel does: whether it converts, reorders, fits matrix units, could fuse."""
+"""Traits of kernels: type conversion, reordering, odd sizes, and fusable runs."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Tensor
 
-#: Ops that convert, by type; and kernels that do, by name.
+#: Types of ops, and names of kernels, that convert element types.
 _CONVERTS: Final = Pattern(r"^(?:Cast|convert_element_type|aten::_to_copy)$")
 _CONVERTING: Final = Pattern(
     r"copy_kernel.*LoadWithCast|float16_copy_kernel|^(?:loop|wrapped)_convert(?:_fusion)?(?:_\d+)?$"
 )
 _COPY: Final = "aten::copy_"
-#: Kernels that change the order of a tensor's elements; products have the order of
-#: their operands in their names.
+#: Kernels that change the order of a tensor's elements. Products are excluded by
+#: `_PRODUCT`, because their names contain the order of their operands.
 _REORDERS: Final = Pattern(
     r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor|transpose|permute", re.IGNORECASE
 )
 _PRODUCT: Final = Pattern(r"cutlass|gemm|xmma|fprop|dgrad|wgrad", re.IGNORECASE)
 #: Convolutions; all other products are of matrices.
 _CONVOLUTION: Final = Pattern(r"conv", re.IGNORECASE)
-#: Matrix units take sizes in multiples of this, for operands of 16 bits.
+#: Sizes must be multiples of this number for matrix units, with 16-bit operands.
 _MULTIPLE: Final = 8
 
 
@@ -44,10 +44,10 @@ def kernel_traits(
 
     Args:
         rows: `class`, `op_type`, `full_name` and `eligible` of each row.
-        shapes: Handle of the operands' text by class; -1 where not recorded.
+        shapes: Index of the operands' text in `strings`, by class; -1 if not recorded.
     """
     traits = []
-    # One round per kernel and launch shape, of which a step has a few hundred.
+    # The loop runs over the few hundred kernels and launch shapes of a step.
     for handle, type_, name, eligible in zip(
         shapes.gather(rows["class"]),
         rows["op_type"],
@@ -59,11 +59,12 @@ def kernel_traits(
         tensors = None if given is None else tuple(given.each_tensor())
         odd = shape = None
         if eligible and tensors:
-            # The weights: channels out and in come first, but for some layouts.
+            # The first two sizes of the weights are output and input channels in most
+            # layouts.
             sizes = [size for tensor in tensors[1:2] for size in tensor.sizes[:2]]
             if not _CONVOLUTION.search(type_ or ""):
                 sizes = [size for tensor in tensors[:3] for size in tensor.sizes[-2:]]
-            # The first that fits no matrix unit.
+            # The first size that is not a multiple of `_MULTIPLE`.
             odd = next((size for size in sizes if size % _MULTIPLE), None)
             if type_ is not None:
                 of_tensors = ("x".join(map(str, tensor.sizes)) for tensor in tensors)
@@ -93,26 +94,26 @@ def _converts_types(
     return tensors[0].dtype != tensors[1].dtype
 
 
-#: Kernels that compute element by element, or reduce: what compilers fuse.
+#: Elementwise kernels and reductions, which compilers fuse.
 _FUSABLE: Final = (
     r"(?i)elementwise|reduce_kernel|reduction|layer_?norm|batch_?norm|rms_?norm|bn_fw"
     r"|bn_bw|softmax|dropout|relu|gelu|silu|sigmoid|bias|copy_kernel|cast|transpose"
     r"|multi_tensor_apply|foreach|EigenMetaKernel|AddV2|Mul_|Sub_|Rsqrt|Square|Tanh"
 )
-#: What compilers made, libraries fused already, or is no work of this kind.
+#: Kernels that a compiler generated, that a library fused, or that do other work.
 _FUSED: Final = (
     r"(?i)fus|triton|wrapped_|inductor|gemm|conv|attention|flash|fmha|cutlass|nvjet"
     r"|cudnn|sort|scan|gather|scatter|embedding|index"
 )
-#: Kernels of the shortest run.
+#: Minimum number of consecutive kernels in a fusable run.
 SHORTEST: Final = 3
 
 
 class FusableRuns(Frozen, frozen=True):
-    """The kernels in such runs on one device.
+    """The kernels in fusable runs on one device.
 
     Attributes:
-        rows: Their rows of `KernelWork.rows`, with the part of their time in runs.
+        rows: Their rows of `KernelWork.rows`, with only the part of their time in runs.
         count: Number of runs in the step shown.
     """
 
@@ -121,7 +122,7 @@ class FusableRuns(Frozen, frozen=True):
 
 
 def fusable_runs(rows: pl.DataFrame, shown: pl.DataFrame) -> FusableRuns:
-    """Find the runs in one typical step.
+    """Find the fusable runs in one typical step.
 
     Args:
         rows: `KernelWork.rows`.
@@ -140,7 +141,7 @@ def fusable_runs(rows: pl.DataFrame, shown: pl.DataFrame) -> FusableRuns:
     dur_ps = ints(order, "end_ps") - ints(order, "start_ps")
     classes = ints(rows, "class")
     count = 1 + int(max(kind.max(initial=-1), classes.max(initial=-1)))
-    # The last entry is that of -1, what is no kernel.
+    # The last entry is for -1, activities that are not kernels.
     joins = np.zeros(count + 1, np.bool_)
     joins[classes] = fusable.to_numpy()
     mine = joins[kind]
@@ -151,7 +152,7 @@ def fusable_runs(rows: pl.DataFrame, shown: pl.DataFrame) -> FusableRuns:
     code = np.where(kind >= 0, kind, count).astype(np.int32)
     whole = totals_by_code(code, dur_ps, count=count + 1).total
     in_runs = totals_by_code(code, dur_ps, count=count + 1, where=inside).total
-    # A coarse clock rounds short kernels to nothing.
+    # A coarse clock may give all kernels of a class a duration of 0.
     part = np.divide(in_runs, whole, out=np.zeros(count + 1), where=whole > 0)[classes]
     found = rows.with_columns(
         time_ps=(ints(rows, "time_ps") * part).astype(np.int64)

@@ -1,4 +1,4 @@
-"""How close ops come to the device's limits, and what Nsight Compute measured."""
+"""Ops compared with the device's roofline, and kernel metrics of Nsight Compute."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def op_roofs(
     device_ops: OfHosts[DeviceOps],
     op_costs: OfHosts[pl.DataFrame],
 ) -> pl.DataFrame | Unavailable:
-    """Return how close the ops of the judged device come to its limits.
+    """Return how close the ops of the judged device come to its roofline.
 
     Returns:
         One row per op, most time first: `op`, `share` of all kernels' time in percent,
-        `of_limit`: the part of the limit that it reaches in percent (the larger of its
-        operations over those that its kernels could have done, and its bytes over those
-        that the memory could have moved), null where work or limit are unknown; `bound`
-        ("memory" or "compute").
+        `of_limit` (the larger of the op's operations divided by the peak operations in
+        the same time, and its bytes divided by the peak bytes, in percent; null if work
+            or
+        peaks are unknown) and `bound` ("memory" or "compute").
     """
     judged = account_signals.judged()
     if judged.device is None:
@@ -75,7 +75,7 @@ def measured_work(
 
     Returns:
         The rows of `KernelWork.rows` without collectives, with the columns of
-        `MeasuredKernels.rows`, null where a kernel was not measured.
+        `MeasuredKernels.rows`, null for a kernel that was not measured.
     """
     measured = measured_kernels[kernel_work.label.rpartition(":")[0]]
     if isinstance(measured, Unavailable):

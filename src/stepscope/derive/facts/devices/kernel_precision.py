@@ -1,4 +1,4 @@
-"""Device time by element type, and by what could be narrower."""
+"""Device time by precision, and time of work that could use a lower precision."""
 
 from __future__ import annotations
 
@@ -45,25 +45,26 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-#: Share of the time in 32 bit and TF32 below which an op is not named.
+#: Minimum share of the time in 32 bit and TF32 from which an op is named.
 _NOTABLE: Final = 0.01
 
 
 class _Kernels(Frozen, frozen=True):
-    """The compute kernels of one host by class: kernels that differ in time only.
+    """The compute kernels of one host by class: kernels that differ only in time.
 
     Attributes:
         code: Row of device_activity → its class.
-        classes: Row of `activity_classes` of each class with kernels; the other
-            arrays are over these.
+        classes: Row of `activity_classes` of each class with kernels; the other arrays
+            are
+            by these classes.
         type: Row of event_types.
         op: Row of the ops of `activity_ops`.
-        narrow: Whether they compute in 16 bit or narrower.
-        tf32: Whether they compute in TF32.
-        known: Whether anything tells their width.
-        evidence: What does, a `PrecisionEvidence`.
-        eligible: 1 where units for narrow types could do them, 0 where not, -1 unknown.
-        plain: Whether their name is that of work without products.
+        narrow: Whether the kernels compute in 16 bit or narrower.
+        tf32: Whether the kernels compute in TF32.
+        known: Whether the precision is known.
+        evidence: Evidence for the precision, a `PrecisionEvidence`.
+        eligible: 1 if matrix units could do the work, 0 if not, -1 if unknown.
+        plain: Whether the kernel's name is that of work without products.
     """
 
     host: str
@@ -91,7 +92,7 @@ class _Kernels(Frozen, frozen=True):
 
     @property
     def undecided(self) -> Bools:
-        """Return which classes may be eligible, and may not."""
+        """Return the classes for which it is unknown whether they are eligible."""
         undecided: Bools = (self.eligible < 0) & ~self.plain
         return undecided
 
@@ -124,32 +125,34 @@ class _Kernels(Frozen, frozen=True):
 
 
 class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
-    """Device time of compute kernels by element type, over the whole profile.
+    """Device time of compute kernels by precision, over the whole profile.
 
-    Eligible work is work that units for narrow types could do. Times are sums over
-    kernels in ps.
+    Eligible kernels do work that matrix units for narrow types could do. Times are sums
+    over kernels in ps.
 
     Attributes:
         narrow_ps: Time of compute kernels in 16 bit or narrower.
         eligible_narrow_ps: Time of eligible kernels in 16 bit or narrower.
         eligible_tf32_ps: Time of eligible kernels in TF32.
-        eligible_unknown_ps: Time of eligible kernels of unknown element type.
-        undecided_ps: Time of kernels of which it is unknown whether they are eligible.
-        undecided_narrow_ps: The part of it that is not known to be wider than 16 bit.
-        undecided_16_ps: The part of it that is known to be 16 bit or narrower.
-        wide_per_step_ps: Eligible time in 32 bit per step on the busiest device, TF32
-            apart; null without steps.
+        eligible_unknown_ps: Time of eligible kernels of unknown precision.
+        undecided_ps: Time of kernels for which it is unknown whether they are eligible.
+        undecided_narrow_ps: Part of `undecided_ps` not known to be wider than 16 bit.
+        undecided_16_ps: Part of `undecided_ps` known to be 16 bit or narrower.
+        wide_per_step_ps: Eligible time in 32 bit, without TF32, per step on the busiest
+            device; null without steps.
         tf32_per_step_ps: Eligible time in TF32 per step on the busiest device; null
             without steps.
         step_confidence: 0 to 1; 0 without steps.
         step_ps: Mean step on the busiest device; null without steps.
-        steps: Number of clean steps that these means rest on.
+        steps: Number of judged steps in these means.
         narrow_kernels: Number of compute kernels in 16 bit or narrower.
-        evidence_percent: Kind of evidence → share of the eligible time whose element
-            type it decided.
+        evidence_percent: Kind of evidence → share of the eligible time whose precision
+            was
+            found by it.
         largest: Eligible 32-bit and TF32 ops with their times in µs, largest first.
         causes: Eligible 32-bit and TF32 ops with most time, with their shares of the
-            step; empty without steps.
+            step;
+            empty without steps.
         devices: `host:device` of each device with compute kernels.
         evidence: The longest eligible kernels in 32 bit or TF32.
     """
@@ -229,7 +232,7 @@ def precision_signals(
     steps: OfHosts[Steps],
     windows: OfHosts[Windows],
 ) -> PrecisionSignals | Unavailable:
-    """Add up kernels of all hosts; the time per step is that of the busiest device."""
+    """Sum kernels of all hosts; times per step are those of the busiest device."""
     hosts = [one for one in known_hosts(narrow_kernels).values() if one.count.any()]
     if not hosts:
         return first_reason(narrow_kernels) or NO_KERNELS
@@ -268,7 +271,7 @@ def precision_signals(
 def _means_of_steps(
     kernels: _Kernels, accounted: Account | Unavailable, windows: Windows | Unavailable
 ) -> dict[str, int]:
-    """Return the fields that are means over clean steps; nothing without steps."""
+    """Return the fields that are means over judged steps; empty without steps."""
     if isinstance(windows, Unavailable) or isinstance(accounted, Unavailable):
         return {}
     if not windows.has_steps:
@@ -284,7 +287,7 @@ def _means_of_steps(
     wide = kernels.wide & (kernels.device == device)
     activity = kernels.activity
     start_ps, dur_ps = ints(activity, "start_ps"), ints(activity, "dur_ps")
-    # The last place is that of what lies in no window.
+    # The last entry is for activities outside all windows.
     clean = np.zeros(len(windows.rows) + 1, np.bool_)
     clean[rows["window"].to_numpy()] = True
 
@@ -308,7 +311,7 @@ def _largest_ops(
     types = trace.table("event_types")
     if isinstance(named, Unavailable) or isinstance(types, Unavailable):
         return ()
-    # An op that encloses others, or none, says less than the kernel.
+    # The kernel's name is used for an unknown op, or for an op that encloses other ops.
     silent = [
         evidence == OpEvidence.NONE or is_opaque_type(op_type or name)
         for evidence, op_type, name in named.ops[
@@ -339,7 +342,7 @@ def _largest_ops(
 def _cause_shares(
     kernels: _Kernels, ops: tuple[Fact, ...], means: dict[str, int]
 ) -> tuple[CauseShare, ...]:
-    """Return the shares of the step that the largest ops take."""
+    """Return the shares of the step of the largest ops."""
     whole = kernels.time(kernels.wide)
     if not means or not whole or not means["step_ps"]:
         return ()
@@ -380,7 +383,10 @@ def _longest_ranges(trace: TraceData, kernels: _Kernels) -> tuple[Evidence, ...]
 def checking_kernels(
     *, event_types: pl.DataFrame, device_activity: pl.DataFrame
 ) -> int | None:
-    """Return how many kernels of one host check; None where no op does either."""
+    """Return the number of kernels that check for finite gradients on one host.
+
+    None if neither kernels nor ops make this check.
+    """
     checks = event_types["name"].str.contains(FINITE_CHECK).to_numpy()
     if not checks.any():
         return None
@@ -390,9 +396,10 @@ def checking_kernels(
 
 @of_run
 def finite_checks(*, checking_kernels: OfHosts[int | None]) -> int | Unavailable | None:
-    """Return how many kernels check, None where no op does either.
+    """Return the number of kernels that check for finite gradients, on all hosts.
 
-    Unavailable where ops check and no kernel is named so, or no kernel was recorded.
+    None if neither kernels nor ops make this check. Unavailable if ops make the check
+    but no kernel has such a name, or if no kernel was recorded.
     """
     if all(isinstance(count, Unavailable) for count in checking_kernels.values()):
         return first_reason(checking_kernels)

@@ -1,4 +1,4 @@
-"""The compute kernels of the judged device, by kernel and op, and how fast they are."""
+"""The compute kernels of the judged device, by kernel and op, and their speed."""
 
 from __future__ import annotations
 
@@ -34,38 +34,44 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 _COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
-#: Classes with most time of which the track is looked up.
+#: Number of classes with most time for which the track is looked up.
 _NAMED: Final = 200
 
 
 class KernelWork(Frozen, frozen=True, dict=True):
-    """The kernels of the judged device; times in ps, per step where there are steps.
+    """The kernels of the judged device; times in ps, per step if there are steps.
 
     Attributes:
         label: The device, `host:device`.
-        steps: Number of steps that times are means of; 1 for a window without steps.
+        steps: Number of steps over which times are averaged; 1 for a window without
+            steps.
         stepped: Whether there are steps.
         step_confidence: 0 to 1; 0 without steps.
         step_ps: Mean length of a judged step.
+        device_ps: Time of all kernels except collectives.
         rows: One row per kernel, op and launch shape, most time first: `class`,
-            `kernel` (its name without types), `full_name`, `op` and `op_type` (null
-            where nothing names the op), `category` (HLO opcode or op type),
-            `precision` ("16", "32", "64", "tf32"; null unknown), `told` (whether
-            anything but the absence of signs tells the precision), `matrix_units` and
-            `eligible` (null unknown), `plain` (whether its name is that of work without
-            products), `collective`, `converts` (whether it only changes
-            the element type; null where types were not recorded), `reorders` (whether
-            it only changes the order of elements, by its name), `odd_size` (a size of
-            a product that is no multiple of 8; null for none, or not recorded), `sized`
-            (whether sizes were recorded), `shape` (op type and sizes of a product; null
-            where not recorded), `speedup` (how many times as fast 16-bit kernels of
-            this shape are in the recording, 1 or more; null where there are none),
-            `count`, `time_ps`.
-        shown: What the device did in one typical step, by start: `class` (-1 for what
-            is no kernel), `kind`, `stream`, `start_ps`, `end_ps`, `bytes` (null
-            unknown), `event`.
-        tracks: Names of the streams' tracks by event row of `shown`'s kernels.
-        runs: The kernels that a compiler could join, in runs of `shown`.
+            `kernel`
+            (name without types), `full_name`, `op` and `op_type` (null if unknown),
+            `category` (HLO opcode or op type), `precision` ("16", "32", "64", "tf32";
+                null
+            unknown), `told` (whether there is evidence for the precision),
+                `matrix_units`
+            and `eligible` (null unknown), `plain` (whether its name is that of work
+            without products), `collective`, `converts` (whether it only changes the
+            element type; null if types were not recorded), `reorders` (whether it only
+            changes the order of elements, by its name), `odd_size` (a size of a product
+            that is not a multiple of 8; null for none, or not recorded), `sized`
+                (whether
+            sizes were recorded), `shape` (op type and sizes of a product; null if not
+            recorded), `speedup` (speed of 16-bit kernels of this shape in the recording
+            relative to this kernel, at least 1; null without such kernels), `count`,
+            `time_ps`.
+        shown: Activities of the device in one typical step, by start: `class` (-1 if
+            not a
+            kernel), `kind`, `stream`, `start_ps`, `end_ps`, `bytes` (null unknown),
+            `event`.
+        tracks: Track name and kernel name by row of events, for kernels of `shown`.
+        runs: Runs of consecutive kernels in `shown` that a compiler could fuse.
     """
 
     label: str
@@ -80,16 +86,16 @@ class KernelWork(Frozen, frozen=True, dict=True):
     runs: FusableRuns
 
     def share(self, chosen: pl.DataFrame) -> float:
-        """Return the share of some rows in the time of all compute kernels."""
+        """Return the share of the given rows in the time of all compute kernels."""
         return 100 * int(chosen["time_ps"].sum()) / max(self.device_ps, 1)
 
     @cached_property
     def longest(self) -> pl.DataFrame:
-        """Of `shown`, the longest row of each class, the longest first."""
+        """The longest row of each class in `shown`, longest first."""
         return _longest_by_class(self.shown)
 
     def evidence(self, chosen: pl.DataFrame, most: int) -> tuple[Evidence, ...]:
-        """Return where some rows run in the typical step, the longest first."""
+        """Return where the given rows run in the typical step, longest first."""
         if not len(chosen):
             return ()
         wanted = set(chosen["class"].to_list())
@@ -121,7 +127,7 @@ def kernel_work(
     windows: OfHosts[Windows],
     trace: OfHosts[TraceData],
 ) -> KernelWork | Unavailable:
-    """Describe the kernels of the device that is judged."""
+    """Describe the kernels of the judged device."""
     judged = account_signals.judged()
     if judged.device is None:
         return NO_KERNELS
@@ -161,7 +167,7 @@ def kernel_work(
 
 
 def _narrow_speedups(rows: pl.DataFrame) -> pl.Series:
-    """Compare each kernel with those for 16 bit that do products of the same sizes."""
+    """Return how much faster 16-bit kernels with products of the same sizes are."""
     known = rows.filter(pl.col("told") & ~pl.col("collective"))
     known = known.filter((pl.col("precision") == "16") & pl.col("shape").is_not_null())
     if not len(known):
@@ -228,7 +234,7 @@ def _kernel_rows(
 def _typical_step_rows(
     trace: TraceData, device: int, windows: Windows, classes: ActivityClasses
 ) -> pl.DataFrame:
-    """Return what the device did in the judged step of median length."""
+    """Return the device's activities in the judged step of median length."""
     steps = windows.measured
     steps = steps.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
     step = steps.sort("dur", "start_ps").row(len(steps) // 2, named=True)

@@ -1,4 +1,4 @@
-"""What launching costs, how often it is done, and how long the queue is."""
+"""Cost and number of launches, and the length of a device's queue."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.unavailable import Unavailable
 
-#: A step is one program if its calls of compiled programs hold this share of the
-#: kernels' launches.
+#: Minimum share of kernel launches inside calls of compiled programs from which a step
+#: can count as one program.
 _HELD: Final = 0.8
 _KERNELS: Final = [
     ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
@@ -42,20 +42,19 @@ _KERNELS: Final = [
 
 
 class LaunchSignals(Frozen, frozen=True):
-    """What launching costs.
+    """The cost of launching work.
 
     Attributes:
         latency_ps: Median time from a launch call to its kernel on an idle device.
-        latency_samples: Number of launches that the latency was measured on; 0 where
-            the latency is assumed.
-        median_call_ps: Median duration of a launch call; None where nothing was
-            launched.
+        latency_samples: Number of launches in the median; 0 if the latency is assumed.
+        median_kernel_ps: Median duration of a kernel.
+        median_call_ps: Median duration of a launch call; None without launches.
         kernels_per_step: Mean number of kernels in a step; None without steps.
-        graph_percent: Share of device time replayed from graphs without a row for
-            each of their nodes.
+        graph_percent: Share of device time in replayed graphs whose nodes have no rows.
         one_program: Whether every step launches all of its kernels by one call, or
-            calls one compiled program that launches nearly all of them; None where
-            steps or launches are not known.
+            calls
+            one compiled program that launches nearly all of them; None if steps or
+            launches are unknown.
     """
 
     latency_ps: int
@@ -74,7 +73,7 @@ def launch_signals(
     windows: OfHosts[Windows],
     launches_one_program: OfHosts[bool | None],
 ) -> LaunchSignals | Unavailable:
-    """Take the launches of the host with most kernels."""
+    """Return the launches of the host with most kernels."""
     facts = known_hosts(launch_facts)
     placed = known_hosts(windows)
     steps = sum(
@@ -107,7 +106,7 @@ def launches_one_program(
 ) -> bool | None:
     """Return whether a step launches its work in one call of a compiled program.
 
-    None without steps, or where no launch lies in a call of a compiled program.
+    None without steps, or without a kernel launch.
     """
     if not windows.has_steps:
         return None
@@ -117,11 +116,11 @@ def launches_one_program(
         ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     )
     start_ps = ints(correlation.launches, "start_ps")
-    # A read-back has a call of its own, whatever is compiled.
+    # Only kernels count, because copies of results have separate launch calls.
     kernels = np.isin(codes(correlation.activity, "kind"), _KERNELS)
     led = _mark_rows(correlation.launch_of_activity[kernels], len(start_ps))
     if not len(calls):
-        # Without compiled programs one launch a step is a graph.
+        # Without compiled programs, one launch per step is a graph launch.
         return bool(0 < led.sum() <= windows.rows.height)
     held = calls.holding(start_ps[led])
     if not len(held):
@@ -132,14 +131,14 @@ def launches_one_program(
 
 
 def _mark_rows(rows: NDArray[np.signedinteger], of: int) -> Bools:
-    """Return which of this many rows occur; -1 is none."""
-    # None has the last place.
+    """Return which row numbers below `of` occur in `rows`; -1 is ignored."""
+    # The last entry receives -1.
     marked = np.zeros(of + 1, np.bool_)
     marked[rows] = True
     return marked[:-1]
 
 
-#: A step is looked at in this many parts of equal length.
+#: Number of equal parts into which a step is divided.
 PARTS: Final = 10
 
 
@@ -147,11 +146,12 @@ class Queue(Frozen, frozen=True):
     """The queue of one device in the judged steps.
 
     Attributes:
-        lengths: Mean number of works in it by tenth of a step, mean of the steps.
-        longest: Most works that were in it when one of them began.
-        slow_calls: Launch calls of a step that last long, on average.
-        late_starts: Works of a step that began long after their call returned, although
-            the device had nothing else to do meanwhile, on average.
+        lengths: Mean number of queued activities in each tenth of a step.
+        longest: Largest number of queued activities when one of them began.
+        slow_calls: Mean number of long launch calls in a step.
+        late_starts: Mean number of activities in a step that began long after their
+            call
+            returned, although the device was idle.
     """
 
     lengths: tuple[float, ...]
@@ -164,7 +164,7 @@ class Queue(Frozen, frozen=True):
 def queue_signals(
     *, correlation: Correlation, windows: Windows
 ) -> dict[int | None, Queue]:
-    """Follow the queue of each device whose launches were recorded."""
+    """Measure the queue of each device whose launches were recorded."""
     if not len(windows.measured):
         return {}
     of_device = handles(correlation.activity, "device")
@@ -180,7 +180,7 @@ def queue_signals(
 def _device_queue(
     rows: NDArray[np.intp], tied: Correlation, measured: pl.DataFrame
 ) -> Queue:
-    """Follow the queue of a device, whose rows with a known launch call are given."""
+    """Measure the queue of a device; `rows` are its activities with a known launch."""
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     call = tied.launch_of_activity[rows]
     calls = np.unique(call)
@@ -191,11 +191,11 @@ def _device_queue(
     into, out_of = np.sort(called[call]), np.sort(begun)
     inside = windows_of_times(measured, out_of) >= 0
     waiting = np.searchsorted(into, out_of, side="right") - np.arange(len(out_of))
-    # The mean length of the queue in each part of a step, mean of the steps.
+    # Mean length of the queue in each part of a step, averaged over the steps.
     parts = np.linspace(0.0, 1.0, PARTS + 1)
     offsets = (ends - starts)[:, None] * parts
     edges = starts[:, None] + offsets.astype(np.int64)
-    # Time in the queue up to each edge, added up over all works.
+    # Time in the queue up to each edge, summed over all activities.
     held = _elapsed_time(into, edges) - _elapsed_time(out_of, edges)
     mean = np.diff(held, axis=1) / np.maximum(np.diff(edges, axis=1), 1)
 
@@ -211,7 +211,7 @@ def _device_queue(
 
 
 def _elapsed_time(since: Int64s, until: Int64s) -> NDArray[np.float64]:
-    """Return the time from each of some moments until others, added up."""
+    """Return, for each time in `until`, the sum of the times since earlier `since`."""
     total = np.concatenate(([0], np.cumsum(since - since[0]))).astype(np.float64)
     count = np.searchsorted(since, until, side="right")
     found: NDArray[np.float64] = count * (until - since[0]).astype(float) - total[count]

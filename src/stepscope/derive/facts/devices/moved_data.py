@@ -1,4 +1,4 @@
-"""Copies among the host and its devices that delay a step on several devices."""
+"""Copies between a host and its devices that delay a step on several devices."""
 
 from __future__ import annotations
 
@@ -36,18 +36,20 @@ class MovedData(Frozen, frozen=True):
     """The copies of a host's devices in its judged steps; times in ps.
 
     Attributes:
-        devices: Labels of the devices that take part, the one that is fed last first.
-        step_source: Where the steps come from; None where the recording is one window.
+        devices: Labels of the devices; the one that receives its input last comes
+            first.
+        step_source: Source of the steps; None if the recording is one window.
         step_confidence: 0 to 1.
         window_ps: Length of each judged step.
-        in_turn_ps: Idle time of the device that is fed last while the others are fed,
-            where they are fed one after another.
-        between_ps: Copies between devices that no other work overlapped, on the device
-            on which they last longest.
-        gathered_ps: Copies of results to the host that no other work overlapped, where
-            a single one of the devices has any.
-        gathering: Label of that device; None where there is none.
-        bytes: (source, destination) → bytes in a step; those of unknown size left out.
+        in_turn_ps: If devices receive their input one after another: idle time of the
+            last
+            one while the others receive theirs.
+        between_ps: Exposed time of copies between devices, on the device with most.
+        gathered_ps: If only one device copies results to the host: exposed time of
+            these
+            copies.
+        gathering: Label of that device; None if there is no such device.
+        bytes: (source, destination) → bytes in a step, without copies of unknown size.
     """
 
     host: str
@@ -63,7 +65,7 @@ class MovedData(Frozen, frozen=True):
 
 
 class _Rows(Frozen, frozen=True):
-    """Copies in judged steps; `large` are those that are more than a number."""
+    """Copies in judged steps; `large` is False for copies of only a number."""
 
     device: Int32s
     kind: UInt8s
@@ -75,7 +77,7 @@ class _Rows(Frozen, frozen=True):
     large: Bools
 
     def sum_by_window(self, chosen: Bools, values: Int64s, windows: int) -> Int64s:
-        """Sum some rows by window."""
+        """Sum the values of the chosen rows by window."""
         sums = np.zeros(windows, np.int64)
         np.add.at(sums, self.window[chosen], values[chosen])
         return sums
@@ -85,7 +87,7 @@ class _Rows(Frozen, frozen=True):
 def moved_data(
     *, host_moves: OfHosts[MovedData | None]
 ) -> MovedData | Unavailable | None:
-    """Look at the host whose copies hold its devices up most; None without several."""
+    """Return the copies of the most delayed host; None without several devices."""
     moves = known_hosts(host_moves).values()
     if not moves:
         return first_reason(host_moves)
@@ -107,7 +109,7 @@ def host_moves(
     steps: Steps | Unavailable,
     windows: Windows,
 ) -> MovedData | None:
-    """Look at the copies of one host; None without several devices."""
+    """Return the copies of one host; None without several devices."""
     idle = {
         one.device: Spans.union_of(one.idle.values())
         for one in account.devices
@@ -150,7 +152,7 @@ def host_moves(
 def _judged_copies(
     activity: pl.DataFrame, alone_ps: Int64s, measured: pl.DataFrame
 ) -> _Rows:
-    # Copies are few of all activities.
+    # Copies are few among all activities.
     rows = rows_of_kinds(activity, (_FEED, _RESULT, _PEER))
     begin = ints(activity, "start_ps")[rows]
     window = windows_of_times(measured, begin)
@@ -167,7 +169,7 @@ def _judged_copies(
         alone_ps[rows],
         whole,
         window,
-        # Of unknown size a copy that lasts is one of data.
+        # A copy of unknown size counts as large.
         ~known | (whole >= THRESHOLDS.small_copy.value),
     )
 
@@ -175,10 +177,10 @@ def _judged_copies(
 def _waits_in_turn(
     rows: _Rows, idle: dict[int, Spans], count: int
 ) -> tuple[Int64s, int | None]:
-    """Return how long the device that is fed last idles while the others are fed.
+    """Return how long the last device to receive its input idles for the others.
 
-    Also which device that is in most steps. Steps whose devices are fed side by side
-    count nothing.
+    The second value is the device that is last in most steps. Steps whose devices
+    receive their input in parallel count 0.
     """
     waits = np.zeros(count, np.int64)
     lasts: list[int] = []

@@ -1,4 +1,4 @@
-"""Ops that a device waits for on the host, and how many run on either side."""
+"""Ops on the host that a device waits for, and the share of ops that run on devices."""
 
 from __future__ import annotations
 
@@ -25,28 +25,29 @@ if TYPE_CHECKING:
     from stepscope.derive.ops.database import DeviceOps, OpPlacement
     from stepscope.derive.run_derivation import OfHosts
 
-#: Executions that are looked at together.
+#: Number of executions that are searched in one pass.
 _ROUND: Final = 2**15
-#: Types of ops that a device is made for.
+#: Types of ops that are much faster on a device.
 _HEAVY: Final = Pattern(
     r"(?i)(?:^|::|_)(?:\w*conv\d?d?\w*|\w*matmul\w*|einsum|b?mm|baddbmm|addmm|linear"
     r"|\w*(?:batch|layer|group|instance)_?norm\w*|(?:log_?)?softmax\w*"
     r"|\w*(?:lstm|gru|rnn)\w*|\w*attention\w*)$"
 )
-#: Types of ops that call Python, or work on texts.
+#: Types of ops that call Python or process strings.
 _CALLBACK: Final = Pattern(
     r"(?i)py_?func|numpy_function|(?:pure|io|python|host)_?callback|^string|regex"
 )
 
 
 class HostPlaced(Frozen, frozen=True):
-    """An op of the host that a device waits for.
+    """An op on the host that a device waits for.
 
     Attributes:
         kind: "heavy" for products, convolutions and the like, "callback" for Python and
-            texts, "model" for others in a scope of which other ops run on the device,
-            "other" for the rest.
-        time_ps: Time in which the device waits for it, in all judged steps.
+            strings, "model" for an op in a scope whose other ops run on the device,
+                "other"
+            for the rest.
+        time_ps: Time in which the device waits for the op, in all judged steps.
     """
 
     name: str
@@ -92,23 +93,22 @@ def placement_signals(
 def _on_host(
     ops: HostOpEvents, events: pl.DataFrame, launches: pl.DataFrame | Unavailable
 ) -> dict[str, str | None]:
-    """Return name → type of the program's ops that launch nothing, nor do ops inside.
+    """Return name → type of the program's ops inside which nothing was launched.
 
-    Frameworks run the same op on either side: one that launches now and then is a
-    device's.
+    Frameworks run the same op on host or device; one launch makes it a device op.
     """
     launching = np.zeros(len(ops.ops), np.bool_)
     if not isinstance(launches, Unavailable):
         tracks = handles(events, "track")[ops.event]
         called, track = ints(launches, "start_ps"), handles(launches, "track")
-        # One round per thread.
+        # Each round handles one thread.
         for thread in np.flatnonzero(np.bincount(track)).tolist():
-            # Calls of a thread are in order nearly always, which this sort finds.
+            # Calls of a thread are nearly always sorted, which makes this sort fast.
             begins = np.sort(called[track == thread], kind="stable")
             on_thread = np.flatnonzero(tracks == thread)
             for first in range(0, len(on_thread), _ROUND):
                 rows = on_thread[first : first + _ROUND]
-                # What has launched once is known, however often it ran.
+                # Executions of ops that are known to launch are skipped.
                 rows = rows[~launching[ops.op[rows]]]
                 start = ops.start_ps[rows]
                 end = start + ops.dur_ps[rows]
@@ -131,11 +131,11 @@ def _kind_of_op(name: str, type_: str | None, scopes: set[str]) -> str:
 
 
 class OpsOnSides(Frozen, frozen=True):
-    """Share of the ops that run on devices, input pipelines left out.
+    """Share of the ops that run on devices, without those of input pipelines.
 
     Attributes:
-        count_percent: By number of executions; null where one side is unknown.
-        time_percent: By their own time; null where one side is unknown.
+        count_percent: Share of the executions; null if either side is unknown.
+        time_percent: Share of the self time; null if either side is unknown.
     """
 
     count_percent: float | None
@@ -144,7 +144,7 @@ class OpsOnSides(Frozen, frozen=True):
 
 @of_run
 def ops_on_sides(*, op_placement: OfHosts[OpPlacement]) -> OpsOnSides | Unavailable:
-    """Add up the ops of all hosts."""
+    """Sum the ops of all hosts."""
     hosts = known_hosts(op_placement).values()
     why = first_reason(op_placement)
     percents: list[float | None] = []

@@ -1,10 +1,10 @@
-"""How much of a device's wait for launches no step has: set up, capture, and the end.
+"""Waits for launches outside normal steps: set-up, graph capture and program end.
 
-The first calls of a process make contexts, load kernels and reserve memory. They take
-milliseconds to minutes, where a launch takes microseconds; so does the first run of an
-op that chooses its kernels, where its later ones are short. What is launched while a
-stream is captured goes into a graph and does not run. After a device's last work the
-program launches nothing any more: it frees what it took, and ends.
+The first calls of a process create contexts, load kernels and reserve memory. They take
+milliseconds to minutes; a launch takes microseconds. The first execution of an op that
+chooses its kernels is also long, and its later ones are short. Work that is launched
+while a stream is captured becomes part of a graph and does not run. After a device's
+last work the program launches nothing more: it frees resources and ends.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 
 Kind = Literal["set_up", "first_runs", "captured", "over"]
 
-#: With this many steps what each of them repeats is no first use.
+#: Number of steps from which every step repeats the same work, so that no wait is
+#: set-up.
 _FEW_STEPS: Final = 3
 _OWNERS: Final = ("launch", "host_compute")
-#: A first run of an op takes this many times as long as its later ones usually do, of
-#: which there are some.
+#: A first execution of an op is long if it takes this many times the median of its
+#: later executions, of which there must be at least `_LATER_RUNS`.
 _TIMES_LONGER: Final = 20
 _LATER_RUNS: Final = 3
 _BEGIN_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamBeginCapture"
@@ -50,15 +51,15 @@ _END_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamEndCapture"
 
 
 class SetUp(Frozen, frozen=True):
-    """What a device waits for that is no want of launches, of the kind that is most.
+    """The largest kind of a device's wait that more launches would not shorten.
 
     Attributes:
-        kind: `set_up` for long calls of a runtime and long first runs of ops,
-            `first_runs` where the latter are most of it and may be of anything,
-            `captured` for launches into a graph that is captured, `over` for the time
-            after the device's last work.
-        percent: Its share of the measured windows.
-        calls: The long calls in it, most of it first.
+        kind: `set_up` for long calls of a runtime and long first executions of ops,
+            `first_runs` if the latter are most of it, `captured` for launches into a
+                graph
+            that is captured, `over` for the time after the device's last work.
+        percent: Share of the measured windows.
+        calls: The long calls in this time, most time first.
     """
 
     kind: Kind
@@ -67,11 +68,11 @@ class SetUp(Frozen, frozen=True):
 
 
 class _Calls(Frozen, frozen=True):
-    """Long calls of a runtime, arrays by call.
+    """Long calls of a runtime; arrays by call.
 
     Attributes:
-        start_ps: int64.
-        dur_ps: int64.
+        start_ps: Start, int64.
+        dur_ps: Duration, int64.
         name: Row of `names`.
     """
 
@@ -81,11 +82,11 @@ class _Calls(Frozen, frozen=True):
     names: Sequence[str]
 
     def spans(self) -> Spans:
-        """Return when any of them ran."""
+        """Return when any of the calls ran."""
         return Spans.from_events(self.start_ps, self.dur_ps)
 
     def time_by_name(self, spans: Spans) -> dict[str, int]:
-        """Return how much of a set runs in the calls of each name."""
+        """Return the part of `spans` within the calls of each name, in ps."""
         within = spans.within(self.start_ps, self.start_ps + self.dur_ps)
         by_name = np.bincount(self.name, weights=within)
         return {
@@ -105,7 +106,7 @@ def set_up_signals(
     function_frames: FunctionFrames | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
 ) -> dict[int | None, SetUp]:
-    """Return what each device waits for so; without any, nothing."""
+    """Return the largest such wait of each device; devices without any are left out."""
     measured = windows.measured
     if windows.has_steps and measured.height >= _FEW_STEPS:
         return {}
@@ -127,13 +128,13 @@ def set_up_signals(
         waits = Spans.union_of(device.idle[owner] for owner in _OWNERS) & judged
         over = Spans.empty()
         worked = (judged - Spans.union_of(device.idle.values())).hull
-        # A device without any work has no time after it.
+        # For a device without any work, `over` is empty.
         if not windows.has_steps and worked is not None and judged.hull is not None:
             over = waits & judged.clip(worked[1], judged.hull[1])
         into_graph = (waits - over) & captured
         first = waits - over - into_graph
         long_ps, by_name = _held_time(first, calls)
-        # What an op does in its first run is not told by any call of the runtime.
+        # Runtime calls alone; the work of an op's first execution is otherwise unknown.
         called_ps, _ = _held_time(first, calls[:-1])
         lengths: dict[Kind, int] = {
             "set_up" if 2 * called_ps >= long_ps else "first_runs": long_ps,
@@ -144,7 +145,7 @@ def set_up_signals(
         if not lengths[kind]:
             continue
         if kind == "over":
-            # A program ends with many short calls.
+            # At its end a program makes many short calls.
             short = (
                 _recorded_calls(trace, event_kinds, 0, ops=False),
                 _sampled_calls(*seen, 0),
@@ -166,10 +167,11 @@ def set_up_signals(
 def _held_time(
     waits: Spans, calls: Sequence[_Calls | None]
 ) -> tuple[int, Counter[str]]:
-    """Return how much of a set long calls hold, in all and by name."""
+    """Return the time of `waits` within long calls, in total and by name."""
     by_name: Counter[str] = Counter()
     waited_ps = waits.length_ps
-    # What was recorded itself is not taken from samples once more.
+    # Time of earlier lists is not counted again, for example recorded and sampled
+    # calls.
     for recorded in filter(None, calls):
         by_name.update(recorded.time_by_name(waits))
         waits = waits - recorded.spans()
@@ -196,7 +198,7 @@ def _capture_spans(trace: TraceData) -> Spans:
 def _recorded_calls(
     trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int, *, ops: bool
 ) -> _Calls | None:
-    """Return the long calls of a runtime, or the long first runs of ops."""
+    """Return the long calls of a runtime, or the long first executions of ops."""
     events, names = trace.table("events"), trace.table("event_types")
     if (
         isinstance(kinds, Unavailable)
@@ -214,7 +216,7 @@ def _recorded_calls(
             runs = np.flatnonzero(types == kind)
             first = runs[np.argmin(start[runs])]
             later = dur[runs[runs != first]]
-            # A first run is long compared with the later ones.
+            # A first execution must be long compared with the later ones.
             if len(later) >= _LATER_RUNS and dur[first] >= max(
                 least_ps, _TIMES_LONGER * float(np.median(later))
             ):
@@ -226,7 +228,7 @@ def _recorded_calls(
 def _innermost_rows(
     rows: Int64s, track: Int32s, start_ps: Int64s, dur_ps: Int64s
 ) -> Int64s:
-    """Return the rows that hold none of the others."""
+    """Return the rows that do not enclose any of the other rows."""
     order = rows[np.lexsort((-dur_ps[rows], start_ps[rows], track[rows]))]
     ends = start_ps[order] + dur_ps[order]
     holds = (track[order][1:] == track[order][:-1]) & (start_ps[order][1:] < ends[:-1])

@@ -1,4 +1,4 @@
-"""Many small pieces of work: kernels on a device, ops on the host alone."""
+"""Many small pieces of work: kernels on a device, ops on a host without devices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-#: A longer pause between two ops is no way from one to the next.
+#: Longest gap between two ops that counts as the dispatch of the second one.
 _DISPATCH_PS: Final = PS_PER_MS
 _OF_INPUT: Final = (
     *(HostCode.PIPELINE, HostCode.INPUT_WAIT),
@@ -36,17 +36,17 @@ _OF_INPUT: Final = (
 
 
 class WorkGroup(Frozen, frozen=True):
-    """Kernels of one op type; of one name where no op is known.
+    """Kernels of one op type, or of one name if the op is unknown.
 
     Attributes:
-        name: The op type, or the kernel.
-        short_name: The op type, or the kernel's name without its arguments and types.
-        has_op: Whether it is an op type.
+        name: The op type, or the kernel's name.
+        short_name: The op type, or the kernel's name without arguments and types.
+        has_op: Whether `name` is an op type.
         per_step: Mean number in a step.
         mean_ps: Mean duration.
         percent: Share of the device's kernel time.
         count_percent: Share of the number of kernels.
-        classes: Rows of `activity_classes` that they are.
+        classes: Rows of `activity_classes` of the kernels.
     """
 
     name: str
@@ -72,7 +72,7 @@ def small_kernels(
     rows = kernels.rows[
         ["device", "class", "kernel_name", "op_name", "count", "total_ps"]
     ]
-    # Of several programs that have the op, the one with most time counts.
+    # If several programs have the op, the one with most time counts.
     types: dict[tuple[Any, ...], str | None] = {}
     if not isinstance(device_ops, Unavailable):
         for *key, kind in device_ops.rows[["device", "name", "type"]].iter_rows():
@@ -120,7 +120,7 @@ def _work_groups(rows: pl.DataFrame, steps: int) -> tuple[WorkGroup, ...]:
 def _making_batches(
     classes: HostClasses | Unavailable, track: Int32s, start_ps: Int64s
 ) -> Bools:
-    """Return which ops begin while their thread produces a batch: not the step's."""
+    """Return which ops begin while their thread produces a batch, outside the step."""
     making = np.zeros(len(track), np.bool_)
     if isinstance(classes, Unavailable):
         return making
@@ -138,13 +138,13 @@ class SmallOps(Frozen, frozen=True):
     """Short ops on the threads of a host, of types that occur often.
 
     Attributes:
-        dispatch_ps: Time from the end of one such op to the begin of the next on its
+        dispatch_ps: Time from the end of a short op to the start of the next one on its
             thread, in each judged step.
-        own_ps: Their self time in each judged step.
-        call_ps: The part of it that calling them takes, whatever they compute.
-        per_step: Mean number of these ops in a step.
-        mean_ps: Their mean self time; null where there are none.
-        names: Type → its number in a step, most of that time first.
+        own_ps: Self time of the short ops in each judged step.
+        call_ps: Part of `own_ps` that is the overhead of calling the ops.
+        per_step: Mean number of short ops in a step.
+        mean_ps: Mean self time of a short op; null without short ops.
+        names: Type → mean number in a step, most `dispatch_ps` first.
     """
 
     dispatch_ps: tuple[int, ...]
@@ -234,7 +234,7 @@ def small_ops(
 
 
 def _dispatch_gaps(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the pauses between two short ops that follow each other on a thread."""
+    """Return the gaps between two consecutive short ops on a thread."""
     ordered = rows.sort("track", "start", "end", descending=[False, False, True])
     return ordered.select(
         "window",

@@ -239,7 +239,7 @@ def slowest_stage(
 
 _FEW_BATCHES: Final = Unavailable(
     code="NO_SAMPLES",
-    reason="Too few batches were recorded to tell how busy their pipeline is.",
+    reason="Too few batches were recorded to measure how busy their pipeline is.",
     remedy="Record more steps.",
 )
 
