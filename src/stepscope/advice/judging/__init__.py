@@ -1,1 +1,1 @@
-"""The steps that rules of one shape share, from signals to a finding."""
+"""Judging steps that several rules share, from signals to a finding."""

@@ -1,7 +1,7 @@
-"""Workers of a run compared: who waits for whom, and how they share the work.
+"""The workers of a run compared: who waits for whom, and how they share the work.
 
-A worker is a device of a host; on a host without devices the host itself. Here is what
-rules about several workers ask before they judge.
+A worker is a device of a host; on a host without devices the host itself. Rules about
+several workers read the comparison from this module.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
 
 ONE_WORKER: Final = shared_texts("judging").reason("one_worker")
-#: What a worker of a program that uses no device does by itself: neither a wait for
-#: other workers nor one for data.
+#: Categories of work of a worker without a device; waits for other workers or for data
+#: do not count.
 HOST_WORK: Final = ("host_compute", "compilation", "output")
 
 
@@ -54,18 +54,17 @@ class StepWorkers(Frozen, frozen=True):
     """The workers of one step; times in ps.
 
     Attributes:
-        window_ps: Length of the step on the worker on which it is longest.
-        waiting_ps: Time in collectives in which the typical worker waited for others,
-            of those that are not the last; None where unknown.
-        excess_ps: Work of the busiest worker beyond the median of the others; None
-            where unknown.
-        busiest: Label of that worker.
-        last: Label of the worker that the others waited for; None where none is known.
-        skew_ps: Time between the first and the last worker to begin; None where
+        window_ps: Longest length of the step on any worker.
+        waiting_ps: Median time for which workers waited for others in collectives,
+            without the last worker; None if unknown.
+        excess_ps: Work of the busiest worker minus the median of the others; None if
             unknown.
-        skew_doubt_ps: Possible error of it.
-        concurrency: How many devices of a host work at a time, of the host where it is
-            least; None without several devices.
+        busiest: Label of the worker with the most work; None if unknown.
+        last: Label of the worker that the others waited for; None if unknown.
+        skew_ps: Time between the first and the last worker to begin; None if unknown.
+        skew_doubt_ps: Possible error of `skew_ps`.
+        concurrency: Mean number of devices of a host that work at a time, minimum over
+            hosts; None without several devices.
     """
 
     window_ps: int
@@ -83,14 +82,14 @@ class WorkerSignals(Frozen, frozen=True):
 
     Attributes:
         workers: Labels of the workers, `host:device` or `host`.
-        devices: Number of devices of the host that has most.
+        devices: Largest number of devices of a host.
         steps: The counted steps that all workers took part in.
-        step_source: Where the steps come from; None where the recording is one window.
-        step_confidence: 0 to 1.
-        slowest: The worker that holds up the others; None where none does.
-        work_ms: Worker → its mean work of a step: of a device other than exchanges,
-            of a program without one that of the host; None where unknown.
-        absent: Processes of the run whose recording is not here.
+        step_source: Source of the steps; None if the recording is one window.
+        step_confidence: Confidence of the steps, 0 to 1.
+        slowest: The worker that delays the others; None without one.
+        work_ms: Mean work per step by worker: device work without collectives, or work
+            of the host in a program without devices; None if unknown.
+        absent: Number of processes of the run whose recording is missing.
     """
 
     workers: tuple[str, ...]
@@ -103,7 +102,7 @@ class WorkerSignals(Frozen, frozen=True):
     absent: int
 
     def alike(self, ratio: float) -> bool:
-        """Return whether no worker has `ratio` times the work of another."""
+        """Return whether no worker has `ratio` times the work of another worker."""
         known = [ms for ms in self.work_ms.values() if ms is not None]
         return not known or max(known) < ratio * min(known)
 
@@ -115,17 +114,17 @@ def worker_signals(
     device_signals: DeviceSignals,
     account: OfHosts[Account],
     steps: OfHosts[Steps],
-    collective_calls: OfHosts[object],  # noqa: ARG001 - so that it is ready for the tool
-    first_compute: OfHosts[object],  # noqa: ARG001 - likewise
+    collective_calls: OfHosts[object],  # noqa: ARG001 - computed before the tool runs
+    first_compute: OfHosts[object],  # noqa: ARG001 - computed before the tool runs
 ) -> WorkerSignals | Unavailable:
-    """Read the comparison of all workers; a single worker has none."""
+    """Return the comparison of all workers; Unavailable for a single worker."""
     if len(account) == 1:
         (accounted,) = account.values()
         if isinstance(accounted, Unavailable):
             return accounted
         if len(accounted.devices) == 1:
             return ONE_WORKER
-    # Most runs have one worker, whose report does without this tool.
+    # Most runs have one worker, and their report does not need this tool.
     from stepscope.analysis import pod_viewer  # noqa: PLC0415
 
     found = pod_viewer.analyse(profile, pod_viewer.Options())
@@ -157,7 +156,7 @@ def _compare_step_workers(step: PodStep, *, on_host: bool) -> StepWorkers:
     all_known = len(known) == len(work) > 1
     busiest = max(work, key=lambda one: one[0] or 0.0)[1]
     last = max(step.workers, key=lambda one: one.waited_for_ms or 0.0)
-    # Whom the others wait for waits for nobody: of two workers it would halve the wait.
+    # The awaited worker does not wait; with two workers it would halve the wait.
     waits = [
         one.collective_wait_ms
         for one in step.workers
@@ -166,7 +165,7 @@ def _compare_step_workers(step: PodStep, *, on_host: bool) -> StepWorkers:
     waited = [one for one in waits if one is not None]
     excess_ms = None
     if all_known:
-        # Of two workers the difference.
+        # With two workers, the excess is their difference.
         *others, most = sorted(known)
         excess_ms = most - float(np.median(others))
     return StepWorkers(
@@ -182,7 +181,7 @@ def _compare_step_workers(step: PodStep, *, on_host: bool) -> StepWorkers:
 
 
 def _work_ms(worker: Worker | WorkerSummary, *, on_host: bool) -> float | None:
-    """Return the work of a worker; of a program without devices that of its host."""
+    """Return the work of a worker, or of its host in a program without devices."""
     if not on_host:
         return worker.device_work_ms
     return sum(worker.breakdown_ms.get(name, 0.0) for name in HOST_WORK)
@@ -198,7 +197,7 @@ def _worker_label(worker: Worker | WorkerSummary) -> str:
 
 _TEXTS: Final = shared_texts("compared")
 
-#: The signals that these functions ask for.
+#: The signals that the functions below read.
 COMPARED_READS: Final[tuple[RunDerivation[Any], ...]] = (
     communication_signals,
     device_signals,
@@ -211,7 +210,7 @@ def compared_workers(signals: Signals) -> WorkerSignals:
     """Return the workers of a run.
 
     Raises:
-        NoVerdict: None are compared.
+        NoVerdict: The run has no comparison of workers.
     """
     workers = signals.of(worker_signals)
     if not isinstance(workers, Unavailable):
@@ -220,7 +219,7 @@ def compared_workers(signals: Signals) -> WorkerSignals:
         raise CannotTell(_TEXTS.reason("no_steps"))
     exchanged = signals.known(communication_signals)
     if exchanged is None:
-        # A device whose work was not recorded may have collectives all the same.
+        # A device whose work was not recorded may still have collectives.
         alone = signals.of(device_signals).recorded == "host_only"
     else:
         alone = not any(exchanged.count.values())
@@ -230,7 +229,7 @@ def compared_workers(signals: Signals) -> WorkerSignals:
 
 
 def has_pipeline_stages(signals: Signals) -> bool:
-    """Return whether devices send their results to each other, as pipeline stages."""
+    """Return whether devices send results to each other, like pipeline stages."""
     exchanged = signals.known(communication_signals)
     return exchanged is not None and any(
         "send-receive" in kinds for kinds in exchanged.exposed_ps.values()
@@ -254,9 +253,9 @@ def judge_steps(
 
     Args:
         cause: What the effect is.
-        doubt_ps: How far differing clocks may have moved it.
-        named: The worker that it is about; None for all.
-        detail: What most of it is; None where nothing is known to be.
+        doubt_ps: Possible error of the effect from clock differences.
+        named: The worker that the effect is about; None for all workers.
+        detail: Name of most of the effect; None if unknown.
     """
     series = StepSeries(
         step_source=found.step_source,
@@ -279,10 +278,9 @@ def judge_steps(
 
 
 def worker_words(label: str, workers: Sequence[str]) -> str:
-    """Return the words for one of some workers, as far as they tell it apart.
+    """Return a short name of one worker that is unique among the workers.
 
-    Hosts with one device each are told apart by their names, devices of one host by
-    their numbers.
+    Hosts with one device each are distinguished by name, devices of one host by number.
     """
     host, _, device = label.rpartition(":")
     if not host:
@@ -296,7 +294,7 @@ def worker_words(label: str, workers: Sequence[str]) -> str:
 def most_frequent_worker(
     steps: Sequence[StepWorkers], names: Sequence[str | None]
 ) -> tuple[str | None, float]:
-    """Return the worker that is named in most steps, and in what percentage of them."""
+    """Return the worker that is named in most steps, and its percentage of steps."""
     told = [name for name in names if name is not None]
     if not told:
         return None, 0.0

@@ -1,8 +1,8 @@
-"""Functions of the program on a host without devices: which of them blocks steps.
+"""Functions of the program on a host without devices: which function blocks steps.
 
-There a model's own ops are work of the host like the rest, so functions that call them
-are distinguished from those that block the model. What a function does is read from the
-functions of libraries that it calls, never from its own name.
+On such a host the ops of a model are work of the host too. Functions that call ops are
+therefore distinguished from functions that block the model. What a function does is
+read from the library functions that it calls, never from its own name.
 
 Definition: docs/advice/host_work.md.
 """
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
-#: The owner whose time functions have.
+#: The owner of the functions' time.
 OWNER: Final = "host_compute"
-#: The signals that these functions ask for.
+#: The signals that the functions below read.
 FUNCTION_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(function_runs, frameworks_used, called_back, asleep, eager_signals, small_ops),
 )
-#: A function with this part of its caller's time is what the caller does.
+#: A called function represents its caller from this share of the caller's time on.
 _NEARLY_ALL: Final = 0.8
-#: Work that no program is for: what mostly does it is to go, whatever else runs.
+#: Kinds of work that are never the purpose of a program, and can be removed.
 _WASTE: Final = ("copies", "compiles_patterns", "reports", "works_on_rows")
 
 
@@ -53,17 +53,17 @@ class HostFunction(Frozen, frozen=True, eq=True):
     """A function that the steps of a host without devices call.
 
     Attributes:
-        part: It, with its share of the steps, all that it calls included.
-        own_percent: The share that is its own.
-        time: When it ran; None where only its own time is known.
+        part: The function and its share of the steps, in total time.
+        own_percent: The function's share of the steps in self time.
+        time: When the function ran; None if only its self time is known.
         calls_model: Whether the ops of the model are called from it.
-        is_step: Whether the model runs while it does: its own time alone counts.
+        is_step: Whether the model runs during the function: only its self time counts.
         is_called_back: Whether an op of the compiled step calls it.
-        is_seen: Whether calls, or samples enough, say how much of the steps it has.
-        alone: When it works while no op runs, where the model runs as well while it
-            does, or seems to: nothing else of it counts then. None for another one.
-        scale: What the time of `alone` is to be multiplied with, where samples come
-            too rarely to say in which of the steps it is.
+        is_seen: Whether calls, or enough samples, show its share of the steps.
+        alone: When the function works while no op runs; then only this time counts. Set
+            only if the model also runs during the function, or seems to.
+        scale: Factor for the time of `alone`, if samples are too rare to locate the
+            time in single steps.
     """
 
     part: Part
@@ -77,7 +77,7 @@ class HostFunction(Frozen, frozen=True, eq=True):
     scale: float = 1.0
 
     def times_ps(self) -> tuple[int, ...]:
-        """Return what it takes in each judged step; nothing where that is not known."""
+        """Return the time in each judged step; () if unknown."""
         if self.time is None or self.alone is None:
             return () if self.time is None else self.time.times_ps
         starts, ends = self.time.runs.starts_ps, self.time.runs.ends_ps
@@ -85,10 +85,10 @@ class HostFunction(Frozen, frozen=True, eq=True):
         return tuple(np.minimum(times, ends - starts).astype(np.int64).tolist())
 
     def holds_up(self, thresholds: Thresholds) -> bool:
-        """Return whether it blocks much of the step and is not the model.
+        """Return whether the function blocks much of the step and is not the model.
 
-        Its own time counts, and what it calls where that is not the model. One or two
-        samples of a short recording say that it ran, and not for how long.
+        Its self time counts, and its total time if that does not include the model.
+        With one or two samples of a short recording the duration is unknown.
         """
         if self.calls_model or not self.is_seen:
             return False
@@ -96,11 +96,11 @@ class HostFunction(Frozen, frozen=True, eq=True):
         return max(self.own_percent, whole) >= thresholds.host_function.value
 
     def does_waste(self, thresholds: Thresholds) -> bool:
-        """Return whether it holds much of the step with what can be spared.
+        """Return whether the function takes much of the step for avoidable work.
 
-        It leaves much garbage, which comes from work on Python's objects one by one, or
-        half of its time is work that no program is for. What was called once is the
-        program itself.
+        The function leaves much garbage, which comes from work on single Python
+        objects, or spends half of its time on kinds of work in `_WASTE`. A function
+        that was called once is the program itself.
         """
         time = self.time
         if time is None or not self.holds_up(thresholds) or not time.repeats:
@@ -117,9 +117,9 @@ class HostFunctions(Frozen, frozen=True):
     """The functions with most of the work of the judged host.
 
     Attributes:
-        every: All of them.
+        every: All of these functions.
         has_model: Whether there is a model; without one the functions are the step.
-        blocking: The one that blocks the steps; None for none.
+        blocking: The function that blocks the steps; None without one.
     """
 
     every: tuple[HostFunction, ...]
@@ -130,7 +130,7 @@ class HostFunctions(Frozen, frozen=True):
 def host_functions(
     signals: Signals, shares: StepShares, thresholds: Thresholds
 ) -> HostFunctions:
-    """Return the functions of a host without devices; none of another host."""
+    """Return the functions of a host without devices; none for any other host."""
     every = () if shares.device is not None else _functions_with_work(signals, shares)
     has_model = _has_model(signals, shares, thresholds)
     blamed = HostFunction.holds_up if has_model else HostFunction.does_waste
@@ -139,7 +139,7 @@ def host_functions(
         key=lambda one: -one.part.share_percent,
     )
     if large and not has_model:
-        # Of functions that call each other the innermost one does what they all do.
+        # If functions call each other, the innermost one does the work of all.
         least = _NEARLY_ALL * large[0].part.share_percent
         large = [one for one in large if one.part.share_percent >= least][-1:]
     return HostFunctions(every, has_model, large[0] if large else None)
@@ -150,8 +150,9 @@ def _functions_with_work(
 ) -> tuple[HostFunction, ...]:
     """Return the functions with most of the work.
 
-    What the loop does by itself, or a library for it, is the step, save for lines that
-    do work of their own; so it is of a function that calls the model.
+    The self time of the training loop, and of libraries that run it, is the step,
+    except for lines with separate work. The same holds for a function that calls the
+    model.
     """
     runs = signals.of(function_runs).get(shares.host)
     accounted = shares.parts(OWNER, place="inside")
@@ -159,11 +160,11 @@ def _functions_with_work(
     if runs is not None:
         caller = shares.caller(OWNER, place="inside")
         if caller is not None:
-            # What it does itself may be too little to have a part.
+            # The caller's self time may be too small to have a part.
             caller = msgspec.structs.replace(caller, share_percent=0.0)
             parts.setdefault(caller.key, caller)
         if signals.of(frameworks_used) not in ((), PLAIN):
-            # What a function does may be ops of the framework alone.
+            # The work of a function may consist of framework ops only.
             for part in runs.own_functions():
                 parts.setdefault(part.key, part)
     called = signals.of(called_back).get(shares.host, CalledBack())
@@ -180,8 +181,8 @@ def _functions_with_work(
                 around.setdefault(one.part.key, one.part)
         for part in around.values():
             functions += _working_lines(part, runs, shares)
-    # What an op of the step calls is no step, whatever runs in parallel with it; what
-    # only looks at the program is the matter of `debug.print`.
+    # A callback of an op is not the step, even if the model runs in parallel. A
+    # callback that only inspects the program belongs to `debug.print`.
     functions += [
         HostFunction(part, part.share_percent, is_called_back=True)
         for part in called.working
@@ -197,7 +198,7 @@ def _judged_function(
         return HostFunction(part, own)
     time = runs.time_of_function(part)
     whole = 100 * sum(time.times_ps) / max(shares.total_ps, 1)
-    # A model that is asked what to do next is not trained meanwhile.
+    # A model that only predicts is not being trained at that time.
     trains = not time.mostly_predicts
     looks = time.looks
     function = HostFunction(
@@ -212,8 +213,8 @@ def _judged_function(
     )
     if not function.calls_model or not len(time.alone):
         return function
-    # Samples that come late make a function seem to call what follows it, and one that
-    # does call the model may do work of its own between its ops.
+    # Late samples make a function seem to call what follows it. And a function that
+    # does call the model may itself work between the ops of the model.
     share = 100 * time.alone.length_ps / max(shares.total_ps, 1)
     return msgspec.structs.replace(
         function,
@@ -228,11 +229,11 @@ def _judged_function(
 def _working_lines(
     part: Part, runs: FunctionRuns, shares: StepShares
 ) -> Iterator[HostFunction]:
-    """Return the lines of a function around the model that do work of their own."""
+    """Yield lines of a function around the model that have separate work."""
     for lines in runs.time_of_function(part).own_lines:
         time_ps, scale = lines.working.length_ps, 1.0
         if runs.is_blurred and time_ps:
-            # What lies around each look is that of other lines as well.
+            # The interval around each sample includes other lines too.
             scale = max(lines.looked_ps / time_ps, 1.0)
         share = 100 * time_ps * scale / max(shares.total_ps, 1)
         of_lines = lines.part_of_function(part, share)
@@ -247,9 +248,10 @@ def _working_lines(
 
 
 def _has_model(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
-    """Return whether there is a model; without one the functions are the step itself.
+    """Return whether there is a model; without one the functions are the step.
 
-    In a program of a framework any op shows one: a fault may leave them little time.
+    In a program of a framework, any op shows a model, because a fault may leave the ops
+    little time.
     """
     ops_ps = sum(
         one.time_ps
@@ -262,19 +264,19 @@ def _has_model(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
 
 
 def mean_step_ms(shares: StepShares) -> float:
-    """Return the mean judged step in ms."""
+    """Return the length of the mean judged step in ms."""
     return shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
 
 
 def rule_of_ops(
     signals: Signals, shares: StepShares, whole_ms: float, thresholds: Thresholds
 ) -> tuple[str, ...]:
-    """Return the rule about many ops or tiny ones, where these are a function's time.
+    """Return the rule about many or tiny ops, if these are the function's time.
 
-    Such a function works between its ops, and that rule says what to change.
+    Such a function works between its ops, and that rule has the fitting actions.
 
     Args:
-        whole_ms: Time of the function in a step, with all that it calls.
+        whole_ms: Total time of the function in a step.
     """
     least_ps = thresholds.explained_share.value / 100 * whole_ms * PS_PER_MS
     steps = max(len(shares.window_ps), 1)
@@ -295,13 +297,12 @@ def rule_of_ops(
 def are_ops_of_function(
     signals: Signals, shares: StepShares, caller: Part | None, thresholds: Thresholds
 ) -> bool:
-    """Return whether ops are called by the function that `host.work` is about.
+    """Return whether the function that `host.work` is about calls the ops.
 
-    What it does besides the model is to go or to be done otherwise, and its ops too: to
-    compile the step would not change it.
+    The ops then go away with the function's other work; compiling would not help.
 
     Args:
-        caller: The function that calls the ops; None where none is known.
+        caller: The function that calls the ops; None if unknown.
     """
     if caller is None or signals.of(asleep).get(shares.host) is not None:
         return False

@@ -1,4 +1,4 @@
-"""An effect of each step, judged: what rules make a finding from."""
+"""An effect of each step with its verdict, from which rules create a finding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
     """An effect of each step with its verdict.
 
     Attributes:
-        stepped: Whether there are steps that times can be given for.
+        stepped: Whether times per step are known.
     """
 
     item: Item
@@ -38,23 +38,23 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        """Return whether the effect is a finding."""
+        """Whether the effect fails."""
         return self.verdict.status == "fail"
 
     def with_verdict(self, **changes: Any) -> Self:
-        """Return it with some fields of the verdict replaced."""
+        """Return a copy with some fields of the verdict replaced."""
         verdict = msgspec.structs.replace(self.verdict, **changes)
         return msgspec.structs.replace(self, verdict=verdict)
 
     def finding(
         self, *, facts: tuple[Fact, ...] = (), note: str | None = None, **fields: Any
     ) -> Finding:
-        """Make the finding.
+        """Return the finding.
 
         Args:
-            facts: Numbers worth showing, next to the effect itself.
-            note: What qualifies the verdict, where it is not the verdict's own note.
-            fields: Fields of the finding that replace those of the verdict.
+            facts: Numbers worth showing, besides the effect itself.
+            note: Qualification of the verdict; None for the verdict's own note.
+            fields: Fields of the finding that replace the fields of the verdict.
         """
         verdict, stepped = self.verdict, self.stepped
         effect = verdict.effect_ms
@@ -92,10 +92,10 @@ def judge_series(
     *,
     stepped: bool | None = None,
 ) -> JudgedSeries:
-    """Judge an effect of each step by the levels of a rule.
+    """Judge an effect of each step by the thresholds of a rule.
 
     Args:
-        stepped: Whether times can be given for steps, where the series does not say it.
+        stepped: Whether times per step are known; None to read it from the series.
     """
     warn, critical = item.levels(thresholds)
     return JudgedSeries(

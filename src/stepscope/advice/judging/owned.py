@@ -1,7 +1,7 @@
-"""Rules about the time of some owners of the account: the steps that all of them take.
+"""Judging the time of some owners of the account, as several rules do.
 
-`owned_shares` looks whether the owners could be seen, `judge_owned` judges their time,
-and `OwnedTime.finding` makes the finding.
+`owned_shares` checks that the owners are recorded, `judge_owned` judges their time, and
+`OwnedTime.finding` returns the finding.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _TEXTS: Final = shared_texts("owned")
 
-#: The signals that these functions ask for.
+#: The signals that the functions below read.
 OWNED_READS: Final[tuple[RunDerivation[Any], ...]] = (
     account_signals,
     device_signals,
@@ -45,19 +45,18 @@ class Owned(Frozen, frozen=True, eq=True):
     """The time that a rule is about.
 
     Attributes:
-        parts: Cause → its owners in the account, or topics of idle time.
-        place: Where the time lies.
-        device: Whether the rule is about a device that waits: without devices it does
-            not apply, and without their record it cannot tell.
-        host: Whether the rule is about runs on the host too: where none of a device's
-            work was recorded and there may be one, it cannot tell.
+        parts: Owners in the account, or topics of idle time, by cause.
+        place: Where the time is, relative to steps.
+        device: Whether the rule is about a waiting device: it does not apply without
+            devices, and cannot tell without records of their work.
+        host: Whether the rule also applies to programs without a device; it cannot tell
+            if a device may exist whose work was not recorded.
         steps: Whether the rule needs steps.
-        seen: Owners and topics that must have been looked at; without them it cannot
-            tell.
+        seen: Owners and topics that must be known; otherwise the rule cannot tell.
         unknown: Whether time without an owner may belong to these owners, from
             `unexplained_warn` on.
-        clocks: Whether differing clocks of host and device move the time.
-        lost: Whether lost records of the device raise the time.
+        clocks: Whether clock differences of host and device change the time.
+        lost: Whether lost records of the device increase the time.
     """
 
     parts: Mapping[str, tuple[str, ...]]
@@ -72,7 +71,7 @@ class Owned(Frozen, frozen=True, eq=True):
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """Return all owners and topics."""
+        """All owners and topics."""
         return tuple(owner for owners in self.parts.values() for owner in owners)
 
     def series(self, shares: StepShares, thresholds: Thresholds) -> StepSeries:
@@ -88,13 +87,13 @@ class Owned(Frozen, frozen=True, eq=True):
 
 
 class OwnedTime(JudgedSeries, frozen=True, kw_only=True):
-    """The judged time of some owners, from which a rule makes its finding."""
+    """The judged time of some owners, from which a rule creates its finding."""
 
     owned: Owned
     shares: StepShares
 
     def finding(self, **fields: Any) -> Finding:
-        """Make the finding: devices, named parts and evidence are those of the owners.
+        """Return the finding, with devices, named parts and evidence of the owners.
 
         Args:
             fields: Fields of the finding that replace these.
@@ -126,8 +125,8 @@ def judge_owned(
     """Judge the time of some owners in each judged step.
 
     Args:
-        shares: The account that is judged, where the rule has asked for it before.
-        series: What is judged, where it is not the time of all owners.
+        shares: The account to judge, if the rule has already read it.
+        series: The series to judge; None for the time of all owners.
     """
     shares = shares or owned_shares(owned, signals, thresholds)
     series = series or owned.series(shares, thresholds)
@@ -136,10 +135,10 @@ def judge_owned(
 
 
 def owned_shares(owned: Owned, signals: Signals, thresholds: Thresholds) -> StepShares:
-    """Return the account that is judged.
+    """Return the account to judge.
 
     Raises:
-        NoVerdict: There is none.
+        NoVerdict: There is no account to judge.
     """
     device = signals.of(device_signals)
     if owned.device and device.recorded == "host_only":
@@ -159,5 +158,5 @@ def owned_shares(owned: Owned, signals: Signals, thresholds: Thresholds) -> Step
     return shares
 
 
-#: More than any share: time without an owner is never taken for these owners'.
+#: A limit above any share: time without an owner never counts for these owners.
 _NEVER: Final = 101.0

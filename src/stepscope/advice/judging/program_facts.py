@@ -1,4 +1,4 @@
-"""Facts of the program and its devices that decide which actions fit."""
+"""Facts about the program and its devices that determine which actions fit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
 
-#: First compute capability whose matrix units take bfloat16 and TF32.
+#: First compute capability whose matrix units support bfloat16 and TF32.
 _BFLOAT16_CAPABILITY: Final = (8, 0)
-#: What the names of kernels hold that libraries and compilers make.
+#: Pattern of kernel names of libraries and compilers.
 _LIBRARY_NAMES: Final = (
     r"(?i)gemm|gemv|cudnn|cublas|cutlass|cute::|xmma|nvjet|sm\d\d_|triton|at::native"
     r"|tensorflow::|Eigen::|Cijk_|miopen|fusion"
@@ -24,11 +24,11 @@ _LIBRARY_NAMES: Final = (
 
 
 def program_facts(signals: Signals) -> tuple[str, ...]:
-    """Return what kind of program it is; training where nothing can be said."""
+    """Return what kind of program it is; "training" if unknown."""
     traits = signals.of(program_traits)
     if isinstance(traits, Unavailable):
         traits = ProgramTraits()
-    # An engine compiles and captures by itself, as far as its options let it.
+    # A serving engine compiles and captures by itself, unless an option forbids it.
     made = "compiled" if traits.compiled else "uncompiled"
     return (
         "training" if traits.updates else "inference",
@@ -39,9 +39,9 @@ def program_facts(signals: Signals) -> tuple[str, ...]:
 
 
 def narrow_type_facts(signals: Signals) -> tuple[str, ...]:
-    """Return the 16-bit type that the units of every device take.
+    """Return the 16-bit type that the matrix units of every device support.
 
-    Of unknown devices the older type is sure.
+    If a device is unknown, the older type float16 is safe.
     """
     devices = signals.of(device_signals).compute_capability
     known = [capability for capability in devices if capability is not None]
@@ -57,12 +57,12 @@ def kernel_type_facts(
 ) -> tuple[str, ...]:
     """Return `narrow_type_facts`, or that the kernels are the program's own.
 
-    They are its own where other kernels have an op, and no library or compiler gives
-    kernels such names.
+    Kernels are the program's own if other kernels have an op, and if their names are
+    not names of libraries or compilers.
 
     Args:
         work: All kernels of the device.
-        rows: Those of them that the finding is about.
+        rows: The kernels that the finding is about.
     """
     made = pl.col("op").is_not_null() | pl.col("full_name").str.contains(_LIBRARY_NAMES)
     own_ps = int(rows.filter(~made)["time_ps"].sum())

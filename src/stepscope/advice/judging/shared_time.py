@@ -19,13 +19,13 @@ _OWNERS: Final = frozenset({*BUSY_OWNERS, *IDLE_OWNERS})
 def shared_time(
     accounted: AccountSignals | Unavailable,
 ) -> Callable[[Sequence[Finding], Finding], float]:
-    """Return what measures the time that narrower findings and a broader one share.
+    """Return a function for the time that narrower findings and a broader one share.
 
-    It answers with a share of the judged steps in percent: time that several narrower
-    ones are about counts once. Of a broader one that is about no owner, and whose
-    causes are owners (slow steps, by what takes longer in them), it is the time of
-    these causes. Where they are not about owners and topics of one device it is all the
-    time of one of them, that of the longest.
+    Its result is a share of the judged steps in percent; time of several narrower
+    findings counts once. A broader finding may have no owners, but owners as causes
+    (slow steps); the shared time is then the time of these causes. If the findings are
+    not about owners or topics of the same device, it is all the time of the longest
+    narrower finding.
     """
     shares = (
         {}
@@ -50,7 +50,7 @@ def _whole_share(finding: Finding) -> float:
 
 
 def _share_by_causes(narrow: Finding, broad: Finding) -> float:
-    """Return how much of a broader finding's causes is the time of a narrower one."""
+    """Return how much of a broader finding's causes is time of a narrower one."""
     caused = [one for one in broad.causes if one.cause in _OWNERS]
     if broad.owners or not caused or not narrow.owners:
         return _whole_share(narrow)

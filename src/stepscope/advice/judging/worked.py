@@ -1,4 +1,4 @@
-"""Rules about the time of kernels: what all of them ask, and how they judge."""
+"""Rules about the time of kernels: their common input and judgement."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _TEXTS: Final = shared_texts("worked")
 
-#: The signals that these functions ask for.
+#: The signals that the functions below read.
 WORKED_READS: Final[tuple[RunDerivation[Any], ...]] = (
     account_signals,
     device_signals,
@@ -47,11 +47,11 @@ class Worked(Frozen, frozen=True, eq=True):
 
     Attributes:
         rows: Their rows of `KernelWork.rows`.
-        gain: The part of their time that the change would save, from low to high.
-        unknown: Rows that may belong to them; None for none.
-        narrowed: Whether the change replaces them by kernels for 16 bit or matrix
-            units: then what such kernels of this recording take counts, and where
-            there are none of like shape, more than `gain` may be saved.
+        gain: Low and high part of their time that the change would save.
+        unknown: Rows that may belong to these kernels; None without such rows.
+        narrowed: Whether the change replaces them by 16-bit or matrix unit kernels. The
+            measured times of such kernels in the recording are then used. Without
+            kernels of a similar shape, the change may save more than `gain`.
     """
 
     rows: pl.DataFrame
@@ -61,14 +61,14 @@ class Worked(Frozen, frozen=True, eq=True):
 
     @property
     def measured(self) -> pl.DataFrame:
-        """Return the rows of which it was measured how fast their successors are."""
+        """The rows for which the speed of replacement kernels was measured."""
         if not self.narrowed:
             return self.rows.clear()
         return self.rows.filter(pl.col("speedup").is_not_null())
 
     @property
     def predicted(self) -> pl.DataFrame:
-        """Return the other rows."""
+        """The rows for which the speed of replacement kernels is unknown."""
         if not self.narrowed:
             return self.rows
         return self.rows.filter(pl.col("speedup").is_null())
@@ -80,10 +80,10 @@ def judged_kernels(
     """Return the kernels of the judged device.
 
     Args:
-        matrix_units: Whether the rule is about devices with matrix units only.
+        matrix_units: Whether the rule applies only to devices with matrix units.
 
     Raises:
-        NoVerdict: None are judged.
+        NoVerdict: There are no kernels to judge.
     """
     device = signals.of(device_signals)
     if device.recorded == "host_only":
@@ -96,7 +96,7 @@ def judged_kernels(
 
 
 def undecided_kernels(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the kernels of which nothing shows whether they are products."""
+    """Return the kernels for which it is unknown whether they are products."""
     return rows.filter(
         pl.col("eligible").is_null() & ~pl.col("plain") & ~pl.col("collective")
     )
@@ -113,10 +113,11 @@ def judge_kernels(
     why_unknown: Unavailable | None = None,
     **fields: Any,
 ) -> Finding:
-    """Judge the share of some kernels in the time of all; `fields` go to the finding.
+    """Judge the share of some kernels in the time of all kernels.
 
-    It cannot tell where kernels that may belong to them would turn the verdict. Of a
-    device that idles most of the step it is never more than information.
+    The verdict is "cannot_tell" if kernels that may belong to them would change it. A
+    fail is only a note if the device idles most of the step. `fields` go to the
+    finding.
     """
     usual, critical = item.levels(thresholds)
     warn = warn or usual
@@ -132,7 +133,7 @@ def judge_kernels(
     status: Status = "pass" if share < warn.value or short else "fail"
     idle = idle_percent(signals)
     of_time = 100 * time / work.step_ps if work.step_ps else 0.0
-    # Next to waiting and collectives even most of the kernels' time may be little.
+    # Compared with waiting and collectives, even most of the kernel time may be little.
     many = work.steps >= thresholds.few_steps.value
     grave = many and min(share, of_time) >= critical.value
     severity: Severity = "critical" if grave else "warn"
@@ -162,7 +163,7 @@ def judge_kernels(
 
 
 def idle_percent(signals: Signals) -> float:
-    """Return how much of the step the device idles; 100 where that is not known."""
+    """Return the share of the step in which the device idles; 100 if unknown."""
     account = signals.known(account_signals)
     return 100.0 if account is None else account.judged().percent(*IDLE_OWNERS)
 
@@ -177,13 +178,13 @@ def _saving_of_kernels(worked: Worked, *, waits: bool) -> Saving:
 
 
 def measured_gain_ms(rows: pl.DataFrame) -> float:
-    """Return what kernels save at the speed of 16-bit ones of like shape, in ms."""
+    """Return what kernels save at the speed of 16-bit ones of similar shape, in ms."""
     saved = rows["time_ps"] * (1 - 1 / rows["speedup"])
     return float(saved.sum()) / PS_PER_MS
 
 
 def at_measured_speed(rows: pl.DataFrame) -> tuple[Faster, ...]:
-    """Return the changes that kernels become as fast as 16-bit ones of like shape."""
+    """Return the changes to the speed of 16-bit kernels of similar shape."""
     return tuple(
         Faster([kind], (1 / speedup, 1 / speedup))
         for kind, speedup in rows.select("class", "speedup").iter_rows()
@@ -193,7 +194,7 @@ def at_measured_speed(rows: pl.DataFrame) -> tuple[Faster, ...]:
 def faster_kernels_change(
     worked_of: Callable[[KernelWork, Thresholds], Worked],
 ) -> Callable[[Signals, Thresholds], tuple[Change, ...]]:
-    """Return what says that the kernels of a rule take a part of their time.
+    """Return a function that returns the speed-up of a rule's kernels as changes.
 
     Args:
         worked_of: Finds these kernels, and how much of their time the change saves.

@@ -1,4 +1,4 @@
-"""What to say of the worker processes that steps wait for, and what to do about them.
+"""Worker processes that steps wait for: facts about them, and actions.
 
 Definition: docs/advice/input_bound.md.
 """
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 _INPUT: Final = rule_item("input.bound")
 
-#: The signals that these functions ask for.
+#: The signals that the functions below read.
 WORKER_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(loader_workers, machine_cores, worker_time),
 )
-#: Workers that wait for work for less than this are at work.
+#: Workers are working if they wait for work less than this share, in percent.
 _AT_WORK_PERCENT: Final = 50.0
 
 
@@ -41,9 +41,8 @@ class WorkerProcesses(Frozen, frozen=True):
     """The worker processes of one host.
 
     Attributes:
-        counted: How many there are, and whether there is room for more; None where
-            they were not counted.
-        time: What they do; None where they were not sampled, or too rarely.
+        counted: Their number, and whether more would fit; None if not counted.
+        time: What they do; None if they were not sampled, or too rarely.
     """
 
     counted: LoaderWorkers | None
@@ -51,7 +50,7 @@ class WorkerProcesses(Frozen, frozen=True):
 
     @property
     def functions(self) -> tuple[Part, ...]:
-        """Return the functions that they are in, the one with most of it first."""
+        """The functions that the processes run, largest first."""
         if self.time is None or self.time.are_idle:
             return ()
         most = self.time.most
@@ -61,11 +60,11 @@ class WorkerProcesses(Frozen, frozen=True):
 
     @property
     def are_working(self) -> bool:
-        """Return whether they were found at work more often than waiting for some."""
+        """Whether the processes work more often than they wait for work."""
         return self.time is not None and self.time.waits_percent < _AT_WORK_PERCENT
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return how many they are and where their time goes, as far as known."""
+        """Return the number of processes and where their time goes, as far as known."""
         counted, time = self.counted, self.time
         are_idle = time is not None and time.are_idle
         named = None if time is None or are_idle else time.most
@@ -78,7 +77,7 @@ class WorkerProcesses(Frozen, frozen=True):
         )
 
     def actions(self) -> tuple[Action, ...]:
-        """Return what makes batches come sooner that worker processes make ahead."""
+        """Return actions that make worker processes deliver batches sooner."""
         counted, time = self.counted, self.time
         if time is not None and time.are_idle:
             return _INPUT.chosen("send_smaller_batches")
@@ -98,19 +97,19 @@ class WorkerProcesses(Frozen, frozen=True):
         return (*self.cheaper_actions(), *others)
 
     def cheaper_actions(self) -> tuple[Action, ...]:
-        """Return that their work is to be made cheaper, where one function has most."""
+        """Return the action to make their work cheaper, if one function dominates."""
         place = None if self.time is None else self.time.place
         if place is None:
             return ()
         return (_INPUT.action("make_workers_cheaper_in", place=place),)
 
 
-#: Where no worker processes make the batches.
+#: No worker processes produce the batches.
 NO_WORKERS: Final = WorkerProcesses(None, None)
 
 
 def worker_processes(signals: Signals, host: str) -> WorkerProcesses | None:
-    """Return the worker processes of a host; None where none were recorded."""
+    """Return the worker processes of a host; None if none were recorded."""
     counted = signals.of(loader_workers).get(host)
     time = signals.of(worker_time).get(host)
     if counted is None and time is None:
@@ -121,9 +120,9 @@ def worker_processes(signals: Signals, host: str) -> WorkerProcesses | None:
 def fit_worker_numbers(
     actions: tuple[Action, ...], signals: Signals
 ) -> tuple[Action, ...]:
-    """Return actions whose code begins no more workers than there are cores for them.
+    """Return actions whose code starts at most as many workers as there are cores.
 
-    Hosts of one run are alike; where they are not, all of them are to bear it.
+    Hosts of one run are usually equal; if not, the smallest number of cores counts.
     """
     if not any(one in _worker_codes() for one in actions):
         return actions
@@ -138,10 +137,10 @@ def fit_worker_numbers(
 def _put_worker_number(
     actions: Iterable[Action], number: int, *, most: bool = False
 ) -> tuple[Action, ...]:
-    """Put a number of workers into the code of actions.
+    """Insert a number of workers into the code of actions.
 
     Args:
-        most: Whether a smaller one that stands there stays.
+        most: Whether a smaller declared number remains.
     """
     numbered = []
     for action in actions:
@@ -157,7 +156,7 @@ def _put_worker_number(
 
 @cache
 def _worker_codes() -> dict[Action, tuple[str, int]]:
-    """Return actions whose code says how many workers there are, with that code."""
+    """Return the actions whose code contains a number of workers, with that code."""
     return {
         item.action(key): code
         for item in catalogue().rules.values()
