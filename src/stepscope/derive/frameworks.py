@@ -30,7 +30,7 @@ _COLLECTORS: Final = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorc
 _PACKAGE: Final = Pattern(
     rf"[\\/](?:site|dist)-packages[\\/]({'|'.join(_COLLECTORS)}|keras)[\\/]"
 )
-#: Framework → pattern of the names of its own kernels and of its profiler's events.
+#: Framework → pattern of the names of its kernels and of its profiler's events.
 _IN_NAMES: Final = {
     "PyTorch": r"\bat::native::|\bc10::|\btriton_(?:poi|red|per)_fused"
     r"|^PyTorch Profiler \(\d+\)$",
@@ -40,8 +40,7 @@ _IN_NAMES: Final = {
 _PLAIN: Final = "Python"
 #: The frameworks of such a program.
 PLAIN: Final = (_PLAIN,)
-#: Least share of all distinct ops for a framework: some names look like another
-#: framework's by chance.
+#: Least share of all distinct ops for a framework: a few names match by chance.
 _LEAST_SHARE: Final = 0.2
 
 

@@ -51,7 +51,7 @@ class NameForms(NamedTuple):
 
     Attributes:
         signature: The function with its template arguments, without namespaces, result
-            type and parameters.
+            and parameters.
     """
 
     whole: str

@@ -39,8 +39,8 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
 
     Attributes:
         symbol: int32 by entry, dense from 0.
-        label: int32 by symbol: a number for the kind of symbol, comparable between
-            sequences of one kind.
+        label: int32 by symbol: number of the kind of symbol, comparable between
+            sequences.
         at_ps: int64, ascending: time of the entry on the clock of the boundaries.
         weight: int64: the entry's part of the time that steps must cover.
         work: int64: kernel time on a device, 1 on a host.
@@ -138,8 +138,7 @@ def device_sequence(
     if not len(kernel):
         return None
     tracks_of_kernels = handles(device_activity, "track")[kernel]
-    # Add 1 ps per kernel, so that a stream of kernels without length beats an empty
-    # one.
+    # Add 1 ps per kernel: a stream with kernels of no length beats an empty one.
     busy = np.bincount(
         tracks_of_kernels, weights=ints(device_activity, "dur_ps")[kernel] + 1
     )
@@ -194,8 +193,7 @@ def op_sequences(
 ) -> dict[int, SymbolSequence]:
     """Return the ops of each thread, busiest first, and of all threads with key -1.
 
-    Workers of an input pipeline are left out: they also run ops, but do not repeat with
-    the steps.
+    Workers of an input pipeline are left out: their ops do not repeat with the steps.
     """
     of_type, of_track = handles(events, "type"), handles(events, "track")
     is_op = event_kinds.is_op() & ~event_kinds.has(_NO_OP)

@@ -1,1 +1,1 @@
-"""One account of a step's time: every instant of every window has one owner."""
+"""The account of step time: every instant of every window has one owner."""

@@ -42,8 +42,7 @@ _TOGETHER: Final = 0.8
 _PIECE: Final = 0.1
 #: Least share of a part's time that a callee must take to be named as its detail.
 _MOST: Final = 0.5
-#: Least share of the whole time for a separate part; smaller functions count as their
-#: caller's time.
+#: Least share of the whole time for a separate part; smaller times go to the caller.
 _TOLD: Final = 0.02
 #: A loop encloses at least this share of the steps that it overlaps.
 _AROUND: Final = 0.9
@@ -72,7 +71,7 @@ class FunctionPart(Frozen, frozen=True, eq=True):
 
 
 class _Node(Frozen, frozen=True, eq=True):
-    """One call path: its function, its total time, and whether it runs around steps."""
+    """One path of nested calls, identified by its innermost function."""
 
     type: int
     time_ps: int
@@ -149,13 +148,12 @@ def calling_function(
 
     A function around steps is returned only if nearly all of its time within steps lies
     in the spans, because everything in a step is called from the loop. The program's
-    module is never returned.
+    module is never returned. With `beside`, the threads run in parallel with the steps:
+    functions on threads that a framework started are then not loops, because two short
+    calls with no sample between them look like one long call.
 
     Args:
-        beside: Whether the threads run in parallel with the thread that runs the steps.
-            There only functions of threads that Python code started count as loops: two
-            short calls of a framework's thread with no sample between them look like
-            one long call.
+        tracks: Rows of tracks of the threads to search.
 
     Returns:
         The function with the time inside it; None where no such function ran, or none
@@ -235,8 +233,8 @@ class _Tree(Frozen, frozen=True, eq=True):
         roots: list[int] = []
         named = [frames.names[kind] for kind in types.tolist()]
         for number, above in enumerate(parent_path.tolist()):
-            # `queue.get` waits by calling functions of `threading`: only `queue.get` is
-            # kept, because it shows what the thread waits for.
+            # `queue.get` waits in functions of `threading`; only `queue.get` shows what
+            # for.
             if above < 0 or not (is_wait(named[above]) and is_wait(named[number])):
                 (roots if above < 0 else calls[above]).append(number)
         nodes = tuple(

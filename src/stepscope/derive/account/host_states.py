@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     #: Instants at which a thread, or any step thread, has a host code.
     _State = Callable[[HostCode], Spans]
 
-#: (Owner, instants) in the order in which owners claim idle time; one owner may have
-#: several claims.
+#: (Owner, instants) in order of precedence; one owner may have several claims.
 Claims = tuple[tuple[str, Spans], ...]
 
 #: An interval in which no op or launch begins is work of the program if it is longer
@@ -94,7 +93,7 @@ _WAITING: Final = (
     *(HostCode.COPY_IN, HostCode.COPY_OUT),
     HostCode.SYSTEM_WAIT,
 )
-#: Codes with recorded events, which take precedence over sampled functions.
+#: Codes of recorded events, which take precedence over sampled functions.
 _SEEN: Final = (HostCode.HOST_COMPUTE, HostCode.GARBAGE)
 #: Codes of work: a thread in one of them does not wait for the input of another thread.
 _WORKING: Final = (
@@ -212,7 +211,7 @@ class HostStates(Frozen, frozen=True):
         return tuple(it for it in self.threads if it in self.told)
 
     def thread_claims(self, track: int, within: Spans, of_any_thread: Claims) -> Claims:
-        """Return the claims of one launching thread on a set, in order of precedence.
+        """Return the owners of a set according to one launching thread, in order.
 
         Args:
             of_any_thread: Result of `claims_of_any_thread` for the same set.
@@ -237,7 +236,7 @@ class HostStates(Frozen, frozen=True):
         )
 
     def claims_of_any_thread(self, within: Spans) -> Claims:
-        """Return the claims of all step threads together, in order of precedence."""
+        """Return the owners of a set according to all step threads together."""
         return self._ordered_claims(
             self._state_of_threads(within),
             self._states_within(within),
@@ -247,13 +246,13 @@ class HostStates(Frozen, frozen=True):
         )
 
     def claims_without_device(self, within: Spans) -> Claims:
-        """Return the step threads' claims on a host that has no device."""
+        """Return the owners of a set on a host without a device, by step threads."""
         told = self._states_within(within)
         state = self._state_of_threads(within)
         work = self.classes.host_compute
         # The library communicates on a separate thread, so a thread that computes
-        # meanwhile is not waiting for peers. Of several workers in one process, one
-        # waits for another.
+        # meanwhile is not waiting for peers. In one process, a worker may wait for
+        # another.
         peers = _code_on_any_thread(self.classes, HostCode.PEER, within)
         peers = peers - state(HostCode.HOST_COMPUTE)
         waits = self.classes.input_wait

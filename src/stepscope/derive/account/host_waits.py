@@ -1,8 +1,7 @@
 """`host_waits`: where the program's thread sleeps in a step, and what runs meanwhile.
 
 A recorded function shows where a thread is, not whether the thread works there. A
-thread that needs no core waits: for a lock, a queue, a slow source, another process, or
-for time to pass.
+thread that needs no core waits: for a lock, a queue, a slow source, a process, or time.
 
 Definition: docs/definitions/host-time.md#waiting-and-working.
 """
@@ -33,13 +32,12 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.step_windows.windows import Windows
 
-#: Least share of the functions' time that readings of core time must cover.
+#: Least share of the time in question in which the thread's CPU clock was read.
 _ENOUGH: Final = 0.5
-#: Largest share of a wait that may be unclear because threads outside of Python compute
-#: meanwhile, perhaps for the waiting thread. On a busy machine such threads rarely get
-#: a core.
+#: Largest share of a wait in which threads outside of Python may compute for the
+#: waiting thread. On a busy machine such threads rarely get a core.
 _OTHERS: Final = 0.1
-#: Least share of a wait in which a thread must run to be what the wait is for.
+#: Least share of a wait that another thread must work (or sleep) to be its cause.
 _MOST: Final = 0.5
 #: Names of pool threads and of threads that the program did not name end in a number.
 _NUMBERED: Final = Pattern(r"[-_]\d+(?= \(|\Z)")
@@ -58,9 +56,8 @@ class HostWaits(Frozen, frozen=True):
         spans: The instants, within the judged steps.
         function: Function in which the thread sleeps most of that time.
         busy_ps: Part of `spans` in which another thread of the program works, in ps.
-        thread: Name of the thread that the wait is for: it works, or is the only one
-            that sleeps in a function, most of that time. None for none; one name for a
-            pool.
+        thread: Thread that the wait is for: it works, or alone sleeps in a function,
+            most of that time. One name for a pool; None for none.
         running: Function that `thread` is in most of that time; None for none.
         works: Whether `thread` works; else no thread of the process does.
         of_library: Whether a library started `thread` and runs nothing of the program
@@ -181,8 +178,7 @@ def _awaited_thread(
     """Return the thread that a wait is for, its function, and if it is a library's.
 
     If threads work, it is the one that works most. If none works, it is the only thread
-    (or pool) that sleeps in a function other than a wait for threads; None if several
-    do.
+    or pool that sleeps in a function other than a wait for threads.
     """
     pools: dict[str, list[_Other]] = defaultdict(list)
     for one in others:

@@ -115,10 +115,10 @@ class Naming(Frozen, frozen=True, dict=True):
     Attributes:
         names: Name by row of event_types; an op has the same name wherever it occurs.
         marks: By row of event_types: whether it marks steps; marks do not name time.
-        passing: By row of event_types: whether it only hands work on.
+        passing: By row of event_types: whether it is a call of a runtime, an allocator
+            or a thread pool, which does not name time.
         calls: By row of event_types: whether it calls a graph or a compiled function.
-        system: By row of event_types: whether it is a function of the operating
-            system's libraries.
+        system: By row of event_types: whether it is a system library's function.
         has_ops: Whether any op of a framework, or any Python call, was recorded.
         threads: Rows of tracks of the host's threads, those that drive steps first.
         program: Row of tracks of the thread that runs the program; None if unknown.
@@ -215,18 +215,17 @@ class Naming(Frozen, frozen=True, dict=True):
         return spans & work
 
     def asked_threads(self, device: DeviceAccount) -> tuple[int, ...]:
-        """Return the threads that name time, those that launch on the device first."""
+        """Return the threads whose events name time, launching threads first."""
         first = [track for track in device.walked_by if track >= 0]
         return tuple(dict.fromkeys((*first, *self.threads)))
 
     def covering_rows(
         self, track: int, owner: str, spans: Spans
     ) -> tuple[Spans, Int64s, Int64s]:
-        """Return what a thread's events of an owner's codes cover of a set.
+        """Return the part of a set covered by a thread's events with an owner's codes.
 
         Returns:
-            The covered spans, the rows of these events, and the time in ps that each
-            names.
+            The covered spans, the rows of these events, and the time of each in ps.
         """
         has = self.classes.may_have
         wanted = [code for code in codes_that_name(owner) if has(track, code)]
@@ -244,7 +243,7 @@ class Naming(Frozen, frozen=True, dict=True):
         return covered, at, time
 
     def _parts_by_events(self, track: int, owner: str, spans: Spans) -> _Named:
-        """Name what one thread's own events of an owner's codes cover of a set."""
+        """Name the part of a set that a thread's events with an owner's codes cover."""
         covered, at, time = self.covering_rows(track, owner, spans)
         if not len(covered):
             return _Named([], covered)
@@ -272,7 +271,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def _add_awaited(
         self, track: int, spans: Spans, parts: list[tuple[Name, int]]
     ) -> list[tuple[Name, int]]:
-        """Add to waits for other threads what one of those threads did meanwhile."""
+        """Add to the name of a wait for other threads what one of them was doing."""
         waits = self.classes.code_spans(track, spans)(HostCode.SYSTEM_WAIT)
         if not len(waits):
             return parts
@@ -310,7 +309,7 @@ class Naming(Frozen, frozen=True, dict=True):
         return spans.within(start, start + self.classes.rows.dur_ps[at])
 
     def _self_time(self, at: Int64s, spans: Spans) -> Int64s:
-        """Return what each row covers of a set without the rows nested in it."""
+        """Return the self time of each row within a set."""
         start, dur = self.classes.rows.start_ps[at], self.classes.rows.dur_ps[at]
         nested = nest_subset(start, dur, track=np.zeros(len(at), np.int32))
         time = self._time_within(spans, at)
@@ -508,13 +507,13 @@ def naming(
     calls = values_by_row(of_program, types)
     made = {it: int(calls[host_classes.rows.track_rows(it)].sum()) for it in pool}
     program = max(pool, key=made.__getitem__, default=None)
-    # Events that only hand work on do not show where in the program the thread was.
+    # Calls of a device's runtime do not show where in the program the thread was.
     passing = np.isin(
         event_kinds.host_class,
         (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH, HostClass.API),
     )
-    # TensorFlow numbers threads in its own way, so samples of the program's thread are
-    # on another track than its events.
+    # TensorFlow numbers threads differently: samples and events of one thread differ in
+    # track.
     started = () if frames is None else frames.threads_in_modules()
     measured = windows.measured
 

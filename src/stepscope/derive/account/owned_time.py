@@ -66,8 +66,8 @@ class _Endings(Frozen, frozen=True):
     """The activity that ended each idle interval, and the work launched after it.
 
     Attributes:
-        row: Row of device_activity of the first activity that begins at the interval's
-            end; -1 for none.
+        row: Row of device_activity of the first activity at the interval's end; -1 for
+            none.
         called_ps: When its launch call began; the largest int64 where unknown.
         returned_ps: When its launch call returned; the largest int64 where unknown.
         track: Row of tracks of the thread that called; -1 where unknown.
@@ -93,7 +93,7 @@ class Gaps(Frozen, frozen=True):
         queued: Where launched work waited, for no recorded reason.
         latency: Where the launch of the next activity was on its way to the device.
         copy_call: Where the host was in the blocking call of the copy that ended the
-            interval.
+            gap.
         copy_call_rows: Row of device_activity of that copy, by entry of `copy_call`.
         walk_start_ps: Starts of the remaining intervals, in which the host had not yet
             launched the next activity.
@@ -216,8 +216,8 @@ def charged_rows(
 
     Args:
         device: What the device did; None for a host without a recorded device.
-        missing: Owners whose time is unknown: their columns are null, and their time
-            counts as unexplained.
+        missing: Owners of unknown time: their columns are null, their time is
+            unexplained.
     """
     left = ends - starts
     times: dict[str, Int64s] = {}
@@ -239,8 +239,7 @@ def charged_rows(
         columns[name] = busy
     waits = missing.get("copy_in")
     return _window_rows(starts, ends, ordinal, columns).with_columns(
-        # Without a device, input is only the waiting time. Where transfers were lost,
-        # input is unknown.
+        # Without a device, input is only waiting; lost transfers make it unknown.
         idle_input_ps=pl.col("input_ps")
         if waits is not None and waits.code == "NO_DEVICE_PLANE"
         else pl.col("input_ps") + pl.col("copy_in_ps")
@@ -253,7 +252,6 @@ def _window_rows(
     ordinal: int | None,
     times: Mapping[str, Int64s | None],
 ) -> pl.DataFrame:
-    """Return one row per window with each owner's time; null for unknown owners."""
     return pl.DataFrame(
         [
             pl.Series("window", np.arange(len(starts), dtype=np.int32)),
@@ -298,12 +296,10 @@ class Account(Frozen, frozen=True):
         rows: `window` (row of windows), `device` (null without a recorded device),
             `window_ps`, and for each of `OWNERS` a column `<owner>_ps`, null where it
             is unknown; the known ones add up to `window_ps` exactly. Also
-            `device_busy_ps`, `device_working_ps` (null without a device) and
+            `device_busy_ps`, `device_working_ps` (null without device),
             `idle_input_ps`.
-        between: As `rows`, for the part of each window between steps, with the columns
-            of `IDLE_OWNERS`.
-        any_device: The columns of `rows` with all devices counted as one; `device` is
-            null.
+        between: As `rows`, for `IDLE_OWNERS` in the part of each window between steps.
+        any_device: The columns of `rows`, all devices as one; `device` is null.
         overlapped: Per (window, device) of `rows`: `<owner>_ps` of device work that
             overlapped work of an earlier owner; None without a device.
         devices: The instants of each owner, one entry per device.

@@ -164,8 +164,8 @@ class RanMost(NamedTuple):
     """The events that name most of an owner's time, and the number of all such events.
 
     Attributes:
-        ran: At most the requested number; if all events are included, their times add
-            up to the owner's.
+        ran: At most the requested number; the times of all events add up to the
+            owner's.
     """
 
     ran: list[Ran]
@@ -220,7 +220,7 @@ def what_ran(
 
 
 def interval_parts(spans: Spans, name: Name = UNNAMED, *, most: int) -> RanMost:
-    """Return the longest intervals of a set, none with an event."""
+    """Return the longest intervals of a set as parts without an event."""
     length = spans.end_ps - spans.start_ps
 
     def described_part(at: int) -> tuple[int, int, int, Name]:

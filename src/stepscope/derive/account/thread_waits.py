@@ -1,7 +1,6 @@
 """When threads had no core, and what other threads did while one waited for them.
 
-Few recorders record when a thread has a core. A wait for another thread is a system
-call.
+Few recorders record when a thread has a core. Waits for threads are system calls.
 
 Definition: docs/where-a-steps-time-goes.md#waits-for-other-threads.
 """
@@ -113,7 +112,7 @@ def awaited_thread(
     frames: FunctionFrames | None,
     by: int,
 ) -> tuple[str, int] | None:
-    """Return the thread, and its type of event, that ran during most of some waits.
+    """Return the thread and the type of event that ran during most of the waits.
 
     Where no event did, the innermost functions of the other threads are used: a call
     such as `pthread_join` waits for a thread that may have only stack samples.
@@ -124,8 +123,7 @@ def awaited_thread(
         by: Row of tracks of the thread that waits.
 
     Returns:
-        Name of the thread and row of event_types; None if none ran for half of the
-        waits.
+        Name of the thread and row of event_types; None if none ran half of that time.
     """
     found: list[tuple[int, str, int]] = []
     rows = classes.rows

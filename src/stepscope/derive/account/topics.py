@@ -52,8 +52,7 @@ _NEAR: Final = 8
 
 #: Owners of time in which no event shows what the program did.
 UNFED_OWNERS: Final = ("between", "unexplained")
-#: A batch is a copy of more than this number of bytes; smaller copies are scalars or
-#: indices.
+#: A batch is a copy of more than 4,096 bytes; smaller copies are scalars or indices.
 _LEAST_BYTES: Final = 4096
 #: Least share of the closed windows in which a batch must be copied.
 _USUAL: Final = 0.8
@@ -63,7 +62,8 @@ class BatchCopies(Frozen, frozen=True):
     """The times of batch copies to devices, in a program without recorded fetches.
 
     Attributes:
-        soon_ps: Least length of a silence, and longest time from its end to the copy.
+        soon_ps: Least length of a silence without recorded work, and longest time from
+            its end to the copy.
     """
 
     windows: Windows
@@ -77,7 +77,7 @@ class BatchCopies(Frozen, frozen=True):
         correlation: Correlation | Unavailable,
         launch_latency: LaunchLatency | Unavailable,
     ) -> BatchCopies | None:
-        """Collect the copies; None where one of the tables is missing."""
+        """Collect the copies; None if one of the tables is missing."""
         if isinstance(correlation, Unavailable) or isinstance(
             launch_latency, Unavailable
         ):
@@ -167,7 +167,7 @@ _DEBUGGING: Final = (
 #: without prints, that op may be wanted by the program.
 _PRINTS: Final = r"(?:^|[:/ ])PrintV2(?::|$)"
 _FORMATS: Final = r"(?:^|[:/ ])StringFormat(?::|$)"
-#: A counter that shows that the recorder ran which also records garbage collections.
+#: Counter of stepscope's recorder, which also records garbage collections.
 _WATCHED: Final = "process RSS (bytes)"
 _LAUNCHING: Final = HostCode.LAUNCHING
 _COLLECTING: Final = ("between", "host_compute")
@@ -453,12 +453,10 @@ class _ReadBacks(Frozen, frozen=True):
         is_copied = np.isin(begin, copied)
         calling = host.launch_calls_around(begin[is_copied])
         called = np.where(is_copied, _wait_lengths_ps(calling, begin, soon), 0)
-        # Without the wait the host would launch earlier by the length of the wait at
-        # most.
+        # Without the wait, the host would launch earlier by at most the wait's length.
         length = np.minimum(free.end_ps - begin, np.maximum(waited, called))
         after = Spans.from_events(begin[length > 0], length[length > 0])
-        # Time between steps in which the program did something recorded has another
-        # cause.
+        # Recorded work between steps has another cause than the wait.
         named = one.idle["between"] & host.doing
         return (after & _union_owners(one.idle, _REFILLING)) - named
 

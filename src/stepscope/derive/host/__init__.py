@@ -1,1 +1,1 @@
-"""What the host's threads did: ops, functions, launches."""
+"""Work of the host's threads: ops, functions, launches."""

@@ -36,8 +36,8 @@ class ThreadTime(Frozen, frozen=True):
 
     Attributes:
         seen: Spans from the first to the last of consecutive readings.
-        awake: Part of `seen` in which the thread was on a core, or ready while other
-            threads had all cores.
+        awake: Part of `seen` in which the thread was on a core or waited for a free
+            one.
         system: Where the thread waited for the system (a file, a process, or time to
             pass), not for another thread. Known for the main thread only.
     """

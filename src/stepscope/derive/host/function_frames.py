@@ -1,8 +1,7 @@
 """`function_frames`: which functions ran when, on which thread.
 
 Frames are exact where Python's calls were traced, and otherwise come from stack
-samples. Threads that drive no step, but that a step may wait for, are in
-`frames_beside`.
+samples. Threads that drive no step are in `frames_beside`.
 """
 
 from __future__ import annotations
@@ -131,8 +130,7 @@ class FunctionFrames(Frozen, frozen=True):
     def outermost_called(self, callers: Sequence[int]) -> Int64s:
         """Return the rows of the program's outermost frames called from `callers`.
 
-        The names of a framework's threads are the framework's, so callers identify
-        them.
+        Callers identify a framework's threads, whose names are the framework's.
         """
         own_types = [
             kind
@@ -144,7 +142,7 @@ class FunctionFrames(Frozen, frozen=True):
         return np.flatnonzero(own & ~self.rows_called_from(own))
 
     def called_most(self, callers: Sequence[int]) -> FunctionName | None:
-        """Return the function below `callers` that ran longest; None for none."""
+        """Return the function called from `callers` that ran longest; None for none."""
         rows = self.outermost_called(callers)
         if not len(rows):
             return None
@@ -250,8 +248,8 @@ def _collect_frames(
     types = function_names.canonical[handles(events, "type")[rows]]
     rates = [hz[it] for it in np.unique(recorded[by_samples]).tolist()]
     # Samples of a thread that Python started include the function that starts threads.
-    # A tracer starts during calls, so its threads may lack that function; they count as
-    # started by Python.
+    # A tracer starts during calls, so its threads may lack it; they all count as
+    # Python's.
     names = function_names.names
     beginning = [it for it, name in names.items() if name.function.endswith(BEGINNINGS)]
     pythons = np.unique(track[~by_samples[order] | np.isin(types, beginning)])

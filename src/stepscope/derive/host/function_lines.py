@@ -44,8 +44,8 @@ class FunctionLines(Frozen, frozen=True):
     """Executed lines of Python functions: by thread, then start, outer first.
 
     The rows of a function's lines on a thread, with the rows of unknown lines, cover
-    the time of the function's frames. Rows meet where the line, or the line of a
-    caller, changed.
+    the time of the function's frames. Rows meet where the line or a caller's line
+    changed.
 
     Definition: docs/definitions/host-time.md#functions.
 
@@ -91,8 +91,7 @@ class FunctionLines(Frozen, frozen=True):
     ) -> dict[int, Spans]:
         """Return the time of each line of a function, without callees of the program.
 
-        Time in libraries, and in nameless functions such as lambdas, counts as the
-        line's.
+        Time in libraries and nameless functions (lambdas) counts as the line's.
 
         Args:
             kinds: The types of the function, as in `type`.
@@ -208,8 +207,7 @@ def _line_runs(
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     parts = [np.arange(begins[track], ends[track]) for track in sorted(hz)]
     rows = np.concatenate(parts).astype(np.int32)
-    # Lines without duration add no time and may begin together with the line around
-    # them.
+    # Lines without duration add no time and may confuse the nesting.
     rows = rows[ints(events, "dur_ps")[rows] > 0]
     values = rows_of_owners(stats, "event", rows)
     key = find_handle(trace.strings, StatKey.SOURCE_LINE)
@@ -240,8 +238,7 @@ def _known_since(frames: FunctionLines, lines: FunctionLines) -> dict[int, int]:
     around = frames.chosen_rows(np.maximum(frame_row, 0))
     fits = frame_row >= 0
     fits &= (around.type == lines.type) & (around.end_ps >= lines.end_ps)
-    # Order by frame, then start: a line begins with its frame or where the previous
-    # line ended.
+    # By frame, then start: a line begins with its frame or at the previous line's end.
     order = np.lexsort((lines.start_ps, frame_row))
     meets = np.zeros(len(order), np.bool_)
     meets[1:] = (frame_row[order][1:] == frame_row[order][:-1]) & (

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 #: Python's names for the code of comprehensions, which are part of a function.
 COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
-#: `path/train.py(12): load`; the folder from which the file was imported may be
-#: missing.
+#: `path/train.py(12): load`; the first folders of the path may be missing.
 _CUT_OFF: Final = Pattern(
     r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.*)\Z", re.DOTALL
 )
@@ -100,8 +99,7 @@ class FunctionName(Frozen, frozen=True, eq=True):
 class FunctionNames(Frozen, frozen=True):
     """The functions that frames refer to.
 
-    One function may have several event types in a file, for example of several
-    processes.
+    One function may have several event types, for example of several processes.
 
     Attributes:
         names: Function of each canonical type.

@@ -44,8 +44,7 @@ class FunctionPurpose(IntEnum):
     AWAIT = 7
 
 
-#: What a function does. In contrast to a purpose, work does not decide who owns the
-#: time.
+#: What a function does, independent of the owner of its time.
 KnownWork: TypeAlias = Literal[
     "copies",
     "compiles_patterns",

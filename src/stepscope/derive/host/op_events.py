@@ -63,8 +63,7 @@ class HostOpEvents(Frozen, frozen=True):
         eager: int8; 1 if the op ran eagerly, 0 as part of a function, -1 if unknown.
         ops: Distinct ops, columns `HOST_OPS`.
         without_values: Why the values of events could not be read; None if they could.
-            Values are needed to identify instructions of compiled programs and some ops
-            that ran eagerly.
+            Instructions of compiled programs and some eager ops need values.
     """
 
     event: Int32s
@@ -94,7 +93,7 @@ def host_op_events(
 
     Op events are: events with the name of an op, ops that ran eagerly, input stages,
     instructions of compiled programs, and calls with an op's annotation. Allocator
-    events, markers, wrappers and frames are not op events. Several nested events of one
+    events, markers, wrappers and frames are not op events. Nested events of one
     execution count once.
 
     Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
@@ -287,7 +286,7 @@ class _NamedEvents:
         rank: int | Int32s,
         named: pl.DataFrame,
     ) -> None:
-        """Name ascending event rows, each by a row of columns of `HOST_OPS`."""
+        """Name events by rows of `named`; event rows must ascend."""
         if not len(rows):
             return
         columns = [

@@ -137,8 +137,7 @@ def host_stats(
     owner, key = handles(stats, "event"), handles(stats, "key")
     chosen = [np.empty(0, np.int64)]
     for bounds in host_ranges(tracks):
-        # The bounds have the column's type, so that the search does not copy the
-        # column.
+        # The bounds have the column's type, so that the search copies nothing.
         first, last = np.searchsorted(owner, np.array(bounds, owner.dtype))
         chosen.append(wanted_rows(key, wanted, int(first), int(last)))
     values = stats_in_rows(stats, "event", np.concatenate(chosen))

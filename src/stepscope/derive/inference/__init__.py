@@ -1,1 +1,1 @@
-"""Requests of a serving program, and what each waited for."""
+"""Requests of a serving program, and the waits of each request."""

@@ -72,8 +72,8 @@ _KEYS: Final = (_ID, _BATCH, _TASK, _ROOT, _STEP)
 #: Value of the root level for a root that the program declared as a request.
 _REQUEST_ROOT: Final = -1
 
-#: Calls of serving libraries, outer calls first; only the first pattern that matches
-#: any event counts.
+#: Calls of serving libraries, outer ones first; only the first pattern with events
+#: counts.
 _CALLS: Final = (
     r"^BatchingSessionRun$",
     r"^TfrtModelRun$",
@@ -305,8 +305,8 @@ class RequestWaits(Frozen, frozen=True):
 
     Attributes:
         rows: One row per row of `Requests.rows`: `<bucket>_ps` for each of
-            `REQUEST_BUCKETS`, null if unknown; the known ones add up to the request's
-            duration exactly.
+            `REQUEST_BUCKETS`, null if unknown; the known ones add up to the duration
+            exactly.
     """
 
     rows: pl.DataFrame
@@ -427,8 +427,7 @@ class _Served(Frozen, frozen=True):
 
         Args:
             number: Index of the thread in `tracks`.
-            at_ps: When each interval was caused; causes outside of all requests are
-                skipped.
+            at_ps: When each interval was caused; skipped if outside of all requests.
         """
         mine = self.rows[number]
         at = np.searchsorted(self.start_ps[mine], at_ps, side="right") - 1
@@ -453,8 +452,7 @@ def _served_tasks(
 ) -> PoolTasks | None:
     """Return tasks of thread pools; their code is the number of the thread they serve.
 
-    Threads are numbered from 1, in the order of `served.tracks`; None if there are too
-    many threads.
+    Threads are numbered from 1, as in `served.tracks`; None for too many threads.
     """
     if len(served.tracks) > _MOST_THREADS:
         return None

@@ -1,1 +1,1 @@
-"""The input pipeline: its graph of stages, its calls, and who hands data to whom."""
+"""The input pipeline: graph of stages, calls, and handovers between threads."""

@@ -51,8 +51,8 @@ class PipelineCalls(Frozen, frozen=True):
 
     Attributes:
         calls: Columns `CALLS`.
-        stages: Columns `CALL_STAGES`; the `critical_ps` of a call add up to its latency
-            exactly.
+        stages: Columns `CALL_STAGES`; the `critical_ps` of a call add up to its
+            latency.
         call: int64, ascending; rows of `calls`, one entry per execution of a call.
         execution: int64; the execution of each entry of `call`, an index into the
             arrays of `PipelineGraph`.
@@ -142,8 +142,7 @@ class _Reached(NamedTuple):
     """Executions that belong to calls.
 
     Attributes:
-        kept_ps: int64; the part of the call's wall time that is charged to the
-            execution.
+        kept_ps: int64; part of the call's wall time charged to the execution.
     """
 
     call: Int64s
@@ -196,8 +195,7 @@ class _Walk:
 
         Each execution is charged with one interval of the call's wall time. The parts
         that its children overlap are passed to the children, the earlier child first,
-        so that each child is also charged with one interval. The execution keeps the
-        rest.
+        so that each child is also charged with one interval. It keeps the rest.
         """
         graph, edges = self.graph, _Edges.choose_edges(self.graph, self.overlaps)
         call, at = np.arange(len(graph.root)), graph.root
@@ -267,7 +265,7 @@ def _begins_after_earlier(group: Int64s, starts: Int64s, ends: Int64s) -> Int64s
     """Return starts of intervals, moved past what earlier intervals of the group cover.
 
     Groups are ascending, and starts are ascending in a group. A result may be after the
-    interval's end.
+    end.
     """
     follows = group[1:] == group[:-1]
     if not (follows & (starts[1:] < ends[:-1])).any():

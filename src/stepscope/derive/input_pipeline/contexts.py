@@ -116,8 +116,7 @@ def match_handovers(made: Elements, taken: Elements) -> tuple[Int64s, Int64s]:
     """Join the production of elements with their taking.
 
     An element belongs to the first taking that ends after its production began. Numbers
-    are reused when an iterator is created again, but an element is handed over only
-    once.
+    are reused when an iterator is created again, but elements are not.
 
     Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 
@@ -197,8 +196,7 @@ def find_callers(
     stops = is_call.copy()
     stops[found.consumer_rows] = True
     who, at = np.arange(len(rows)), rows.astype(np.int64)
-    # If a call is itself work of another thread, that context precedes enclosing
-    # events.
+    # A call may itself be work of another thread; that context is followed first.
     consuming = _is_among(at, found.consumer_rows)
     pending = (who[consuming], at[consuming])
     here = _enclosing_stops(parent, at, stops, events=events, found=found)

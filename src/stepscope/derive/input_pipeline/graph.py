@@ -192,7 +192,7 @@ def _handed_over(
 
     Args:
         elements: Rows of events with the number of an element, and the numbers.
-        marks: By row of event_types: it marks the production, or the taking, of an
+        marks: By row of event_types: whether it marks production, or taking, of an
             element.
     """
     types = handles(events, "type")

@@ -68,8 +68,7 @@ _READERS: Final = frozenset(
         *("ArrayRecord", "CSV", "LMDB", "Parquet"),
     }
 )
-#: Transformations that make readers upstream of them read before an element is
-#: requested.
+#: Transformations whose upstream readers read before an element is requested.
 _AHEAD: Final = frozenset(
     {
         *("Prefetch", "Interleave", "ParallelInterleave", "LegacyParallelInterleave"),

@@ -90,11 +90,10 @@ class StageName(Frozen, frozen=True, eq=True):
         depth: Number of parts.
         transparent: The stage passes every element on unchanged.
         asynchronous: The stage fetches its elements on separate threads.
-        outermost: The stage may begin a pipeline: only transparent stages are
-            downstream.
+        outermost: The stage may begin a pipeline: all stages downstream are
+            transparent.
         feeds_device: The stage is the generator of the pipeline of a device.
-        consumer: Long name of the stage that consumes its elements; None for the last
-            one.
+        consumer: Long name of the stage that takes its elements; None for the last.
     """
 
     type: str
@@ -131,8 +130,8 @@ def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
         listed: Rows of `iterators` whose long names are stages; at least one.
 
     Returns:
-        The columns `STAGES` and those of `read_name`, and the row of that frame for
-        each row of `listed`.
+        Columns `STAGES` and those of `read_name`; the row of it for each row of
+        `listed`.
     """
     names = listed["long_name"].unique(maintain_order=True)
     name_code = listed["long_name"].cast(pl.Enum(names)).to_physical().to_numpy()
@@ -228,8 +227,7 @@ def recorded_parameters(
     """Read the stage parameters of events: row of events → name → value.
 
     Args:
-        events: Rows of events, in any order; only a few, since each value is decoded
-            separately.
+        events: Rows of events, in any order; a few only, as each is decoded separately.
     """
     rows = rows_of_owners(stats, "event", np.unique(events).astype(np.int32))
     found: dict[int, dict[str, Parameter]] = defaultdict(dict)

@@ -39,8 +39,7 @@ _QUEUES: Final = Pattern(
     r"/(?:multiprocessing|loky/backend|torch/multiprocessing)/queues?\.py\Z"
 )
 _CONNECTIONS: Final = Pattern(r"/multiprocessing/connection\.py\Z")
-#: A worker that calls an object in another process waits for that process, not for
-#: work.
+#: Calling an object in another process is waiting for that process, not for work.
 _OBJECTS: Final = Pattern(r"/multiprocessing/managers\.py\Z")
 _TAKES: Final = Pattern(r"(?:^|\.)get\Z")
 _GIVES: Final = Pattern(r"(?:^|\.)put\Z")
@@ -79,16 +78,14 @@ class WorkerFunctions(Frozen, frozen=True):
 
     Attributes:
         workers: Number of workers that were sampled within the steps.
-        looked_ps: Sampled time of all workers; waiting, handing over and work add up to
-            it.
+        looked_ps: Sampled time of all workers: waiting, handing over and working.
         waits_ps: Time of waiting for work.
         gives_ps: Time of handing over results.
         functions: Working time by function, most time first.
         most: The program's deepest function that takes most of the working time (total
             time); None if there is none, or none is known to belong to the program.
         looks: Approximate number of samples.
-        awaited_ps: Time in which a step waited for its batch while workers were
-            sampled.
+        awaited_ps: Time of steps waiting for a batch while workers were sampled.
         idle_ps: Part of `awaited_ps` in which no worker produced a batch or handed one
             over: more workers would not have made the wait shorter.
     """

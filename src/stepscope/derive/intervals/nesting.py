@@ -32,8 +32,7 @@ NESTED_KINDS: Final = ("thread", "core", "derived", "samples")
 #: Depth of the first stack buffer, enough for nearly every track. A deeper track is
 #: nested again with a buffer for all its rows.
 _USUAL_DEPTH: Final = 1024
-#: Least number of rows for several threads: with fewer, starting threads costs more
-#: time than it saves.
+#: Least number of rows for several threads, whose start costs time.
 _WORTH_THREADS: Final = 100_000
 
 
@@ -103,8 +102,8 @@ def nest_subset(start_ps: Int64s, dur_ps: Int64s, *, track: Int32s) -> Nesting:
         track: Their tracks, ascending.
 
     Returns:
-        Arrays over the chosen rows; a parent is an index of a chosen row. Rows of every
-        kind of track nest.
+        Arrays over the chosen rows; a parent is an index of a chosen row. All kinds of
+        track nest.
     """
     if (track[1:] < track[:-1]).any():
         raise ValueError("the rows are not grouped by track in ascending order")
@@ -138,8 +137,7 @@ def flatten_tracks(
 
     Args:
         code: A class per row of events; 0 leaves an instant to the next outer event.
-        sticky: Codes that also apply to everything nested in them; the outermost one
-            wins.
+        sticky: Codes that also apply to everything nested in them; the outermost wins.
         alike: Code → code that replaces it in the result: codes that alternate often
             form fewer intervals if they are merged.
 
@@ -223,8 +221,7 @@ def flatten_rows(
     Args:
         start_ps: Starts of the rows, in the order of the table of events.
         code: Their codes, none of them 0.
-        sticky: Codes that also apply to everything nested in them; the outermost one
-            wins.
+        sticky: Codes that also apply to everything nested in them; the outermost wins.
 
     Returns:
         Code → spans with that code; codes without spans are left out.

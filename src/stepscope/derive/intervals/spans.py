@@ -74,8 +74,7 @@ class TrackRows(Frozen, frozen=True):
 
         Args:
             wanted: Codes of the events to return.
-            outermost: Skip events that begin while an earlier event with a wanted code
-                runs.
+            outermost: Skip events that begin while an earlier wanted event runs.
         """
         begin, end = int(self.begins[track]), int(self.ends[track])
         if len(spans):
@@ -104,8 +103,7 @@ class TrackRows(Frozen, frozen=True):
 #: Largest absolute time in ps (53 days): differences of times then fit into int64.
 LIMIT_PS: Final = 2**62 - 1
 
-#: Least average length of sorted runs of intervals; with shorter runs, all intervals
-#: are sorted together.
+#: Least average length of sorted runs of intervals; otherwise all are sorted together.
 _WORTHWHILE_RUN: Final = 64
 
 
@@ -113,8 +111,7 @@ class Spans(Frozen, frozen=True, dict=True):
     """A set of half-open intervals.
 
     Neighbours neither overlap nor touch, so equal sets have equal arrays. The
-    constructor takes arrays that already have this form; the class methods take any
-    arrays.
+    constructor takes arrays of this form; the class methods take any arrays.
 
     Definition: docs/definitions/times-and-values.md#sets-of-time.
 
@@ -149,8 +146,7 @@ class Spans(Frozen, frozen=True, dict=True):
         """Return the union of events in any order, without those shorter than 1 ps.
 
         Sorted runs of intervals (for example the tracks of a table) are united one by
-        one and then with each other; short runs are sorted first. Parts beyond
-        ±LIMIT_PS are cut off.
+        one and then with each other; short runs are sorted. Times are cut at ±LIMIT_PS.
         """
         starts, durs = _as_int64(start_ps), _as_int64(dur_ps)
         if len(starts) != len(durs):
@@ -370,8 +366,7 @@ class Spans(Frozen, frozen=True, dict=True):
     def _ranges_beside(self, other: Spans) -> tuple[Int64s, Int64s]:
         """Return the first interval that meets each interval of `other`, and the count.
 
-        An interval that also meets the next interval of `other` counts for the first
-        only.
+        An interval that meets two intervals of `other` counts for the first only.
         """
         first = self.end_ps.searchsorted(other.start_ps, side="right")
         last = self.start_ps.searchsorted(other.end_ps, side="left")

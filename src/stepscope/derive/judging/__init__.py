@@ -1,1 +1,1 @@
-"""From an effect of each step to what is judged of it, for rules and tools alike."""
+"""Verdicts on effects over steps, for rules and tools."""

@@ -99,8 +99,8 @@ def action_for_category(category: str, facts: Collection[InputFact]) -> InputAct
     """Choose the action against one category of host-side input time.
 
     Args:
-        category: A category of the input page, `waiting_for_workers`, `outside_markers`
-            or `not_recorded`.
+        category: One of the input page, `waiting_for_workers`, `outside_markers`,
+            `not_recorded`.
         facts: The conditions that are true.
     """
     return next(

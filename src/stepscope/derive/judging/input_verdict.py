@@ -124,8 +124,8 @@ class InputTime(Frozen, frozen=True):
         step_source: Source of the steps; None without steps.
         step_confidence: Confidence in the steps, 0 to 1; 0 without steps.
         closed: Whether each window ends where the next step starts.
-        parts_ps: `fetch`, `transfer`, `starved`, `between` and `unexplained` → the time
-            in each window.
+        parts_ps: `fetch`, `transfer`, `starved`, `between`, `unexplained` → time per
+            window.
         is_blind: Whether fetches, or copies to the device, were not recorded.
         lost_ps: Device time that may belong to lost records.
         working_ps: Time in which the device computed, without copies and collectives.

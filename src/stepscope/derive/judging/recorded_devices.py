@@ -72,8 +72,8 @@ class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
         sign: Evidence of a device whose work was not recorded; null for none.
         in_doubt: Whether the only evidence is that the device is listed, so that the
             program may not have used it.
-        compute_capability: Compute capability of each device that did work; null if it
-            was not recorded.
+        compute_capability: Compute capability of each device with work; null if not
+            recorded.
         reason: Why device work is missing; null if it is recorded.
     """
 
@@ -145,8 +145,7 @@ def _compute_capabilities(trace: TraceData) -> list[tuple[int, int] | None]:
 def _sign_of_device(trace: TraceData) -> str | None:
     """Return the evidence of a device whose work was not recorded, or not decoded."""
     if isinstance(trace.table("tracks"), Unavailable):
-        # A file with memory records only lacks the work of every device and of the
-        # host.
+        # A file with only memory records lacks the work of devices and of the host.
         return None
     activity = trace.table("device_activity")
     code = activity.code if isinstance(activity, Unavailable) else None

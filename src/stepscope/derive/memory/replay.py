@@ -61,8 +61,7 @@ class OneMemory(Frozen, frozen=True):
             not recorded counts as 0; 0 if the heap is unknown.
         known: bool; True where `heap_bytes` and `in_use_bytes` are known.
         replayed: True if the heap was summed from the events because it was not
-            recorded. Blocks older than the profile then count only if their end was
-            recorded.
+            recorded. Blocks older than the profile then need a recorded end to count.
         peak: Index of the first event with the greatest use; None if no use is known.
         unmatched: Number of deallocations of blocks whose allocation is not recorded.
         reused: Number of allocations at an address with a block that was not yet freed.

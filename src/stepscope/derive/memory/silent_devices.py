@@ -36,8 +36,8 @@ class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         used: Devices that the program uses, by their memory, ascending. If memory is
-            only named for devices with kernels, these devices; allocations are not
-            counted then.
+            only named for devices with kernels, these; allocations are not counted
+            then.
         silent: The used devices without any kernel, ascending.
     """
 
@@ -113,8 +113,7 @@ def unrecorded_devices(
     least = _TAKES_PART * int(taken["count"].max() or 0)  # type: ignore[arg-type]
     used = set(taken.filter(pl.col("count") >= least)["device"].to_list())
     # Without any kernel, kernels were not recorded, which another doubt reports. A
-    # device with kernels but without memory has another number in the allocator's
-    # names.
+    # device with kernels but without memory has another number in allocator names.
     if not working or not working <= used:
         return UnrecordedDevices(used=tuple(sorted(used)), silent=())
     return UnrecordedDevices(

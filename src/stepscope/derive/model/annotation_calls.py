@@ -60,8 +60,8 @@ def charge_lent_launches(
     This is the innermost range of another thread at the time of the launch. No third
     thread may be in a range then. Nearly all launches of the launching thread during a
     call of the range must be at times at which no op and no driver call runs in the
-    range. A thread that never runs ops or driver calls is not considered, because it is
-    always silent.
+    range. A thread that never runs ops or driver calls is always silent and not
+    considered.
 
     Args:
         of_event: By row of events, the innermost call of a range around it, else -1.
@@ -203,8 +203,8 @@ class AnnotationCalls(Frozen, frozen=True):
         of_event: int32 by row of events; the call of the event itself or the innermost
             call around it, -1 for none.
         of_launch: The same by row of launches; Unavailable without launch calls.
-        of_activity: The same by row of device_activity, by the launch call; Unavailable
-            without device work.
+        of_activity: The same by row of device_activity; Unavailable without device
+            work.
     """
 
     event: Int32s

@@ -77,7 +77,7 @@ class DeviceWork(Frozen, frozen=True):
         kernel: int32; the kernel by its name, a row of event_types; -1 for an activity
             without a named op, which counts as one execution.
         dur_ps: int64; duration of the activity.
-        execution: int32; the execution of its own op that launched it, -1 for none.
+        execution: int32; the execution of the same op that launched it, -1 for none.
         execution_count: Number of executions on the host.
         flops_of_op: int64 by row of the ops of `activity_ops`: operations of one
             execution, -1 if unknown.
@@ -141,7 +141,7 @@ def device_charges(
     """Charge activities of devices.
 
     Activities count by the execution that launched them. Activities that no execution
-    of their own op launched count by the kernel that occurs most often among them,
+    of the same op launched count by the kernel that occurs most often among them,
     because an execution runs each of its kernels at least once.
 
     Returns:
@@ -185,8 +185,7 @@ def allocation_charges(
     """Charge allocated bytes to the ops that requested them.
 
     Returns:
-        `name`, `place`, `allocated_bytes`; allocations without a recorded op are left
-        out.
+        `name`, `place`, `allocated_bytes`; without allocations of unknown ops.
     """
     taken = (codes(allocations, "kind") == _ALLOCATE) & chosen
     asked = allocations.select("op", "allocated_bytes", place=pl.Series(place)).filter(
@@ -289,8 +288,7 @@ def merged_charges(
 def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFrame:
     """Add `allocated_bytes` by op and place, else by op alone.
 
-    If several rows have the same op and place, or the same op, the first one gets the
-    bytes.
+    Of several rows with the same op and place, or op, the first one gets the bytes.
     """
     key = ["name", "place"]
     known = merged.select(key).unique()

@@ -111,8 +111,7 @@ _FRAME: Final = (
     r"^\$(?P<file>\S.*?):(?P<line>\d+) (?P<function>.+)$",
     r"^(?P<file>[^()]*\.py)\((?P<line>\d+)\): (?P<function>.+)$",
 )
-#: Frames in files of Python and of installed packages, also frameworks whose path was
-#: cut.
+#: Frames in files of Python and installed packages, also with a shortened path.
 LIBRARY: Final = (
     r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/]python\d[.\d]*)[\\/]"
     r"|^(?:torch|torchvision|jax|jaxlib|flax|optax|tensorflow|keras|numpy|triton)[\\/]"

@@ -66,11 +66,10 @@ class Runs(NamedTuple):
         parent: int32; the row around this one, -1 for none.
         depth: int32; number of rows around this one.
         self_ps: int64; time without rows nested in this one.
-        line: int32; row of `lines`: its own, or that of the nearest row around it with
-            a line; -1 for none.
+        line: int32; row of `lines`: its own, or the nearest line of a row around it; -1
+            for none.
         named: Whether the row has its own line.
-        outermost: Whether the row has its own line and no row around it has the same
-            line.
+        outermost: Whether the row has its own line, which no row around it has.
     """
 
     track: Int32s
@@ -96,8 +95,7 @@ class SourceLines(Frozen, frozen=True):
         device_ps: int64 by row of device_activity; its duration.
         device_op: int32 by row of device_activity; a row of `device_names`.
         device_names: Names of ops on devices.
-        device_line: int32 by row of device_activity; the exact line of its op, -1 for
-            none.
+        device_line: int32 by row of device_activity; exact line of its op, -1 for none.
         device_function: int32 by row of device_activity; the innermost row of
             `functions` around its launch call, -1 for none.
         launches_known: Whether launch calls were recorded.

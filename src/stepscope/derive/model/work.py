@@ -370,10 +370,9 @@ def _own_executions(
     correlation: Correlation | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
 ) -> Int32s:
-    """Return by activity the execution of its own op that launched it, -1 for none.
+    """Return by activity the execution of the same op that launched it, -1 for none.
 
-    A launch inside another op (for example a whole program) is not an execution of this
-    op.
+    A launch inside another op (for example a whole program) does not count.
     """
     if (
         isinstance(host, Unavailable)

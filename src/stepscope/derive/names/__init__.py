@@ -1,1 +1,1 @@
-"""What the name of an event or an op says it is."""
+"""Kinds of events and ops, by their names."""

@@ -2,8 +2,7 @@
 
 Each type is classified once. The producer decides whether a type is an op, if it
 records that; tables of patterns over names decide the rest. Facts that depend on more
-than the type (the thread, enclosed events, values) are decided by derivations that use
-this one.
+than the type (the thread, enclosed events, values) are decided by later derivations.
 """
 
 from __future__ import annotations
@@ -295,8 +294,7 @@ _FLAG_RULES: Final[dict[EventFlag, str]] = {
 _RUNTIME_RANGE: Final = (
     # Functions of C and C++.
     r"::|^(?:cu|cuda|cudnn|cublas|hip|hsa|roc|nccl|rccl|pthread)[A-Z_]"
-    # Ranges that JAX's Python code annotates, and those of its runtime outside of
-    # calls.
+    # Ranges that JAX's Python code annotates, and ranges of its runtime.
     r"|^Wait for \w+ holds$|^[HD]2[HD] (?:Copy|Dispatch)|^shard_args$|^DevicePut"
     r"|^ArrayImpl\.|^ExecuteReplicated\.|^lower_\w+_computation$|^trace_to_jaxpr"
     r"|^pickle_util\.|^batched_copy_array_|^cpp_pjit_"

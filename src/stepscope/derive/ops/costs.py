@@ -117,8 +117,7 @@ def op_costs(
     first: Int64s = np.unique(groups, return_index=True)[1][group]
     named = activity_ops.ops[["module", "name"]][first]
     rates = _peak_rates(classes, precision, tensor_cores, device_peaks)
-    # What the units that each op's kernels use, and memory, could have done in their
-    # time.
+    # Work that the units used by each op's kernels, and memory, could have done.
     seconds = pl.Series(class_totals.all.total) / PS_PER_S
     peaks = (
         pl.DataFrame(
@@ -260,8 +259,7 @@ def _peak_rates(
         described = {row["device"]: row for row in peaks}
     rate: list[float | None] = []
     memory: list[float | None] = []
-    # One iteration per class of activities; there are as many classes as distinct
-    # kernels.
+    # One iteration per class of activities, that is, per distinct kernel.
     for place, device in enumerate(classes["device"].to_list()):
         row = described.get(device, {})
         local = int(kinds[place]) not in _THROUGH_A_LINK

@@ -320,8 +320,7 @@ class OpPlacement(Frozen, frozen=True):
     Definition: docs/tools/overview_page.md#other-fields.
 
     Attributes:
-        host_executions: Executions that put no work on a device; None if it is unknown
-            which executions do.
+        host_executions: Executions that put no work on a device; None if unknown.
         device_executions: Executions of ops on devices; None without device activity.
         dataset_executions: Executions of input pipeline ops, which are not included in
             `host_executions` and `device_executions`.
