@@ -230,7 +230,7 @@ def test_values_within_one_another_are_texts_or_refused_in_a_line(
         said.add(outcome(partial(read, path)))
     assert "" in said
     assert len(said) == 2
-    assert "within one another too deeply" in max(said)
+    assert "nested too deeply" in max(said)
     assert "\n" not in max(said)
 
 

@@ -1,4 +1,4 @@
-"""XSpace profiles (`*.xplane.pb`) of TensorFlow and JAX, and timelines made of them."""
+"""Reader of XSpace profiles (`*.xplane.pb`) of TensorFlow and JAX, and timelines."""
 
 from stepscope.formats.xplane.trace import read, read_timeline
 

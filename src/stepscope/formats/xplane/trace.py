@@ -1,4 +1,4 @@
-"""A host's XSpace files become the tables of a trace."""
+"""Read a host's XSpace files into the tables of a trace."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ if TYPE_CHECKING:
 
 
 def read(source: HostFiles) -> TraceData:
-    """Read one host's profile; its parts, where there are several, are one message.
+    """Read the profile of one host; several files are parts of one message.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, what was wrong and
-            the way out.
+        BadInput: Nothing can be read; the message names the file, the problem and a
+            remedy.
     """
     first, *others = source.paths
     if not others and is_spool(first.name):
-        # Few recordings were cut off, and all that joins their parts is imported here.
+        # Imported only for unfinished recordings, which are rare.
         from stepscope.formats.xplane.decoded.spool import read_spool  # noqa: PLC0415
 
         space = read_spool(first, limit_bytes=source.limit_bytes)
     elif not others:
         space = decode_file(first, limit_bytes=source.limit_bytes, mapped=source.mapped)
     else:
-        # Messages of one kind written one after the other are one message.
+        # Concatenated protobuf messages of one type are one message.
         parts = [
             open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)[0]
             for path in source.paths
@@ -65,13 +65,13 @@ def read(source: HostFiles) -> TraceData:
 
 
 def read_timeline(source: HostFiles) -> TraceData:
-    """Read a timeline in JSON that was made from one host's profile.
+    """Read a JSON timeline that was made from the profile of one host.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, what was wrong and
-            the way out.
+        BadInput: Nothing can be read; the message names the file, the problem and a
+            remedy.
     """
-    # All that puts messages together is imported for such files only.
+    # Imported only for JSON timelines, because it imports the profile writer.
     from stepscope.formats.xplane.trace_json import profile_message  # noqa: PLC0415
 
     space = decode_bytes(profile_message(source), str(source.paths[0]))

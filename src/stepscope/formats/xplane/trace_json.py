@@ -1,8 +1,8 @@
-"""The timeline that TensorFlow, JAX and XLA write for a viewer becomes a message.
+"""Convert the timeline that TensorFlow, JAX and XLA write for a viewer to a profile.
 
-`<host>.trace.json.gz` is made from a profile for a trace viewer: planes are processes,
-lines are threads, values are texts. It is put together again as the message that it was
-made from, as far as it holds it, and read like one.
+`<host>.trace.json.gz` is made from a profile: planes become processes, lines become
+threads, and values become texts. This module rebuilds the profile message, as far as
+the timeline has its content, and the message is read like any profile.
 
 Definition: docs/formats/xla_trace.md.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder, Value
 
-# Fields of Trace, Device, Resource and TraceEvent.
+# Field numbers of Trace, Device, Resource and TraceEvent.
 _DEVICES: Final = 1
 _EVENTS: Final = 4
 _NAME: Final = 1
@@ -43,20 +43,20 @@ _KEY, _VALUE = 1, 2
 _EVENT_DEVICE, _EVENT_RESOURCE, _EVENT_NAME = 1, 2, 3
 _TIMESTAMP_PS, _DURATION_PS = 9, 10
 _ARGUMENTS: Final = 11
-#: Viewers do not show an event without a duration: writers give it one picosecond.
+#: Duration of instants, in ps; producers write 1 because viewers hide length 0.
 _INSTANT_PS: Final = 1
-#: A writer stops after so many events.
+#: Maximum number of events that a producer writes.
 _MOST_EVENTS: Final = 1_000_000
-#: No recording lasts so long, 11 days: times count from 1970.
+#: Longest plausible recording, in µs: 11 days. Later times count from 1970.
 _NOT_OF_A_RECORDING_US: Final = 10.0**12
-#: No time since 1970 is so late: 3,000 years.
+#: Upper limit of a time since 1970, in µs: 3,000 years.
 _NOT_A_TIME_US: Final = 10.0**17
-#: Ids of lines that are derived from others are negative numbers of 32 bits.
+#: Ids of derived lines are negative 32-bit numbers, written as unsigned from here on.
 _NEGATIVE: Final = 2**31
-#: How the older form begins: with its first process.
+#: First byte of the older, binary form: the tag of its first process.
 _MESSAGE: Final = b"\x0a"
 _LONG_NAME: Final = "long_name"
-#: Values that may look like numbers, and are texts in a profile.
+#: Values that may look like numbers but are texts in a profile.
 _TEXTS: Final = frozenset(
     {"step_name", "hlo_op", "hlo_module", "tf_op", "annotation", "name", "context_id"}
 )
@@ -79,7 +79,7 @@ class ViewerEvent(msgspec.Struct):
 
 
 def events_of_message(message: bytes) -> list[ViewerEvent]:
-    """Return the events of a timeline in the form of a message, its names first.
+    """Return the events of a binary timeline, starting with its names.
 
     Raises:
         MalformedMessage: The message is cut or damaged.
@@ -131,7 +131,7 @@ def _read_event(message: memoryview) -> ViewerEvent:
         elif field == _ARGUMENTS and not isinstance(value, int):
             pair = dict(read_fields(value))
             key = field_text(pair.get(_KEY, 0))
-            # Later releases write the name of this one value with an underscore.
+            # Later releases write this name with an underscore.
             key = "long_name" if key == "long name" else key
             arguments[key] = field_text(pair.get(_VALUE, 0))
     return ViewerEvent(
@@ -153,7 +153,7 @@ def profile_message(source: HostFiles) -> bytes:
     """Return the profile message that a timeline was made from.
 
     Raises:
-        BadInput: The file is no such timeline, or broken.
+        BadInput: The file is not such a timeline, or is broken.
     """
     path = only_file(source)
     data = open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)[0]
@@ -168,10 +168,10 @@ def profile_message(source: HostFiles) -> bytes:
     except MalformedMessage:
         raise BadInput.at(path, "is cut or damaged", again) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadInput.at(path, f"its JSON is broken or cut: {error}", again) from None
+        raise BadInput.at(path, f"the JSON is broken or cut: {error}", again) from None
     except RecursionError:
         raise BadInput.at(
-            path, "its values are within one another too deeply", Remedy.COPY_AGAIN
+            path, "its values are nested too deeply", Remedy.COPY_AGAIN
         ) from None
 
 
@@ -184,14 +184,14 @@ def _message_of_events(host: str, events: list[ViewerEvent]) -> bytes:
     ]
     times = [it.ts or 0.0 for it in timed]
     begin = min(times) if times and max(times) >= _NOT_OF_A_RECORDING_US else 0.0
-    # An event lasts, and lies from the begin, as long as a recording can.
+    # Maximum duration of an event, and maximum distance from the first event.
     longest = _NOT_OF_A_RECORDING_US
     shown = [
         it
         for it in timed
         if 0 <= it.dur < longest and abs((it.ts or 0.0) - begin) < longest
     ]
-    # Process, and thread or None → its name.
+    # (Process, thread or None) → its name.
     names: dict[tuple[int, int | None], str] = {}
     for one in events:
         given = (one.args or {}).get("name")
@@ -202,7 +202,7 @@ def _message_of_events(host: str, events: list[ViewerEvent]) -> bytes:
         elif one.name == "thread_name":
             names[one.pid, one.tid] = str(given)
     lines: dict[tuple[int, int], LineBuilder] = {}
-    # A device of which nothing was recorded is named, and has no event.
+    # A device without recorded activity has a name but no events.
     planes: dict[int, PlaneBuilder] = {
         pid: space.plane(name, plane_id=pid)
         for (pid, thread), name in names.items()
@@ -244,13 +244,13 @@ def _say_what_is_missing(
     space: XSpaceBuilder, events: list[ViewerEvent], shown: list[ViewerEvent]
 ) -> None:
     space.warning(
-        "The file was made for a viewer: it lacks the links between threads, all peak "
-        "rates and the programs of XLA, which the .xplane.pb next to it holds."
+        "The file was made for a viewer: it lacks links between threads, peak rates "
+        "and programs of XLA. The .xplane.pb next to it has them."
     )
     if len(shown) >= _MOST_EVENTS:
         space.warning(
-            f"The timeline was cut after {_MOST_EVENTS:,} events, as its writer does; "
-            "the .xplane.pb next to it holds all."
+            f"The writer of the timeline stopped after {_MOST_EVENTS:,} events; the "
+            ".xplane.pb next to the file holds all events."
         )
     other = sum(1 for it in events if it.ph not in {"X", "M", ""})
     broken = sum(1 for it in events if it.ph == "X") - len(shown)
@@ -260,7 +260,7 @@ def _say_what_is_missing(
 
 
 def _profile_value(name: str, value: Any) -> Value:
-    """Return a value as a profile holds it: numbers are written as texts."""
+    """Return a value as in a profile: the timeline writes numbers as texts."""
     if isinstance(value, float | bool):
         return value
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
@@ -270,6 +270,6 @@ def _profile_value(name: str, value: Any) -> Value:
         number = int(text)
         if abs(number) <= _LARGEST:
             return number
-        # What fits no number of a profile stays a text.
+        # A number above 64 bits stays a text.
         return Unsigned(number) if 0 < number <= _LARGEST_UNSIGNED else text
     return float(text) if _DECIMAL.match(text) else text

@@ -1,8 +1,8 @@
-"""Values of one stat for many events, and their texts by number.
+"""Values of one stat for many events, and numbers for the texts of stats.
 
-A stat's text is either interned by the producer or stored in place, once per event. To
-compare and to parse texts in place a table numbers them, for itself: a text has another
-number, or none, in another table.
+The producer interns a stat's text once per file, or stores the text in each event. A
+table numbers the texts of the second kind, so that it can compare and parse them. These
+numbers are valid only within one table.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
 
 
-#: Events whose stats are brought into columns at one time: few enough to stay in the
-#: processor's cache, so that wide columns are never held for all events.
+#: Number of events whose stats are converted to columns at a time. The values fit in
+#: the processor's cache, and wide columns never exist for all events.
 BLOCK_ROWS: Final = 1 << 14
-#: Texts that mean "unknown". ROCm under JAX names its module `XlaModule:` where it does
-#: not know the op. Definition: docs/formats/xplane.md#the-message.
+#: Texts that mean "unknown". ROCm under JAX writes `XlaModule:` as the module if the op
+#: is unknown. Definition: docs/formats/xplane.md#the-message.
 NO_TEXT: Final = frozenset({"", "(null)", "INVALID", "XlaModule:"})
 
 
 class Values(Frozen, frozen=True, eq=True):
-    """One stat, by row of what was asked for; kind 0 where a row has none.
+    """Values of one stat per requested row; kind 0 means that a row has no value.
 
     Attributes:
-        value: The number's 64 bits, a handle, or a place in the file.
-        length: Length of a place.
+        value: The number's 64 bits, the handle of a text, or an offset in the file.
+        length: Length of the text at the offset, in bytes.
     """
 
     kind: UInt8s
@@ -48,15 +48,15 @@ class Values(Frozen, frozen=True, eq=True):
 
     @classmethod
     def none(cls, count: int) -> Values:
-        """Return the values of rows that have none."""
+        """Return empty values: no row has a value."""
         kind, value = np.zeros(count, np.uint8), np.zeros(count, np.int64)
         return cls(kind, value, np.zeros(count, np.int32))
 
     def integer_values(self) -> tuple[Int64s, Bools]:
-        """Whole numbers and where there is one.
+        """Return the values as integers, and a mask of the rows that have an integer.
 
-        Writers choose the signed, the unsigned or the real field for a stat;
-        a number above 2^63 keeps its 64 bits.
+        Producers store a stat as a signed, unsigned or floating-point number. An
+        unsigned number above 2^63 keeps its 64 bits.
         """
         present = (self.kind == INT) | (self.kind == UINT)
         real = self.kind == DOUBLE
@@ -69,7 +69,7 @@ class Values(Frozen, frozen=True, eq=True):
         return numbers, present | whole
 
     def real_values(self) -> tuple[NDArray[np.float64], Bools]:
-        """Real numbers and where there is one."""
+        """Return the values as floats, and a mask of the rows that have a number."""
         numbers = np.zeros(len(self.kind))
         for kind, given in (
             (DOUBLE, self.value.view(np.float64)),
@@ -83,12 +83,12 @@ class Values(Frozen, frozen=True, eq=True):
 
 
 def handle_series(name: str, handles: Int32s) -> pl.Series:
-    """Return a series of handles; -1 is null."""
+    """Return a series of handles; -1 becomes null."""
     return nullable_series(name, handles, handles >= 0)
 
 
 class Texts:
-    """Texts and their numbers; grows as further ones are numbered."""
+    """Texts and their numbers; new texts are added when they are numbered."""
 
     def __init__(
         self, data: UInt8s, strings: Sequence[str], known: Mapping[str, int]
@@ -99,12 +99,12 @@ class Texts:
         self._own: dict[str, int] = {}
 
     def find(self, text: str) -> int:
-        """Return the number of a text, -1 where it has none."""
+        """Return the number of a text, or -1 if it has no number."""
         known = self._known.get(text)
         return self._own.get(text, -1) if known is None else known
 
     def number(self, text: str) -> int:
-        """Return the number of a text, which is added where it has none."""
+        """Return the number of a text; a new text is added."""
         number = self.find(text)
         if number < 0:
             number = self._own[text] = len(self.strings)
@@ -112,7 +112,7 @@ class Texts:
         return number
 
     def numbers(self, values: Values) -> Int32s:
-        """Return the number of each value's text; -1 where there is none."""
+        """Return the number of each value's text, or -1 for a value without a text."""
         numbers = np.full(len(values.kind), -1, dtype=np.int32)
         np.copyto(numbers, values.value, where=values.kind == REF, casting="same_kind")
         placed = np.flatnonzero(values.kind == PLACE_TEXT)
@@ -128,8 +128,8 @@ class Texts:
         return numbers
 
     def series(self, name: str, numbers: Int32s) -> pl.Series:
-        """Return a series of texts; null where there is none or it means "unknown"."""
-        # A place per string, the last one for none: cheaper than sorting the rows.
+        """Return a series of texts; -1 and texts that mean "unknown" become null."""
+        # One array entry per string, and one for -1: faster than sorting rows.
         number = np.zeros(len(self.strings) + 1, np.int32)
         number[numbers] = 1
         distinct = np.flatnonzero(number)
@@ -143,8 +143,8 @@ class Texts:
 
 
 def distinct_handles(handles: Int32s, table_size: int) -> Int64s:
-    """Return the handles that occur, ascending; -1 is none."""
+    """Return the distinct handles, ascending, without -1."""
     seen = np.zeros(table_size + 1, dtype=np.bool_)
-    # -1 marks the entry after the last handle, which is left out.
+    # -1 marks the last entry of `seen`, which is left out.
     seen[handles] = True
     return np.flatnonzero(seen[:-1])

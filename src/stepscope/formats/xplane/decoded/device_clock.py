@@ -1,8 +1,8 @@
-"""Events of a device take the times of the device's own clock, where they carry them.
+"""Replace the times of device events by those of the device's clock, if recorded.
 
-Some producers move a device's times to the host's clock, piece by piece, and late by a
-fifth of a second in places; the device's own count of each event stands beside it. Then
-the device's own times are used, moved by one amount that all devices of a file share.
+Some producers convert device times to the host's clock in pieces, with errors up to a
+fifth of a second. The event also has the original device time. In such files the
+original times are used, with one clock offset for all devices of a file.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
 _OFFSET: Final = "device_offset_ps"
 _DURATION: Final = "device_duration_ps"
-#: Times that were moved to the host's clock run late, not early: of all differences the
-#: lowest part is the difference of the clocks; some below it are errors.
+#: Percentile of (converted - original time) that is the clock offset. Converted times
+#: are never early, so low differences are exact; the lowest ones are errors.
 _UNDELAYED_PERCENT: Final = 5
-#: Times beyond this cannot be added up in 64 bits.
+#: Largest time whose sums fit 64 bits, in ps.
 _LAST_PS: Final = 2**62 - 1
 
 
 def use_device_clock(
     space: XSpace, tracks: Sequence[Track], start: Int64s, dur: Int64s
 ) -> int:
-    """Replace, in place, the times of devices that tell their own.
+    """Replace, in place, the times of devices whose events have original times.
 
-    Events of such a device without own times keep their places between those that have
-    them.
+    Events of these devices without original times keep their position between events
+    with original times.
 
     Args:
         space: The decoded message.
         tracks: All tracks.
-        start: By event of the file; on one time base.
-        dur: By event of the file.
+        start: Start of each event of the file, on one time base.
+        dur: Duration of each event of the file.
 
     Returns:
-        The largest correction of a start or a duration in ps; 0 where no event tells
-        its own times.
+        The largest correction of a start or a duration, in ps; 0 if no event has
+            original times.
     """
     of_key = [_stat_by_event(space, it, len(start)) for it in (_OFFSET, _DURATION)]
     if any(one is None for one in of_key):
@@ -109,10 +109,10 @@ def _stat_by_event(space: XSpace, name: str, count: int) -> tuple[Int64s, Bools]
 def _move_between(
     times: tuple[Int64s, Int64s], rows: Int64s, has: Bools, own: tuple[Int64s, Int64s]
 ) -> None:
-    """Move the events of one device that have no times of their own, in place.
+    """Correct the events of one device that have no original times, in place.
 
     Args:
-        has: Which of `rows` have times of their own.
+        has: Which of `rows` have original times.
     """
     start, dur = times
     known, others = rows[has], rows[~has]
@@ -129,7 +129,7 @@ def _move_between(
 
 def _translate_times(times: Int64s, recorded: Int64s, own: Int64s) -> Int64s:
     inside = np.clip(times, recorded[0], recorded[-1])
-    # Differences are small enough for floats to be exact.
+    # The differences are small enough to be exact as floats.
     moved = np.interp(inside - recorded[0], recorded - recorded[0], own - own[0])
     found: Int64s = np.rint(moved).astype(np.int64) + own[0]
     return found + (times - inside)

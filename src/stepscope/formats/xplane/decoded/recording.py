@@ -1,4 +1,4 @@
-"""One decoded file, and what several of its tables need."""
+"""The decoded content of one profile, shared by the builders of several tables."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PROGRAM: Final = "program_id"
 
 
 class EventStats(Frozen, frozen=True, eq=True):
-    """Stats by final row of events; columns as in `stats`."""
+    """Stats sorted by final row of `events`; columns as in `stats`."""
 
     event: Int32s
     key: Int32s
@@ -65,13 +65,13 @@ class EventStats(Frozen, frozen=True, eq=True):
         )
 
     def taken(self, rows: NDArray[Any], event: Int32s) -> EventStats:
-        """Return some rows, under other event rows."""
+        """Return some rows, with new event rows."""
         return EventStats(
             event, self.key[rows], self.kind[rows], self.value[rows], self.length[rows]
         )
 
     def frame(self, owner: str, dtypes: Mapping[str, pl.DataType]) -> pl.DataFrame:
-        """Return the declared table, whose column `owner` says whose stats they are."""
+        """Return the declared table; its column `owner` has the event or event type."""
         names = ("key", "kind", "value", "length")
         columns = {name: getattr(self, name) for name in names}
         return pl.DataFrame({owner: self.event, **columns}, schema=dtypes)
@@ -81,9 +81,9 @@ class Recording:
     """A decoded file with its tracks and its timeline.
 
     Attributes:
-        space: The decoded message; its events' offsets have become starts.
-        roles: What each plane is.
-        strings: Handle → text; all that tables refer to.
+        space: The decoded message; its event offsets were replaced by starts.
+        roles: Role of each plane.
+        strings: Handle → text, for all texts that tables refer to.
     """
 
     def __init__(self, host: str, paths: tuple[Path, ...], space: XSpace) -> None:
@@ -114,7 +114,7 @@ class Recording:
         self.tracks: list[Track] = find_tracks(space, self.roles)
         self.base = time_base(space.lines)
         self.timeline: Timeline = build_timeline(space, self.tracks, self.base)
-        # Equal texts, as cut ones may be, have the last handle.
+        # Shortened texts may be equal; the last handle counts.
         self._handles = {text: handle for handle, text in enumerate(space.strings)}
         self.strings: tuple[str, ...] = tuple(space.strings)
         self._shared_values: dict[str, Values | None] = {}
@@ -129,12 +129,12 @@ class Recording:
             }
 
     def texts(self) -> Texts:
-        """Return all texts by handle; a table may add the texts that it compares."""
+        """Return all texts by handle; a table may add texts that it compares."""
         return Texts(self.space.data, self.strings, self._handles)
 
     @property
     def damaged_at(self) -> int | None:
-        """First byte that cannot be read; None in a whole file."""
+        """Offset of the first unreadable byte; None in a whole file."""
         damage = self.space.damage
         return damage[0].offset if damage else None
 
@@ -145,7 +145,7 @@ class Recording:
 
     @cached_property
     def stats(self) -> EventStats:
-        """Stats by final row of events, ascending."""
+        """Stats sorted by final row of `events`."""
         given = self.space.stats
         stats = EventStats(
             given.event, given.key, given.kind, given.value, given.length
@@ -162,25 +162,25 @@ class Recording:
 
     @property
     def type_stats(self) -> EventStats:
-        """Stats that event types carry; `event` is the type."""
+        """Stats of event types; `event` is the event type."""
         given = self.space.type_stats
         return EventStats(given.type, given.key, given.kind, given.value, given.length)
 
     @cached_property
     def activity_tracks(self) -> list[int]:
-        """Rows of the tracks that hold what ran on a device."""
+        """Rows of the tracks with device activity."""
         return activity_tracks(self.tracks)
 
     @cached_property
     def hull(self) -> tuple[int, int] | None:
-        """First start and last end of all events but counters; None without any."""
+        """First start and last end of events other than counters; None without any."""
         counted = [
             row for row, track in enumerate(self.tracks) if track.kind != "counters"
         ]
         return self.timeline.hull(counted)
 
     def handle(self, text: str) -> int:
-        """Return the handle of a text, -1 where the file does not hold it."""
+        """Return the handle of a text, or -1 if the file does not contain it."""
         return self._handles.get(text, -1)
 
     @cached_property
@@ -198,11 +198,11 @@ class Recording:
         return names
 
     def types_named(self, wanted: Callable[[str], bool]) -> Bools:
-        """Return by event type whether its name is wanted; each name is asked once."""
+        """Return a mask of the event types whose names are wanted."""
         return np.array([wanted(name) for name in self.type_names], dtype=np.bool_)
 
     def host_rows(self, wanted: Callable[[str], bool]) -> Int64s:
-        """Return rows of the host threads' events whose names are wanted, ascending."""
+        """Return rows of events on host threads whose names are wanted, ascending."""
         chosen = self.types_named(wanted)
         if not chosen.any():
             return np.zeros(0, dtype=np.int64)
@@ -214,11 +214,11 @@ class Recording:
         return np.concatenate([np.zeros(0, dtype=np.int64), *found])
 
     def host_values(self, key: str) -> tuple[Int64s, Values]:
-        """Return the host threads' events that carry a stat, ascending, with values."""
+        """Return rows of events on host threads that have a stat, and the values."""
         handle = self.handle(key)
         stats = []
         for bounds in self.ranges(self.host_tracks):
-            # The needles have the type of the column, which is not copied then.
+            # The needles have the column's type, so that the column is not copied.
             needles = np.array(bounds, dtype=np.int32)
             low, high = np.searchsorted(self.stats.event, needles).tolist()
             stats.append(self.stats.part(low, high))
@@ -233,7 +233,7 @@ class Recording:
             values.value[here] = part.value[chosen]
             values.length[here] = part.length[chosen]
             at = here.stop
-        # Of several values of one event the last one counts.
+        # If an event has several values of a stat, the last value counts.
         last = np.ones(total, dtype=np.bool_)
         last[:-1] = rows[1:] != rows[:-1]
         if last.all():
@@ -251,7 +251,7 @@ class Recording:
         ]
 
     def ranges(self, tracks: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """First and last (exclusive) row of events of each of some tracks."""
+        """Yield the half-open range of rows of each given track."""
         for track in tracks:
             yield (
                 int(self.timeline.event_begin[track]),
@@ -261,19 +261,19 @@ class Recording:
     def values_in_range(
         self, keys: Sequence[str], begin: int, end: int
     ) -> dict[str, Values]:
-        """Return stats by name for the events [begin, end), own or of their type."""
+        """Return stats of the events [begin, end), from the event or else its type."""
         handles = [self.handle(key) for key in keys]
         found = pivot_range(self.stats, handles, event_begin=begin, event_end=end)
         return self._own_or_shared(keys, found, self.timeline.type[begin:end])
 
     def values_at_rows(self, keys: Sequence[str], rows: Int64s) -> dict[str, Values]:
-        """Return stats by name for the events in some rows, own or of their type."""
+        """Return stats of the events in some rows, from the event or else its type."""
         handles = [self.handle(key) for key in keys]
         found = pivot_rows(self.stats, handles, rows.astype(np.int32))
         return self._own_or_shared(keys, found, self.timeline.type[rows])
 
     def type_values(self, keys: Sequence[str]) -> dict[str, Values]:
-        """Return the stats of some names that event types carry, by type."""
+        """Return the stats of some names, by event type."""
         count = len(self.space.event_types)
         handles = [self.handle(key) for key in keys]
         found = pivot_range(self.type_stats, handles, event_begin=0, event_end=count)
@@ -282,7 +282,7 @@ class Recording:
     def _own_or_shared(
         self, keys: Sequence[str], found: Pivot, types: Int32s
     ) -> dict[str, Values]:
-        # What types carry is kept for the next block; None for a name without.
+        # Stats of types are kept for the next block; None for a stat that no type has.
         shared = self._shared_values
         missing = [key for key in keys if key not in shared]
         if missing:

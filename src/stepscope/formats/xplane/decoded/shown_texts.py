@@ -1,8 +1,8 @@
-"""The texts that tables refer to by handle and that have no handle in the file.
+"""Add handles for the texts that tables refer to and that the file does not intern.
 
-They are found before any table is made, so that handles do not depend on which table
-is asked for first. Only `device_activity` refers to texts, the names of the compiled
-programs that the file lists among them, and only a file with devices has any.
+The handles are assigned before tables are built, so that they do not depend on the
+order in which tables are read. Only `device_activity` refers to texts, such as the
+names of compiled programs, so only a file with devices has such texts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _PLANE: Final = "/host:metadata"
 _NUMBERED: Final = Pattern(r"(?P<module>.*)\((?P<program>\d{1,20})\)\Z", re.DOTALL)
 ANNOTATION: Final = "annotation"
-#: Stats whose texts are shown as they are.
+#: Stats whose texts are shown unchanged.
 _SHOWN: Final = ("tf_op", "level 0", "hlo_op", "hlo_module", "shape", "equation")
 
 
@@ -39,11 +39,11 @@ class Program(NamedTuple):
 
 
 def listed_programs(space: XSpace, program_id: Values) -> dict[int, Program]:
-    """Return every program that is listed, by its id.
+    """Return every listed program by its id.
 
     Args:
         space: The file.
-        program_id: The stat of that name, by event type.
+        program_id: Values of the stat `program_id`, by event type.
     """
     planes = [row for row, it in enumerate(space.planes) if it.name == _PLANE]
     types = space.event_types
@@ -70,15 +70,15 @@ def add_shown_texts(
     """Number every text that `device_activity` may refer to.
 
     Args:
-        texts: Numbers of the file's own texts, which the others follow.
+        texts: Numbers of the file's own texts; new texts are added.
         space: The file.
-        tracks: Those that hold what ran on devices.
-        programs: Those that the file lists.
+        tracks: Tracks with device activity.
+        programs: Programs that the file lists.
     """
     shown = [handle for key in _SHOWN if (handle := texts.find(key)) >= 0]
     annotation = texts.find(ANNOTATION)
     for stats, here in _stat_slices(space, tracks):
-        # One pass over the kinds, which are bytes; few values are texts in place.
+        # A pass over kinds is fast (one byte each); few values are stored texts.
         placed = here.start + np.flatnonzero(stats.kind[here] == PLACE_TEXT)
         texts.numbers(_values_of_rows(stats, placed[np.isin(stats.key[placed], shown)]))
         if annotation >= 0:
@@ -101,7 +101,7 @@ def _stat_slices(
     yield space.type_stats, slice(0, len(space.type_stats))
     lines = [line for track in tracks for line in track.lines]
     begin, end = space.lines.event_begin[lines], space.lines.event_end[lines]
-    # The needles have the type of the column, which is not copied then.
+    # The needles have the column's type, so that the column is not copied.
     low = np.searchsorted(space.stats.event, begin.astype(np.int32))
     high = np.searchsorted(space.stats.event, end.astype(np.int32))
     for first, last in zip(low.tolist(), high.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""A recording that was not finished: fragments, the last of which may be torn."""
+"""Reader of an unfinished recording: fragments, of which the last may be incomplete."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 def read_spool(path: Path, *, limit_bytes: int) -> XSpace:
-    """Read the whole fragments of a spool as one message.
+    """Read the complete fragments of a spool file as one message.
 
     Args:
-        path: The file, which may grow meanwhile.
-        limit_bytes: Largest content of a packed file.
+        path: The file, which may grow while it is read.
+        limit_bytes: Maximum size of a decompressed file, in bytes.
 
     Raises:
-        BadInput: It cannot be read, or holds no whole fragment.
+        BadInput: The file cannot be read, or holds no complete fragment.
     """
-    # It may be shortened while it is read, which a mapping would not survive.
+    # The file may shrink while it is read; reading a mapped file would then crash.
     data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=False)
     whole = whole_length(data)
     try:
@@ -39,10 +39,10 @@ def read_spool(path: Path, *, limit_bytes: int) -> XSpace:
             keep_first=False,
         )
     except ValueError:
-        # Broken inside: what can be read of it, fragment by fragment.
+        # A fragment is damaged inside: decode all readable fragments.
         return decode_bytes(data.tobytes(), str(path), limit_bytes=limit_bytes)
     space = decode_bytes(merged, str(path), limit_bytes=limit_bytes)
     if whole < len(data):
-        torn = "the file ends within what was being written"
+        torn = "the file ends inside an unfinished fragment"
         damage = (*damage, Damage(whole, torn, len(data) - whole))
     return msgspec.structs.replace(space, damage=(*damage, *space.damage))

@@ -1,8 +1,8 @@
-"""Events of lines become rows of tracks: one time base, refused rows, checked order.
+"""Convert events of lines to rows of tracks, with one time base and in checked order.
 
-Every real file is in order already, so nothing is copied then: the decoder's columns
-are the table's. Rows that are refused, lines out of order and lines that belong to one
-track make a new row order, which is kept to translate the stats' rows.
+Nearly every real file is in order already, and the decoder's columns become the table
+without copying. Refused rows, unordered lines and several lines of one track need a new
+row order, which is kept to translate the rows of stats.
 """
 
 from __future__ import annotations
@@ -28,28 +28,29 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.tracks import Track
     from stepscope.xspace.reading.columns import Lines, XSpace
 
-#: A line that starts later than this counts nanoseconds since 1970, not since the
-#: start of the recording: three years would have passed (docs/formats/xplane.md#time).
+#: Smallest start of a line, in ns, that counts from 1970. A relative start would be
+#: three years after the start of the recording (docs/formats/xplane.md#time).
 _EPOCH_NS: Final = 10**17
 
-#: Times beyond this cannot be added up in 64 bits; a hundred days in picoseconds.
+#: Largest time whose sums fit 64 bits, in ps: 53 days.
 _LAST_PS: Final = 2**63 // 2 - 1
 _LAST_NS: Final = _LAST_PS // PS_PER_NS
 
-#: Lines that are looked at by one thread have this many events together, or more.
+#: Minimum number of events of the lines that one task of a thread surveys.
 _EVENTS_AT_ONCE: Final = 1 << 16
 
 _NO_ROWS: Final = np.zeros(0, dtype=np.int64)
 
 
 class TimeBase(Frozen, frozen=True, kw_only=True, eq=True):
-    """Where time 0 of the trace lies.
+    """Time 0 of the trace.
 
     Attributes:
-        epoch_ns: Nanoseconds since 1970 of time 0, None where lines are relative.
-        shift_ps: By line: what is added to the offsets of its events.
-        anchored: Lines of a file with absolute times that start at 0.
-        impossible: Lines whose time fits no recording; they start at 0.
+        epoch_ns: Time 0 in nanoseconds since 1970; None if lines have relative times.
+        shift_ps: Time to add to the event offsets of each line.
+        anchored: Number of relative lines in a file with absolute times; they start at
+            0.
+        impossible: Number of lines with an impossible time; they start at 0.
     """
 
     epoch_ns: int | None
@@ -59,17 +60,17 @@ class TimeBase(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
-    """The events of all tracks in their final rows.
+    """The events of all tracks, in the final order of rows.
 
     Attributes:
-        rows: Final row → row in the file; None where they are equal.
-        negative: Events refused for a negative duration.
-        impossible: Events refused for a time that no recording has.
+        rows: Final row → row in the file; None if they are equal.
+        negative: Number of events refused for a negative duration.
+        impossible: Number of events refused for an impossible time.
         unordered: Tracks that had to be sorted.
-        last_ps: By track, its last end; of a track without events it says nothing.
-        moved_ps: Largest difference between the recorded times of devices and those of
-            their own clock, which are used; 0 where they tell none.
-        file_rows: How many events the file holds, refused ones too.
+        last_ps: Last end of each track; meaningless for a track without events.
+        moved_ps: Largest difference between recorded times and the times of device
+            clocks, which are used instead; 0 if the file has no device-clock times.
+        file_rows: Number of events in the file, including refused ones.
     """
 
     rows: Int64s | None
@@ -85,11 +86,11 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     file_rows: int
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
-        """First start and last end of the events of some tracks; None without any."""
+        """Return first start and last end of events of tracks; None without events."""
         filled = [it for it in tracks if self.event_end[it] > self.event_begin[it]]
         if not filled:
             return None
-        # Rows of a track are in order of their starts.
+        # The rows of a track are sorted by start.
         first = int(self.start_ps[self.event_begin[filled]].min())
         return first, int(self.last_ps[filled].max())
 
@@ -106,11 +107,11 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
 
 
 def time_base(lines: Lines) -> TimeBase:
-    """Find time 0 of a file and what it means for each line.
+    """Find time 0 of a file, and the time shift of each line.
 
-    Times are normally relative to the start of the recording. In a file with absolute
-    times, time 0 is that of its first line; lines with relative times are anchored
-    there.
+    Times are usually relative to the start of the recording. In a file with absolute
+    times, time 0 is the start of its first line. Lines with relative times start at
+    time 0.
     """
     stamps = lines.timestamp_ns
     absolute = stamps > _EPOCH_NS
@@ -126,7 +127,7 @@ def time_base(lines: Lines) -> TimeBase:
 
 
 def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Timeline:
-    """Place every event; the decoder's offsets become starts in place."""
+    """Place every event on its track; offsets of events become starts in place."""
     start = space.events.offset_ps
     dur = space.events.dur_ps
     begins, ends = space.lines.event_begin.tolist(), space.lines.event_end.tolist()
@@ -137,7 +138,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
         if shift:
             start[begins[line] : ends[line]] += shift
     moved_ps = use_device_clock(space, tracks, start, dur)
-    # Nearly all files are as they should be: nothing is looked at twice then.
+    # In a regular file, as nearly all are, the checks below are skipped.
     is_plain = not odd.any() and not moved_ps
     negative = impossible = _NO_ROWS
     if not is_plain:
@@ -194,7 +195,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
 
 
 def _survey_lines(space: XSpace, base: TimeBase) -> Int64s:
-    """Return by line: rows with odd times, rows out of order, and the last end."""
+    """Return for each line: odd times, rows out of order, and the last end."""
     start, dur = space.events.offset_ps, space.events.dur_ps
     begin, end = space.lines.event_begin, space.lines.event_end
     shift = base.shift_ps.tolist()
@@ -204,7 +205,7 @@ def _survey_lines(space: XSpace, base: TimeBase) -> Int64s:
         for line in range(*lines):
             rows = int(begin[line]), int(end[line])
             if survey_track(start, dur, *rows, shift[line], _LAST_PS, found[line]) < 0:
-                raise ValueError("a line does not lie in the columns of events")
+                raise ValueError("the events of a line are outside of the columns")
 
     with thread_pool(len(space.data)) as pool:
         run_tasks(
@@ -214,7 +215,7 @@ def _survey_lines(space: XSpace, base: TimeBase) -> Int64s:
 
 
 def _last_ends(start_ps: Int64s, dur_ps: Int64s, begin: int, end: int) -> Int64s:
-    """Return the last end of each block of rows, so that no column of ends is held."""
+    """Return the last end of each block of rows, without a column of all ends."""
     blocks = (
         slice(at, min(at + BLOCK_ROWS, end)) for at in range(begin, end, BLOCK_ROWS)
     )
@@ -222,7 +223,7 @@ def _last_ends(start_ps: Int64s, dur_ps: Int64s, begin: int, end: int) -> Int64s
 
 
 def _rows_out_of_range(times: Int64s) -> Int64s:
-    """Return rows whose time is so far off that a sum of two would overflow."""
+    """Return rows with a time so large that a sum of two would overflow."""
     if not len(times) or (times.min() >= -_LAST_PS and times.max() <= _LAST_PS):
         return _NO_ROWS
     return np.flatnonzero((times < -_LAST_PS) | (times > _LAST_PS))
@@ -231,10 +232,10 @@ def _rows_out_of_range(times: Int64s) -> Int64s:
 def _rows_of_track(
     ranges: Sequence[range], drop: Int64s, start: Int64s, dur: Int64s, *, ordered: bool
 ) -> tuple[Int64s | range, bool]:
-    """Return the rows of a track in its order, and whether the file has them in it.
+    """Return the rows of a track in order, and whether the file has the same order.
 
-    Start ascending, then duration descending, then as in the file; `ordered` says that
-    each range is known to be so.
+    Rows are sorted by ascending start, then descending duration, then file order. With
+    `ordered`, each range is known to be sorted.
     """
     if len(ranges) == 1:
         (whole,) = ranges
@@ -261,7 +262,7 @@ def _rows_of_track(
 
 
 def _order_of_rows(parts: Sequence[Int64s | range], file_rows: int) -> Int64s | None:
-    """Return all tracks' rows in turn; None where that is the order of the file."""
+    """Return the rows of all tracks, concatenated; None if they are in file order."""
     at = 0
     for part in parts:
         if not isinstance(part, range) or (len(part) and part.start != at):

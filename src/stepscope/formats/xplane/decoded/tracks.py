@@ -1,4 +1,4 @@
-"""Lines of planes become tracks: plane, id and name decide what each one is."""
+"""Convert lines of planes to tracks; plane, id and name of a line decide its kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stepscope.xspace.reading.columns import Plane, XSpace
 
 HOST_PLANE: Final = "/host:CPU"
-#: Planes whose lines belong to the host's threads; normally merged when saved.
+#: Planes whose lines are host threads; producers usually merge these planes.
 _SIDE_PLANES: Final = frozenset(
     {"/host:CUPTI", "/host:ROCTRACER", "/host:python-tracer", "/host:TPU-runtime"}
 )
@@ -22,8 +22,8 @@ _CHILD: Final = Pattern(r"(?P<name>.*) \[(?P<pid>\d+)\]\Z", re.DOTALL)
 _DEVICE: Final = Pattern(
     r"/device:(?P<type>GPU|TPU):(?P<ordinal>\d{1,9})(?P<rest>.*)\Z", re.DOTALL
 )
-#: Ids that producers give to lines they derive: base, base + 1, and so on.
-#: Definition: docs/formats/xplane.md#planes-become-groups-of-tracks.
+#: Ids that producers give to derived lines: base, base + 1, and so on. Definition:
+#: docs/formats/xplane.md#planes-become-groups-of-tracks.
 _DERIVED_BASE: Final = -559038737
 _DERIVED_LAST: Final = _DERIVED_BASE + 389
 _OVERHEAD_ID: Final = _DERIVED_BASE + 6
@@ -40,13 +40,13 @@ _DERIVED_NAMES: Final = {
     "Source code": "source",
     "Source Code": "source",
 }
-#: How lines of a GPU are called on which its streams wait.
+#: Ending of the names of GPU lines on which streams wait.
 _WAITS: Final = "synchronisation"
 _LINE_TYPES: Final = Pattern(r"Stream #\S*?\((?P<types>[^)]*)\)")
 
 
 def integer_stat(plane: Plane, name: str) -> int | None:
-    """Return a whole number; None if there is none or it exceeds 64 bits signed."""
+    """Return an integer; None if there is none or it exceeds 64 bits (signed)."""
     value = _last_value(plane, name)
     if isinstance(value, float) and math.isfinite(value):
         value = int(value)
@@ -56,7 +56,7 @@ def integer_stat(plane: Plane, name: str) -> int | None:
 
 
 def real_stat(plane: Plane, name: str) -> float | None:
-    """Return a finite number, None where there is none."""
+    """Return a finite number; None if there is none."""
     value = _last_value(plane, name)
     if isinstance(value, int | float) and math.isfinite(value):
         return float(value)
@@ -64,13 +64,13 @@ def real_stat(plane: Plane, name: str) -> float | None:
 
 
 def text_stat(plane: Plane, name: str) -> str | None:
-    """Return a text that is not empty, None where there is none."""
+    """Return a non-empty text; None if there is none."""
     value = _last_value(plane, name)
     return value if isinstance(value, str) and value else None
 
 
 def bytes_stat(plane: Plane, name: str) -> bytes | None:
-    """Return bytes, None where there are none."""
+    """Return bytes; None if there are none."""
     value = _last_value(plane, name)
     return value if isinstance(value, bytes) else None
 
@@ -84,15 +84,15 @@ def _last_value(plane: Plane, name: str) -> float | int | str | bytes | None:
 
 
 class PlaneRole(Frozen, frozen=True, eq=True):
-    """What the lines of a plane are.
+    """Meaning of the lines of a plane.
 
     Attributes:
-        group: Name under which its tracks are shown; planes of one group are one.
-        process: Process id, where recorded.
+        group: Name of the group of tracks; planes of the same group are shown as one.
+        process: Process id, if recorded.
         device_type: GPU, TPU or CUSTOM; None for the host.
-        device: Ordinal, None for the host and for parts of a chip that have none.
-        core: The plane is a whole device, not one of its parts.
-        side: A collector's own plane of host threads.
+        device: Ordinal; None for the host and for parts of a chip without an ordinal.
+        core: Whether the plane is a whole device, not a part of one.
+        side: Whether the plane has host threads from a separate collector.
     """
 
     group: str
@@ -104,7 +104,7 @@ class PlaneRole(Frozen, frozen=True, eq=True):
 
 
 class Track(NamedTuple):
-    """One track, and the lines of the file that it holds."""
+    """One track, and the lines of the file that it combines."""
 
     role: PlaneRole
     name: str
@@ -115,22 +115,22 @@ class Track(NamedTuple):
 
     @property
     def plane(self) -> str:
-        """Name under which it is shown with others."""
+        """Name of the track's group."""
         return self.role.group
 
     @property
     def device(self) -> int | None:
-        """Ordinal of its device; None on the host."""
+        """Ordinal of the track's device; None on the host."""
         return self.role.device
 
     @property
     def process(self) -> int | None:
-        """Process id, where recorded."""
+        """Process id, if recorded."""
         return self.role.process
 
 
 def find_tracks(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
-    """Return tracks in file order; equal lines of planes of one name are one track."""
+    """Return tracks in file order; equal lines of same-named planes are one track."""
     lines = space.lines
     tracks: list[Track] = []
     of_name: dict[tuple[str, int, str], int] = {}
@@ -149,7 +149,7 @@ def find_tracks(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
         same = of_name.get((role.group, line, name))
         if same is None:
             same = of_id.get((role.group, line))
-            # One thread, seen by two collectors of the same process.
+            # Two collectors of one process recorded the same thread.
             if same is not None and not (role.side or tracks[same].role.side):
                 same = None
         if same is not None:
@@ -174,13 +174,13 @@ def find_tracks(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
 
 
 def line_types(name: str) -> tuple[str, ...]:
-    """Return the kinds of work in a stream's name: `Stream #7(Compute,MemcpyD2D)`."""
+    """Return the kinds in a stream's name, such as `Stream #7(Compute,MemcpyD2D)`."""
     found = _LINE_TYPES.search(name)
     return tuple(found["types"].split(",")) if found else ()
 
 
 def activity_tracks(tracks: list[Track]) -> list[int]:
-    """Return rows of the tracks that hold what ran on a device, in order."""
+    """Return rows of the tracks with device activity, in order."""
     return [
         row
         for row, track in enumerate(tracks)
@@ -190,7 +190,7 @@ def activity_tracks(tracks: list[Track]) -> list[int]:
 
 
 def plane_role(plane: Plane) -> PlaneRole:
-    """Return what the lines of a plane are, by its name."""
+    """Return the meaning of a plane's lines, from the plane's name."""
     name, process = plane.name, integer_stat(plane, "process_id")
     child = _CHILD.match(name)
     if child is not None:
@@ -227,7 +227,7 @@ def _kind_of_line(role: PlaneRole, line: int, name: str) -> tuple[str, str | Non
     if role.device_type is None:
         return "thread", None
     if role.device_type == "TPU" and view == "xla_ops":
-        # There the line of ops is the recording itself, not a view of streams.
+        # On a TPU, the line of ops is a recording, not derived from streams.
         view, kind = None, "core" if role.core else "asynchronous"
     else:
         works = role.device_type == "GPU" and not name.endswith(_WAITS)

@@ -1,1 +1,1 @@
-"""From a decoded profile message to the tables of a trace, one module each."""
+"""Builders of trace tables from a decoded profile message, grouped by topic."""

@@ -1,4 +1,4 @@
-"""Every event of the tracks of devices, with its stats in columns."""
+"""Events of device tracks, with their stats as columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.columns import Texts, Values
     from stepscope.formats.xplane.decoded.recording import Recording
 
-#: The details of a copy or memset, whichever stat holds them.
+#: Key of the details of a copy or memset, from any stat that has them.
 COPY: Final = "copy"
 
 _COPY_DETAILS: Final[tuple[str, ...]] = (
@@ -27,7 +27,7 @@ _COPY_DETAILS: Final[tuple[str, ...]] = (
     "Memset_details",
     "memset_details",
 )
-#: An event with one of these moved and computed nothing.
+#: Stats of events that are not device activity, such as allocations.
 _PASSIVE_DETAILS: Final[tuple[str, ...]] = (
     "memalloc_details",
     "MemFree_details",
@@ -50,14 +50,14 @@ _KEYS: Final = (*_TEXTS, *_NUMBERS, *_COPY_DETAILS, *_PASSIVE_DETAILS, _OCCUPANC
 
 
 class ActivityRows(Frozen, frozen=True, kw_only=True, eq=True):
-    """Every event of the activity tracks, with its stats in columns.
+    """Every event of the activity tracks, with its stats as columns.
 
     Attributes:
-        texts: Numbers of texts, those in place included.
-        handles: Stat, or `COPY`, → number of the text; -1 where there is none.
-        numbers: Stat → number and where there is one.
-        passive: Events that are no activity by their stats.
-        occupancy: The tracer's stat; 0 where there is none.
+        texts: Numbers of texts, including texts stored in events.
+        handles: Stat, or `COPY` → number of each event's text, or -1.
+        numbers: Stat → value of each event, and whether the event has a value.
+        passive: Mask of events whose stats show that they are not device activity.
+        occupancy: The tracer's stat of each event; 0 without a value.
     """
 
     event: Int32s
@@ -70,10 +70,10 @@ class ActivityRows(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def gather_rows(recording: Recording) -> ActivityRows:
-    """Bring the stats of all activity tracks into columns, a block at a time."""
+    """Convert the stats of all activity tracks to columns, one block at a time."""
     ranges = list(recording.ranges(recording.activity_tracks))
     counts = [end - begin for begin, end in ranges]
-    # A name that the file does not hold needs no column.
+    # Stats whose name is not in the file need no column.
     keys = [key for key in _KEYS if recording.handle(key) >= 0]
     texts = recording.texts()
     columns = _Columns(keys, sum(counts))
@@ -128,5 +128,5 @@ class _Columns:
 
 
 def no_handles(count: int) -> Int32s:
-    """Return handles of nothing: -1."""
+    """Return `count` handles of -1, which means no text."""
     return np.full(count, -1, dtype=np.int32)

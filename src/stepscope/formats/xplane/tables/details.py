@@ -1,8 +1,8 @@
-"""The small grammars inside text stats: launch shapes and copies, parsed once per text.
+"""Parse the text stats of launch shapes and copies, once per distinct text.
 
-Each text is `key:value` pairs between blanks or newlines; the keys differ by vendor
-and year. What lies beyond the hardware is refused: one writer left such fields
-uninitialised.
+A text has `key:value` pairs, separated by spaces or newlines. The keys differ by vendor
+and year. Values beyond the limits of the hardware are refused, because one producer
+left such fields uninitialised.
 
 Definition: docs/formats/xplane.md#device-activity.
 """
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 _PAIR: Final = Pattern(r"([A-Za-z_]+):(\S+)")
 _TRIPLE: Final = Pattern(r"(-?\d+),(-?\d+),(-?\d+)\Z")
 _MOST_BYTES: Final = 2**63 - 1
-#: Occupancies are distinguished to this part of a percent, so that rounding does not
-#: make a launch shape two.
+#: Resolution of occupancies in percent; rounding errors below it do not split a launch
+#: shape.
 _OCCUPANCY_STEP: Final = 0.001
 
 
 class Geometry(NamedTuple):
-    """A launch shape with its resources; None is unknown.
+    """A launch shape with its resources; None means unknown.
 
     Attributes:
-        refused: Names of the fields that held something impossible.
+        refused: Names of the fields with an impossible value.
     """
 
     registers: int | None = None
@@ -63,7 +63,7 @@ class Geometry(NamedTuple):
 
 
 class Copy(Frozen, frozen=True, eq=True):
-    """What the details of a copy or memset say; None is unknown."""
+    """Parsed details of a copy or memset; None means unknown."""
 
     source: str | None = None
     destination: str | None = None
@@ -72,7 +72,7 @@ class Copy(Frozen, frozen=True, eq=True):
 
 
 def parse_geometry(text: str) -> Geometry:
-    """Read `kernel_details` in any of its forms; an empty text knows nothing."""
+    """Parse any form of `kernel_details`; an empty text gives an unknown shape."""
     pairs = dict(_PAIR.findall(text))
     refused: list[str] = []
 
@@ -89,7 +89,7 @@ def parse_geometry(text: str) -> Geometry:
     shared = number("shm", most=MOST_SHARED_BYTES, name="shared memory")
     if static is not None and dynamic is not None:
         shared = static + dynamic
-    # AMD's tracer writes 0 for what it does not know.
+    # AMD's tracer writes 0 for unknown values.
     group = number("group_mem", most=MOST_SHARED_BYTES, name="shared memory")
     block = _size_triple(pairs.get("block"), most=MOST_THREADS)
     if block and math.prod(block) > MOST_THREADS:
@@ -109,12 +109,12 @@ def parse_geometry(text: str) -> Geometry:
 
 
 def parse_copy(text: str) -> Copy:
-    """Read `memcpy_details` or the details of a memset in any of their forms."""
+    """Parse any form of `memcpy_details`, or of the details of a memset."""
     pairs = dict(_PAIR.findall(text))
     size = _integer_or_none(pairs.get("size", pairs.get("num_bytes")))
     if size is not None and not 0 <= size <= _MOST_BYTES:
         size = None
-    # AMD's tracer writes kind "Unknown" and size 0 where it knows neither.
+    # AMD's tracer writes the kind "Unknown" and size 0 if both are unknown.
     if size == 0 and pairs.get("kind", "").lower() == "unknown":
         size = None
     return Copy(
@@ -126,7 +126,7 @@ def parse_copy(text: str) -> Copy:
 
 
 def _integer_or_none(text: str | None) -> int | None:
-    # Digits are counted before the conversion: int() of a long text is quadratic.
+    # The length is checked first, because `int()` of a long text takes quadratic time.
     if text is None or len(text) > 20:
         return None
     try:
@@ -138,7 +138,7 @@ def _integer_or_none(text: str | None) -> int | None:
 def _size_triple(
     text: str | None, *, most: int
 ) -> tuple[int, int, int] | tuple[()] | None:
-    """Three sizes; an empty tuple where one is impossible, None where not recorded."""
+    """Return three sizes; () if one is impossible, None if not recorded."""
     if text is None:
         return None
     found = _TRIPLE.match(text) if len(text) <= 64 else None
@@ -149,7 +149,7 @@ def _size_triple(
 
 
 def _recorded_occupancy(pairs: Mapping[str, str], refused: list[str]) -> float | None:
-    """Return the occupancy in percent, None where the details hold 0 ("not available").
+    """Return the occupancy in percent; None if the details have 0 ("not available").
 
     Definition: docs/formats/xplane.md#device-activity.
     """
@@ -172,14 +172,14 @@ def number_geometries(
     """Number the launch shapes of some kernels.
 
     Args:
-        details: Number of each kernel's details, -1 where it has none.
-        occupancy: Each kernel's own stat, 0 where it has none; it counts where the
-            details do not hold it.
+        details: Number of each kernel's details text, or -1.
+        occupancy: Occupancy stat of each kernel, or 0; it is used if the details have
+            no occupancy.
         strings: Number → text.
 
     Returns:
-        Row of the table by kernel (-1: none), the table, and how many kernels had
-        each field refused as impossible.
+        The row of each kernel in the table (-1 for none), the table, and per field the
+            number of kernels whose value was refused as impossible.
     """
     texts = distinct_handles(details, len(strings))
     parsed = {int(text): parse_geometry(strings[text]) for text in texts.tolist()}
@@ -222,7 +222,7 @@ def number_geometries(
 def _split_by_occupancy(
     rows: Int32s, occupancy: NDArray[np.float64], table: dict[Geometry, int]
 ) -> Int32s:
-    """Distinguish shapes by the occupancy recorded beside their details."""
+    """Distinguish shapes by the occupancy that is recorded outside of their details."""
     shapes = list(table)
     silent = np.array([shape.occupancy is None for shape in shapes], dtype=np.bool_)
     apart = (rows >= 0) & (occupancy > 0) & (occupancy <= 100)
@@ -245,11 +245,11 @@ def _split_by_occupancy(
 
 
 class CopyTable:
-    """The details of some events' copies, by the number of their text.
+    """The details of copies, by the number of their text.
 
     Args:
-        handles: Number of each event's details, -1 where it has none; None where no
-            event has any.
+        handles: Number of each event's details text, or -1; None if no event has
+            details.
     """
 
     def __init__(self, handles: Int32s | None, strings: Sequence[str]) -> None:
@@ -261,7 +261,7 @@ class CopyTable:
         self._copies = {text: parse_copy(strings[text]) for text in distinct}
 
     def sizes(self) -> tuple[Int64s, Bools] | None:
-        """Return bytes by event and where they are known; None where none are."""
+        """Return bytes of each event and whether they are known; None if none are."""
         if self._handles is None or not self._copies:
             return None
         size = np.zeros(self._table, np.int64)
@@ -283,18 +283,18 @@ class CopyTable:
         device: Int64s,
         fallback: UInt8s,
     ) -> int:
-        """Settle in `code` what names leave open, and count what stays unsettled.
+        """Resolve in `code` the kinds that names leave open; count unresolved events.
 
-        A local copy whose destination is another device goes between devices. A copy
-        without a direction takes that of its kinds of memory, else that of its
-        stream, else it counts as local.
+        A local copy to another device becomes a copy between devices. A copy without a
+        direction gets the direction of its kinds of memory, or else of its stream, or
+        else it counts as local.
 
         Args:
-            code: Kind of each event, changed in place.
+            code: Code of each event's kind, changed in place.
             codes: Kind → code.
-            track: Row of the next two, by event.
-            device: Ordinal by track.
-            fallback: Code of the one kind of copy that a track's name lists.
+            track: Index of each event's track in `device` and `fallback`.
+            device: Device ordinal of each track.
+            fallback: Code of the only kind of copy in each track's name.
         """
         some = code == codes[SOME_COPY]
         rows = np.flatnonzero(some | (code == codes["local_copy"]))

@@ -1,8 +1,8 @@
-"""What ran on devices: kernels, collectives, copies and memsets, with their launches.
+"""Build the table of device activity: kernels, collectives, copies and memsets.
 
-GPUs record it on streams, which are flat: every event is one activity, whose kind
-follows from its details and its name, never from its line. TPUs record a nested line of
-ops; there the innermost ops are the activity, so that no time counts twice.
+GPU streams are flat: every event is one activity, and its kind follows from its details
+and name, not from its line. A TPU has a line of nested ops: only the innermost ops are
+activities, so that no time counts twice.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _NONE: Final = _CODES[NOT_ACTIVITY]
 
 
 class Activity(DeviceTables, frozen=True, kw_only=True, eq=True):
-    """What ran on devices."""
+    """Tables of device activity, with the range of rows of each track."""
 
     by_track: dict[int, tuple[int, int]]
 
 
 def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
-    """Everything that ran on the devices of a file, tracks in their order."""
+    """Collect the activity of all devices of a file, track by track."""
     rows = gather_rows(recording)
     if not recording.activity_tracks or not len(rows.event):
         return _no_activity(recording)
@@ -69,7 +69,7 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
     _mark_waits(recording, rows, code)
     copies = CopyTable(rows.handles.get(COPY), rows.texts.strings)
     devices = [recording.tracks[it].role.device for it in recording.activity_tracks]
-    # By activity track the one kind of copy in its name, else `SOME_COPY`.
+    # For each activity track: the only kind of copy in its name, or else `SOME_COPY`.
     codes = []
     for number in recording.activity_tracks:
         words = line_types(recording.tracks[number].name)
@@ -92,7 +92,7 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
     kept = code != _NONE
     if not kept.any():
         return _no_activity(recording)
-    # Normally all are: then no column needs a copy.
+    # Usually all rows are kept; a slice then avoids copying the columns.
     chosen = slice(None) if kept.all() else np.flatnonzero(kept)
     kind_names = pl.Series("kind", ACTIVITY_KINDS.categories, dtype=ACTIVITY_KINDS)
     columns = {
@@ -126,7 +126,7 @@ def _kind_codes(recording: Recording, rows: ActivityRows) -> UInt8s:
     used[types] = True
     plain = np.full(len(used), _KERNEL, dtype=np.uint8)
     launched = plain.copy()
-    # Planes repeat names; each is looked at once.
+    # Planes repeat names, so each name is classified once.
     known: dict[str, tuple[int, int]] = {}
     for number in np.flatnonzero(used).tolist():
         name = recording.type_names[number]
@@ -140,7 +140,7 @@ def _kind_codes(recording: Recording, rows: ActivityRows) -> UInt8s:
         code = np.where(details >= 0, values_by_row(launched, types), code)
     if rows.passive is not None:
         code[rows.passive] = _NONE
-    # Leave out streams of allocations or overhead only, and ops that hold others.
+    # Leave out streams with only allocations or overhead, and ops that enclose others.
     at = 0
     for number in recording.activity_tracks:
         track = recording.tracks[number]
@@ -151,10 +151,10 @@ def _kind_codes(recording: Recording, rows: ActivityRows) -> UInt8s:
         if words and all(kind_of_line_type(word) == NOT_ACTIVITY for word in words):
             code[here] = _NONE
         if track.kind == "core":
-            # An event that holds another one that takes time is none.
+            # An event that encloses another event with a duration is not an activity.
             line = recording.timeline
             leaves = np.ones(end - begin, dtype=np.bool_)
-            # An instant inside an op does not split it.
+            # An instant inside an op does not split the op.
             lasting = np.flatnonzero(line.dur_ps[begin:end] > 0)
             start = line.start_ps[begin:end][lasting]
             stop = start + line.dur_ps[begin:end][lasting]
@@ -165,10 +165,10 @@ def _kind_codes(recording: Recording, rows: ActivityRows) -> UInt8s:
 
 
 def _op_handles(recording: Recording, rows: ActivityRows) -> Int32s:
-    """Return the annotation of the framework op of each event, -1 where there is none.
+    """Return the handle of the framework op of each event, or -1.
 
-    Of a stack of annotations the outermost names the op. Older producers split it into
-    levels; where they did not, the whole annotation is cut after its first level.
+    The outermost annotation of a stack is the op. Older producers record each level of
+    the stack separately. In other files the text is cut after its first level.
     """
     ops: Int32s | None = None
     for key in ("tf_op", "level 0", ANNOTATION):
@@ -180,7 +180,7 @@ def _op_handles(recording: Recording, rows: ActivityRows) -> Int32s:
             break
         texts = given if lacking is None else given[lacking]
         if key == ANNOTATION:
-            # Handles of annotations' first levels; each distinct one is cut once.
+            # Handles of the first level of annotations; each distinct text is cut once.
             distinct = distinct_handles(texts, len(rows.texts.strings)).tolist()
             other = no_handles(len(rows.texts.strings) + 1)
             other[distinct] = [
@@ -190,7 +190,7 @@ def _op_handles(recording: Recording, rows: ActivityRows) -> Int32s:
             texts = other[texts]
         texts = _without_unknown(recording, texts)
         if ops is None or lacking is None:
-            # The gathered column itself is filled further: nobody else reads it.
+            # The gathered column is changed in place, because nothing else reads it.
             ops = texts
         else:
             ops[lacking] = texts
@@ -198,7 +198,7 @@ def _op_handles(recording: Recording, rows: ActivityRows) -> Int32s:
 
 
 def _mark_collectives(rows: ActivityRows, code: UInt8s, ops: Int32s) -> None:
-    """Kernels that run for a collective op or HLO category are collectives."""
+    """Mark kernels of a collective op or HLO category as collectives."""
     for handles, is_collective in (
         (ops, is_collective_op),
         (rows.handles.get("hlo_category"), is_collective_category),
@@ -215,7 +215,7 @@ def _mark_collectives(rows: ActivityRows, code: UInt8s, ops: Int32s) -> None:
 
 
 def _mark_waits(recording: Recording, rows: ActivityRows, code: UInt8s) -> None:
-    """Ends of asynchronous transfers wait; those of collectives are collectives."""
+    """Mark ends of asynchronous transfers as waits, of collectives as collectives."""
     named = [rows.handles.get(key) for key in ("hlo_category", "hlo_op")]
     if any(recording.tracks[it].kind == "core" for it in recording.activity_tracks):
         types = recording.timeline.type[rows.event]
@@ -242,7 +242,7 @@ def _activity_frame(
     event, position = rows.event[chosen], rows.position[chosen]
     here: slice | Int32s = event
     if int(event[-1]) - int(event[0]) + 1 == len(event):
-        # Streams that lie side by side: their columns need no copy.
+        # The rows are contiguous, so their columns can be sliced without copying.
         here = slice(int(event[0]), int(event[-1]) + 1)
     line = recording.timeline
     tracks = np.array(recording.activity_tracks, dtype=np.int32)
@@ -288,7 +288,7 @@ def _activity_frame(
 def _name_columns(
     recording: Recording, rows: ActivityRows, chosen: slice | Int64s
 ) -> dict[str, pl.Series]:
-    """Return the columns of names, with those that a core's events carry elsewhere."""
+    """Return the columns of names; events of TPU cores store some names elsewhere."""
     names = {
         key: _without_unknown(recording, rows.handles[key])
         for key in ("hlo_op", "hlo_module", "shape", "equation")
@@ -311,7 +311,7 @@ def _name_columns(
 
 
 def _without_unknown(recording: Recording, handles: Int32s) -> Int32s:
-    """Return the handles, with -1 where the text means "unknown"."""
+    """Return the handles, with -1 for texts that mean "unknown"."""
     distinct = distinct_handles(handles, len(recording.strings))
     if not np.isin(recording.no_text, distinct).any():
         return handles

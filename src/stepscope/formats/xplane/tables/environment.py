@@ -1,4 +1,4 @@
-"""What the capture and the hardware were: `environment` and `devices`."""
+"""Build the tables `environment` (the capture) and `devices` (the hardware)."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from stepscope.xspace.reading.columns import Plane
 
 _PLANE: Final = "Task Environment"
-#: A clock that is wrong by more than a hundred years was misread.
+#: Largest plausible clock offset, in ns: 100 years.
 _MOST_NS: Final = 100 * 365 * 86_400 * 10**9
 _HZ_PER_KHZ: Final = 1_000
 _FLOPS_PER_TERAFLOPS: Final = 1e12
 _BYTES_PER_GIGABYTE: Final = 1e9
 
 
-#: Real machines have fewer cores; a larger number is damage.
+#: Limit of the number of cores; a larger number is damaged.
 _MOST_CORES: Final = 65_536
-#: CUDA 999; what is larger is no version.
+#: Largest valid CUDA version number: CUDA 999.
 _LARGEST_VERSION: Final = 999_990
 #: Field numbers of ProfileOptions.
 _HOST_LEVEL: Final = 2
@@ -47,20 +47,18 @@ _PYTHON_LEVEL: Final = 4
 
 
 class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
-    """What the producer wrote about the capture; None where it did not.
+    """The producer's description of the capture; a value that was not recorded is None.
 
     Attributes:
-        levels: Tracer levels in force: of the host, the device and Python; None
-            where the options were not recorded at all.
-        asked_levels: Tracer levels that were asked for; None but in recordings of
-            stepscope.
-        collectors: Names of what recorded; None as above.
-        cores: How many cores the program may use; None as above.
-        cuda_runtime: Version of the CUDA runtime; None as above, or where the
-            program's could not be told.
-        cuda_driver: Newest CUDA version of the driver, likewise.
-        complete_until_ns: From then on events are missing, nanoseconds since 1970; None
-            where none are known to be.
+        levels: Tracer levels in force, of host, device and Python.
+        asked_levels: Tracer levels that were requested; only stepscope records these.
+        collectors: Names of the collectors that recorded.
+        cores: Number of cores that the program may use.
+        cuda_runtime: Version of the CUDA runtime; None also if the program's version
+            could not be found.
+        cuda_driver: Newest CUDA version that the driver supports.
+        complete_until_ns: Time from which events are missing, in ns since 1970; None if
+            no events are known to be missing.
     """
 
     start_unix_ns: int | None = None
@@ -75,7 +73,7 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def task_environment(recording: Recording) -> TaskEnvironment:
-    """Read the plane that records when and how the profile was made."""
+    """Read the plane that describes when and how the profile was recorded."""
     for plane in recording.space.planes:
         if plane.name == _PLANE:
             return TaskEnvironment(
@@ -99,11 +97,11 @@ def task_environment(recording: Recording) -> TaskEnvironment:
 
 
 class ComparedClock(Frozen, frozen=True, kw_only=True, eq=True):
-    """How the host's clock compares with that of the client that recorded it.
+    """Clock offset between the host and the client that recorded it.
 
     Attributes:
-        offset_ns: By how much the host's clock was ahead.
-        doubt_ns: That may be wrong by so much.
+        offset_ns: Time by which the host's clock was ahead, in ns.
+        doubt_ns: Maximum error of `offset_ns`, in ns.
     """
 
     offset_ns: int
@@ -111,7 +109,7 @@ class ComparedClock(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def compared_clock(recording: Recording) -> ComparedClock | None:
-    """Return what a client measured; None where it did not compare clocks."""
+    """Return the clock offset that a client measured; None without a measurement."""
     for plane in recording.space.planes:
         if plane.name == CLOCK_PLANE:
             offset = integer_stat(plane, ClockStat.OFFSET_NS)
@@ -122,8 +120,8 @@ def compared_clock(recording: Recording) -> ComparedClock | None:
 
 
 def start_unix_ns(recording: Recording) -> int | None:
-    """Return when time 0 was, by the clock that all hosts were compared with."""
-    # In a file with absolute times, its first line is time 0.
+    """Return time 0 in ns since 1970, on the clock that hosts were compared with."""
+    # In a file with absolute times, time 0 is the start of its first line.
     start = recording.base.epoch_ns or task_environment(recording).start_unix_ns
     return _on_compared_clock(recording, start)
 
@@ -134,14 +132,14 @@ def _on_compared_clock(recording: Recording, unix_ns: int | None) -> int | None:
 
 
 def environment_table(recording: Recording) -> pl.DataFrame:
-    """Return the one row that says what this capture was."""
+    """Return the single row that describes the capture."""
     task = task_environment(recording)
     host, device, python = task.levels or (None, None, None)
     hull = recording.hull
     start_ns = recording.base.epoch_ns or task.start_unix_ns
     until_ns = task.complete_until_ns
     complete_until = None
-    # What is years apart is damage.
+    # A difference above one year is damage.
     if (
         start_ns
         and until_ns is not None
@@ -173,7 +171,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
 def devices_table(
     recording: Recording, activity: Activity
 ) -> pl.DataFrame | Unavailable:
-    """Return every accelerator that the capture listed, by ordinal, used or not."""
+    """Return every accelerator that the capture lists, used or not, by ordinal."""
     counts = dict.fromkeys(
         (it.device for it in recording.roles if it.device is not None), 0
     )
@@ -183,7 +181,7 @@ def devices_table(
     for plane, role in zip(recording.space.planes, recording.roles, strict=True):
         if role.core and role.device is not None:
             row = _device_row(plane, role, counts[role.device])
-            # Of planes with one name the first that says something counts.
+            # If planes have the same name, the first recorded value counts.
             before = found.setdefault(role.device, row)
             found[role.device] = {
                 key: value if value is not None else row[key]
@@ -203,7 +201,7 @@ def _device_row(plane: Plane, role: PlaneRole, activities: int) -> dict[str, obj
     major = integer_stat(plane, "compute_cap_major")
     vendor = text_stat(plane, "device_vendor")
     if vendor is None and role.device_type == "GPU" and major is not None:
-        # Producers that do not write the vendor knew no other.
+        # Producers that do not write the vendor only support Nvidia.
         vendor = "Nvidia"
     return {
         "device": role.device,
@@ -229,7 +227,7 @@ def _number_up_to(said: int | None, most: int) -> int | None:
 
 
 def _tracer_levels(options: bytes | None) -> tuple[int, int, int] | None:
-    """Tracer levels of a serialized ProfileOptions; an absent field is level 0."""
+    """Return the levels in a serialized ProfileOptions; an absent field is level 0."""
     if options is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Tables of the host: launches, calls of input pipelines, and allocations."""
+"""Build the tables of the host: launches, input pipeline calls, and allocations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _BEGINNING: Final = "Iterator::"
 _NAMES: Final = {"MemoryAllocation": "allocate", "MemoryDeallocation": "deallocate"}
-#: Column → stat that holds the number.
+#: Column → stat with the number.
 _BYTES: Final = {
     "allocated_bytes": "allocation_bytes",
     "requested_bytes": "requested_bytes",
@@ -46,7 +46,7 @@ _KEYS: Final = (
     "group_id",
     "fragmentation",
 )
-#: How PyTorch calls a report, and the numbers in it.
+#: Name of PyTorch's report of an allocation, and the numbers in the report.
 _TORCH_NAME: Final = "[memory]"
 _TORCH_ADDRESS: Final = "Addr"
 _TORCH_NUMBERS: Final = {
@@ -61,7 +61,7 @@ _TORCH_NUMBERS: Final = {
 def launches_table(
     recording: Recording, runs: ProgramRuns
 ) -> pl.DataFrame | Unavailable:
-    """List launch calls in the order of `events`, found by their id, never by name."""
+    """Return the launch calls, found by their ids, in the order of `events`."""
     rows, values = recording.host_values("correlation_id")
     number, present = values.integer_values()
     if not present.all():
@@ -93,7 +93,7 @@ def launches_table(
 
 
 def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
-    """Return every call of every iterator, in the order of `events`."""
+    """Return every `next()` call of every iterator, in the order of `events`."""
     rows = recording.host_rows(
         lambda name: name.startswith(_BEGINNING) or is_loader_call(name)
     )
@@ -139,9 +139,9 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     fragmentation, has_fragmentation = stats["fragmentation"].real_values()
     of_type = [_NAMES.get(name) for name in recording.type_names.tolist()]
     kinds = pl.Series("kind", of_type, pl.String)
-    # The name of the memory: its allocator, else index and device.
+    # Name of the memory: its allocator, or else its index and device.
     given = texts.series("name", texts.numbers(stats["allocator_name"]))
-    # Where a name of C was copied with what lay behind its end.
+    # A C string may have been copied with the bytes after its end.
     memories = given.str.split("\0").list.first().replace("", None)
     if memories.null_count():
         parts = [
@@ -170,7 +170,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
             },
         }
     )
-    # With nothing free there is no largest free chunk to compare with.
+    # Without free bytes there is no largest free chunk, so fragmentation is undefined.
     meaningless = (pl.col("free_bytes") == 0) | ~pl.col("fragmentation").is_finite()
     frame = frame.with_columns(
         fragmentation=pl.when(meaningless).then(None).otherwise("fragmentation")
@@ -179,7 +179,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
 
 
 def _order_by_time(recording: Recording, rows: Int64s) -> Int64s:
-    """Tracks follow each other in the table of events; time must not."""
+    """Sort rows of several tracks by time; `events` is grouped by track."""
     return rows[np.argsort(recording.timeline.start_ps[rows], kind="stable")]
 
 

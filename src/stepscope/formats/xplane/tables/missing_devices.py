@@ -1,4 +1,4 @@
-"""Why a profile holds nothing about devices, and what to do about it."""
+"""Reasons why a profile has no device activity, with remedies."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.tables.device_activity import Activity
     from stepscope.unavailable import Unavailable
 
-#: Calls of a runtime or driver; tracers give them ids, but not each of them.
+#: Names of runtime or driver calls; tracers give ids to some of these calls only.
 _CALL: Final = Pattern(r"^(?:cu|cuda|hip)[A-Z]\w*$")
-#: Allocators of device memory carry the device in their name.
+#: Names of allocators of device memory, which contain the device.
 _ON_DEVICE: Final = Pattern(r"(?i)gpu|cuda|rocm|hip(?!\w)")
-#: The host's memory, as PyTorch numbers kinds of devices.
+#: PyTorch's device type of the host's memory.
 _HOST: Final = 0
 _MAY_NOT_PROFILE: Final = (
     "Let users profile: set NVreg_RestrictProfilingToAdminUsers=0 for the nvidia "
@@ -39,7 +39,7 @@ _OTHER_CLIENT: Final = (
 _NO_LIBRARY: Final = (
     "Put the CUPTI library of the CUDA toolkit (extras/CUPTI/lib64) on LD_LIBRARY_PATH."
 )
-#: Words of a producer's error → what helps against it.
+#: Words of a producer's error → remedy against the error.
 _REMEDIES: Final = (
     ("insufficient_privilege", _MAY_NOT_PROFILE),
     ("insufficient privilege", _MAY_NOT_PROFILE),
@@ -51,8 +51,8 @@ _REMEDIES: Final = (
     ("could not be loaded", _NO_LIBRARY),
     ("dlopen", _NO_LIBRARY),
 )
-#: A warning with one of these words may say why; others are about the host, such as
-#: annotations that were open at the end. Errors are never left out.
+#: Words of warnings that may explain missing device activity; other warnings are about
+#: the host, such as annotations left open at the end. Errors are always repeated.
 _OF_DEVICES: Final = (
     *(words for words, _ in _REMEDIES),
     *("device", "accelerator", "gpu", "tpu", "cuda", "cupti", "hip", "rocm", "driver"),
@@ -65,11 +65,11 @@ _USUAL_REMEDY: Final = (
 
 
 def unused_devices(recording: Recording) -> Unavailable | None:
-    """Return why listed GPUs have no work where none has; None where they were used.
+    """Return why listed GPUs have no activity; None if they were used.
 
-    Tracers list every GPU of the machine, whatever the program does. That it gave them
-    none needs calls that were recorded: where there is no call at all it stays in
-    doubt. A producer that reports trouble, or did not trace devices, says more.
+    Tracers list every GPU of the machine, even if the program does not use it. Only
+    recorded calls prove that the program launched nothing; without any call the reason
+    is `IN_DOUBT`. If the producer did not trace devices, the result is None.
     """
     kinds = {role.device_type for role in recording.roles if role.core}
     levels = task_environment(recording).levels
@@ -83,7 +83,7 @@ def unused_devices(recording: Recording) -> Unavailable | None:
         return None
     if len(called):
         return idle_devices(NO_CALL_GIVES_WORK)
-    # Memory of a device that was allocated is work to come.
+    # Allocated device memory shows that the program uses the device.
     _, names = recording.host_values("allocator_name")
     texts = recording.texts()
     allocators = texts.series("allocator", texts.numbers(names)).unique().drop_nulls()
@@ -95,7 +95,7 @@ def unused_devices(recording: Recording) -> Unavailable | None:
 
 
 def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return the reason that there is no device activity, None where there is some."""
+    """Return why there is no device activity; None if there is some."""
     errors = _device_messages(recording)
     if not any(role.core for role in recording.roles):
         if errors:
@@ -120,9 +120,9 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
 
 
 def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return why the program gave no listed device work; None where it may have.
+    """Return why no listed device was used; None if one was, or may have been.
 
-    What the producer reports, and damage, may be why nothing was recorded.
+    After damage or a problem that the producer reports, the result is None.
     """
     if (
         activity.frame.height

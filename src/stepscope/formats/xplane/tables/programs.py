@@ -1,8 +1,8 @@
-"""The model in a file: compiled programs, their runs on cores, and variables.
+"""The model in a file: compiled programs, their executions on cores, and variables.
 
-Where a device runs whole programs, as a TPU does, no call of the host belongs to one
-op. Each run of a program has an id, which the call carries that queues it; all ops of
-the run come from that call.
+On a device that executes whole programs, such as a TPU, no host call belongs to a
+single op. Each execution of a program has an id, which the call that queues the program
+also has. All ops of the execution come from this call.
 
 Definition: docs/formats/xplane.md#executions-of-programs.
 """
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 _RUN: Final = "run_id"
 _DEVICE: Final = "device_ordinal"
 _TEXTS: Final = (ParameterStat.SCOPE, ParameterStat.SHAPE, ParameterStat.DTYPE)
-#: Both spellings occur.
+#: Both spellings of the stat occur.
 _PROTO_KEYS: Final = ("Hlo Proto", "HLO Proto")
 
 
 class ProgramRuns(Frozen, frozen=True):
-    """The queued runs of a file: arrays of equal length, by device and then start.
+    """The queued executions of a file, as arrays sorted by device and then start.
 
-    The number of a run in this list is the id that its call and its ops share.
+    The index of an execution is the correlation id that its call and its ops share.
 
     Attributes:
-        call: Row of events of the call that queued the run.
+        call: Row in `events` of the call that queued the execution.
     """
 
     call: Int64s
@@ -50,7 +50,7 @@ class ProgramRuns(Frozen, frozen=True):
     end_ps: Int64s
 
     def at(self, device: int, times_ps: Int64s) -> Int64s:
-        """Return the run of a device that each time lies in, -1 for none."""
+        """Return the execution on a device at each time, or -1."""
         first, last = np.searchsorted(self.device, (device, device + 1)).tolist()
         if first == last:
             return np.full(len(times_ps), -1)
@@ -61,10 +61,10 @@ class ProgramRuns(Frozen, frozen=True):
 
 
 def program_runs(recording: Recording) -> ProgramRuns:
-    """Match the runs that devices recorded with the calls that queued them.
+    """Match the executions that devices recorded with the calls that queued them.
 
-    The host notes an id more than once: the call is the first of them, the others tell
-    that the run is done.
+    The host records each id several times. The first event is the call; later events
+    report the end of the execution.
     """
     is_core = any(it.kind == "core" for it in recording.tracks)
     calls = _queuing_calls(recording) if is_core else {}
@@ -147,10 +147,10 @@ def parameters_table(recording: Recording) -> pl.DataFrame | Unavailable:
 
 
 class Programs(Frozen, frozen=True, eq=True):
-    """What the HLO modules of a file give.
+    """The instructions of a file's HLO modules.
 
     Attributes:
-        ops: Table `hlo_ops`, the instructions by program; or why there are none.
+        ops: Table `hlo_ops`, the instructions by program, or why it is absent.
     """
 
     ops: pl.DataFrame | Unavailable
@@ -173,13 +173,13 @@ def read_programs(recording: Recording) -> Programs:
         for program, module, instructions in programs
         for instruction in instructions
     ]
-    # Columns are declared in the order of the instruction's fields.
+    # The declared columns have the order of the instruction's fields.
     ops = pl.DataFrame(rows, schema=HLO_OPS.dtypes(), orient="row")
     return Programs(ops, malformed)
 
 
 def program_modules(recording: Recording, program: Int64s, present: Bools) -> Int32s:
-    """Return the handle of each module's name by program id, -1 if not recorded."""
+    """Return the handle of each program's module name, or -1 if not recorded."""
     names = {
         number: recording.handle(listed.module)
         for number, listed in recording.programs.items()
@@ -200,7 +200,7 @@ def _parse_programs(
         for key in _PROTO_KEYS:
             if values[key].kind[row] not in (PLACE_BYTES, PLACE_TEXT):
                 continue
-            # Only where a program was recorded.
+            # Imported only if a program was recorded.
             from stepscope.formats.hlo import parse_module  # noqa: PLC0415
 
             place = int(values[key].value[row])

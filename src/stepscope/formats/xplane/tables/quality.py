@@ -1,4 +1,4 @@
-"""What a file says about its own recording, and what contradicts itself in it."""
+"""Notes on problems that a profile reports about itself, and on contradictions."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 _DROPPED: Final = Pattern(r"drop\w*\s+(?P<count>\d+)|(?P<other>\d+)\s+\w*\s*drop")
 
-#: So many messages of the producer's are repeated.
+#: Maximum number of the producer's messages that are repeated.
 _MESSAGES: Final = 100
-#: Kernels of one stream run one after the other; clocks of tracers are this coarse.
+#: Largest overlap of kernels of a stream that is due to coarse clocks, in ps.
 _OVERLAP_PS: Final = 1_000_000
 _NS_PER_MS: Final = 1_000_000
-#: Two clocks this far apart place the same event at different places of a step.
+#: Largest clock correction, in ps, that keeps events in their part of a step.
 _CLOCKS_APART_PS: Final = 1_000_000_000
 
 
@@ -50,7 +50,7 @@ def quality_table(
     *,
     malformed_programs: int,
 ) -> pl.DataFrame:
-    """Return the doubts about a recording, gravest first; `calls`: table `launches`."""
+    """Return quality notes, most severe first; `calls` is the table `launches`."""
     notes = [
         *_damage_notes(recording),
         *_reported_notes(recording),
@@ -218,7 +218,7 @@ def _activity_notes(
 def _overlapping_activities(
     recording: Recording, activity: Activity
 ) -> tuple[int, int]:
-    """Activities that start too early on their stream, and the longest overlap."""
+    """Return the number of overlapping activities on streams, and longest overlap."""
     count = longest = 0
     frame = activity.frame
     start = frame["start_ps"].to_numpy()
@@ -227,7 +227,7 @@ def _overlapping_activities(
         if recording.tracks[track].kind != "stream" or end - begin < 2:
             continue
         ends = start[begin:end] + dur[begin:end]
-        # Only the ends so far count: an early long one may cover several.
+        # Compare with the latest end so far: a long activity may overlap several.
         early = np.maximum.accumulate(ends)[:-1] - start[begin + 1 : end]
         early = early[early > _OVERLAP_PS]
         if len(early):
