@@ -1,4 +1,4 @@
-"""stepscope: the profiler that sees inside every training step."""
+"""stepscope: a profiler of training steps in TensorFlow, JAX and PyTorch."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-#: Public name → (module, name there; None for the module itself). Resolved on first
-#: use, so that importing the package stays light.
+#: Public name → (module, name in the module; None for the module itself). Names are
+#: resolved on first use, so that importing the package is fast.
 _PUBLIC = {
     "Profile": ("stepscope.capture.profile", "Profile"),
     "ProfileData": ("stepscope.analysis.tools", "ProfileWithTools"),
@@ -78,12 +78,12 @@ def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         message = f"module 'stepscope' has no attribute {name!r}"
         raise AttributeError(message)
-    import importlib  # noqa: PLC0415 - the package imports nothing by itself
+    import importlib  # noqa: PLC0415 - importing the package imports no module
 
     path, attribute = _PUBLIC[name]
     module = importlib.import_module(path)
     value: object = module if attribute is None else getattr(module, attribute)
-    # Python asks this function for each access otherwise: 1.7 µs in every step.
+    # Store the value; otherwise Python calls this function (1.7 µs) on each access.
     globals()[name] = value
     return value
 

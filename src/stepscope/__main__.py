@@ -1,4 +1,4 @@
-"""`python -m stepscope` is `stepscope`."""
+"""`python -m stepscope` does the same as the command `stepscope`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run() -> None:
-    """Run a command line in a process of its own, and end that process."""
+    """Run a command line in its own process, and end that process."""
     replace_closed_streams()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt_once)
@@ -33,7 +33,7 @@ def run() -> None:
 
 
 def _interrupt_once(number: int, frame: FrameType | None) -> None:
-    """Have the command end by one line; a second Ctrl-C ends the process at once."""
+    """Interrupt the command with a one-line message; a second Ctrl-C exits at once."""
     del frame
     signal.signal(number, lambda *_: os._exit(INTERRUPTED))
     raise KeyboardInterrupt

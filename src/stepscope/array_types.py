@@ -1,4 +1,4 @@
-"""Arrays by what they hold, as signatures name them."""
+"""Type aliases of arrays, by element type, for signatures."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What vendors publish of accelerators: their highest clock and memory bandwidth.
+"""Data that vendors publish of accelerators: highest clock and memory bandwidth.
 
-A recording may hold neither, or half of the truth. The clock is the highest one that
-the product runs at, which is what drivers report; the bandwidth is that of the memory.
-Products of one name that differ are distinguished by their memory size.
+A recording may lack these values, or have half of the true bandwidth, as AMD's tracer
+does. The clock is the highest one of the product, which drivers also report. Different
+products of one name are distinguished by their memory size.
 
 Definition: docs/definitions/device-work.md#peak-rates.
 """
@@ -18,18 +18,17 @@ from stepscope.patterns import Pattern
 
 
 class DataSheet(Frozen, frozen=True, eq=True):
-    """One product.
+    """Published data of one product.
 
     Attributes:
-        product: Its name for people.
-        pattern: What its recorded name holds, a regular expression on the name in lower
-            case.
-        clock_mhz: Highest clock of its cores; None where the vendor gives none.
-        memory_gb_per_s: Bandwidth of its memory, in 10^9 bytes per second.
-        least_memory_gib: Products of this name with less memory are others.
-        cores: AMD names no product in some recordings: its compute units identify it
-            there, with the version; None where they do not.
-        version: (major, minor) that ROCm reports, for the same purpose.
+        product: Name of the product for display.
+        pattern: Regular expression that the recorded name matches in lower case.
+        clock_mhz: Highest clock of the cores; None if the vendor does not publish it.
+        memory_gb_per_s: Bandwidth of the memory, in 10^9 bytes per second.
+        least_memory_gib: Minimum memory, in GiB; with less, it is another product.
+        cores: Number of compute units, which together with `version` identifies an AMD
+            product in recordings without a product name; None if it does not.
+        version: (major, minor) reported by ROCm, used together with `cores`.
     """
 
     product: str
@@ -41,7 +40,7 @@ class DataSheet(Frozen, frozen=True, eq=True):
     version: tuple[int, int] | None = None
 
 
-#: Data sheets and white papers of the vendors; of several that fit the first counts.
+#: Data sheets and white papers of the vendors; the first matching row counts.
 DATA_SHEETS: Final[tuple[DataSheet, ...]] = (
     DataSheet("NVIDIA GB200", r"\bgb200\b", None, 8000),
     DataSheet("NVIDIA B300", r"\bg?b300\b", None, 8000),
@@ -108,19 +107,20 @@ DATA_SHEETS: Final[tuple[DataSheet, ...]] = (
     DataSheet("GeForce GTX 1080", r"\bgtx 1080$", 1733, 320),
     DataSheet("GeForce GTX 1070", r"\bgtx 1070$", 1683, 256),
     DataSheet("AMD Instinct MI355X", r"\bmi355x?\b", 2400, 8000),
-    # Both are gfx950 with equal memory.
+    # MI350X and MI355X are gfx950 with equal memory.
     DataSheet("AMD Instinct MI350X", r"\bmi350x?\b", 2200, 8000, 0, 256, (9, 5)),
     DataSheet("AMD Instinct MI325X", r"\bmi325x?\b", 2100, 6000, 240, 304, (9, 4)),
     DataSheet("AMD Instinct MI300A", r"\bmi300a\b", 2100, 5300, 0, 228, (9, 4)),
     DataSheet("AMD Instinct MI300X", r"\bmi300x?\b", 2100, 5300, 0, 304, (9, 4)),
-    # One of the two dies of a card is a device of its own.
+    # Each of the two dies of a card is a separate device.
     DataSheet("AMD Instinct MI250", r"\bmi250x?\b", 1700, 1638.4),
     DataSheet("AMD Instinct MI210", r"\bmi210\b", 1700, 1638.4),
     DataSheet("AMD Instinct MI100", r"\bmi100\b", 1502, 1228.8),
 )
 
 _GIB: Final = 1 << 30
-#: A chip of a laptop, of a low card or a part of one has a full card's name.
+#: Names of slower variants that contain the name of a full card: laptop chips,
+#: low-profile cards, and parts of a card.
 _SLOWER: Final = Pattern(r"laptop|max-q|mobile|fhhl|\bmig\b")
 
 
@@ -132,14 +132,14 @@ def data_sheet_of(
     cores: int | None = None,
     memory_bytes: int | None = None,
 ) -> DataSheet | None:
-    """Find the data sheet of a device; None for one that the table lacks.
+    """Return the data sheet of a device; None if the table has none.
 
     Args:
-        name: Product name as recorded; None where none is.
-        vendor: The maker, as far as it is known.
-        version: Compute capability, or what ROCm reports for it.
+        name: Product name as recorded; None if unknown.
+        vendor: Vendor, if known.
+        version: Compute capability, or the version that ROCm reports.
         cores: Number of multiprocessors.
-        memory_bytes: Size of its memory; some of it may be taken off.
+        memory_bytes: Size of the memory; a reserved part may be missing from it.
     """
     memory_gib = (memory_bytes or 0) / _GIB
     if name:
@@ -171,8 +171,8 @@ def _sheets_by_name(name: str, memory_gib: float) -> DataSheet | None:
     )
 
 
-#: Products whose boards all have direct links, and what one device sends over its own,
-#: in 10^9 bytes per second.
+#: Products whose boards all have direct links, and the rate at which one device sends
+#: over its links, in 10^9 bytes per second.
 _LINKS: Final = (
     (r"\bv100-sxm", 150.0),
     (r"\ba[18]00-sxm", 300.0),
@@ -182,9 +182,9 @@ _LINKS: Final = (
 
 
 def link_gb_per_s(name: str | None) -> float | None:
-    """Return what a device sends to its neighbours at best, in 10^9 bytes per second.
+    """Return the peak rate at which a device sends to its neighbours, in 10^9 bytes/s.
 
-    None for products of which some have no direct links: PCIe cards, for one.
+    None if some boards of the product have no direct links, for example PCIe cards.
     """
     lowered = (name or "").lower()
     return next((rate for part, rate in _LINKS if re.search(part, lowered)), None)

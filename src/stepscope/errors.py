@@ -1,17 +1,17 @@
-"""Every error stepscope raises for a reason the user can act on.
+"""Errors that stepscope raises for a reason that the user can fix.
 
-StepscopeError            base; str() is one line: what was wrong, where, the way out
+StepscopeError            base; str() is one line: the problem, its place, what to do
 ├── BadInput              a file or directory that cannot be read as a profile
-│   ├── Malformed         the bytes break the format at a known place
-│   └── UnknownFormat     readable bytes of no format that has a reader
+│   ├── Malformed         bytes that violate the format at a known offset
+│   └── UnknownFormat     readable bytes of a format without a reader
 ├── BadUsage              a name or option that does not exist
-└── AlreadyRecording      a recording is under way in this process
+└── AlreadyRecording      a recording is already running in this process
 
-And how errors of the program are known that reach us: the interpreter calls a signal
-handler between two instructions of the main thread, which may be ours or a framework's
-that we call. What the handler raises then is the program's answer to its signal ("timed
-out", an exit status), and none of our faults. Errors of the program that pass through
-functions of ours show its own functions alone (`NO_FRAME`).
+This module also recognises exceptions of the program's signal handlers. Python calls a
+signal handler between two instructions of the main thread, which may be instructions of
+stepscope or of a framework that stepscope calls. An exception of the handler is the
+program's response to the signal ("timed out", an exit status), not a fault of
+stepscope. Tracebacks of the program's errors omit functions of stepscope (`NO_FRAME`).
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import CodeType, FrameType, TracebackType
 
-#: Flag of a function that takes any number of arguments.
+#: Flag of a code object whose function has an `*args` parameter.
 _CO_VARARGS: Final = 0x04
 
 
 def printable_line(text: str) -> str:
-    """Return a text for a terminal: in one line, without control characters.
+    """Return a text for a terminal as one line without control characters.
 
-    What came over the wire or stands in a file may hold sequences that move the cursor
-    or colour what follows.
+    Text from the network or from a file may have escape sequences that move the cursor
+    or change the colour of later output.
     """
     return printable_text(" ".join(text.split()))
 
 
 class StepscopeError(Exception):
-    """Base of all errors that are shown to a person as one line."""
+    """Base of all errors that are shown to the user as one line."""
 
     def __str__(self) -> str:
-        """Return the line."""
+        """Return the message as one printable line."""
         return printable_line(super().__str__())
 
 
@@ -53,18 +53,18 @@ class BadInput(StepscopeError):
 
     @classmethod
     def at(cls, path: object, what: str, way_out: str) -> BadInput:
-        """Name the file, what was wrong with it, and what to do."""
+        """Build an error from the file, the problem, and what to do."""
         return cls(printable_text(f"{path}: {what}. {way_out}"))
 
 
 class Malformed(BadInput):
-    """Bytes that break their format at a known offset."""
+    """Bytes that violate their format at a known offset."""
 
     @classmethod
     def broken_at_offset(
         cls, path: object, offset: int, what: str, way_out: str
     ) -> Malformed:
-        """Name the file, the byte, what was wrong there, and what to do."""
+        """Build an error from the file, the offset, the problem, and what to do."""
         return cls(printable_text(f"{path}: {what} at byte {offset:,}. {way_out}"))
 
 
@@ -79,26 +79,26 @@ class BadUsage(StepscopeError):
     def unknown_name(
         cls, kind: str, name: str, known: Iterable[str], *, hint: str = ""
     ) -> BadUsage:
-        """Name what was asked for and everything that could have been asked for."""
+        """Build an error with the unknown name and all known names."""
         listed = ", ".join(known)
         return cls(f"there is no {kind} {name!r}; known: {listed}. {hint}".rstrip())
 
 
 class AlreadyRecording(StepscopeError):
-    """A recording cannot start because another one of this process is under way."""
+    """A recording cannot start because another one is running in this process."""
 
     @classmethod
     def of(cls, owner: object, since: str, logdir: object) -> AlreadyRecording:
-        """Name who records, since when and into which directory, and how to end it."""
+        """Build an error with owner, start and directory of the running recording."""
         return cls(
             f"already recording since {since} into {logdir}, started by {owner}. "
-            "Stop that one first (ss.stop()), or leave its block."
+            "Stop that recording first (ss.stop()), or leave its `with` block."
         )
 
 
 @contextlib.contextmanager
 def suppress_faults() -> Iterator[None]:
-    """Suppress what goes wrong within, but not what a signal handler raises there."""
+    """Suppress exceptions of the block, except those of a signal handler."""
     try:
         yield
     except Exception as error:
@@ -107,17 +107,17 @@ def suppress_faults() -> Iterator[None]:
 
 
 def is_from_handler(error: BaseException) -> bool:
-    """Return whether an exception came out of a signal handler, so is the program's.
+    """Return whether an exception came from a signal handler of the program.
 
-    `KeyboardInterrupt`, `SystemExit` and their like are the program's wherever they
-    come from.
+    `KeyboardInterrupt`, `SystemExit` and the like always count as the program's.
     """
     if not isinstance(error, Exception):
         return True
     frames = list(_traceback_frames(error))
     if any(map(_handles_signal, frames)):
         return True
-    # A framework may have caught it, within our call, and raised another one.
+    # A framework that stepscope called may have caught the handler's exception and
+    # raised another one.
     cause = error.__cause__ or error.__context__
     if cause is None or next(_traceback_frames(cause), None) not in frames:
         return False
@@ -132,10 +132,10 @@ def _traceback_frames(error: BaseException) -> Iterator[FrameType]:
 
 
 def _handles_signal(frame: FrameType) -> bool:
-    """Return whether the interpreter called a function as the handler of a signal.
+    """Return whether the interpreter called the function as a signal handler.
 
-    It alone hands a function the number of a signal and the frame that it interrupts. A
-    handler that forgot these is known while it is installed.
+    Only the interpreter passes a function the number of a signal and the frame that it
+    interrupts. A handler that discarded these arguments is recognised while installed.
     """
     code, values = frame.f_code, frame.f_locals
     given = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
@@ -152,17 +152,17 @@ def _handles_signal(frame: FrameType) -> bool:
 def _installed_codes() -> Iterator[CodeType | None]:
     for number in signal.valid_signals():
         handler: Any = signal.getsignal(number)
-        handler = getattr(handler, "func", handler)  # of a `functools.partial`
+        handler = getattr(handler, "func", handler)  # unwrap `functools.partial`
         called = handler if hasattr(handler, "__code__") else type(handler).__call__
         called = getattr(handler, "__func__", called)
         yield getattr(called, "__code__", None)
 
 
 class _NoFrame:
-    """Take the frame of its `with` block out of the traceback of what passes it.
+    """Remove the frame of a `with` block from the traceback of its exceptions.
 
-    The interpreter enters a frame into a traceback before `__exit__` is called, and not
-    once more where the exception goes on.
+    The interpreter adds the frame to the traceback before it calls `__exit__`, and does
+    not add it again when the exception continues.
     """
 
     __slots__ = ()
@@ -180,5 +180,5 @@ class _NoFrame:
             error.__traceback__ = traceback.tb_next
 
 
-#: `with NO_FRAME:` around a call of the program's, in a function of ours.
+#: Context for calls of the program's functions: `with NO_FRAME:`.
 NO_FRAME: Final = _NoFrame()

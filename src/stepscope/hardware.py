@@ -1,9 +1,9 @@
-"""Tables of what accelerators can do at best: peak rates and limits of occupancy.
+"""Tables of hardware limits of accelerators: peak rates and limits of occupancy.
 
 Rates are dense operations per clock cycle and multiprocessor. They are the peak of the
-architecture; some of its products reach only half of it.
-Limits of occupancy are those of the CUDA C++ Programming Guide, "Compute
-Capabilities", and of the occupancy calculator that ships with the CUDA toolkit.
+architecture; some of its products reach only half of it. Limits of occupancy are those
+of the CUDA C++ Programming Guide, "Compute Capabilities", and of the occupancy
+calculator that ships with the CUDA toolkit.
 
 Definition: docs/definitions/device-work.md#peak-rates.
 """
@@ -15,18 +15,18 @@ from typing import Final, Literal
 
 from stepscope.frozen import Frozen
 
-#: The unit that a kernel computes with: vector lanes or matrix units, at one width.
+#: Unit that a kernel computes with: vector lanes or matrix units, at one precision.
 Unit = Literal["fp32", "fp16", "matrix_tf32", "matrix_fp16"]
 
 
 class Rates(Frozen, frozen=True, eq=True):
-    """Operations per cycle and multiprocessor; 0 where the architecture lacks the unit.
+    """Operations per cycle and multiprocessor; 0 if the architecture lacks the unit.
 
     Attributes:
         fp32: Floating-point operations of the vector lanes on 32-bit operands.
         fp16: Floating-point operations of the vector lanes on 16-bit operands.
-        matrix_tf32: Those of the matrix units (Tensor Cores) on 32-bit operands.
-        matrix_fp16: Those of the matrix units on 16-bit operands.
+        matrix_tf32: Operations of the matrix units (Tensor Cores) on 32-bit operands.
+        matrix_fp16: Operations of the matrix units on 16-bit operands.
     """
 
     fp32: int
@@ -53,7 +53,7 @@ NVIDIA_RATES: Final[dict[tuple[int, int], Rates]] = {
     (12, 0): Rates(256, 256, 256, 1024),
 }
 
-#: The (major, minor) that ROCm reports → rates: gfx908 and gfx90a, gfx942, gfx950.
+#: (major, minor) reported by ROCm → rates: gfx908 and gfx90a, gfx942, gfx950.
 AMD_RATES: Final[dict[tuple[int, int], Rates]] = {
     (9, 0): Rates(128, 0, 256, 1024),
     (9, 4): Rates(256, 256, 256, 2048),
@@ -63,10 +63,10 @@ AMD_RATES: Final[dict[tuple[int, int], Rates]] = {
 
 @cache
 def peak_rates(vendor: str | None, major: int, minor: int) -> Rates | None:
-    """Return a device's row of the rate tables; None for a device that they lack.
+    """Return a device's row of the rate tables; None if the device is not listed.
 
-    A device without a recorded vendor is taken to be NVIDIA's: only NVIDIA's tools
-    leave the vendor out.
+    A device without a recorded vendor is assumed to be an NVIDIA device, because only
+    NVIDIA's tools leave out the vendor.
     """
     table = AMD_RATES if vendor == "AMD" else NVIDIA_RATES
     known = [key for key in table if key[0] == major and key[1] <= minor]
@@ -74,18 +74,18 @@ def peak_rates(vendor: str | None, major: int, minor: int) -> Rates | None:
 
 
 def peak_flops(rates: Rates, unit: Unit, cores: int, clock_hz: int) -> float | None:
-    """Return the FLOP/s of a device with one kind of unit; None where it has none."""
+    """Return the peak FLOP/s of a device's units of one kind; None if it has none."""
     per_cycle: int = getattr(rates, unit)
     return float(per_cycle) * cores * clock_hz if per_cycle else None
 
 
 def computing_unit(*, bits: int, fp64: bool, matrix: bool | None) -> Unit | None:
-    """Return the unit that a kernel computes with; None where it is unknown.
+    """Return the unit that a kernel computes with; None if unknown.
 
     Args:
-        bits: Width of the kernel's operands, 16 or 32.
+        bits: Precision of the kernel's operands, 16 or 32.
         fp64: Whether the operands have 64 bits, for which the tables have no rate.
-        matrix: Whether the kernel uses matrix units; None where that is unknown.
+        matrix: Whether the kernel uses matrix units; None if unknown.
     """
     if fp64 or matrix is None:
         return None
@@ -111,17 +111,17 @@ _ARCHITECTURES: Final = (
     (3, 0, "Kepler"),
     (2, 0, "Fermi"),
 )
-#: The (major, minor) that ROCm reports → architecture, where there is only one.
+#: (major, minor) reported by ROCm → architecture, if only one has this version.
 _AMD_ARCHITECTURES: Final = {(9, 4): "gfx942", (9, 5): "gfx950"}
 
 
 def device_type(
     *, name: str | None, vendor: str | None, major: int | None, minor: int | None
 ) -> str | None:
-    """Name the device for people: its product name, else vendor and architecture.
+    """Return the display name of a device: product name, else vendor and architecture.
 
-    Returns None where neither was recorded. A compute capability without a vendor is
-    taken to be NVIDIA's, and the text says that the vendor was inferred.
+    None if neither was recorded. A compute capability without a vendor is assumed to be
+    NVIDIA's, and the text says that the vendor was inferred.
     """
     if name:
         return name
@@ -137,15 +137,15 @@ def device_type(
 
 
 class MultiprocessorLimits(Frozen, frozen=True, eq=True):
-    """What one multiprocessor can hold at a time.
+    """Resources of one multiprocessor that running blocks share.
 
     Attributes:
-        threads: Largest number of resident threads; a warp is 32 of them.
-        blocks: Largest number of resident blocks.
+        threads: Maximum number of resident threads; a warp is 32 of them.
+        blocks: Maximum number of resident blocks.
         registers: Number of 32-bit registers.
-        shared_memory_bytes: Largest carve-out for shared memory.
-        reserved_bytes: Shared memory that the system reserves in each block.
-        shared_unit_bytes: Unit in whose multiples shared memory is allocated.
+        shared_memory_bytes: Maximum size of shared memory, in bytes.
+        reserved_bytes: Shared memory that the system reserves in each block, in bytes.
+        shared_unit_bytes: Allocation unit of shared memory, in bytes.
     """
 
     threads: int
@@ -156,13 +156,13 @@ class MultiprocessorLimits(Frozen, frozen=True, eq=True):
     shared_unit_bytes: int
 
 
-#: Registers are allocated per warp in multiples of 256, and the warps of a block are
-#: spread over four partitions, on every compute capability below.
+#: On every compute capability in `OCCUPANCY_LIMITS`, registers are allocated per warp
+#: in multiples of 256, and the warps of a block are spread over four partitions.
 _WARP: Final = 32
 _REGISTER_UNIT: Final = 256
 _PARTITIONS: Final = 4
 
-#: Compute capability → limits. Only versions that are listed are known.
+#: Compute capability → limits; there is no estimate for versions that are not listed.
 OCCUPANCY_LIMITS: Final[dict[tuple[int, int], MultiprocessorLimits]] = {
     (5, 0): MultiprocessorLimits(2048, 32, 65536, 64 << 10, 0, 256),
     (5, 2): MultiprocessorLimits(2048, 32, 65536, 96 << 10, 0, 256),
@@ -186,9 +186,8 @@ class Occupancy(Frozen, frozen=True, eq=True):
     """Theoretical occupancy of one launch shape.
 
     Attributes:
-        percent: Resident threads as a share of the largest number that the
-            multiprocessor can hold, 0 to 100.
-        limiter: The resource that keeps more blocks from fitting; of several the first
+        percent: Share of the multiprocessor's maximum of resident threads, 0 to 100.
+        limiter: Resource that prevents more resident blocks; if several do, the first
             of registers, shared_memory, threads, blocks.
     """
 
@@ -203,17 +202,17 @@ def theoretical_occupancy(
     registers: int,
     shared_memory_bytes: int,
 ) -> Occupancy | None:
-    """Compute how full a multiprocessor can get with blocks of one shape.
+    """Compute the maximum occupancy of a multiprocessor with blocks of one shape.
 
     Args:
         limits: A row of `OCCUPANCY_LIMITS`.
-        threads: Number of threads in a block, at least 1.
+        threads: Number of threads of a block, at least 1.
         registers: Number of registers of a thread.
-        shared_memory_bytes: Static and dynamic shared memory of a block.
+        shared_memory_bytes: Static and dynamic shared memory of a block, in bytes.
 
     Returns:
-        The occupancy; None for a block that has no threads or does not fit at all:
-        such a launch cannot have happened on this device.
+        The occupancy; None for a block that has no threads or does not fit, because
+        this device cannot have run such a launch.
     """
     if threads < 1:
         return None

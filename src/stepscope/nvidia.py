@@ -1,4 +1,4 @@
-"""NVIDIA's software on this machine: its profilers, and the CUDA of this process."""
+"""NVIDIA's software on this machine: its profilers, and CUDA in this process."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-#: Where NVIDIA's installers put them, apart from `PATH`; below the root.
+#: Directories below the root in which NVIDIA's installers put tools, besides `PATH`.
 PLACES: Final = {
     "ncu": ("usr/local/cuda/bin", "opt/nvidia/nsight-compute/*"),
     "nsys": ("usr/local/cuda/bin", "opt/nvidia/nsight-systems/*/bin"),
 }
 _MAPS: Final = Path("/proc/self/maps")
-#: Library → the function by which it tells its version. Neither begins to use a device.
+#: Library → function that returns its version. Neither function initialises a device.
 _TELLING: Final = {
     "libcudart": "cudaRuntimeGetVersion",
     "libcuda": "cuDriverGetVersion",
@@ -23,12 +23,12 @@ _TELLING: Final = {
 
 
 def find_tool(name: str) -> str | None:
-    """Return the path of `ncu` or `nsys`; None where it is not on this machine."""
+    """Return the path of `ncu` or `nsys`; None if it is not on this machine."""
     found = shutil.which(name)
     if found is not None:
         return found
     for pattern in PLACES[name]:
-        # Of several releases the newest, by its name.
+        # Of several releases, take the newest by name.
         for folder in sorted(Path("/").glob(pattern), reverse=True):
             if (found := shutil.which(name, path=str(folder))) is not None:
                 return found
@@ -36,11 +36,11 @@ def find_tool(name: str) -> str | None:
 
 
 class CudaVersions(NamedTuple):
-    """Versions as CUDA writes them, 1000 x major + 10 x minor; None for unknown.
+    """Versions as CUDA encodes them, 1000 x major + 10 x minor; None if unknown.
 
     Attributes:
-        runtime: That of the runtime.
-        driver: The newest that the driver supports.
+        runtime: Version of the CUDA runtime.
+        driver: Newest CUDA version that the driver supports.
     """
 
     runtime: int | None
@@ -48,9 +48,9 @@ class CudaVersions(NamedTuple):
 
 
 def version_told(library: Any, name: str) -> int | None:
-    """Return what a function of NVIDIA's writes to where it is pointed.
+    """Return the version that a function of an NVIDIA library reports.
 
-    None where it fails, and where the library has no such function.
+    None if the function fails or the library does not have it.
     """
     number = ctypes.c_int(0)
     function = getattr(library, name, None)
@@ -58,9 +58,9 @@ def version_told(library: Any, name: str) -> int | None:
 
 
 def cuda_versions() -> CudaVersions:
-    """Ask the libraries of CUDA that this process has loaded, and load none.
+    """Return the versions of the CUDA libraries that this process has loaded.
 
-    A runtime that is part of another library does not show.
+    No library is loaded for this. A runtime linked into another library is not found.
     """
     loaded = _MAPS.read_text("utf-8", "replace") if sys.platform == "linux" else ""
     return CudaVersions(*(_parse_version(name, loaded) for name in _TELLING))
@@ -73,5 +73,5 @@ def _parse_version(name: str, loaded: str) -> int | None:
     try:
         return version_told(ctypes.CDLL(found[0]), _TELLING[name])
     except OSError:
-        # The file was replaced since it was loaded.
+        # The file was replaced after the process had loaded it.
         return None

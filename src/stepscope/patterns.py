@@ -1,6 +1,6 @@
-"""Regular expressions that are compiled when they are first used.
+"""Regular expressions that are compiled on first use.
 
-Compiling one takes about 0.3 ms, and a command imports a hundred and uses some twenty.
+Compiling one takes about 0.3 ms. A command imports about a hundred and uses twenty.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from re import Match
 
-#: Name of Python's garbage collections in recordings of stepscope.
+#: Name of Python's garbage collections in recordings by stepscope.
 COLLECTION: Final = "garbage collection"
-#: With it, how PyTorch's recorder names them; what other events of frameworks call so
-#: releases their own objects.
+#: Names of Python's garbage collections, including PyTorch's. Other events of
+#: frameworks with similar names release objects of the framework.
 COLLECTIONS: Final = (COLLECTION, "Python GC")
-#: Name of those of the recorder's own threads.
+#: Name of garbage collections in the threads of the recorder.
 RECORDERS_COLLECTION: Final = "garbage collection of the recorder"
-#: Ranges that a program has named as fetching input.
+#: Names of ranges by which programs mark the fetching of input.
 NAMED_INPUT: Final = (
     r"(?i)^(?:py)?grain(?:$|[ ._:])|^next$|^(?:get_)?next_?(?:batch|element)$"
     r"|^(?:load|get|fetch|read|prepare)_?(?:next_?)?(?:batch|data|input)s?$"
@@ -29,10 +29,10 @@ NAMED_INPUT: Final = (
 
 
 class Pattern(Generic[AnyStr]):
-    """A regular expression with the methods of `re.Pattern` that are used here.
+    """A regular expression with those methods of `re.Pattern` that stepscope uses.
 
-    Each method is taken from the compiled expression once, so that a call of it costs
-    what it costs there.
+    Each method is read from the compiled expression once, so that later calls cost the
+    same as on the compiled expression.
     """
 
     def __init__(self, text: AnyStr, flags: re.RegexFlag = re.NOFLAG) -> None:
@@ -56,7 +56,7 @@ class Pattern(Generic[AnyStr]):
 
     @cached_property
     def fullmatch(self) -> Callable[[AnyStr], re.Match[AnyStr] | None]:
-        """Match all of a text."""
+        """Match a whole text."""
         return self.compiled.fullmatch
 
     @cached_property
@@ -75,24 +75,24 @@ class Pattern(Generic[AnyStr]):
         return self.compiled.finditer
 
 
-#: Namespaces of C++ without a name, as compilers and tools write them; also where
-#: damage took the begin.
+#: Unnamed namespaces of C++, as compilers and tools write them, including names whose
+#: beginning was cut off.
 UNNAMED_NAMESPACE: Final = Pattern(
     r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::|(?<!\w)unnamed>::"
 )
 
 
-#: Control characters, ends of lines, marks that turn the direction of what follows,
-#: and halves of a pair of characters.
+#: Control characters, line ends, characters that change the text direction, and
+#: unpaired surrogates.
 _COMMANDING: Final = Pattern(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 def printable_text(text: str) -> str:
-    r"""Return a text of others as one line that commands no terminal.
+    r"""Return untrusted text as one line without control of the terminal.
 
-    Characters that are not shown become escapes, such as `\x1b`.
+    Unprintable characters become escapes, such as `\x1b`.
     """
     return text if text.isprintable() else _COMMANDING.sub(_escape_character, text)
 
@@ -102,10 +102,10 @@ def _escape_character(found: Match[str]) -> str:
 
 
 def ascii_only(pattern: str) -> str:
-    """Let classes of letters and digits in a pattern of polars be those of ASCII.
+    """Restrict the letter and digit classes of a polars pattern to ASCII.
 
-    What frameworks and runtimes call their own has no others, and polars takes up to
-    two milliseconds to compile a pattern with those of all of Unicode.
+    Names of frameworks and runtimes are ASCII, and polars takes up to two milliseconds
+    to compile a pattern with the classes of all of Unicode.
     """
     return (
         pattern.replace(r"\w", "[0-9A-Za-z_]")

@@ -1,9 +1,9 @@
-"""What to do about data that a capture lacks: a remedy is an id, its words are data.
+"""Remedies: what to do about data that a capture lacks. Each has an id; texts are data.
 
-`remedies.json` says each remedy once, and what it is instead where another recorder
-made the recording, where what it asks for was in force, or in a program of one
-framework. A sentence that is the same for all of them needs no id and may stand where
-it is used.
+`remedies.json` has the text of each remedy, and other texts for recordings by another
+recorder, for recordings in which the requested tracers were active, and for programs of
+one framework. A sentence without such variants needs no id and may be written where it
+is used.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-#: The recorder of a database of Nsight Systems.
+#: Recorder of a database of Nsight Systems.
 NSIGHT: Final = "nsight"
-#: In place of a sentence: the one that is said where all tracers were in force.
+#: Value instead of a sentence: use the sentence for recordings with all tracers active.
 _AS_IN_FORCE: Final = "in_force"
 
 
 class Tracers(msgspec.Struct, frozen=True, kw_only=True):
-    """Levels of the tracers in force while recording; null where not known.
+    """Levels of the tracers that were active while recording; null if unknown.
 
     Attributes:
         host: Level of the host tracer.
         device: Level of the device tracer.
         python: Level of the Python tracer.
-        recorder: Whose options these are: `kineto`, `nsight`, or null for those of
-            TensorFlow, JAX and stepscope.
+        recorder: Recorder whose options these levels are: `kineto`, `nsight`, or null
+            for TensorFlow, JAX and stepscope.
     """
 
     host: int | None = None
@@ -43,7 +43,7 @@ class Tracers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _WantedTracer(Frozen, frozen=True, forbid_unknown_fields=True):
-    """A tracer from a level on, and what turns it on: in words, and as an option."""
+    """A tracer, its minimum level, and how to enable it (in words, as an option)."""
 
     tracer: Literal["host", "device", "python"]
     level: int
@@ -57,12 +57,12 @@ class _WantedTracer(Frozen, frozen=True, forbid_unknown_fields=True):
 
 
 class _FrameworkWords(Frozen, frozen=True, forbid_unknown_fields=True):
-    """What to do in a program of one framework.
+    """Texts for programs of one framework.
 
     Attributes:
-        lacking: Where a tracer that is asked for was not in force.
-        in_force: Where all of them were.
-        nothing: The program cannot have what is missing; said in place of either.
+        lacking: What to do if a requested tracer was not active.
+        in_force: What to do if all requested tracers were active.
+        nothing: Text if the program cannot have the missing data; used instead of both.
     """
 
     lacking: str | None = None
@@ -71,17 +71,17 @@ class _FrameworkWords(Frozen, frozen=True, forbid_unknown_fields=True):
 
 
 class _RemedyWords(Frozen, frozen=True, forbid_unknown_fields=True):
-    """The words of one remedy; an id in place of a sentence means those of that id.
+    """Texts of one remedy; an id instead of a sentence means the texts of that remedy.
 
     Attributes:
-        words: What to do; `{tracers}` stands for the tracers that are lacking.
-        tracers: The tracers that it asks for.
-        in_force: What to do where all of them were in force.
-        kineto: What to do where PyTorch's profiler recorded, and a tracer is lacking.
-        nsight: What to do where Nsight Systems recorded, whatever was on.
-        frameworks: Framework ("Python" is none) → what to do in a program of it alone.
-        commands: Lines to copy, in order, the least privilege first.
-        framework_commands: Framework → a line that only its programs can use.
+        words: What to do; `{tracers}` is replaced by the tracers that were not active.
+        tracers: Requested tracers.
+        in_force: What to do if all requested tracers were active.
+        kineto: What to do if PyTorch's profiler recorded without a requested tracer.
+        nsight: What to do if Nsight Systems recorded, with any tracers.
+        frameworks: Framework ("Python" is none) → what to do in its programs.
+        commands: Commands to copy, in order, the one with the least privileges first.
+        framework_commands: Framework → a command that applies only to its programs.
     """
 
     words: str
@@ -121,7 +121,7 @@ def _words_of_unknown_recording(remedy_id: str) -> str:
 
 @unique
 class Remedy(StrEnum):
-    """The ids of all remedies; each is what it says where nothing else is known."""
+    """Ids of all remedies; the value is the text for an unknown recording."""
 
     @staticmethod
     def _generate_next_value_(
@@ -130,7 +130,7 @@ class Remedy(StrEnum):
         del start, count, last_values
         return _words_of_unknown_recording(name)
 
-    # Equal texts have equal hashes: findings are grouped by what they say.
+    # Equal texts have equal hashes, because findings are grouped by their text.
     __hash__ = str.__hash__
 
     ALLOW_DEVICE_TRACER = auto()
@@ -200,23 +200,23 @@ class Remedy(StrEnum):
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Lines to copy, in order; empty where none is needed."""
+        """Commands to copy, in order; empty if none is needed."""
         return _TABLE.remedies[self.name].commands
 
     def commands_for(self, frameworks: Collection[str]) -> tuple[str, ...]:
-        """Return the lines to copy in a program of these frameworks, or of any."""
+        """Return the commands for programs of these frameworks, or of any if empty."""
         lines = _TABLE.remedies[self.name].framework_commands.items()
         fitting = [line for of, line in lines if not frameworks or of in frameworks]
         return (*fitting, *self.commands)
 
     @property
     def depends_on_recording(self) -> bool:
-        """Whether it is another one for some recorder, tracers or framework."""
+        """Whether the text depends on recorder, tracers or framework."""
         row = _TABLE.remedies[self.name]
         return bool(row.tracers or row.kineto or row.nsight or row.frameworks)
 
 
-#: Why a program that uses a GPU shows no device activity, most frequent first.
+#: Remedies for a GPU program without device activity, most frequent cause first.
 CAUSES_OF_SILENT_DEVICES: Final = (
     Remedy.ALLOW_PROFILING,
     Remedy.STOP_OTHER_PROFILERS,
@@ -228,8 +228,8 @@ class FittingRemedy(Frozen, frozen=True, eq=True):
     """What to do about one recording.
 
     Attributes:
-        words: The sentence.
-        asks_nothing: Whether what is missing is nothing that the program could have.
+        words: The sentence to show.
+        asks_nothing: True if the program cannot have the missing data.
     """
 
     words: str
@@ -242,10 +242,10 @@ def fit_remedy(
     """Return what to do about a recording that was made with these tracers.
 
     Args:
-        remedy: What is asked for where nothing is known of the recording.
-        tracers: What is known to have been in force.
-        frameworks: The frameworks that the program uses; "Python" where it uses none.
-            A program of one framework hears of no other.
+        remedy: Remedy for a recording of which nothing is known.
+        tracers: Tracers that are known to have been active.
+        frameworks: Frameworks of the program; "Python" if it uses none. A program of
+            one framework gets no text about another one.
     """
     row = _TABLE.remedies[remedy.name]
     wanted = [_TABLE.tracers[name] for name in row.tracers]
@@ -255,7 +255,7 @@ def fit_remedy(
     if recorder_words == _AS_IN_FORCE:
         lacking = []
     elif recorder_words is not None and (lacking or recorder == NSIGHT):
-        # Nsight's own sentences ask for no tracer that may have been on already.
+        # Texts for Nsight never request a tracer that may already have been active.
         return FittingRemedy(words=recorder_words)
     elif lacking and recorder is not None:
         options = [getattr(tracer, recorder) for tracer in lacking]

@@ -1,15 +1,14 @@
-"""The on-disk contract: where runs lie in a log directory, and the hosts of its files.
+"""Layout of a log directory: where runs are, and which files belong to which host.
 
 `<logdir>/[<sub-run>/]plugins/profile/<run>/<host>.xplane.pb[.gz]`, at any depth. Each
-host has one file; a file written in parts (`<host>.part<k>.xplane.pb`) is one host too;
-`<host>.xplane.pb.part` is a recording that was not finished, and is used where there is
-no other file of that host. Other files beside the traces (results of other tools,
-caches) are ignored.
+host has one file. A file written in parts (`<host>.part<k>.xplane.pb`) is also one
+host. `<host>.xplane.pb.part` is an unfinished recording, and is used if the host has no
+other file. Other files next to the traces (results of other tools, caches) are ignored.
 
 PyTorch's handler for TensorBoard writes into a directory of the program's choice,
-`<logdir>/[<run>/]<worker>.<time>.pt.trace.json[.gz]`: that directory is the run, and
-each file is a host; of a process that wrote several, the newest (the files before it
-are older runs).
+`<logdir>/[<run>/]<worker>.<time>.pt.trace.json[.gz]`. That directory is the run, and
+each file is a host. If a process wrote several files, only the newest counts; the
+earlier ones are older runs.
 """
 
 from __future__ import annotations
@@ -29,39 +28,39 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
-#: Largest content of a compressed trace, in bytes
+#: Maximum size of a compressed trace's content, in bytes
 #: (docs/formats/README.md#limits-of-every-reader).
 LIMIT_BYTES: Final = 16 * 2**30
 
-#: The way out where a path leads to nothing that can be read.
+#: What to do if a path contains nothing that can be read.
 PROFILE_WANTED: Final = "Give a log directory, a run directory or a trace file."
 TRACE_SUFFIX: Final = ".xplane.pb"
-#: Ending of the name of a file that is still being recorded.
+#: File name suffix of a recording that is still being written.
 SPOOL_SUFFIX: Final = ".xplane.pb.part"
 
-#: Directories deeper than this are not looked into.
+#: Maximum depth of directories that are searched.
 _DEEPEST: Final = 64
 
-#: Sorts a file that is no part before the parts of the same host.
+#: Sort key of a file without part number; it comes before the parts of the same host.
 _WHOLE: Final = -1
 
 _TRACE: Final = Pattern(
     r"(?P<host>.*?)(?:\.part(?P<part>\d+))?\.xplane\.pb(?:\.gz|(?P<spool>\.part))?\Z",
     re.DOTALL,
 )
-#: Names that begin with a dot are those of files that macOS adds to copied ones.
+#: Names that begin with a dot are files that macOS adds when it copies.
 _WORKER_TRACE: Final = Pattern(r"[^.].*\.pt\.trace\.json(?:\.gz)?\Z", re.DOTALL)
-#: What TensorFlow and JAX make of a profile for a viewer.
+#: Timelines that TensorFlow and JAX export from a profile for a viewer.
 _TIMELINE: Final = Pattern(r"(?P<host>[^.].*)\.trace(?:\.json)?(?:\.gz)?\Z", re.DOTALL)
 _JSON: Final = Pattern(r"[^.].*\.json(?:\.gz)?\Z", re.DOTALL)
-#: PyTorch's memory snapshots, and JAX's device memory profiles.
+#: Memory snapshots of PyTorch, and device memory profiles of JAX.
 _MEMORY: Final = Pattern(r"[^.].*\.(?:pickle|pkl|prof)\Z", re.DOTALL)
 _DATABASE: Final = Pattern(r"[^.].*\.sqlite(?:\.gz)?\Z", re.DOTALL)
 _TIME: Final = Pattern(
     r"(\d{4})[_-](\d\d)[_-](\d\d)_(\d\d)[_-](\d\d)[_-](\d\d)(?:[._-](\d{3})(?!\d))?"
 )
 
-#: Endings of what profilers wrote beside a trace: results computed at capture time.
+#: Suffixes of results that profilers compute at capture time, next to a trace.
 _RESULTS: Final = (
     ".overview_page.pb",
     ".input_pipeline.pb",
@@ -76,14 +75,14 @@ _RESULTS: Final = (
 
 
 class HostFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """The trace of one host.
+    """Trace files of one host.
 
     Attributes:
         host: Name of the host, as in the file name.
-        paths: The file of the host, or the file's parts in order.
-        limit_bytes: Largest content of a compressed file, in bytes.
-        mapped: Whether the files may be mapped into memory while they are read: not
-            where another process may truncate them meanwhile.
+        paths: The file of the host, or its parts in order.
+        limit_bytes: Maximum size of a compressed file's content, in bytes.
+        mapped: Whether the files may be memory-mapped while they are read; False if
+            another process may truncate them meanwhile.
     """
 
     host: str
@@ -96,11 +95,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One capture of one or several hosts.
 
     Attributes:
-        name: The name to show, `<sub-run>/<run>`.
+        name: Display name, `<sub-run>/<run>`.
         directory: Directory with the run's files.
-        hosts: The hosts in the order of their names.
-        unix_s: When the run was recorded, in seconds since 1970: the time in its name,
-            or else the time of the last change to its newest file.
+        hosts: Hosts in the order of their names.
+        unix_s: Time of the recording, in seconds since 1970: the time in the run's
+            name, or else the last change of its newest file.
     """
 
     name: str
@@ -110,17 +109,18 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search below a directory found.
+    """Result of a search below a directory.
 
     Attributes:
-        runs: The runs, newest first; of equal times in descending order of names.
-        results_only: Run directories that hold results but no trace.
+        runs: Runs, newest first; runs of equal time in descending order of names.
+        results_only: Run directories with results but without a trace.
         worker_files: Traces of workers (`is_worker_trace`); the directory of each is a
-            run of its own.
+            separate run.
         json_files: Other JSON files outside of run directories, which may be traces.
-        databases: SQLite files beside no trace of a run, which may be Nsight's.
-        memory_files: Files whose names are those of memory snapshots and profiles.
-        refused: (Entry, why it could not be read).
+        databases: SQLite files that are not next to a trace of a run; they may be
+            Nsight's.
+        memory_files: Files named like memory snapshots or memory profiles.
+        refused: (Path, reason why it could not be read).
         directories: Number of directories that were read.
     """
 
@@ -135,12 +135,12 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_trace(name: str) -> bool:
-    """Return whether a file name is that of a trace that a run directory may hold."""
+    """Return whether a file name is that of a trace in a run directory."""
     return _TRACE.match(name) is not None
 
 
 def is_spool(name: str) -> bool:
-    """Return whether a file name is that of a recording that was not finished."""
+    """Return whether a file name is that of an unfinished recording."""
     return name.endswith(SPOOL_SUFFIX)
 
 
@@ -155,12 +155,12 @@ def run_directory(logdir: Path, run: str) -> Path:
 
 
 def new_run_name(now: float) -> str:
-    """Make a unique name for a run that begins now (seconds since 1970).
+    """Return a unique name for a run that begins now (seconds since 1970).
 
-    `YYYY_MM_DD_HH_MM_SS_mmm_hhhh`: local time with milliseconds, as `scan` reads it,
-    and four random hexadecimal digits, because two runs may begin together.
+    `YYYY_MM_DD_HH_MM_SS_mmm_hhhh`: local time with milliseconds, which `scan_directory`
+    parses, and four random hexadecimal digits, because two runs may begin together.
     """
-    moment = datetime.fromtimestamp(now)  # noqa: DTZ006 - names carry local time
+    moment = datetime.fromtimestamp(now)  # noqa: DTZ006 - names have local time
     milliseconds = moment.microsecond // 1000
     return f"{moment:%Y_%m_%d_%H_%M_%S}_{milliseconds:03d}_{os.urandom(2).hex()}"
 
@@ -168,17 +168,17 @@ def new_run_name(now: float) -> str:
 def host_file_name(
     hostname: str, environ: Mapping[str, str], taken: Container[str]
 ) -> str:
-    """Return the name of a process's file without the suffix: its host.
+    """Return the host name for a process, which is its file name without suffix.
 
     Args:
-        hostname: Name of the machine; characters that a file name cannot hold become
+        hostname: Name of the machine; characters that are invalid in file names become
             `_`.
-        environ: Environment variables, in which launchers give the rank of a process.
-        taken: Hosts that already have a file in the run's directory: containers often
-            share one host name. The process id is then added to the name.
+        environ: Environment variables, in which launchers set the rank of a process.
+        taken: Hosts that already have a file in the run's directory. Containers often
+            share one host name; the process id is then appended.
     """
     host = re.sub(r"[^A-Za-z0-9._-]", "_", hostname).lstrip(".") or "localhost"
-    # `.part<k>` at the end of a name marks a part of a file.
+    # `.part<k>` at the end of a name means a part of a file.
     host = re.sub(r"\.(part\d*)\Z", r"_\1", host)
     rank = _worker_rank(environ)
     if rank is not None:
@@ -192,7 +192,7 @@ def host_file_name(
     return host
 
 
-#: Environment variables of launchers: rank of this process, and number of processes.
+#: Environment variables of launchers: rank of this process, number of processes.
 _RANKS: Final = (
     ("RANK", "WORLD_SIZE"),
     ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"),
@@ -202,7 +202,7 @@ _RANKS: Final = (
 
 
 def _worker_rank(environ: Mapping[str, str]) -> str | None:
-    """Return the rank of this process; None where it is the only one."""
+    """Return the rank of this process; None if it is the only process."""
     for rank, size in _RANKS:
         if environ.get(rank, "").isdecimal() and environ.get(size, "").isdecimal():
             return environ[rank] if int(environ[size]) > 1 else None
@@ -223,7 +223,7 @@ class _TfConfig(msgspec.Struct):
 
 
 def host_name(name: str) -> str:
-    """Return the host of a trace's file name; an empty name is `localhost`."""
+    """Return the host of a trace's file name; `localhost` if the name has none."""
     found = _TRACE.match(name)
     host = found["host"] if found else Path(name).name.split(".")[0]
     return shown_name(host) or "localhost"
@@ -239,9 +239,9 @@ def find_runs(logdir: Path) -> tuple[Run, ...]:
 
 
 def traces_in(directory: Path) -> tuple[HostFiles, ...]:
-    """Return the hosts whose traces lie directly in a directory, by name.
+    """Return the hosts with traces directly in a directory, by name.
 
-    Where both a file and its compressed copy exist, the file is taken.
+    If both a file and its compressed copy exist, the uncompressed file is used.
     """
     with os.scandir(directory) as entries:
         names = [entry.name for entry in entries if is_trace(entry.name)]
@@ -264,12 +264,11 @@ def runs_of_listing(files: Mapping[Path, float], top: Path) -> tuple[Run, ...]:
     """Return every run among listed files, newest first; no directory is read.
 
     Args:
-        files: Path relative to the directory → when it was last changed, in seconds
-            since 1970.
-        top: The directory itself; only its name and those of its parents are used.
+        files: Path relative to `top` → time of the last change, in seconds since 1970.
+        top: The directory; only its name and the names of its parents are used.
 
     Returns:
-        Runs whose paths are those of `files`.
+        Runs with paths from `files`.
     """
     names: dict[Path, list[str]] = {}
     for path in files:
@@ -293,12 +292,12 @@ def runs_of_listing(files: Mapping[Path, float], top: Path) -> tuple[Run, ...]:
 
 
 def scan_directory(logdir: Path) -> Scan:
-    """Look for runs in and below a directory.
+    """Search for runs in and below a directory.
 
-    A directory that holds traces itself is a run; otherwise runs are the children of
-    every `plugins/profile` at any depth; traces of workers are listed wherever they
-    are. Links are followed, each directory is read once, and an entry that cannot be
-    read is skipped and listed in `refused`.
+    A directory with traces is itself a run. Otherwise runs are the children of every
+    `plugins/profile` at any depth. Traces of workers are listed wherever they are.
+    Links are followed, and each directory is read once. An entry that cannot be read is
+    skipped and listed in `refused`.
 
     Raises:
         BadInput: The directory does not exist or cannot be listed.
@@ -307,7 +306,7 @@ def scan_directory(logdir: Path) -> Scan:
         own = traces_in(logdir)
     except OSError as error:
         raise BadInput.at(
-            logdir, f"cannot be looked into ({error.strerror})", PROFILE_WANTED
+            logdir, f"cannot be listed ({error.strerror})", PROFILE_WANTED
         ) from error
     if own:
         run = _make_run(logdir, logdir.absolute().name, own)
@@ -346,7 +345,7 @@ def scan_directory(logdir: Path) -> Scan:
 
 
 class _Walk:
-    """One search: the directories that were read, and those that could not be."""
+    """State of one search: directories that were read, and files that were found."""
 
     def __init__(self) -> None:
         self.seen: set[tuple[int, int]] = set()
@@ -358,10 +357,10 @@ class _Walk:
 
     def run_directories(self, top: Path) -> Iterator[tuple[Path, str]]:
         """Yield the children of each profile folder, and the prefix of their names."""
-        # Links are followed last, so that each directory is found under its own name.
+        # Links are followed last, so that each directory is found under its own path.
         waiting: deque[tuple[Path, int]] = deque([(top, 0)])
         links: deque[tuple[Path, int]] = deque()
-        # The folder above may be the one that makes `top` a profile folder.
+        # `top` itself may be a profile folder, which depends on the name of its parent.
         real_top = top.absolute()
         while waiting or links:
             directory, depth = waiting.popleft() if waiting else links.popleft()
@@ -378,7 +377,7 @@ class _Walk:
             links.extend((child, depth + 1) for child in linked)
 
     def keep(self, directory: Path, names: list[str], of_workers: list[str]) -> None:
-        """Keep the traces of workers in a run directory, or else its databases."""
+        """Keep the worker traces of a run directory, or else its databases."""
         self.worker_files += [directory / name for name in of_workers]
         if not of_workers:
             self.databases += [directory / it for it in names if _DATABASE.match(it)]
@@ -415,7 +414,7 @@ class _Walk:
         try:
             return entry.is_dir()
         except OSError as error:
-            # The link leads back to itself.
+            # The link points to itself.
             self.refused.append((Path(entry.path), str(error.strerror)))
             return False
 
@@ -437,7 +436,7 @@ def _holds_results(names: Iterable[str]) -> bool:
 
 
 def _timeline_files(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
-    """Return hosts whose profiles are missing, and of which timelines are left."""
+    """Return hosts that have no profile but an exported timeline."""
     found = {
         name: match["host"]
         for name in sorted(names)
@@ -472,7 +471,7 @@ def _host_files(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
 
 
 def newest_first(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Sort runs newest first; those of equal times in descending order of names."""
+    """Sort runs newest first; runs of equal time in descending order of names."""
     return tuple(sorted(runs, key=lambda run: (run.unix_s, run.name), reverse=True))
 
 
@@ -496,20 +495,20 @@ def shown_name(name: str | os.PathLike[str]) -> str:
 
 
 def _time_in_name(name: str) -> float | None:
-    """Return the time in a run's name, which is in the time zone of this machine."""
+    """Return the time in a run's name, read in the time zone of this machine."""
     found = _TIME.match(name)
     if found is None:
         return None
     *parts, milliseconds = found.groups(default="0")
     try:
-        moment = datetime(*(int(part) for part in parts))  # type: ignore[arg-type]  # noqa: DTZ001 - names carry local time
+        moment = datetime(*(int(part) for part in parts))  # type: ignore[arg-type]  # noqa: DTZ001 - names have local time
         return moment.timestamp() + int(milliseconds) / 1000
     except (ValueError, OverflowError, OSError):
         return None
 
 
 def changed_unix_s(path: Path) -> float:
-    """Return when a file was last changed, in seconds since 1970; 0 where unknown."""
+    """Return the time of a file's last change, in seconds since 1970; 0 if unknown."""
     try:
         return path.stat().st_mtime
     except OSError:

@@ -1,4 +1,4 @@
-"""`open`: from paths to a profile whose tools can be asked."""
+"""`open`: read paths as a profile with tools."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def open_profile(
     Several paths are several workers of one run. A path may be a URL (`s3://…`).
 
     Args:
-        paths: As above.
-        kernels: What Nsight Compute measured of the same program's kernels, a table
-            (CSV) or a report; it counts for every worker. None for nothing.
+        paths: Paths or URLs.
+        kernels: Table (CSV) or report of Nsight Compute with metrics of the program's
+            kernels, used for every worker; None without metrics.
 
     Raises:
         BadInput: A path cannot be read as a profile, or `kernels` as metrics; the
-            message names the file, what was wrong and the way out.
+            message names the file, the problem and what to do.
     """
     run, traces = open_hosts(*paths)
     return ProfileWithTools(
@@ -39,7 +39,7 @@ def open_profile(
 def open_found(
     run: Run, kernels: str | PathLike[str] | None = None
 ) -> ProfileWithTools:
-    """Read every host of a run that `scan` or `find_runs` has found.
+    """Read every host of a run that `scan_directory` or `find_runs` found.
 
     Args:
         run: The run.
@@ -47,7 +47,7 @@ def open_found(
 
     Raises:
         BadInput: No host can be read, or `kernels` cannot; the message names the file,
-            what was wrong and the way out.
+            the problem and what to do.
     """
     name, traces = open_run(run)
     return ProfileWithTools(

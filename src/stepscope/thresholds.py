@@ -1,14 +1,14 @@
-"""Every number that a verdict depends on, once, with its source and its meaning.
+"""Every number on which a verdict depends, with its source and meaning.
 
-`thresholds.json` has value, unit, source and meaning of each. `derive`, `analysis` and
-`advice` all read it here, so that a tool and a rule call a step input-bound from the
-same share on.
+`thresholds.json` has value, unit, source and meaning of each number. `derive`,
+`analysis` and `advice` read it only here, so that tools and rules call a step
+input-bound from the same share on.
 
 Sources: "guide" is the TensorFlow GPU performance guide, "profiler guide" the guide of
 its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis, "tb" the PyTorch
 plugin of TensorBoard, "traceml" TraceML, "tracelens" TraceLens, "PyTorch" a default of
-that framework, "data sheets" the peak rates in `stepscope.hardware`; "ours" is a choice
-of this project that recorded runs have to confirm.
+that framework, "data sheets" the peak rates in `stepscope.hardware`. "ours" is a choice
+of this project that still has to be confirmed by recorded runs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         value: The number, in `unit`.
-        unit: What the number is in.
-        source: Where the number comes from.
-        meaning: What it means when a measured value reaches the number.
+        unit: Unit of the number.
+        source: Source of the number.
+        meaning: Meaning of a measured value that reaches the number.
     """
 
     value: float
@@ -38,7 +38,7 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
-    """The defaults; `msgspec.structs.replace` makes a set with others."""
+    """The default thresholds; `msgspec.structs.replace` returns a changed copy."""
 
     input_warn: Threshold
     input_critical: Threshold

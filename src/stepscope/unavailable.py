@@ -1,4 +1,4 @@
-"""The one shape of "cannot say": a code, a reason and a way to get the data."""
+"""The type for missing values: a code, a reason and a way to get the data."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import msgspec
 
 _Value = TypeVar("_Value")
 
-#: Code → what it means (docs/glossary.md#why-a-number-is-missing).
+#: Code → meaning (docs/glossary.md#why-a-number-is-missing).
 CODES: Final = {
-    "NO_DEVICE_PLANE": "the profile holds no device",
-    "UNKNOWN_DEVICE": "the profile holds work of a kind of device that has no reader",
+    "NO_DEVICE_PLANE": "the profile has no device",
+    "UNKNOWN_DEVICE": "the profile has work of a kind of device without a reader",
     "NO_DEVICE_EVENTS": "a device is listed, but none of its activity was recorded",
     "NO_STEPS": "no step marker and no accepted period",
-    "SINGLE_SAMPLE": "one sample has no spread",
-    "NO_SAMPLES": "there is nothing to form a statistic from",
-    "ZERO_DENOMINATOR": "the whole that a share would be taken of is zero",
-    "NO_COLLECTIVES": "what was recorded takes part in no collective",
-    "NO_KERNEL_DETAILS": "kernels carry no launch details",
-    "NO_HLO": "the profile holds no HLO module",
+    "SINGLE_SAMPLE": "a spread cannot be computed from one sample",
+    "NO_SAMPLES": "there are no samples for a statistic",
+    "ZERO_DENOMINATOR": "the denominator of a share is zero",
+    "NO_COLLECTIVES": "no recorded work is part of a collective",
+    "NO_KERNEL_DETAILS": "kernels have no launch details",
+    "NO_HLO": "the profile has no HLO module",
     "NO_SHAPES": "tensor shapes were not recorded",
     "NO_PEAKS": "the peak rates of this device are unknown",
     "NO_ALLOCATOR_EVENTS": "no allocator events were recorded",
@@ -27,20 +27,20 @@ CODES: Final = {
     "NO_CLOCK": "the profile has no absolute start time",
     "HOST_LEVEL": "the host tracer level was too low for these events",
     "LOST_EVENTS": "events were dropped while recording",
-    "BAD_VALUE": "the file holds an impossible number",
-    "FORMAT": "this format does not record it, or has no reader",
+    "BAD_VALUE": "the file has an impossible number",
+    "FORMAT": "this format does not record the data, or has no reader",
     "CORRUPT": "the file is damaged",
-    "NOT_RECORDED": "the capture did not record it",
-    "OTHER_WORK": "two runs are not known to do the same work in a step",
+    "NOT_RECORDED": "the capture did not record the data",
+    "OTHER_WORK": "the two runs may do different work in a step",
 }
 
 
 class Unavailable(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that could not be looked at: never an empty result, never a zero.
+    """A value that could not be measured; used instead of an empty result or a zero.
 
     Attributes:
         code: A key of `CODES`.
-        reason: One sentence that names the absent input.
+        reason: One sentence that names the missing input.
         remedy: One sentence with one concrete action.
     """
 
@@ -49,7 +49,7 @@ class Unavailable(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
 
     def missing_field(self, field: str) -> Missing:
-        """Say that one field of a result is null for this reason."""
+        """Return the entry of a null field for a result's list of missing fields."""
         return Missing(
             field=field, code=self.code, reason=self.reason, remedy=self.remedy
         )
@@ -65,11 +65,11 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def require_available(value: _Value | Unavailable) -> _Value:
-    """Return a value that must be available, since another one was computed from it.
+    """Return a value that is known to be available.
 
     Raises:
         TypeError: The value is unavailable.
     """
     if isinstance(value, Unavailable):
-        raise TypeError(f"relied on, but absent: {value.reason}")
+        raise TypeError(f"a required value is unavailable: {value.reason}")
     return value

@@ -1,4 +1,4 @@
-"""Integer units, and their text for people."""
+"""Integer units, and texts of quantities for display."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _DURATIONS: Final = (
     (PS_PER_NS, "ns"),
     (1, "ps"),
 )
-#: Decimals → from which number on three digits leave room for fewer.
+#: Number of decimals → value from which fewer decimals give three digits.
 _DIGITS: Final = {2: 10, 1: 100}
 _SIZES: Final = ((GIB, "GiB"), (MIB, "MiB"), (2**10, "KiB"), (1, "B"))
 
 
 def duration_text(ps: float) -> str:
-    """Write a duration with three significant digits in the largest unit below it."""
+    """Return a duration with three significant digits, in the largest unit below it."""
     return _scaled_text(ps, _DURATIONS)
 
 
 def bytes_text(count: float) -> str:
-    """Write a byte count with three significant digits in the largest binary unit."""
+    """Return a byte count with three significant digits, in the largest binary unit."""
     return _scaled_text(count, _SIZES)
 
 
