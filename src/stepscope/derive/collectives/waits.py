@@ -53,8 +53,7 @@ def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         matched: The result of `matched_collectives` with the added columns `device`
-            (null
-            for a thread) and `shift_ps`.
+            (null for a thread) and `shift_ps`.
 
     Returns:
         The calls in their order with the columns `WAIT_COLUMNS`.
@@ -120,8 +119,7 @@ def matched_collectives(calls: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         calls: `host`, `device`, `step` (equal for the same step on all hosts; null if
-            no
-            other worker has the step), `kind`, `group`, `start_ps`, `dur_ps`.
+            no other worker has the step), `kind`, `group`, `start_ps`, `dur_ps`.
 
     Returns:
         The calls in their order with the columns `MATCHED_COLUMNS`.
@@ -158,8 +156,7 @@ def without_contradictions(matched: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         matched: The result of `matched_collectives` with two added columns: `shift_ps`,
-            the
-            offset to a common clock (null if no collective connects the host to the
+            the offset to a common clock (null if no collective connects the host to the
             others), and `doubt_ps`, the error of that offset.
     """
     begin = pl.col("start_ps") + pl.col("shift_ps").fill_null(0)
@@ -194,16 +191,14 @@ class HostClock(Frozen, frozen=True, eq=True):
         shift_ps: Picoseconds to add to a time of this host to get the reference's time;
             None if the offset is unknown.
         doubt_ps: Error of `shift_ps` if all members of a collective leave it at the
-            same
-            time: the largest deviation of one collective. With few collectives it is
-            `bound_ps`; with steps, the duration of the longest step. None if unknown.
+            same time: the largest deviation of one collective. With few collectives it
+            is `bound_ps`; with steps, the duration of the longest step. None if
+            unknown.
         bound_ps: Largest possible error of `shift_ps`, whichever member left first;
-            None
-            if the hosts share no collective.
+            None if the hosts share no collective.
         offset_ps: Picoseconds by which the absolute clock recorded on this host is
-            ahead of
-            the reference's; None if either host recorded no absolute clock, or if no
-            collective connects the hosts.
+            ahead of the reference's; None if either host recorded no absolute clock, or
+            if no collective connects the hosts.
         samples: Number of collectives or steps from which `shift_ps` was computed.
     """
 
@@ -238,13 +233,11 @@ def align_clocks(
 
     Args:
         starts_unix_ns: Host → absolute time of its time 0, None if not recorded. Of
-            hosts
-            with equally many collectives the first is the reference.
+            hosts with equally many collectives the first is the reference.
         calls: Matched collectives: `host`, `instance` (-1 for none), `start_ps`,
             `dur_ps`.
         steps: Host → number of each step shared by hosts that step together → its start
-            and
-            duration. All hosts begin such a step within one step's duration.
+            and duration. All hosts begin such a step within one step's duration.
     """
     # Last entry, first exit and last exit of the devices, per host and collective.
     end = pl.col("start_ps") + pl.col("dur_ps")

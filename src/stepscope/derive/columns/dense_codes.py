@@ -52,8 +52,7 @@ class Codes(Frozen, frozen=True):
 
     Attributes:
         code: Code of the row, int32 by row, from 0 up to `count - 1`; every code
-            occurs.
-            Callers must not rely on the order of the codes.
+            occurs. Callers must not rely on the order of the codes.
         first: First row with this code, int64 by code.
     """
 

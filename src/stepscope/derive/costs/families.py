@@ -280,8 +280,7 @@ class _OpTable(Frozen, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         last_read: Position of the last tensor operand that is read → operators of
-            PyTorch
-            2; their variants with `out=` write the operands behind it.
+            PyTorch 2; their variants with `out=` write the operands behind it.
         instructions: Kinds of instructions of compiled programs → their opcodes.
     """
 
@@ -320,8 +319,7 @@ class Cost(Frozen, frozen=True, eq=True):
         part: Kind of work that the op's rule counts.
         flops: Floating-point operations; None if unknown.
         accessed_bytes: Bytes of all tensors read and written, each counted once; None
-            if
-            the sizes of the result or the bytes per element are unknown.
+            if the sizes of the result or the bytes per element are unknown.
     """
 
     part: Part

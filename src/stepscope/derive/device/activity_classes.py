@@ -59,8 +59,8 @@ class ActivityClasses(Frozen, frozen=True):
     Attributes:
         code: Row of `rows`, int32 by row of device_activity.
         rows: One row per class: `type`, `op` (row of the ops of `activity_ops`),
-            `device`, `kind` (code of the Enum), `geometry`, `shape`, `equation`,
-            `hlo` (row of hlo_ops); -1 for none.
+            `device`, `kind` (code of the Enum), `geometry`, `shape`, `equation`, `hlo`
+            (row of hlo_ops); -1 for none.
     """
 
     code: Int32s
@@ -74,8 +74,7 @@ class ClassTotals(Frozen, frozen=True):
         all: Counts and times; with a coarse clock many activities last 0 ps.
         alone_ps: Time while nothing else ran on the device, int64.
         step_ps: Time of the activities that belong to a step, int64; None without
-            steps,
-            or if no activity belongs to a step.
+            steps, or if no activity belongs to a step.
     """
 
     all: Extremes

@@ -250,8 +250,7 @@ class ActivityOps(Frozen, frozen=True):
 
     Attributes:
         op: Row of `ops`, int32 by row of device_activity; row 0, `(no annotation)`, for
-            an
-            activity without an op.
+            an activity without an op.
         ops: Columns `OPS_SCHEMA`, one row per distinct instruction, even of the same
             framework op; `group` numbers the distinct pairs (module, name) from 0 up.
         no_op: Reason why there is no op, a `NoOp`; uint8 by row of device_activity.

@@ -83,18 +83,14 @@ class Correlation(Frozen, frozen=True):
 
     Attributes:
         launch_of_activity: Row of launches with the same process and id, int32 by row
-            of
-            device_activity; -1 for none.
+            of device_activity; -1 for none.
         activity_count_of_launch: Number of activities that the launch call put on
-            devices,
-            int32 by row of launches.
+            devices, int32 by row of launches.
         queue_empty: Whether the device was idle from the start of the launch call until
-            the
-            activity began, so that the activity waited only for the host; by row of
+            the activity began, so that the activity waited only for the host; by row of
             device_activity. False without a launch call.
         latency_ps: Time from the end of the launch call to the start of the activity if
-            the
-            queue was empty, else 0; int64 by row of device_activity.
+            the queue was empty, else 0; int64 by row of device_activity.
         notes: Activities without launch calls, and activities that begin before theirs.
     """
 

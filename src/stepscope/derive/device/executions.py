@@ -46,13 +46,11 @@ class DeviceExecutions(Frozen, frozen=True):
     Attributes:
         rows: `device`, `group`, `executions`, `largest_kernel_count` (activities of the
             most frequent kernel, summed over programs), `eager` and `function`
-                (executions
-            known to be eager, and known to be part of a function).
+            (executions known to be eager, and known to be part of a function).
         of_class: Row of `rows`, int32 by class of activities.
         owner: Row of `rows` to which all work launched by the execution belongs, int32
-            by
-            execution of `host_op_events`; -1 if it launched nothing, or work of several
-            ops or devices.
+            by execution of `host_op_events`; -1 if it launched nothing, or work of
+            several ops or devices.
         launched: Whether the execution put work on a device, by execution of
             `host_op_events`.
     """
@@ -146,8 +144,7 @@ class _Kernels(Frozen, frozen=True):
         group: Group of the op, int32 by class.
         places: Codes of the distinct pairs (device, group).
         programs: Codes of the distinct pairs (place, program); an unknown program
-            counts
-            as one program.
+            counts as one program.
         kernels: Codes of the distinct kernels of each program.
     """
 

@@ -162,7 +162,7 @@ def width_of_name(name: str, capability: tuple[int, int] | None = None) -> Width
     Args:
         capability: Compute capability of the kernel's device, if known. Matrix
             instructions without a stated type are 16-bit before 8.0 and TF32 from 8.0
-                on.
+            on.
     """
     tensile = _TENSILE.search(name)
     if tensile:

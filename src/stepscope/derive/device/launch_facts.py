@@ -72,14 +72,12 @@ class LaunchLatency(Frozen, frozen=True):
     Attributes:
         latency_ps: Median time from the start of a launch call to its activity, if the
             device was idle with an empty queue. Assumed with few samples, or if the
-                clock
-            offset between host and device is too large.
+            clock offset between host and device is too large.
         latency_samples: Number of launches in the median `latency_ps`; 0 if assumed.
         switch_ps: Longest idle time attributed to the device's switch between
             activities.
         most_ps: Longest wait from a launch call to its activity that the launch
-            explains; a
-            longer wait has another cause.
+            explains; a longer wait has another cause.
     """
 
     latency_ps: int
@@ -139,8 +137,7 @@ class LaunchFacts(Frozen, frozen=True):
         graph_percent: Share of the kernel time in replayed graphs, in percent; None
             without kernels.
         clock_error_ps: Smallest possible clock offset between host and device: the time
-            by
-            which activities begin before their launch call, or end after a call that
+            by which activities begin before their launch call, or end after a call that
             waited for them (the larger 99th percentile); 0 without such activities.
         lost: Number of launches whose activity was dropped while recording.
         lost_ps: Estimated device time of the dropped activities: for each, the 95th

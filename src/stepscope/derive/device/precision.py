@@ -90,14 +90,12 @@ class Precision(Frozen, frozen=True):
 
     Attributes:
         bits: 16 or 32; 0 for activities that do not compute (collectives, copies,
-            memsets);
-            uint8.
+            memsets); uint8.
         fp64: Whether the kernel computes with 64 bits.
         tf32: Whether the kernel uses only 19 bits of 32-bit operands.
         evidence: A `PrecisionEvidence`, uint8.
         of_class: `bits`, `fp64`, `tf32` and `evidence` by row of `activity_classes`;
-            uint8,
-            shape (classes, 4).
+            uint8, shape (classes, 4).
     """
 
     bits: UInt8s

@@ -64,11 +64,9 @@ class TensorCores(Frozen, frozen=True):
     Attributes:
         of_class: 1 yes, 0 no, -1 unknown; int8, shape (classes, 3), by row of
             `activity_classes`: whether the kernel has matrix instructions (0 for
-                activities
-            that do not compute); whether the kernel or its op is a matrix product or
-            convolution on a device with matrix units; and a `TensorCoreEvidence` for
-                the
-            first.
+            activities that do not compute); whether the kernel or its op is a matrix
+            product or convolution on a device with matrix units; and a
+            `TensorCoreEvidence` for the first.
     """
 
     of_class: NDArray[np.int8]

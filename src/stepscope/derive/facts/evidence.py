@@ -61,8 +61,7 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
         basis: "replay" if the step was replayed on its dependencies without the cause;
             "bound" if the numbers are limits computed from the time account.
         identity_error_percent: Difference between the measured step and a replay
-            without
-            any change; null without a replay.
+            without any change; null without a replay.
         open_above: Whether the saving may exceed `high`, because the change leads to
             kernels of another algorithm, whose speed cannot be predicted.
     """
@@ -115,8 +114,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
             function.
         loop: Whether the function is the loop around the steps, and not work of a step.
         thread: Name of another thread of the program that executes the function while
-            the
-            steps wait; null for work of the steps themselves.
+            the steps wait; null for work of the steps themselves.
         share_percent: Share of all judged steps' time.
         inclusive: Whether the share is total time, greater than the function's self
             time.

@@ -111,12 +111,10 @@ class HostSteps(Frozen, frozen=True):
         tried: Candidate divisions into steps, accepted and most certain first.
         requests: Number of requests that the program served.
         outside_percent: If batches are fetched outside the step markers, the share of
-            that
-            waiting in the time of all steps; else, or if unknown, null.
+            that waiting in the time of all steps; else, or if unknown, null.
         begins_ns: Start of the first step, in ns since 1970; null without a clock.
         early_end: Message that the program ended before its first step, with the
-            reason;
-            null without this message.
+            reason; null without this message.
         recorded_ps: Length of the recording; 0 if unknown.
     """
 

@@ -52,8 +52,8 @@ class MemoryUse(Frozen, frozen=True):
         least_bytes: Least use in each closed step, in time order; of a process one
             value per sample.
         at_step: For each of `least_bytes`, when in steps it was.
-        grown: The ops whose blocks of this recording were largest at its end, as
-            shares of the peak.
+        grown: The ops whose blocks of this recording were largest at its end, as shares
+            of the peak.
     """
 
     host: str

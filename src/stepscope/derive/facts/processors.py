@@ -97,11 +97,9 @@ class Processors(Frozen, frozen=True):
             waited for a core, by judged step.
         machine: Mean number of cores in use.
         own: Mean number of cores that the program and its worker processes use; None if
-            not
-            recorded.
+            not recorded.
         threads: Number of threads of the program, plus one per worker process; None if
-            not
-            recorded.
+            not recorded.
         workers: Mean number of cores that the worker processes use; None without
             workers.
     """
@@ -216,8 +214,7 @@ class Asleep(Frozen, frozen=True):
         works: Whether another thread of the program works during most of the sleep.
         other: Function that this other thread executes; None if unknown.
         workers: Number of cores that worker processes use, if they work and no other
-            thread
-            of the program does; else None.
+            thread of the program does; else None.
     """
 
     times_ps: tuple[int, ...]

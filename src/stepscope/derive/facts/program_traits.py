@@ -45,8 +45,8 @@ class ProgramTraits(Frozen, frozen=True, eq=True):
         updates: Whether it updates weights; True where nothing can be said.
         trains: Whether it updates weights or computes gradients; likewise.
         engine: Whether a serving engine runs its model.
-        graphed: Whether calls of graphs take more of its time than ops that run one
-            by one.
+        graphed: Whether calls of graphs take more of its time than ops that run one by
+            one.
     """
 
     compiled: bool = False

@@ -81,14 +81,12 @@ class StepShares(Frozen, frozen=True):
         closed: Whether each judged window ends where the next step starts.
         window_ps: Length of each judged window.
         inside_ps: Owner or topic → its time inside the step, in each window. A topic's
-            time
-            is also part of the time of owners.
+            time is also part of the time of owners.
         between_ps: Owner of idle time, or topic → its time between two steps, in each
             window.
         missing: Owner or topic → reason why its time is unknown.
         working_ps: Time in which the device computed or copied within itself; the
-            device
-            with the largest share is judged.
+            device with the largest share is judged.
         names: Named parts of idle owners and of topics, most time first.
         callers: Functions of the program that call most of an idle owner's time at a
             place.
@@ -99,8 +97,7 @@ class StepShares(Frozen, frozen=True):
         numbers: Step number of each window; empty if steps have no numbers.
         bounds: Start and end of each window.
         held: (topic, owner, place) → the owner's time that belongs to the topic, over
-            all
-            judged windows.
+            all judged windows.
     """
 
     host: str
@@ -188,10 +185,8 @@ class StepShares(Frozen, frozen=True):
         Args:
             parts: Cause → its owners.
             unknown_from: Minimum share of unexplained time, in percent, from which that
-                time
-                may belong to these owners. It may always belong to them if the time of
-                    any of
-                them is unknown.
+                time may belong to these owners. It may always belong to them if the
+                time of any of them is unknown.
             clocks: Whether the clock offset between host and device changes the effect.
             lost: Whether lost records of the device may increase the effect.
         """

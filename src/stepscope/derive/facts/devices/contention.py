@@ -91,8 +91,7 @@ class Contention(Frozen, frozen=True):
         quiet_pace_ps: 90th percentile of the gaps in other time; None without such
             gaps.
         chance: Probability that gaps in busy time are longer only by chance; None
-            without
-            gaps of both kinds.
+            without gaps of both kinds.
     """
 
     cores: int

@@ -58,8 +58,7 @@ class CopyGroup(Frozen, frozen=True):
         bytes_per_s: Bandwidth of copies of at least 1 MiB; null without such copies.
         alone_ps: Time in which nothing else ran on the device.
         pageable_ps: Part of `alone_ps` in copies from or to pageable memory: recorded
-            as
-            pageable, or slow enough to be assumed so.
+            as pageable, or slow enough to be assumed so.
         blocking_ps: Part of `alone_ps` in copies whose call waited for the copy.
     """
 

@@ -37,8 +37,7 @@ class Unfilled(Frozen, frozen=True):
         name: The op, or the kernel if the op is unknown.
         idle_ps: Time of the kernel × share of empty multiprocessors or block slots.
         for_one_each: Factor by which the number of blocks would have to grow for one
-            block
-            per multiprocessor.
+            block per multiprocessor.
         for_three_rounds: Factor for three full rounds of blocks; None if the number of
             block slots is unknown.
     """
@@ -63,11 +62,10 @@ class DeviceFill(Frozen, frozen=True):
         steps: Number of steps in which these times were measured.
         last_round_ps: Part of `kernel_ps` in kernels whose blocks run in two or three
             rounds with a last round less than half full; None if block slots are
-                unknown.
+            unknown.
         last_round_idle_ps: `last_round_ps` × share of empty block slots in all rounds.
         classes: Share of multiprocessors without a block → rows of `activity_classes`
-            of
-            the kernels that leave this share empty.
+            of the kernels that leave this share empty.
     """
 
     cores: int

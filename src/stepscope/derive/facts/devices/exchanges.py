@@ -104,24 +104,19 @@ class ExchangeSignals(Frozen, frozen=True):
         exposed_ps: Time per step in which only an all-reduce ran.
         count: All-reduces per step.
         small: All-reduces per step below the threshold `small_exchange`; None if any
-            size
-            is unknown.
+            size is unknown.
         bytes: Bytes of the all-reduces per step; None if any size is unknown.
         least_ps: Time per step of the large all-reduces, each on the worker where it
-            was
-            shortest, so that waiting for other workers is excluded.
+            was shortest, so that waiting for other workers is excluded.
         expected_ps: Time per step that the link needs for them; None if sizes, groups
-            or
-            the link's bandwidth are unknown.
+            or the link's bandwidth are unknown.
         workers: Number of workers among which the shortest time was found.
         gb_per_s: Expected bandwidth of the link, in 10^9 bytes per second.
         rate_source: "data sheet", or "recording" for the best bandwidth in it.
         calls: The all-reduces of the judged device that were matched with other workers
-            and
-            have known bytes: `activity` (row of device_activity), `step`, `bytes`,
+            and have known bytes: `activity` (row of device_activity), `step`, `bytes`,
             `dur_ps`, `least_ps` (duration on the worker where it was shortest),
-                `link_ps`
-            (time that the link needs; null if its bandwidth is unknown).
+            `link_ps` (time that the link needs; null if its bandwidth is unknown).
     """
 
     label: str

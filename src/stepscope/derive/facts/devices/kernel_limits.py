@@ -33,8 +33,7 @@ def op_roofs(
         One row per op, most time first: `op`, `share` of all kernels' time in percent,
         `of_limit` (the larger of the op's operations divided by the peak operations in
         the same time, and its bytes divided by the peak bytes, in percent; null if work
-            or
-        peaks are unknown) and `bound` ("memory" or "compute").
+        or peaks are unknown) and `bound` ("memory" or "compute").
     """
     judged = account_signals.judged()
     if judged.device is None:

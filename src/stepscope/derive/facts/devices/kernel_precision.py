@@ -55,8 +55,7 @@ class _Kernels(Frozen, frozen=True):
     Attributes:
         code: Row of device_activity → its class.
         classes: Row of `activity_classes` of each class with kernels; the other arrays
-            are
-            by these classes.
+            are by these classes.
         type: Row of event_types.
         op: Row of the ops of `activity_ops`.
         narrow: Whether the kernels compute in 16 bit or narrower.
@@ -147,12 +146,10 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
         steps: Number of judged steps in these means.
         narrow_kernels: Number of compute kernels in 16 bit or narrower.
         evidence_percent: Kind of evidence → share of the eligible time whose precision
-            was
-            found by it.
+            was found by it.
         largest: Eligible 32-bit and TF32 ops with their times in µs, largest first.
         causes: Eligible 32-bit and TF32 ops with most time, with their shares of the
-            step;
-            empty without steps.
+            step; empty without steps.
         devices: `host:device` of each device with compute kernels.
         evidence: The longest eligible kernels in 32 bit or TF32.
     """

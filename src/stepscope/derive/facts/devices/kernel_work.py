@@ -50,26 +50,21 @@ class KernelWork(Frozen, frozen=True, dict=True):
         step_ps: Mean length of a judged step.
         device_ps: Time of all kernels except collectives.
         rows: One row per kernel, op and launch shape, most time first: `class`,
-            `kernel`
-            (name without types), `full_name`, `op` and `op_type` (null if unknown),
-            `category` (HLO opcode or op type), `precision` ("16", "32", "64", "tf32";
-                null
-            unknown), `told` (whether there is evidence for the precision),
-                `matrix_units`
-            and `eligible` (null unknown), `plain` (whether its name is that of work
-            without products), `collective`, `converts` (whether it only changes the
-            element type; null if types were not recorded), `reorders` (whether it only
-            changes the order of elements, by its name), `odd_size` (a size of a product
-            that is not a multiple of 8; null for none, or not recorded), `sized`
-                (whether
-            sizes were recorded), `shape` (op type and sizes of a product; null if not
-            recorded), `speedup` (speed of 16-bit kernels of this shape in the recording
-            relative to this kernel, at least 1; null without such kernels), `count`,
-            `time_ps`.
+            `kernel` (name without types), `full_name`, `op` and `op_type` (null if
+            unknown), `category` (HLO opcode or op type), `precision` ("16", "32", "64",
+            "tf32"; null unknown), `told` (whether there is evidence for the precision),
+            `matrix_units` and `eligible` (null unknown), `plain` (whether its name is
+            that of work without products), `collective`, `converts` (whether it only
+            changes the element type; null if types were not recorded), `reorders`
+            (whether it only changes the order of elements, by its name), `odd_size` (a
+            size of a product that is not a multiple of 8; null for none, or not
+            recorded), `sized` (whether sizes were recorded), `shape` (op type and sizes
+            of a product; null if not recorded), `speedup` (speed of 16-bit kernels of
+            this shape in the recording relative to this kernel, at least 1; null
+            without such kernels), `count`, `time_ps`.
         shown: Activities of the device in one typical step, by start: `class` (-1 if
-            not a
-            kernel), `kind`, `stream`, `start_ps`, `end_ps`, `bytes` (null unknown),
-            `event`.
+            not a kernel), `kind`, `stream`, `start_ps`, `end_ps`, `bytes` (null
+            unknown), `event`.
         tracks: Track name and kernel name by row of events, for kernels of `shown`.
         runs: Runs of consecutive kernels in `shown` that a compiler could fuse.
     """

@@ -52,9 +52,8 @@ class LaunchSignals(Frozen, frozen=True):
         kernels_per_step: Mean number of kernels in a step; None without steps.
         graph_percent: Share of device time in replayed graphs whose nodes have no rows.
         one_program: Whether every step launches all of its kernels by one call, or
-            calls
-            one compiled program that launches nearly all of them; None if steps or
-            launches are unknown.
+            calls one compiled program that launches nearly all of them; None if steps
+            or launches are unknown.
     """
 
     latency_ps: int
@@ -150,8 +149,7 @@ class Queue(Frozen, frozen=True):
         longest: Largest number of queued activities when one of them began.
         slow_calls: Mean number of long launch calls in a step.
         late_starts: Mean number of activities in a step that began long after their
-            call
-            returned, although the device was idle.
+            call returned, although the device was idle.
     """
 
     lengths: tuple[float, ...]

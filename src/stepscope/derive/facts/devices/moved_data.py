@@ -42,12 +42,10 @@ class MovedData(Frozen, frozen=True):
         step_confidence: 0 to 1.
         window_ps: Length of each judged step.
         in_turn_ps: If devices receive their input one after another: idle time of the
-            last
-            one while the others receive theirs.
+            last one while the others receive theirs.
         between_ps: Exposed time of copies between devices, on the device with most.
         gathered_ps: If only one device copies results to the host: exposed time of
-            these
-            copies.
+            these copies.
         gathering: Label of that device; None if there is no such device.
         bytes: (source, destination) → bytes in a step, without copies of unknown size.
     """

@@ -45,8 +45,7 @@ class HostPlaced(Frozen, frozen=True):
     Attributes:
         kind: "heavy" for products, convolutions and the like, "callback" for Python and
             strings, "model" for an op in a scope whose other ops run on the device,
-                "other"
-            for the rest.
+            "other" for the rest.
         time_ps: Time in which the device waits for the op, in all judged steps.
     """
 

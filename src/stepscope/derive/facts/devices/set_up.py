@@ -56,8 +56,7 @@ class SetUp(Frozen, frozen=True):
     Attributes:
         kind: `set_up` for long calls of a runtime and long first executions of ops,
             `first_runs` if the latter are most of it, `captured` for launches into a
-                graph
-            that is captured, `over` for the time after the device's last work.
+            graph that is captured, `over` for the time after the device's last work.
         percent: Share of the measured windows.
         calls: The long calls in this time, most time first.
     """

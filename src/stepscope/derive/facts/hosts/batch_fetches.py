@@ -71,14 +71,11 @@ class InputSignals(Frozen, frozen=True):
         mean_fetch_ps: Host → mean duration of the fetches in each judged step that has
             fetches.
         hidden_fetch_ps: `host:device` → part of `mean_fetch_ps` during which the device
-            was
-            busy.
+            was busy.
         pieces: `host:device` → median number per judged step of groups of large copies
-            to
-            the device that other work separates. A batch usually is one group.
+            to the device that other work separates. A batch usually is one group.
         pinned: Devices, as `host:device`, whose large copies to the device all came
-            from
-            pinned memory.
+            from pinned memory.
     """
 
     consumer_recorded: bool

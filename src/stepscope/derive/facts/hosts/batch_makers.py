@@ -50,8 +50,8 @@ class PythonElements(Frozen, frozen=True):
         of_keras: Whether a `PyDataset` of Keras calls the function; such datasets have
             their own option for workers.
         waiting: Share of this time, in percent, in which no thread of the program
-            wanted a
-            core, so that the function waits and holds no lock; None if unknown.
+            wanted a core, so that the function waits and holds no lock; None if
+            unknown.
     """
 
     percent: float

@@ -42,10 +42,8 @@ class EagerOps(Frozen, frozen=True):
         op_ps: Self time of all ops except those of input pipelines; null in JAX, whose
             calls enclose the work that they run.
         dispatch_ps: Overhead of running ops one by one, by judged step: time from the
-            end
-            of an eager op to the start of the next one; in JAX also the calls
-                themselves,
-            while no instruction runs.
+            end of an eager op to the start of the next one; in JAX also the calls
+            themselves, while no instruction runs.
         per_step: Mean number of eager ops in a step.
         names: The eager ops with most self time → their share of it, in percent.
     """

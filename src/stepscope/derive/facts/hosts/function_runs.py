@@ -64,8 +64,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         frames: Calls of functions.
         purposes: Purposes of known library functions.
         tracks: Rows of tracks of the threads that are searched for functions; threads
-            that
-            a framework started are excluded, unless no other thread has functions.
+            that a framework started are excluded, unless no other thread has functions.
         inside: Time inside the judged steps, without the time between steps.
         working: When the host works according to the time account.
         starts_ps: Start of each judged step.

@@ -38,8 +38,7 @@ class Way(Frozen, frozen=True, eq=True):
 
     Attributes:
         own: Time in lines of the program, of this function or of functions that it
-            calls,
-            including compiled operators and methods called from these lines.
+            calls, including compiled operators and methods called from these lines.
         elements: Time in library functions that return elements one by one.
         libraries: Time in all other library functions.
         waiting: Time in which the function's thread did not want a core; None if
@@ -60,8 +59,7 @@ class FunctionWays(Frozen, frozen=True):
         purposes: Purposes of known library functions.
         lines: Executed lines; None if not recorded.
         work: Device → when the host worked for it according to the time account; key
-            None
-            for a host without devices.
+            None for a host without devices.
         places: Identity of each thread in `clocks`, by row of tracks.
         clocks: CPU times of threads; None if not recorded.
         waits: When the program's own thread waits, on a host without devices; None if

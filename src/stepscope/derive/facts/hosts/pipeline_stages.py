@@ -37,8 +37,8 @@ class Stage(Frozen, frozen=True):
         mean_self_ps: Mean self time of an execution.
         transparent: Whether the stage only passes elements on.
         ready_percent: Share of the waiting in which the elements that the stage
-            prefetches
-            were ready before the request; 0 for a stage that does not prefetch.
+            prefetches were ready before the request; 0 for a stage that does not
+            prefetch.
     """
 
     type: str

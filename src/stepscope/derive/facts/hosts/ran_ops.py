@@ -56,8 +56,7 @@ class RanOps(Frozen, frozen=True, dict=True):
         start_ps: Start of the op.
         end_ps: End of the op.
         kind: Number of the op's kind; ops of one name are of one kind, except that
-            those
-            run by the backward pass are a separate kind.
+            those run by the backward pass are a separate kind.
         backward: Whether the kind is a node of the autograd graph, by kind.
         forward: Whether the kind has a node in the autograd graph, by kind.
         nodes: Number of nodes of the autograd graph that ran.

@@ -68,8 +68,7 @@ class Faster(Frozen, frozen=True):
     Attributes:
         classes: Rows of `activity_classes`.
         left: Remaining part of the kernels' time, after the smallest and after the
-            largest
-            change.
+            largest change.
     """
 
     classes: Collection[int]
@@ -83,8 +82,7 @@ class Joined(Frozen, frozen=True):
         classes: Rows of `activity_classes` of the kernels that are merged.
         shortest: Minimum number of consecutive kernels that are merged.
         left: Remaining part of the kernels' time, after the smallest and after the
-            largest
-            change.
+            largest change.
     """
 
     classes: Collection[int]
@@ -97,8 +95,7 @@ class Levelled(Frozen, frozen=True):
 
     Attributes:
         left: Remaining part of the work's time, after the smallest and after the
-            largest
-            change.
+            largest change.
     """
 
     left: tuple[float, float]
@@ -180,8 +177,7 @@ class Edits(Frozen, frozen=True, eq=True):
         most: Edit for the largest effect of the change.
         claimed_ms: Time per replayed step that the change removes or moves.
         compared: Measured time of which `claimed_ms` is a sample: the finding's
-            "effect",
-            its greatest possible saving ("bound"), or "nothing".
+            "effect", its greatest possible saving ("bound"), or "nothing".
         effect_ms: This time in a mean step, if it is not the finding's effect; else
             None.
         partly: Whether the change rarely removes all of the time.

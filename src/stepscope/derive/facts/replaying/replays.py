@@ -117,8 +117,7 @@ class HostReplay(Frozen, frozen=True):
 
         Args:
             limits: Time affected by the changes in a mean step, and duration of this
-                step, if
-                it is not the mean of the replayed steps.
+                step, if it is not the mean of the replayed steps.
             bound: Greatest saving according to the time account.
         """
         gains = self.gains_of_edits(edits)
@@ -173,8 +172,7 @@ class ReplaySignals(Frozen, frozen=True):
 
         Args:
             limits: Time affected by the changes in a mean step, and duration of this
-                step;
-                None to use the sample unscaled.
+                step; None to use the sample unscaled.
             bound: Greatest saving according to the time account.
         """
         replay = self.usable_replay(label)
