@@ -1,1 +1,1 @@
-"""Rules: one file each, signals in, a finding out, and the words for it."""
+"""Rules: each file turns signals into findings, one function per rule."""

@@ -1,4 +1,4 @@
-"""`xla.off`: a compiler could launch fewer kernels, and is not used."""
+"""`xla.off`: a compiler that is not in use could launch fewer kernels."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _finding_of_compilation(
         for one in signals.of(memory_signals).memories
         if one.of_device and one.counted and one.used is not None
     ]
-    # Those findings promise the time.
+    # The finding of late launches or fusable runs already promises the time.
     owner = launch_delay.evaluate if late else judge_fusable_runs
     return _ITEM.finding(
         "fail" if failed else "pass",
@@ -103,7 +103,7 @@ def _finding_of_compilation(
             compiled=compiled,
             fusable=None if runs is None else runs.value,
             joint=joint if failed else None,
-            # Compiled programs may take more of the fullest memory.
+            # Compiled programs may use more of the fullest memory.
             memory_used=100 * max(used) if used else None,
         ),
         inputs=("account", "device_activity", "kernels"),
@@ -118,10 +118,10 @@ def _joint_percent(
     verdict: Verdict,
     runs: Finding | None,
 ) -> float:
-    """Return what fewer launches and joined kernels may save of a step, together.
+    """Return what fewer launches and joined kernels may save together, in percent.
 
-    Without a replay it is the sum: launches save idle time and joined kernels busy
-    time.
+    Without a replay this is the sum, because fewer launches save idle time and joined
+    kernels save busy time.
     """
     step_ms = shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
     compiled = (
@@ -139,6 +139,6 @@ def _joint_percent(
 
 
 def _highest_saving_ms(finding: Finding | None) -> float:
-    """Return what a finding may save, in milliseconds a step."""
+    """Return the highest saving of a finding, in milliseconds per step."""
     saving = None if finding is None else finding.saving_ms
     return 0.0 if saving is None else saving.high

@@ -1,4 +1,4 @@
-"""`xla.recompile`: functions are compiled again and again while the program runs."""
+"""`xla.recompile`: functions are compiled repeatedly while the program runs."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return found
     again = (*[0] * FIRST_STEPS, *times[FIRST_STEPS:])
     saving = saving_of_effect(again, shares.window_ps)
-    # What Keras's `predict` compiles for each call goes with the call, which is a
-    # finding of its own, and is no batch's shape.
+    # Compilations in each call of Keras's `predict` belong to the calls, which are a
+    # separate finding. They do not come from the shapes of batches.
     host_work = host_functions(signals, shares, thresholds)
     calls = None if host_work.blocking is None else host_work.blocking.time
     predicts = calls is not None and host_work.has_model and calls.mostly_predicts
@@ -77,7 +77,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _compiled_parts(
     shares: StepShares, functions: tuple[CompiledFunction, ...]
 ) -> tuple[Part, ...]:
-    """Divide the share among the functions as their compiling took time."""
+    """Divide the share among the functions in proportion to their compile times."""
     total = sum(one.time_ps for one in functions)
     if not total:
         return shares.parts("compile")
@@ -108,5 +108,5 @@ def _facts_of_compiling(
     )
 
 
-#: Functions that are named.
+#: Maximum number of functions to name.
 _SHOWN: Final = 3

@@ -1,4 +1,4 @@
-"""Rules about all-reduces: their number, their packing, their time."""
+"""Rules about all-reduces: their number, their packing and their time."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
 
 _TEXTS: Final = shared_texts("exchanged")
 
-#: The signals that a rule about all-reduces asks for.
+#: The signals that a rule about all-reduces reads.
 EXCHANGE_READS: Final[tuple[RunDerivation[Any], ...]] = (
     communication_signals,
     device_signals,
     exchange_signals,
     record_grade,
 )
-#: Kinds of exchange of programs that divide the model, or its state, among devices.
+#: Kinds of collectives of programs that divide the model, or its state, among devices.
 _DIVIDING: Final = frozenset({"reduce-scatter", "all-gather", "all-to-all"})
 
 
 def judged_all_reduces(signals: Signals, *, sized: bool = True) -> ExchangeSignals:
-    """Return the all-reduces that are judged.
+    """Return the all-reduces to judge.
 
     Args:
-        sized: Whether nothing can be judged without their sizes.
+        sized: Whether the rule needs the sizes of the all-reduces.
 
     Raises:
-        NoVerdict: None are judged.
+        NoVerdict: There are no all-reduces to judge.
     """
     if signals.of(device_signals).recorded == "host_only":
         raise NotApplicable(_TEXTS.reason("no_device"))
@@ -74,13 +74,13 @@ def judged_all_reduces(signals: Signals, *, sized: bool = True) -> ExchangeSigna
 
 
 def change_to_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> tuple[Change, ...]:
-    """Return the change that some all-reduces take what they need.
+    """Return the change that some all-reduces take only the time that they need.
 
     Args:
         calls: Rows of `ExchangeSignals.calls`.
-        needed_ps: What each needs, without waiting for other workers.
+        needed_ps: Needed time of each, without waiting for other workers.
     """
-    # What a worker waits for the others stays as it was.
+    # The time that a worker waits for others remains.
     lost = (pl.col("least_ps") - needed_ps).clip(lower_bound=0)
     left = calls.select("activity", left=(pl.col("dur_ps") - lost).cast(pl.Int64))
     needed = dict(left.iter_rows())
@@ -89,17 +89,17 @@ def change_to_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> tuple[Change, ...
 
 _ALL_REDUCE_COUNT_ITEM: Final = rule_item("allreduce.count")
 
-#: Beside the buckets: a loss and a count, say.
+#: Number of all-reduces besides the buckets, for example for a loss and a count.
 _SPARE: Final = 2
 
 
 def all_reduce_count_changes(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
-    """Let the bytes of the surplus go with others: they take what the link needs."""
+    """Return the change that surplus all-reduces take only the time of their bytes."""
     found = judged_all_reduces(signals)
     expected = _expected_count(found, thresholds)
-    # The largest of a step stay as they are.
+    # The largest all-reduces of each step remain unchanged.
     surplus = found.calls.filter(
         pl.col("link_ps").is_not_null()
         & (pl.col("bytes").rank("ordinal", descending=True).over("step") > expected)
@@ -139,19 +139,19 @@ def _expected_count(found: ExchangeSignals, thresholds: Thresholds) -> int:
 
 _PACKING_ITEM: Final = rule_item("allreduce.pack")
 
-#: Kernels, and types of ops, that put tensors together or take them apart.
+#: Pattern of kernels and op types that join tensors or split them.
 _PACKING: Final = (
     r"(?i)concat|catarray|(?:^|[:_])cat(?:$|_)|split|(?:^|[:/])(?:un)?pack(?:$|_)"
     r"|chunk_cat|direct_copy_kernel|(?:^|::)copy_?$|_foreach_copy"
 )
-#: So many activities of the device at most lie between the kernel and the exchange.
+#: Maximum number of device activities between the kernel and the collective.
 _NEAR: Final = 5
-#: The part of its time that goes; the bytes themselves may have to be moved once.
+#: Part of the packing time that is saved; the bytes may still have to be moved once.
 _GAIN: Final = 0.7
 
 
 def packing_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Let the packing kernels take a part of their time."""
+    """Return the change that packing kernels take a part of their time."""
     work = signals.needed(kernel_work)
     classes = _packing_kernels(work)["class"].unique().to_list()
     return (Faster(classes, (1 - _GAIN / 2, 1 - _GAIN)),)
@@ -162,7 +162,7 @@ def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
     all_reduces = judged_all_reduces(signals)
     work = judged_kernels(signals, thresholds)
     found = _packing_kernels(work)
-    # All steps are taken to be as the typical one that was looked at.
+    # All steps count as equal to the typical step, whose kernels are known.
     series = StepSeries(
         step_source=all_reduces.step_source,
         step_confidence=all_reduces.step_confidence,
@@ -189,7 +189,7 @@ def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _packing_kernels(work: KernelWork) -> pl.DataFrame:
-    """Return the packing kernels of the typical step that are next to an exchange."""
+    """Return the packing kernels of the typical step that are close to a collective."""
     named = work.rows.select(
         pl.col("class").cast(pl.Int64),
         "op",
@@ -238,7 +238,7 @@ _ALL_REDUCE_TIME_ITEM: Final = rule_item("allreduce.time")
 def all_reduce_time_changes(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
-    """Let large all-reduces take what their link needs, and wait as long as before."""
+    """Return the change that large all-reduces take the time of their links."""
     found = judged_all_reduces(signals, sized=False)
     large = found.calls.filter(
         (pl.col("bytes") >= thresholds.large_exchange.value)
@@ -257,7 +257,7 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
     if found.expected_ps is None:
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("no_rate")
     reached = 100 * found.expected_ps / found.least_ps
-    # What nothing hides of the time beyond what the link needs, per step.
+    # Exposed time per step beyond the time that the link needs.
     exposed_ps = sum(found.exposed_ps) / max(len(found.window_ps), 1)
     lost_ps = min(found.least_ps - found.expected_ps, exposed_ps)
     slow = reached < thresholds.link_warn.value and (
@@ -265,9 +265,9 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     lost_ms = lost_ps / PS_PER_MS
     if slow and found.workers < _TOGETHER:
-        # Waiting for workers that were not recorded may be in the time.
+        # The time may include waiting for workers that were not recorded.
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("one_member")
-    # A rate that the recording itself shows is no proof.
+    # A rate that was measured in the recording itself does not justify "critical".
     grave = (
         reached < thresholds.link_critical.value and found.rate_source == "data sheet"
     )
@@ -295,5 +295,5 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-#: Members whose shortest time holds no waiting.
+#: Minimum number of recorded members; their shortest time contains no waiting.
 _TOGETHER: Final = 2

@@ -1,4 +1,4 @@
-"""`comm.exposed`: devices exchange data and compute nothing meanwhile."""
+"""`comm.exposed`: devices run collectives while they compute nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OWNED: Final = Owned(
     seen=("collective",),
 )
 _ALL_TO_ALL: Final = "all-to-all"
-#: So much of what is exchanged is what it is about.
+#: Share of all-to-all time from which on collectives count as without gradients.
 _MOST: Final = 0.8
 
 
@@ -37,7 +37,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if not any(exchanged.count.values()):
         return _ITEM.not_applicable("no_exchange")
     judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
-    # The share is divided among the kinds as their exposed times are.
+    # Divide the share among the kinds in proportion to their exposed times.
     exposed_ps = exchanged.exposed_ps.get(shares.label, {})
     share, total = judged.verdict.share_percent, sum(exposed_ps.values())
     kinds = tuple(
@@ -47,7 +47,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     rows = sum(one.share_percent for one in kinds if one.name.endswith(_ALL_TO_ALL))
     whole = sum(one.share_percent for one in kinds)
-    # An all-to-all carries no gradients.
+    # An all-to-all does not transfer gradients.
     carried = {"rows": bool(rows), "gradients": rows < _MOST * whole or not whole}
     waits = (*exchanged.longest.get(shares.label, ()), *shares.evidence("peer"))
     by_length = sorted(waits, key=lambda one: one.start_ps - one.end_ps)

@@ -1,4 +1,4 @@
-"""`multi.batch`: a larger batch fits, and would share out costs that do not grow."""
+"""`multi.batch`: a larger batch fits, and would spread costs that do not grow."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _ITEM: Final = rule_item("multi.batch")
 
 _GIB: Final = 2**30
 _OWNED: Final = Owned(parts={"launching": ("launch",)}, device=True, steps=True)
-#: Owners of time that comes once for each batch, however large it is, between steps.
+#: Owners of time between steps that occurs once per batch, whatever the batch size.
 _BETWEEN: Final = ("sync", "between")
 _EXCHANGING: Final = ("collective", "peer")
 
 
-#: Beyond so many times the batch, how often it fits says little: tensors are small.
+#: Maximum reliable ratio of a fitting batch; beyond it, tensors are small.
 _MUCH: Final = 10
-#: What is gained is told for twice the batch: what does not grow may do so later.
+#: The gain is estimated for at most this many times the batch, as fixed costs may grow.
 _TRIED: Final = 2
 
 
 class _Costs(Frozen, frozen=True, eq=True):
-    """What a step costs however large its batch is, as shares of it in percent.
+    """Costs of a step that do not depend on the batch size, in percent of the step.
 
     Attributes:
-        shares: Cause → its share.
-        causes: Those that are large enough to matter.
-        unknown: Why one of them is not known; None where all are.
+        shares: Share of the step by cause.
+        causes: Causes whose share is large enough to matter.
+        unknown: Why one of the shares is unknown; None if all are known.
     """
 
     shares: dict[str, float]
@@ -72,7 +72,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if fits and not costs.causes and costs.unknown is not None:
         return _ITEM.cannot_tell(costs.unknown)
     failed = fits and bool(costs.causes)
-    # What kernels leave idle grows less than the batch; how much less is not known.
+    # Unfilled kernel time also shrinks, but it is unknown by how much; leave it out.
     fixed = sum(costs.shares[one] for one in _FIXED)
     note = None if fits else "full"
     if failed and room > _MUCH:

@@ -1,4 +1,4 @@
-"""`multi.copies`: copies among the host and its devices hold up several of them."""
+"""`multi.copies`: copies between the host and several devices delay the devices."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _ITEM: Final = rule_item("multi.copies")
 _COPIES: Final = Owned(
     parts={"copies": ("copy_in", "copy_out")},
     device=True,
-    # Tracers of some devices see no copies.
+    # Tracers of some devices do not record copies.
     seen=("copy_in", "copy_out"),
 )
-#: The link may not carry several copies at once.
+#: Certain part of the gain, because the link may not transfer several copies at a time.
 _SURE: Final = 0.3
 
 
@@ -50,7 +50,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         why = found if isinstance(found, Unavailable) else _ITEM.reason("no_steps")
         return _ITEM.cannot_tell(why)
     parts = {"in_turn": found.in_turn_ps, "gathered": found.gathered_ps}
-    # Stages of a pipeline hand their results on by design.
+    # Stages of a pipeline send results to each other by design.
     if not has_pipeline_stages(signals):
         parts["between"] = found.between_ps
     series = StepSeries(
@@ -61,7 +61,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     judged = judge_series(_ITEM, signals, thresholds, series)
     if judged.verdict.status == "pass" and found.step_source is None:
-        # Devices that are fed in turn are so in each step.
+        # Without steps, copies one after the other may also occur in each step.
         return _ITEM.cannot_tell("unknown_steps")
     causes = judged.verdict.causes
     words = {
@@ -72,7 +72,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     largest = sorted(found.bytes.items(), key=lambda it: (-it[1], it[0]))
     made = judged.finding(
         devices=found.devices,
-        # The causes as the places where they are seen.
+        # Name each cause by the place where it is visible.
         parts=tuple(
             Part(name=_ITEM.note(one.cause, **words), share_percent=one.share_percent)
             for one in causes

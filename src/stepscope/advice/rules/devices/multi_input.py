@@ -1,4 +1,4 @@
-"""`multi.input`: the input pipeline is too slow for as many devices."""
+"""`multi.input`: the input pipeline is too slow for the number of devices."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     note = "full" if full else None
     if several == 1 and waiting:
         note = "alone"
-    # How many times the devices it would feed before it is full.
+    # How many times the devices the pipeline could feed before it is full.
     feeds = (
         float(thresholds.service_warn.value // first.busy_percent)
         if first.busy_percent
@@ -74,6 +74,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             ),
         ),
         inputs=("pipeline_graph", "pipeline_calls", "account", "pod_viewer"),
-        # The time that the devices wait is promised there.
+        # `input.bound` promises the time that the devices wait.
         explained_by=("input.bound",) if failed else (),
     )

@@ -41,29 +41,29 @@ if TYPE_CHECKING:
 
 _TEXTS: Final = shared_texts("excess")
 
-#: The signals that `without_a_core` asks for.
+#: The signals that `without_a_core` reads.
 CORE_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(account_signals, processor_signals, worker_ops),
 )
-#: Who runs so small a part of ops that the others do not run has no more to do.
+#: Maximum share of ops that only one worker runs, for its work to count as equal.
 _ALIKE: Final = 1.0
 
 _OWNERS: Final = frozenset(one.name for one in OWNERS if one.category in HOST_WORK)
-#: The part of the excess that a name has to hold.
+#: Minimum part of the excess that a single name must hold.
 _MOST: Final = 0.5
 
 
 def most_of_excess(
     accounted: AccountSignals, busiest: str, excess_ms: float
 ) -> str | None:
-    """Return the name that takes most of a worker's excess; None where none does.
+    """Return the name that takes most of a worker's excess; None without one.
 
-    Only workers without devices are compared: the account does not name the work of a
-    device.
+    Only workers without devices are compared, because the account does not name the
+    work of a device.
 
     Args:
         busiest: Label of the worker.
-        excess_ms: What it has to do beyond the median of the others, in a step.
+        excess_ms: Work per step beyond the median of the other workers.
     """
     by_worker = {
         one.label: _named_ms(one) for one in accounted.shares if one.device is None
@@ -80,7 +80,7 @@ def most_of_excess(
 
 
 def _named_ms(shares: StepShares) -> dict[str, float]:
-    """Return the named parts of a host's own work in a step, in milliseconds."""
+    """Return the named parts of a host's own work, in milliseconds per step."""
     found: Counter[str] = Counter()
     for one in shares.names:
         if one.owner in _OWNERS and one.name is not None and not one.loop:
@@ -96,16 +96,16 @@ def without_a_core(
     found: WorkerSignals,
     workers: Sequence[str],
 ) -> Finding:
-    """Make a failing finding a note where workers only lack a core.
+    """Turn a failing finding into a note if the workers only lack a core.
 
-    In another run it may be another one of them that is late.
+    In another run a different worker may be late.
 
     Args:
-        workers: Those that come late, or have more to do.
+        workers: The workers that are late, or have more work.
     """
     excess = [one.excess_ps or 0 for one in found.steps if one.busiest in workers]
     mean_ms = sum(excess) / max(len(found.steps), 1) / PS_PER_MS
-    # Whoever waits for its batch is late by no work of its own.
+    # A worker that waits for its batch is late without having more work.
     failed = finding.status == "fail" and 2 * mean_ms >= (finding.ms_per_step or 0.0)
     waits = [_core_wait_percent(signals, thresholds, one, mean_ms) for one in workers]
     known = [one for one in waits if one is not None]
@@ -130,11 +130,11 @@ def without_a_core(
 def _core_wait_percent(
     signals: Signals, thresholds: Thresholds, worker: str, excess_ms: float
 ) -> float | None:
-    """Return in how much of the time threads wait for a core where a worker is.
+    """Return the share of time in which a worker's threads wait for a core.
 
-    None where a core need not be what it lacks: where it has work that the others do
-    not have, by the ops that it runs or by what its time is named, or where cores of
-    its machine are free.
+    None if something other than a core may be missing: the worker has work that the
+    other workers do not have (by its ops or by the names of its time), or its machine
+    has free cores.
     """
     hosts, accounted = signals.of(processor_signals), signals.of(account_signals)
     if isinstance(hosts, Unavailable) or isinstance(accounted, Unavailable):
@@ -156,11 +156,11 @@ _BALANCE_ITEM: Final = rule_item("multi.balance")
 
 
 def balance_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Let the worker with most work have as much as the others: half-way at least.
+    """Return the change that the busiest worker has as much work as the others.
 
-    Where a host drives several devices the others' exchanges would end earlier with it,
-    and how long they wait for it is part of their time. Where it drives none, the
-    exchange is a wait of its threads that another rank ends.
+    The reduction is at least half of the excess. It is computed only for hosts with one
+    device: with several devices, their waits in collectives depend on each other, and
+    without devices a collective is a wait of threads that another rank ends.
     """
     found = compared_workers(signals)
     if found.devices != 1:
@@ -204,7 +204,7 @@ def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=_BALANCE_ITEM.facts(busiest_in=percent if same else None),
     )
     if finding.status == "fail" and not same:
-        # No change of this program's makes the workers' random work equal.
+        # If the busiest worker changes, no change of the program makes the work equal.
         return _BALANCE_ITEM.finding(
             "pass",
             note="changing",

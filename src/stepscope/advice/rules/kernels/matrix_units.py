@@ -1,4 +1,4 @@
-"""Rules about products that run beside the matrix units."""
+"""Rules about matrix products that do not use the matrix units."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 _ODD_SIZES_ITEM: Final = rule_item("tc.dims")
 
-#: A third to two thirds of the time goes, less what the padding costs.
+#: Part of the time that is saved: up to about 2/3, minus the cost of padding.
 _ODD_SIZES_GAIN: Final = (0.3, 0.6)
 
 
 def _odd_sizes_worked(work: KernelWork, _: Thresholds) -> Worked:
-    """Return the narrow products beside the matrix units whose sizes are odd."""
+    """Return 16-bit products of odd sizes that do not use the matrix units."""
     beside = work.rows.filter(
         pl.col("eligible")
         & ~pl.col("collective")
@@ -65,12 +65,12 @@ def judge_odd_sizes(signals: Signals, thresholds: Thresholds) -> Finding:
 
 _UNUSED_UNITS_ITEM: Final = rule_item("tc.unused")
 
-#: At least a third of the time goes, at most two thirds: up to three times as fast.
+#: Part of the time that is saved: a third to two thirds, or up to three times as fast.
 _UNUSED_UNITS_GAIN: Final = (1 / 3, 2 / 3)
 
 
 def _unused_units_worked(work: KernelWork, _: Thresholds) -> Worked:
-    """Return the products that use no matrix unit."""
+    """Return the products that do not use the matrix units."""
     eligible = _eligible_products(work)
     unknown = eligible.filter(pl.col("matrix_units").is_null())
     return Worked(

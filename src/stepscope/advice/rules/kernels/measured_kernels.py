@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _TEXTS: Final = shared_texts("measured")
 
-#: The signals that these functions ask for.
+#: The signals that the functions below read.
 MEASURED_READS: Final[tuple[RunDerivation[Any], ...]] = (*WORKED_READS, measured_work)
 _SECTOR_BYTES: Final = 32
 
@@ -42,12 +42,11 @@ class Fault(Frozen, frozen=True, eq=True):
     """What a rule looks for in the rows of `measured_work`.
 
     Attributes:
-        found: Whether a kernel has the fault; null where its metrics do not tell.
-        saved: The share of such a kernel's time, 0 to 1, that a change saves at most:
-            the bound of the gain is that of Amdahl's law, the rest takes what it took.
-        because: The rule's stable word for why, by kernel; None where there is one
-            cause only.
-        shown: Key of a number → its column, of the largest such kernel.
+        found: Whether a kernel has the fault; null if its metrics do not show it.
+        saved: Maximum share of such a kernel's time, 0 to 1, that a change saves; the
+            gain is limited by Amdahl's law.
+        because: Identifier of the cause, by kernel; None if there is only one cause.
+        shown: Column of the largest such kernel, by key of the number to show.
         added: Further columns for `shown`.
     """
 
@@ -63,8 +62,8 @@ def judge_measured(
 ) -> Finding:
     """Judge the share of kernels with a fault in the time of all kernels.
 
-    Kernels that were not measured may have it too: where they would turn the verdict,
-    it cannot tell. `fields` go to the finding.
+    The verdict is "cannot_tell" if kernels that were not measured could change it.
+    `fields` go to the finding.
     """
     work = judged_kernels(signals, thresholds)
     measured = signals.needed(measured_work)
@@ -85,7 +84,7 @@ def judge_measured(
         signals,
         thresholds,
         work,
-        # What the counters show may hide nothing: perhaps the kernel gains nothing.
+        # The gain may be 0, because other limits may hide the measured fault.
         Worked(chosen, (0.0, most), unknown),
         why_unknown=_TEXTS.reason(
             "unmeasured", share=work.share(chosen), unknown=share
@@ -110,7 +109,7 @@ def judge_measured(
 
 _MEMORY_BOUND_ITEM: Final = rule_item("kernel.bound")
 
-#: Half of the bytes, in half of the time.
+#: Half of the bytes can be saved, and so half of the time.
 _HALF: Final = 0.5
 
 
@@ -130,8 +129,8 @@ def judge_memory_bound(signals: Signals, thresholds: Thresholds) -> Finding:
 
 _COALESCING_ITEM: Final = rule_item("kernel.coalescing")
 
-#: Sectors that 32 threads need for 4 bytes each, and for the 16 that one thread reads
-#: at most; that many are touched only where threads read far apart.
+#: Sectors that 32 threads need if each reads 4 bytes, or 16 bytes, the maximum; and the
+#: minimum number of sectors that shows that threads read far apart.
 _LEAST_SECTORS: Final = 4
 _MOST_SECTORS: Final = 16
 _SCATTERED: Final = 24
@@ -146,7 +145,7 @@ def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
         for it, weight in zip((loads, stores), weights, strict=True)
     )
     wasted = pl.sum_horizontal(loads * weights[0], stores * weights[1]) / known
-    # Neither is known: 0 of 0.
+    # If both are unknown, the quotient is 0 / 0.
     wasted = pl.when(known > 0).then(wasted)
     least = thresholds.wasted_sectors.value / 100
     partly = (loads.is_null() & _touches_memory("load")) | (
@@ -174,15 +173,15 @@ def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _touches_memory(what: str) -> pl.Expr:
-    """Return whether a kernel does this at all, as far as is known."""
+    """Return whether a kernel makes such requests at all; true if unknown."""
     return (pl.col(f"global_{what}_requests") != 0).fill_null(value=True)
 
 
 def _wasted_share(what: str) -> pl.Expr:
-    """Return the share of bytes that nobody asked for; null where nothing tells.
+    """Return the share of transferred bytes that were not requested; null if unknown.
 
-    Of some more sectors than 4 a thread may read 4 bytes or 16: only the bytes that
-    were asked for tell.
+    Between 4 and 24 sectors a thread may read 4 or 16 bytes; only the count of
+    requested bytes distinguishes the two.
     """
     used = pl.col(f"{what}_bytes_per_sector")
     sectors = pl.col(f"{what}_sectors_per_request")
@@ -214,8 +213,8 @@ def judge_conflicts(signals: Signals, thresholds: Thresholds) -> Finding:
 
 _OCCUPANCY_ITEM: Final = rule_item("kernel.occupancy")
 
-#: Where a unit is as busy, it limits the kernel (as NVIDIA's section Speed of Light
-#: has it).
+#: Minimum load, in percent, of a unit that limits a kernel (NVIDIA's section Speed of
+#: Light).
 _BUSY: Final = 60.0
 
 
@@ -250,9 +249,9 @@ def judge_occupancy(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _few_blocks(signals: Signals) -> list[int]:
-    """Return the classes of kernels that leave multiprocessors without any block.
+    """Return the classes of kernels that leave multiprocessors without a block.
 
-    Another rule judges these, `kernel.fill`: more blocks are what they lack.
+    The rule `kernel.fill` judges these kernels, because they need more blocks.
     """
     devices = signals.of(fill_signals)
     work = signals.of(kernel_work)

@@ -1,4 +1,4 @@
-"""Rules about kernels that a step could do without."""
+"""Rules about kernels that a step does not need."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 _FUSABLE_RUNS_ITEM: Final = rule_item("fuse.runs")
 
-#: Without the bytes: half of the time of a run goes at least a little, at most most.
+#: Part of the time of a run that is saved, low and high, without measured bytes.
 _FUSABLE_RUNS_GAIN: Final = (0.25, 0.75)
 
 
 def fusable_runs_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Let the kernels of each run be one, which takes a part of their time."""
+    """Return the change that each run becomes one kernel with a part of the time."""
     work = signals.needed(kernel_work)
     low, high = _FUSABLE_RUNS_GAIN
     classes = work.runs.rows["class"].to_list()
@@ -62,7 +62,7 @@ def judge_fusable_runs(signals: Signals, thresholds: Thresholds) -> Finding:
 
 _TRANSPOSES_ITEM: Final = rule_item("layout.transpose")
 
-#: Types of ops, and parts of kernels' names.
+#: Patterns of op types and of kernel names.
 _OPS: Final = r"(?i)conv(?:[^e]|$)|batch_?norm"
 _CONVOLUTION: Final = (
     r"(?i)conv(?:[^e]|$)|fprop|dgrad|wgrad|winograd|batch_?norm|bn_(?:fw|bw)"
@@ -71,10 +71,10 @@ _TRANSPOSES_GAIN: Final = (0.5, 1.0)
 
 
 def _reordering_kernels(work: KernelWork, _: Thresholds) -> Worked:
-    """Return the kernels that re-order tensors next to convolutions."""
+    """Return the kernels that reorder tensors next to convolutions."""
     ordered = work.shown.sort("stream", "start_ps", maintain_order=True)
     is_one = ordered["class"].is_in(sorted(_convolution_classes(work)))
-    # Right before or after one of these, on one stream.
+    # Find kernels directly before or after a convolution on the same stream.
     same = ordered["stream"] == ordered["stream"].shift(1)
     after = is_one.shift(1, fill_value=False) & same.fill_null(value=False)
     before = is_one.shift(-1, fill_value=False) & same.shift(-1).fill_null(value=False)
@@ -102,7 +102,7 @@ def judge_transposes(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _convolution_classes(work: KernelWork) -> set[int]:
-    """Return the classes of convolutions, and of what normalizes their batches."""
+    """Return the classes of convolution and batch normalization kernels."""
     found = work.rows.filter(
         (
             pl.col("full_name").str.contains(_CONVOLUTION)

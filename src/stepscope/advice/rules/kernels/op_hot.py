@@ -1,4 +1,4 @@
-"""`op.hot`: an op takes much time and comes nowhere near what the device allows."""
+"""`op.hot`: an op takes much time and is far from the limits of the device."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("op.hot")
 
-#: What a good kernel reaches.
+#: Percent of the device's limit that a good kernel reaches.
 _GOOD: Final = 60.0
 
 
 def hot_op_changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
-    """Let the kernels of the op take at best what good ones would."""
+    """Return the change that the op's kernels become at best as fast as good ones."""
     work, roofs = signals.of(kernel_work), signals.of(op_roofs)
     if isinstance(work, Unavailable) or isinstance(roofs, Unavailable):
         return ()

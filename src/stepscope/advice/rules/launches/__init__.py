@@ -1,1 +1,1 @@
-"""Stage 3 of the checklist: feeding the device."""
+"""Stage 3 of the checklist: keeping the device busy."""

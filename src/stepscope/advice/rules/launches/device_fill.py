@@ -1,4 +1,4 @@
-"""Rules about a device that has too little to do: small kernels, small models."""
+"""Rules about a device that has too little work: small kernels, small models."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _KERNEL_FILL_ITEM: Final = rule_item("kernel.fill")
 
 
 def kernel_fill_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Let each such kernel take less by the multiprocessors without a block.
+    """Return the change that kernels take less by the share of idle multiprocessors.
 
-    That is what other work on these would gain: a larger batch by the sample, or
+    Other work on idle multiprocessors gains that much: a larger batch (per sample), or
     branches that are computed together.
     """
     account, devices = signals.of(account_signals), signals.of(fill_signals)
@@ -117,7 +117,7 @@ def _finding_of_fill(
 
 
 def _facts_of_rounds(fill: DeviceFill, compute: float) -> tuple[Fact, ...]:
-    """Return what is known of rounds, and what a larger grid would be enough."""
+    """Return facts about rounds of blocks, and how large a grid would be enough."""
     known = fill.last_round_ps is not None
     part = compute / max(fill.kernel_ps, 1)
     first = next(iter(fill.largest), None)
@@ -142,7 +142,7 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
     launching = signals.needed(launch_signals)
     computing = shares.percent(*COMPUTE)
-    # Calls that set the device up are no giving of work: they come once.
+    # Calls that set up the device do not count, because they occur once.
     waits = (signals.known(set_up_signals) or {}).get(shares.label)
     once = waits.percent if waits is not None and waits.kind == "set_up" else 0.0
     giving = max(shares.percent(*_GIVING) - once, 0.0)
@@ -154,7 +154,7 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     idle = computing <= thresholds.worth_compute.value
     costly = giving >= thresholds.worth_giving.value
     tiny = launching.median_kernel_ps < latency
-    # Work that several devices share, or that is much, is no small model.
+    # A model is not small if several devices share its work, or if it has much work.
     steps = max(len(shares.window_ps), 1)
     little = sum(shares.times(*COMPUTE)) / steps <= thresholds.worth_most.value
     alone = not any(shares.times("collective"))
@@ -174,5 +174,5 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-#: Time in which work is given to the device, or its results are fetched.
+#: Owners of launching work on the device and of copies to and from it.
 _GIVING: Final = ("launch", "copy_in", "copy_out")

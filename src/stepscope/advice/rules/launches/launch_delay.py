@@ -29,19 +29,19 @@ _ITEM: Final = rule_item("launch.delay")
 _LAUNCH: Final = Owned(
     parts={"launch": ("launch",)}, device=True, seen=("launch",), clocks=True, lost=True
 )
-#: Where the host's own work is ops, the device waits for these as for launches.
+#: The device also waits for ops on the host, if these are most of the host's work.
 _OPS_TOO: Final = msgspec.structs.replace(
     _LAUNCH, parts={**_LAUNCH.parts, "host_ops": ("host_compute",)}
 )
-#: Replayed graphs show no launch per node: beyond this share of the device's time the
-#: rule cannot judge.
+#: Maximum share of device time in replayed graphs, in percent; beyond it the rule
+#: cannot judge, because nodes of a graph have no launch calls.
 _GRAPH_SHARE: Final = 50.0
 
-#: What no step has is the finding where it holds this share of it.
+#: Minimum share of work outside steps in the wait, for this work to be the finding.
 _MOST: Final = 0.5
-#: What no step has, and nothing that makes a step shorter.
+#: Kinds of work outside steps, which do not make a step shorter.
 _OUTSIDE_STEPS: Final = ("set_up", "first_runs", "captured", "over")
-#: A smaller share of the host's ops is not worth a word.
+#: Minimum share of the host's ops that is worth reporting, in percent.
 _WORTH_TELLING: Final = 0.5
 
 
@@ -98,7 +98,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 for kind in _OUTSIDE_STEPS
             ),
         ),
-        # To record another part of the program makes no step shorter.
+        # Recording another part of the program does not make a step shorter.
         **({} if first_use is None else {"parts": first_use.calls, "saving_ms": None}),
         inputs=("account", "launches"),
         actions=_ITEM.actions_for(
@@ -107,7 +107,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 or (
                     *(*because, "late_launches"),
                     *(() if "one_program" in because else ("several_calls",)),
-                    # What is compiled is not compiled again.
+                    # A compiled program need not be compiled again.
                     *program_facts(signals),
                 )
             )
@@ -116,9 +116,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def waits_outside_steps(signals: Signals, shares: StepShares) -> bool:
-    """Return whether a device waits for launches mostly where no step is.
+    """Return whether a device waits for launches mostly outside of steps.
 
-    The host sets the device up, captures a graph, or is at its end.
+    The host is then setting up the device, capturing a graph, or at its end.
     """
     return _work_outside_steps(signals, shares) is not None
 
@@ -128,7 +128,7 @@ def _owned_launch_time(shares: StepShares) -> Owned:
 
 
 def _work_outside_steps(signals: Signals, shares: StepShares) -> SetUp | None:
-    """Return what no step has, where it is most of what is judged."""
+    """Return work outside of steps, if it is most of the judged time."""
     found = (signals.known(set_up_signals) or {}).get(shares.label)
     least = _MOST * shares.percent(*_owned_launch_time(shares).owners)
     return None if found is None or found.percent < least else found
@@ -137,9 +137,9 @@ def _work_outside_steps(signals: Signals, shares: StepShares) -> SetUp | None:
 def _share_of_one_op(
     shares: StepShares, owned: Owned, ranges: frozenset[str] | None
 ) -> float | None:
-    """Return the share of one op that works on the host, where it is most of it all.
+    """Return the share of one op on the host, if it is most of the wait.
 
-    A range of the program is no op, and stands for all that runs in it.
+    A range of the program is not an op; it represents all work inside the range.
     """
     if owned is not _OPS_TOO:
         return None
@@ -173,7 +173,7 @@ def _facts_of_launches(found: LaunchSignals) -> tuple[Fact, ...]:
 
 
 def _facts_of_queue(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
-    """Return how long the queue is over a step, and which launches are unusual."""
+    """Return the queue's length over a step, and the number of unusual launches."""
     found = (signals.known(queue_signals) or {}).get(shares.label)
     if found is None:
         return ()

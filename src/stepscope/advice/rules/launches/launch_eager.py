@@ -45,7 +45,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     unseen = _reason_cost_unknown(signals, shares, thresholds)
     if unseen is not None:
         return _ITEM.cannot_tell(unseen)
-    # What the ops cost: late launches, or the way from one to the next.
+    # Cost of the ops: late launches, or the time from one op to the next.
     series = (
         StepSeries(
             step_source=shares.step_source,
@@ -71,7 +71,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _reason_cost_unknown(
     signals: Signals, shares: StepShares, thresholds: Thresholds
 ) -> Unavailable | None:
-    """Return why what the ops cost cannot be told; None where it can."""
+    """Return why the cost of the ops is unknown; None if it is known."""
     if shares.step_confidence < thresholds.medium_confidence.value:
         return _ITEM.reason("no_steps")
     device = signals.of(device_signals)
@@ -101,7 +101,7 @@ def _finding_of_eager_ops(
         "devices": (shares.label,),
         "parts": (
             *(() if caller is None else (caller,)),
-            # Where calls enclose what they run, the way to the next has no name.
+            # If calls enclose their ops, time between the ops has no name.
             *(
                 Part(name=name, share_percent=percent * (share or 100.0) / 100)
                 for name, percent in ops.names
@@ -112,7 +112,7 @@ def _finding_of_eager_ops(
     }
     if not failed:
         return _ITEM.finding("pass", note="hidden" if eager else None, **fields)
-    # That finding promises the time.
+    # The finding `launch.delay` promises the time.
     by = ("launch.delay",) if on_device else ()
     if are_ops_of_function(signals, shares, caller, thresholds):
         by = ("host.work",)
@@ -135,5 +135,5 @@ def _finding_of_eager_ops(
     )
 
 
-#: Beyond any share: time without an owner is no op's.
+#: A limit above any share: time without an owner never belongs to ops.
 _NEVER: Final = 101.0

@@ -1,4 +1,4 @@
-"""`launch.small`: many tiny kernels; on the host alone many tiny ops."""
+"""`launch.small`: many tiny kernels, or on a host without devices many tiny ops."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _ITEM: Final = rule_item("launch.small")
 def joined_kernel_changes(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
-    """Let brief kernels that follow each other be launched as one.
+    """Return the change that consecutive brief kernels are launched as one.
 
-    They take what they took: whether one kernel is faster is not known.
+    The kernels keep their durations: whether one kernel is faster is unknown.
     """
     account, groups = signals.of(account_signals), signals.of(small_kernels)
     launching = signals.of(launch_signals)
@@ -128,7 +128,7 @@ def _judge_device_kernels(
         ),
         inputs=("kernels", "device_ops", "launch_facts", "account"),
         actions=_ITEM.actions_for("device", *program_facts(signals)),
-        # The device waits for launches, and that finding promises the time.
+        # The device waits for launches, so `launch.delay` promises the time.
         explained_by=("launch.delay",) if starved else (),
     )
 
@@ -136,9 +136,9 @@ def _judge_device_kernels(
 def _brief_kernel_groups(
     every: tuple[WorkGroup, ...], launching: LaunchSignals, thresholds: Thresholds
 ) -> tuple[tuple[WorkGroup, ...], float]:
-    """Return the groups of brief kernels of which there are many.
+    """Return the groups with many brief kernels, and the limit of brief in ps.
 
-    Also returns the duration below which a kernel is brief: two launches, if measured.
+    The limit is the duration of two launches, if launches were measured.
     """
     brief_ps = thresholds.small_kernel.value
     if launching.latency_samples:
@@ -155,10 +155,10 @@ def _brief_kernel_groups(
 def _parts_of_device(
     groups: tuple[WorkGroup, ...], compute_percent: float
 ) -> tuple[Part, ...]:
-    """Return the groups with most kernels; those of one function are one part.
+    """Return the groups with most kernels; groups of one function are one part.
 
-    Kernels of one C++ template differ in their arguments alone, which no sentence has
-    room for: it named the same function twice.
+    Kernels of one C++ template differ only in their arguments, which a sentence omits;
+    separate parts would repeat the same name.
     """
     alike: dict[tuple[str, bool], list[WorkGroup]] = defaultdict(list)
     for one in groups:
@@ -189,8 +189,8 @@ def _judge_host_ops(
     if ops is None:
         return _ITEM.cannot_tell("no_ops")
     ways = _judge_ops_time(shares, {"dispatch": ops.dispatch_ps}, thresholds)
-    # The way from one to the next shows that the ops are too small; what they take
-    # themselves is mostly their call, so that it goes with them.
+    # The time between ops shows that the ops are too small. The time of the ops is
+    # mostly the overhead of their calls, so it would be saved too.
     both = {"dispatch": ops.dispatch_ps, "ops": ops.own_ps}
     verdict = (
         ways if ways.status != "fail" else _judge_ops_time(shares, both, thresholds)
@@ -237,7 +237,7 @@ def _judge_host_ops(
 def _run_one_by_one(
     signals: Signals, shares: StepShares, thresholds: Thresholds
 ) -> bool:
-    """Return whether the ops are called one by one: that finding has their time."""
+    """Return whether ops run one by one: `launch.eager` then has their time."""
     found = signals.of(eager_signals)
     ops = None if isinstance(found, Unavailable) else found.hosts.get(shares.host)
     return ops is not None and ops.lead(thresholds)
@@ -263,10 +263,10 @@ def _judge_ops_time(
 def _calling_function(shares: StepShares, ways_percent: float) -> tuple[Part, ...]:
     """Return the program's function that works between the ops, or calls them.
 
-    A function that calls most of a step's ops need not call the tiny ones.
+    A function that calls most of a step's ops may not call the tiny ones.
 
     Args:
-        ways_percent: The time from one tiny op to the next, of all judged steps'.
+        ways_percent: Time from one tiny op to the next, in percent of the judged steps.
     """
     own = (
         Part(
@@ -294,9 +294,9 @@ def _parts_of_host(ops: SmallOps, share: float) -> tuple[Part, ...]:
     )
 
 
-#: Kernels of the shortest run that is launched as one.
+#: Minimum number of kernels in a run that is launched as one.
 _PAIR: Final = 2
-#: Groups that are named.
+#: Maximum number of groups to name.
 _SHOWN: Final = 3
-#: Beyond any share: time without an owner is no kernel's.
+#: A limit above any share: time without an owner never belongs to kernels.
 _NEVER: Final = 101.0

@@ -45,27 +45,27 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("input.bound")
 
-#: With so many groups of copies in a step, divided by kernels, they are no batch's.
+#: Minimum number of copy groups per step, separated by kernels, that are not a batch.
 _MANY_PIECES: Final = 3
-#: Stages that work on elements; others read them, keep them or hand them over.
+#: Pattern of stages that process elements; other stages read, store or forward them.
 _WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")
 _OWNED: Final = Owned(
     parts={"fetch": ("input",), "transfer": ("copy_in",)}, steps=True, lost=True
 )
-#: Where no fetch was recorded and the program is silent before each batch.
+#: For a program that is silent before each batch, without recorded fetches.
 _UNFED: Final = msgspec.structs.replace(
     _OWNED, parts={**_OWNED.parts, "unfed": ("unfed",)}
 )
-#: Where what is waited for is copies, in the calls that make them.
+#: For a step that waits only in calls that copy.
 _COPIED: Final = msgspec.structs.replace(
     _OWNED, parts={"transfer": ("input", "copy_in")}
 )
 _COPY_CALL: Final = Pattern(r"(?i)memcpy")
-#: So much of the wait in such calls is all of it.
+#: Share of the wait in such calls from which on the wait counts as copies.
 _ALL_COPIES: Final = 0.9
-#: An op that runs for so much of the wait is what it waits for.
+#: Minimum share of the wait, in percent, that one cause of it must take.
 _MOSTLY: Final = 50.0
-#: What the order of events shows is no proof.
+#: Maximum confidence if only the order of events shows the cause.
 _CIRCUMSTANTIAL: Final = 0.6
 
 
@@ -89,7 +89,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(fetching)
     shares = account.shares_of_label(decided.label)
     judged = _judge_decided(decided, fetching, shares, signals, thresholds)
-    # Fetches find an empty buffer while the device is busy.
+    # A hidden wait: fetches find an empty buffer while the device is busy.
     fetches = fetching.hidden_fetch_ps.get(shares.label, ())
     slow = sum(time > thresholds.slow_fetch.value for time in fetches)
     hidden = (
@@ -101,7 +101,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     workers = (
         _workers_making_batches(fetching, shares, signals) if judged.failed else None
     )
-    # For whom the step's thread waits, where calls of the system show it.
+    # Whom the step's thread waits for, if operating system calls show it.
     by_cause = signals.of(made_elsewhere).get(shares.label, {})
     waits = by_cause.get("fetch") or by_cause.get("unfed")
     note = judged.verdict.note
@@ -137,14 +137,14 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _parts_with_maker(
     owned: Owned, shares: StepShares, signals: Signals
 ) -> tuple[Part, ...]:
-    """Return what is waited for, the program's function that makes batches first."""
+    """Return the awaited parts; the function that produces batches comes first."""
     parts = shares.parts(*owned.owners)
     making = shares.caller("input")
     calls = signals.of(loader_calls).get(shares.host)
-    # Looks at a stack come late where the interpreter was not free, and then find the
-    # function that is given the batch in place of the one that made it.
+    # Samples are late if the interpreter is not free. They then show the function that
+    # receives the batch instead of the function that produced it.
     if making is None or (calls is not None and not calls.mostly_calls(making)):
-        # The function that an op of the pipeline calls for most of the wait.
+        # Use the function that an op of the pipeline calls for most of the wait.
         called = signals.of(python_elements).get(shares.host)
         making = None
         if called is not None and called.percent >= _MOSTLY and called.function:
@@ -164,7 +164,7 @@ def _judge_decided(
     signals: Signals,
     thresholds: Thresholds,
 ) -> OwnedTime:
-    """Return the verdict on what was decided, with the causes that the rule names."""
+    """Return the verdict on the decision, with the causes that the rule names."""
     owned, waits = _OWNED, shares.percent("input")
     copies = sum(
         one.share_percent
@@ -174,7 +174,7 @@ def _judge_decided(
     if shares.percent("unfed"):
         owned = _UNFED
     elif waits and copies >= _ALL_COPIES * waits:
-        # A call that waits for its own copy fetches nothing.
+        # A call that waits for its own copy does not fetch a batch.
         owned = _COPIED
     parts = {cause: shares.times(*owners) for cause, owners in owned.parts.items()}
     series = msgspec.structs.replace(decided.series, parts_ps=parts)
@@ -192,9 +192,9 @@ def _judge_decided(
 
 
 def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action, ...]:
-    """Return what removes the causes that matter, the larger cause first.
+    """Return actions that remove the causes that matter, the larger cause first.
 
-    A cause matters by itself from the level of the rule on.
+    A cause always matters if it reaches the threshold of the rule.
     """
     causes, shares, signals = judged.verdict.causes, judged.shares, judged.signals
     largest = causes[0].share_percent if causes else 0.0
@@ -206,7 +206,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
         if cause.cause == "fetch":
             actions += _actions_for_fetch(fetching, shares, signals)
         elif cause.cause == "unfed":
-            # Nothing is recorded of how they are made.
+            # It is not recorded how these batches are produced.
             own_threads = shares.host in signals.of(made_in_own_threads)
             unseen = ("own_threads",) if own_threads else ("one_by_one", "cacheable")
             makers = _facts_of_makers("unfed", shares, signals)
@@ -224,7 +224,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
 
 
 def _groups_of_copies(fetching: InputSignals, shares: StepShares) -> float | None:
-    """Return into how many groups kernels divide the copies; None for a batch's."""
+    """Return the number of copy groups between kernels; None for copies of a batch."""
     pieces = fetching.pieces.get(shares.label, 0.0)
     return pieces if pieces >= _MANY_PIECES else None
 
@@ -232,7 +232,7 @@ def _groups_of_copies(fetching: InputSignals, shares: StepShares) -> float | Non
 def _actions_for_fetch(
     fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> tuple[Action, ...]:
-    """Return what lets batches arrive sooner."""
+    """Return actions that let batches arrive sooner."""
     workers = _workers_making_batches(fetching, shares, signals)
     facts = _facts_of_making(fetching, shares, signals, workers)
     of_workers = workers.actions() if workers and "worker_processes" in facts else ()
@@ -248,7 +248,7 @@ def _facts_of_making(
     signals: Signals,
     workers: WorkerProcesses | None,
 ) -> tuple[str, ...]:
-    """Return who makes the batches, and what is lacking."""
+    """Return facts: who produces the batches, and what is missing."""
     if shares.host in signals.of(made_in_own_threads):
         return ("own_threads",)
     python, pipeline = (
@@ -266,7 +266,7 @@ def _facts_of_making(
     if stages and fetching.ahead and not works:
         return ("untransformed",)
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
-    # Stages show by themselves whether they fetch ahead.
+    # Stages themselves show whether they fetch ahead.
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
         elsewhere = () if stages else _facts_of_makers("fetch", shares, signals)
         return (*native, *(elsewhere or ("one_by_one", "cacheable")))
@@ -282,10 +282,10 @@ def _facts_of_making(
 def _facts_of_makers(
     cause: str, shares: StepShares, signals: Signals
 ) -> tuple[str, ...]:
-    """Return which others make the batches that the step waits for; nothing for none.
+    """Return facts about other producers of the awaited batches; () without any.
 
-    Calls of the operating system show for whom the step's thread waits: who makes a
-    batch itself is in none that waits.
+    Operating system calls show whom the step's thread waits for. A thread that produces
+    a batch itself is not in a waiting call.
     """
     waits = signals.of(made_elsewhere).get(shares.label, {}).get(cause)
     if waits is None or waits.sent_percent + waits.threads_percent < _MOSTLY:
@@ -316,10 +316,10 @@ def _facts_of_input(fetching: InputSignals, judged: OwnedTime) -> tuple[Fact, ..
 def _workers_making_batches(
     fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> WorkerProcesses | None:
-    """Return the worker processes that make the batches; None where none do.
+    """Return the worker processes that produce the batches; None without any.
 
-    Those of a loader that is known to have some do. Others do where the step waits for
-    its batch and they work: what a program hands to a pool nobody records.
+    Workers of a known loader produce batches. Other workers count if they work while
+    the step waits, because the recording does not show what a program hands to a pool.
     """
     if signals.of(pipeline_signals).stages:
         return None

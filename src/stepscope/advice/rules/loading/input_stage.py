@@ -1,4 +1,4 @@
-"""`input.stage`: which stage of the input pipeline is slow, and what it lacks."""
+"""`input.stage`: which stage of the input pipeline is slow, and what it is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`copy.exposed`: a device copies, and computes nothing meanwhile."""
+"""`copy.exposed`: a device copies while it computes nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OWNED: Final = Owned(
     },
     device=True,
     seen=("copy_within",),
-    # A device that copies is busy: idle time cannot be copies.
+    # A device that copies is busy, so idle time cannot contain copies.
     unknown=False,
 )
 
@@ -41,10 +41,10 @@ _OWNED: Final = Owned(
 def parallel_copy_changes(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
-    """Let copies to and from the host run beside kernels, from pinned memory.
+    """Return the change that copies to and from the host run in parallel with kernels.
 
-    Copies within the device are work of the step, and which kernel can do without them
-    nobody knows; nor when a transfer could have begun.
+    The copies then use pinned memory. For copies within the device it is unknown which
+    kernel could run without them, or when a transfer could have started.
     """
     shares = owned_shares(_OWNED, signals, thresholds)
     owners = ["copy_in", "copy_out"]
@@ -98,7 +98,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _reasons_for_long_copies(
     copies: DeviceCopies | None, thresholds: Thresholds
 ) -> tuple[str, ...]:
-    """Return why the copies take long, as far as the records show it."""
+    """Return why the copies take long, as far as recorded."""
     groups = copies.groups if copies is not None else ()
     alone = sum(one.alone_ps for one in groups)
     many = copies is not None and copies.small_per_step >= thresholds.many_copies.value
@@ -114,7 +114,7 @@ def _reasons_for_long_copies(
 def _without_input_copies(
     found: Finding, shares: StepShares, thresholds: Thresholds
 ) -> Finding:
-    """Leave to `input.bound` what it promises: the copies to the device."""
+    """Remove the copies to the device if `input.bound` already promises them."""
     into = sum(shares.times("copy_in"))
     if found.status != "fail" or not _is_input(shares, thresholds):
         return found
@@ -140,7 +140,7 @@ def _is_input(shares: StepShares, thresholds: Thresholds) -> bool:
 def _parts_of_copies(
     shares: StepShares, copies: DeviceCopies | None
 ) -> tuple[Part, ...]:
-    """Divide the share among the copies as the time is that each ran alone."""
+    """Divide the share among the copies in proportion to their exposed times."""
     found: list[Part] = []
     for owners in _OWNED.parts.values():
         groups = [] if copies is None else copies.groups
@@ -157,5 +157,5 @@ def _parts_of_copies(
     return tuple(sorted(found, key=lambda part: -part.share_percent)[:_SHOWN])
 
 
-#: Copies that are named.
+#: Maximum number of copies to name.
 _SHOWN: Final = 3

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _WORK_ON_HOST_ITEM: Final = rule_item("place.host")
 
 
-#: The signals that rules about ops on the host ask for.
+#: The signals that rules about ops on the host read.
 PLACED_READS: Final[tuple[RunDerivation[Any], ...]] = (*OWNED_READS, placement_signals)
 _OWNED: Final = Owned(
     parts={"host_ops": ("host_compute",)}, device=True, seen=("host_compute",)
 )
-#: Ops that are named.
+#: Maximum number of ops to name.
 _SHOWN: Final = 3
 
 
@@ -51,7 +51,7 @@ def judge_placed(
     """Judge the time that a device waits for the host's ops of some kinds.
 
     Args:
-        kinds: Cause → kind of its ops.
+        kinds: Kind of the ops by cause.
     """
     shares = owned_shares(_OWNED, signals, thresholds)
     devices = signals.needed(placement_signals)
@@ -88,7 +88,7 @@ def _divide_by_kind(
     *,
     unknown_from: float,
 ) -> StepSeries:
-    """Divide the host's work in each step as its parts by name are in all of them."""
+    """Divide the host's work in each step by kind, in the overall proportions."""
     work = shares.times("host_compute")
     total = max(sum(work), 1)
     of_kind = {

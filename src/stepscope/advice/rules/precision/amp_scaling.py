@@ -1,4 +1,4 @@
-"""`amp.scaling`: the device waits while the host looks whether gradients are finite."""
+"""`amp.scaling`: the device waits for the host's check whether gradients are finite."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _OWNED: Final = Owned(
     device=True,
     steps=True,
     seen=("scaling", "launch"),
-    # The holes are found on the device, whoever owns their time.
+    # The gaps are found on the device, whoever owns their time.
     unknown=False,
     lost=True,
 )
 
 
 def unawaited_check_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Let no call wait for the answer whether gradients are finite."""
+    """Return the change that no call waits for the check of the gradients."""
     if signals.of(device_signals).recorded == "host_only":
         return ()
     return (NotAwaited("scaling"),)

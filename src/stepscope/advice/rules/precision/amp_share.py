@@ -34,9 +34,9 @@ _ITEM: Final = rule_item("amp.share")
 def narrower_kernel_changes(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
-    """Let eligible kernels in 32 bit take what they may take in 16, and so TF32's.
+    """Return the change that eligible 32-bit and TF32 kernels become 16-bit kernels.
 
-    Those whose successors the recording holds take what these take.
+    Kernels with recorded 16-bit counterparts take the time of these counterparts.
     """
     work = signals.needed(kernel_work)
     rows = _replaceable_kernels(work)
@@ -81,7 +81,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _reason_share_unknown(
     found: PrecisionSignals, thresholds: Thresholds
 ) -> Unavailable | None:
-    """Return why the shares give no verdict; None where they give one."""
+    """Return why the shares give no verdict; None if they give one."""
     if found.compute_ps == 0:
         return _ITEM.reason("no_kernels")
     limit = thresholds.amp_unknown.value
@@ -89,7 +89,7 @@ def _reason_share_unknown(
     if found.eligible_ps and unknown >= limit:
         return _ITEM.reason("types_unknown", unknown=unknown)
     undecided = _percent_of_time(found.undecided_ps, found.compute_ps)
-    # A fail names what it knows to be wide; a pass has to hold for all the rest.
+    # A fail rests on kernels known to be wider than 16 bit; a pass on all kernels.
     passes = not _is_wide(
         found.eligible_ps, found.eligible_narrow_ps, found.compute_ps, thresholds
     )
@@ -103,9 +103,9 @@ def _reason_share_unknown(
 
 
 def _depends_on_undecided(found: PrecisionSignals, thresholds: Thresholds) -> bool:
-    """Return whether the kernels that may be eligible could turn the verdict."""
+    """Return whether the kernels that may be eligible could change the verdict."""
     narrow = found.undecided_narrow_ps
-    # At worst all that is not known to be narrow is wide, at best the other way round.
+    # Undecided kernels not known as 16-bit may all be wider; others may all be 16-bit.
     wide = found.undecided_ps - found.undecided_16_ps
     worst = _is_wide(
         found.eligible_ps + wide, found.eligible_narrow_ps, found.compute_ps, thresholds
@@ -122,7 +122,7 @@ def _depends_on_undecided(found: PrecisionSignals, thresholds: Thresholds) -> bo
 def _is_wide(
     eligible_ps: int, narrow_ps: int, compute_ps: int, thresholds: Thresholds
 ) -> bool:
-    """Return whether much eligible work, most of it not in 16 bit, is a matter."""
+    """Return whether there is much eligible work, and most of it is not 16-bit."""
     much = _percent_of_time(eligible_ps, compute_ps) >= thresholds.amp_eligible.value
     return much and _percent_of_time(narrow_ps, eligible_ps) < thresholds.amp_warn.value
 
@@ -208,7 +208,7 @@ def _work_of_judged_device(
 
 
 def _share_of_time(signals: Signals, found: PrecisionSignals) -> float | None:
-    """Return the share of such work: in the steps, else in the whole recording."""
+    """Return the share of eligible wide work in the steps, else in the recording."""
     if found.step_ps is not None:
         return _known_percent(_per_step_ps(found) or 0, found.step_ps)
     work = _work_of_judged_device(signals, found)
@@ -228,9 +228,9 @@ def _per_step_ps(found: PrecisionSignals) -> int | None:
 def _saving_by_precision(
     signals: Signals, found: PrecisionSignals, thresholds: Thresholds
 ) -> Saving | None:
-    """Return what 16 bit gains over 32 bit without matrix units, and over TF32.
+    """Return the gain of 16 bit over 32 bit without matrix units, and over TF32.
 
-    Where the recording holds kernels of both kinds of one shape, that is measured.
+    The gain is measured if the recording has kernels of both kinds with the same shape.
     """
     if found.wide_per_step_ps is None or found.tf32_per_step_ps is None:
         return None
@@ -281,7 +281,7 @@ def _facts_of_precision(found: PrecisionSignals) -> tuple[Fact, ...]:
             for name, part, whole in shares
         ),
         *(
-            # Nothing of a kind is no number, so that no sentence speaks of it.
+            # A precision without kernels has no value; reports do not mention it.
             _ITEM.fact(name, ps / PS_PER_US if ps else None)
             for name, ps in (
                 ("wide_per_step", found.wide_per_step_ps),
@@ -307,5 +307,5 @@ def _percent_of_time(part: float, whole: float) -> float:
 
 
 def _known_percent(part: float, whole: float) -> float | None:
-    """Return a share; None where the whole is zero: a share of nothing is not zero."""
+    """Return a share in percent; None if the whole is 0."""
     return 100 * part / whole if whole else None

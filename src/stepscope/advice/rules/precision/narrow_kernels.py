@@ -59,13 +59,13 @@ def judge_casts(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 class _Looked(Frozen, frozen=True):
-    """What the rule looks at.
+    """Conversions and 64-bit work.
 
     Attributes:
-        computing: All kernels that do not exchange.
-        doubles: Those in 64 bit.
-        is_wide: Whether work in 64 bit is the matter, and not conversions.
-        worked: The kernels that only convert, or else those in 64 bit.
+        computing: All kernels except collectives.
+        doubles: The kernels in 64 bit.
+        is_wide: Whether the finding is about 64-bit work, not conversions.
+        worked: The kernels that only convert, or else the kernels in 64 bit.
     """
 
     computing: pl.DataFrame
@@ -91,7 +91,7 @@ _FALLBACKS_GAIN: Final = (1 / 3, 2 / 3)
 
 
 def _fallbacks_worked(work: KernelWork, _: Thresholds) -> Worked:
-    """Return the products in 32 bit, and those in 16 beside the matrix units."""
+    """Return the products in 32 bit, and 16-bit products without matrix units."""
     eligible = work.rows.filter(
         pl.col("eligible") & ~pl.col("reorders") & ~pl.col("collective")
     )
@@ -124,7 +124,7 @@ def judge_fallbacks(signals: Signals, thresholds: Thresholds) -> Finding:
 
 _SOFTMAX_ITEM: Final = rule_item("amp.softmax")
 
-#: Ops and kernels that are a softmax by themselves.
+#: Patterns of softmax ops, softmax kernels, and fused kernels that contain a softmax.
 _SOFTMAX: Final = r"(?i)^(?:aten::)?_?(?:log_?)?softmax"
 _KERNEL: Final = r"(?i)softmax"
 _FUSED: Final = r"(?i)flash|fmha|attention|sdpa|cross_?entropy|nll"
@@ -145,7 +145,7 @@ def judge_softmax(signals: Signals, thresholds: Thresholds) -> Finding:
         & ~pl.col("full_name").str.contains(_FUSED)
         & ~pl.col("op").fill_null("").str.contains(_FUSED)
     )
-    # A kernel that names 32 bits beside 16 reads one and writes the other.
+    # A kernel whose name has a 32-bit type next to 16-bit converts between the two.
     harmful = found.filter(
         pl.col("told")
         & (pl.col("precision") == "16")

@@ -1,1 +1,1 @@
-"""Stage 9 of the checklist: memory, and how the run goes on."""
+"""Stage 9 of the checklist: memory, and changes in the course of a run."""

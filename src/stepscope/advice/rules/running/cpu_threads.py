@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("cpu.threads")
 
-#: Whose threads take the cores → the word for it; of others it is not sure.
+#: Note by whose threads take the cores; any other cause has the note "unsure".
 _NOTES: Final[dict[str, str | None]] = {"own": None, "others": "others"}
-#: What the host itself does: with a core of its own it would be done sooner.
+#: Work of the host itself, which would end sooner with a free core.
 _OWNED: Final = Owned(
     parts={"waiting": ("host_compute", "launch", "input", "output", "compile")},
     host=True,
@@ -51,8 +51,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     cause, own = found.whose_threads_crowd(thresholds), found.own
     return judged.finding(
         note=_NOTES.get(cause or "", "unsure") if judged.failed else None,
-        # What comes together need not be lost: any thread may be the one that waits,
-        # and it need not be one of the steps'. So it leads no report.
+        # Waiting threads and work of the steps may be unrelated, because any thread may
+        # be the waiting one. So the finding never becomes the headline.
         severity="info",
         devices=(shares.label,),
         because=() if cause is None or not judged.failed else (cause,),

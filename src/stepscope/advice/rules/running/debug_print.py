@@ -1,4 +1,4 @@
-"""`debug.print`: what is left in a program to look at it holds up its steps."""
+"""`debug.print`: leftover debugging code delays the steps of a program."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ITEM: Final = rule_item("debug.print")
 _OWNED: Final = Owned(
     parts={"debugging": ("debugging",)},
     host=True,
-    # Where nothing says what the host did, nothing of it is known to be missing.
+    # If the host's work is unknown, its debugging code is unknown too.
     seen=("debugging", "host_compute"),
     unknown=False,
     lost=True,
@@ -42,7 +42,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     because = tuple(
         name for name, holds in (("blocking", blocked), ("anomaly", searched)) if holds
     )
-    # An anomaly's own Python frames are such time as well.
+    # Python frames of the anomaly detection count as debugging time too.
     found = judged.finding(
         because=because,
         facts=_ITEM.facts(blocking=calls, checks=checks or None),
@@ -52,7 +52,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if not because or found.status == "fail":
         return found
-    # What the calls' waiting and the search cost shows only in a run without them.
+    # The cost of blocking calls and of anomaly checks shows only in a run without them.
     note = because[0]
     made = _ITEM.finding(
         "fail",
@@ -71,18 +71,18 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _parts_of_debugging(signals: Signals, shares: StepShares) -> tuple[Part, ...]:
-    """Return what holds the steps up, the program's own callback first."""
+    """Return what delays the steps, the program's own callback first."""
     parts = shares.parts("debugging")
     if shares.device is not None:
         return parts
     seen = signals.of(called_back).get(shares.host, CalledBack()).looking
     if seen:
-        # What the program's own thread calls so has a part already.
+        # Callbacks on the program's own thread already have a part.
         rest = (it for it in parts if not any(it.key == one.key for one in seen))
         return (*seen, *rest)
     called = shares.caller("host_compute")
     held = shares.percent("debugging")
-    # It has to be most of the time, or it may be any other function of the step.
+    # The caller must have most of the time, else it may be any function of the step.
     if called is None or 2 * shares.percent("host_compute") > 3 * held:
         return parts
     return (called, *parts) if 2 * called.share_percent > held else parts

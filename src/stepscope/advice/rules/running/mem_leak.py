@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("mem.leak")
 
 _MIB: Final = 2**20
-#: Growth that goes on has at least this part of its slope in the second half.
+#: Lasting growth has at least this part of its slope in the second half.
 _GOES_ON: Final = 0.5
 
 
 class _Growth(Frozen, frozen=True, eq=True):
-    """How one memory grows: bytes per step, and whether that is sure and large."""
+    """Growth of one memory: bytes per step, and whether it is significant."""
 
     per_step: float
     leaks: bool
@@ -46,7 +46,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _finding_of_containers(signals: Signals, thresholds: Thresholds) -> Finding | None:
-    """Return the finding about a container that most steps add arrays to."""
+    """Return the finding about a container to which most steps add arrays."""
     memories = signals.of(memory_signals).memories
     sizes = {it.host: it.capacity_bytes for it in memories if it.name == PROCESS}
     grown = [
@@ -100,7 +100,7 @@ def _full_after(one: KeptGrowth, capacity: int | None) -> float | None:
 
 
 def _finding_of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the growth of what is least in use in each step."""
+    """Judge the growth of the minimum memory use of each step."""
     found = signals.of(memory_signals)
     enough = [
         one
@@ -116,14 +116,14 @@ def _finding_of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
     grown = [_memory_growth(one, thresholds) for one in enough]
     worst = max(grown, key=lambda one: (one.leaks, one.per_step))
     if found.absent is not None and not worst.leaks:
-        # The process's own memory says nothing of a device's.
+        # The memory of the process does not show the memory of a device.
         return _ITEM.cannot_tell(found.absent)
     soon = worst.steps_left is not None and (
         worst.steps_left < thresholds.leak_soon.value
     )
     severity: Severity = "critical" if soon else "warn"
     if not worst.leaks or worst.memory.name == PROCESS:
-        # What is recorded makes the process grow, too.
+        # The recording itself makes the process grow too.
         severity = "info"
     return _ITEM.finding(
         "fail" if worst.leaks else "pass",
@@ -166,10 +166,10 @@ def _theil_sen_slope(
 ) -> tuple[float, float]:
     """Return the Theil-Sen slope, and the lower end of its 95 % interval.
 
-    The interval is that of the ranks of the slopes of all pairs (Sen 1968).
+    The interval follows from the ranks of the slopes of all pairs (Sen 1968).
     """
     count = len(step)
-    # Steps ascend: each is paired with those after it.
+    # Steps ascend, so each step is paired with the later steps.
     after = np.searchsorted(step, step, side="right")
     ends = np.cumsum(count - after)
     slopes = np.empty(int(ends[-1]) if count else 0)

@@ -1,4 +1,4 @@
-"""Rules about how full a memory is: failed allocations, the peak, free pieces."""
+"""Rules about how full a memory is: failed allocations, the peak, fragmentation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def judge_peak(signals: Signals, thresholds: Thresholds) -> Finding:
         ),
         key=lambda each: (-each[0], each[1]),
     )
-    # The process's own memory says nothing of the devices'.
+    # The memory of the process does not show the memory of the devices.
     if not known or all(one.name == "process" for *_, one in known):
         told = known[0] if known else None
         if told is None or told[0] < warn.value:
@@ -101,7 +101,7 @@ def judge_fragmentation(signals: Signals, thresholds: Thresholds) -> Finding:
         for value, free, capacity, one in known
         if value >= thresholds.fragmented.value
         and free >= least * capacity
-        # A piece that large is enough for any block.
+        # A free piece of that size is enough for any block.
         and (1 - value) * free < least * capacity
     ]
     value, worst = max(

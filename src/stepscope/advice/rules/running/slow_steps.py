@@ -1,4 +1,4 @@
-"""Rules about steps that are slower than the others: now and then, or in a rhythm."""
+"""Rules about steps slower than the others, at irregular or at regular intervals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _OUTLIERS_ITEM: Final = rule_item("step.outlier")
 
 _OWNED: Final = Owned(parts={}, host=True, steps=True)
-#: Owners that are the work of the model itself.
+#: Owners that are work of the model itself.
 _WORK: Final = frozenset(
     {*(one for one in OWNER_WORDS if one.startswith("compute")), "host_compute"}
 )
@@ -71,7 +71,7 @@ def judge_outliers(signals: Signals, thresholds: Thresholds) -> Finding:
 def _shares_of_enough_steps(
     item: Item, signals: Signals, thresholds: Thresholds
 ) -> StepShares:
-    """Return the account of steps that are enough to know which are unusual."""
+    """Return the account, if it has enough steps to know which are unusual."""
     shares = owned_shares(_OWNED, signals, thresholds)
     steps, least = len(shares.window_ps), thresholds.outlier_steps.value
     if steps < least:
@@ -87,7 +87,7 @@ def _fields_of_slow_steps(
     return {
         "devices": judged.signals.needed(account_signals).ranked_labels(),
         "parts": named_parts(shares, slow, largest, function),
-        # The time is that of other findings too, which promise it.
+        # Other findings are about the same time, and promise it.
         "saving_ms": None,
         "evidence": longest_slow_steps(shares, slow),
         "inputs": ("windows", "account"),
@@ -97,10 +97,10 @@ def _fields_of_slow_steps(
 def _with_tempered_severity(
     judged: JudgedSeries, shares: StepShares, *, is_named: bool
 ) -> JudgedSeries:
-    """Make it a warning at most; a note where it need not be the program's doing.
+    """Limit the severity to a warning, or to a note if the program is not to blame.
 
-    Others use the machine, or the same work took longer and no function of the program
-    runs in the slow steps alone. A single slow step stays what it is.
+    Other processes use the machine, or the same work took longer and no function of the
+    program runs only in the slow steps. The severity of a single slow step remains.
     """
     if not judged.failed:
         return judged

@@ -1,4 +1,4 @@
-"""`capture.quality`: can what was recorded be trusted."""
+"""`capture.quality`: whether the recorded data can be trusted."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _ITEM: Final = rule_item("capture.quality")
 
 
 class _Flaw(Frozen, frozen=True, eq=True):
-    """Something that the recording lacks.
+    """A flaw of the recording.
 
     Attributes:
-        word: Its stable word.
-        severity: How much it matters.
-        percent: Share of the time that it hides; 0 where it has none.
-        owner: Owner of that time; None for none.
+        word: Its identifier.
+        severity: How serious it is.
+        percent: Share of the time that it hides; 0 if it hides none.
+        owner: Owner of that time; None without an owner.
     """
 
     word: str
@@ -42,16 +42,16 @@ class _Flaw(Frozen, frozen=True, eq=True):
     owner: str | None = None
 
 
-#: Queued kernels of one stream begin this much later at most, or wait so long for
-#: another stream.
+#: Maximum pause, in ps, between queued kernels of one stream, or of a wait for another
+#: stream.
 _PAUSE_PS: Final = 50 * PS_PER_US
-#: So much of the time without a cause is most of it.
+#: Minimum part of the unexplained time that counts as most of it.
 _MOST: Final = 0.5
-#: Part of a recording that is its begin.
+#: Part of a recording that counts as its begin.
 _BEGIN: Final = 0.05
-#: Flaws that leave nothing of an account: they say more than any time in it.
+#: Flaws that make the whole account useless; they are more serious than any others.
 _WHOLE: Final = frozenset({"silent", "in_doubt", "unread", "devices", "clocks"})
-#: Owners that must be known for time without an owner to be a flaw of the record.
+#: Owners that must be known for unexplained time to be a flaw of the recording.
 _OF_HOST: Final = ("host_compute", "profiler")
 _OF_DEVICE: Final = ("queued", "launch", "profiler")
 _RANKS: Final[dict[Severity, int]] = {"critical": 0, "warn": 1, "info": 2}
@@ -74,7 +74,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         *_flaws_by_count(signals, capture, found, thresholds),
     ]
     if any(one.word == "clocks" and one.severity == "critical" for one in flaws):
-        # What seems queued by clocks that differ may be none of it.
+        # Differing clocks can make work seem queued that is not queued.
         flaws = [one for one in flaws if one.owner != "queued"]
     shares = found.judged()
     needed = _OF_HOST if shares.device is None else _OF_DEVICE
@@ -92,17 +92,17 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _flaws_by_owner(
     found: AccountSignals, capture: CaptureSignals, thresholds: Thresholds
 ) -> list[_Flaw]:
-    """Return the time that nobody explains, by its owner in the account."""
+    """Return flaws for time that nothing explains, by its owner in the account."""
     shares = found.judged()
     grave = thresholds.unexplained_warn.value
     flaws = []
     queued, unexplained = shares.percent("queued"), shares.percent("unexplained")
     longest = [one.end_ps - one.start_ps for one in shares.evidence("queued")]
-    # No work is missing in short pauses between kernels: a graph that was not recorded
-    # leaves a longer hole.
+    # Short pauses between kernels do not hide work: a graph that was not recorded
+    # leaves a longer gap.
     pauses = bool(longest) and max(longest) < _PAUSE_PS
     if queued >= thresholds.queued_warn.value and not pauses:
-        # What was launched before the recording is as little in it as a graph's nodes.
+        # Work launched before the recording is missing, as nodes of a graph are.
         missing = capture.replays or _is_at_the_begin(shares)
         severity: Severity = "critical" if queued >= grave else "warn"
         word = "queued" if missing else "waiting"
@@ -114,7 +114,7 @@ def _flaws_by_owner(
 
 
 def _is_at_the_begin(shares: StepShares) -> bool:
-    """Return whether a recording without steps begins with the wait of queued work."""
+    """Return whether a recording without steps begins with a wait for queued work."""
     longest = shares.evidence("queued")[:1]
     if shares.step_source is not None or not longest or not shares.bounds:
         return False
@@ -178,8 +178,8 @@ def _finding_of_flaws(
     owners = (first.owner,) if first is not None and first.owner else ()
     place: Place | None = "any" if owners else None
     stepped = bool(owners) and shares.step_source is not None
-    # What has no cause before a device's first work and after its last, where that is
-    # the larger part of it.
+    # Unexplained time before a device's first work and after its last work, if it is
+    # most of the unexplained time.
     share = signals.of(unexplained_outside).get(shares.label, 0.0)
     whole = shares.percent("unexplained")
     outside = share if whole and share >= _MOST * whole else None
@@ -188,7 +188,7 @@ def _finding_of_flaws(
         unexplained.add("eager")
     effect = sum(shares.times(*owners)) / max(len(shares.window_ps), 1) / PS_PER_MS
     parts = shares.parts(*owners)
-    # Time that is scattered lies nowhere.
+    # Time that is scattered over many parts has no place to name.
     told = parts and parts[0].share_percent >= _MOST * shares.percent(*owners)
     return _ITEM.finding(
         "fail" if first is not None else "pass",
@@ -229,7 +229,7 @@ def _finding_of_flaws(
 
 
 def _cause_to_remove(word: str, capture: CaptureSignals, shares: StepShares) -> str:
-    """Return the cause whose action removes a flaw, given what was in force."""
+    """Return the cause whose action fixes a flaw, given the recording's options."""
     if word == "queued" and _is_at_the_begin(shares):
         return "queued_before" if capture.replays else "launched_before"
     if word == "unexplained" and capture.few_looks is not None:

@@ -1,4 +1,4 @@
-"""`capture.steps`: are there steps, and do their marks enclose the input."""
+"""`capture.steps`: whether there are steps, and whether the marks enclose the input."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     steps, (note, severity) = hosts[label], flaws[label]
     words = None if note == "none" else note
     if note == "none" and signals.of(frameworks_used) == PLAIN:
-        # Nothing says that the program has steps at all.
+        # The program may have no steps at all.
         severity, words = "info", "plain"
     return _ITEM.finding(
         "pass" if note is None else "fail",
@@ -52,7 +52,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=(label,),
         facts=_facts_of_steps(steps, thresholds),
         inputs=("step_candidates", "steps", "input_between_steps", "requests"),
-        # A program without steps yet need not mark them first.
+        # A program that ended before its first step need not mark steps first.
         actions=_ITEM.actions_for(note, None if note == "ended" else "unmarked"),
     )
 
@@ -60,7 +60,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _flaw_of_steps(
     steps: HostSteps, thresholds: Thresholds
 ) -> tuple[str | None, Severity]:
-    """Return what is the matter with the steps of a host; None for nothing."""
+    """Return the flaw of a host's steps and its severity; None without a flaw."""
     if steps.early_end is not None:
         return "ended", "critical"
     if steps.source is None:
@@ -74,7 +74,7 @@ def _flaw_of_steps(
 
 
 def _shown_confidence(steps: HostSteps, thresholds: Thresholds) -> float | None:
-    """Return the confidence as it is shown, on its own side of what is needed."""
+    """Return the rounded confidence, on the same side of the limit as the exact one."""
     if steps.source is not None:
         return round(steps.confidence, 2)
     best = max((one.confidence for one in steps.tried), default=None)
@@ -87,7 +87,7 @@ def _shown_confidence(steps: HostSteps, thresholds: Thresholds) -> float | None:
 def _facts_of_steps(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
     best = max(steps.tried, key=lambda one: one.confidence, default=None)
     early_end = steps.early_end
-    # As sure as steps must be, and yet none: something else speaks against it.
+    # A candidate with enough confidence was rejected for a different reason.
     refused = (
         best.count
         if steps.source is None

@@ -1,4 +1,4 @@
-"""`capture.window`: was warm-up recorded, and are enough steps left."""
+"""`capture.window`: whether warm-up was recorded, and whether enough steps remain."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _ITEM: Final = rule_item("capture.window")
 
 
 class _Seen(Frozen, frozen=True, eq=True):
-    """What the windows show.
+    """Facts about the windows.
 
     Attributes:
         judged: Number of judged steps.
-        clean: How many of them hardly compile.
-        early_percent: Share of compiling in the first steps in all steps' time.
-        late_percent: Share of compiling in the later ones, in their own time.
-        times: Length of the first step by the median of the others; None with few.
-        apart_ps: Time between the first steps of two hosts; None where unknown.
+        clean: Number of judged steps with almost no compiling.
+        early_percent: Share of compiling in the first steps in the time of all steps.
+        late_percent: Share of compiling in the later steps in their own time.
+        times: Length of the first step / median of the others; None with few steps.
+        apart_ps: Time between the first steps of two hosts; None if unknown.
     """
 
     judged: int
@@ -108,11 +108,11 @@ def _windows_seen(
 def _flaw_of_window(
     seen: _Seen, shares: StepShares, thresholds: Thresholds, *, unseen: bool
 ) -> tuple[str | None, Severity]:
-    """Return what is the matter, the gravest first, and how much it matters."""
+    """Return the most serious flaw, and its severity."""
     few = thresholds.few_steps.value
     again = seen.late_percent >= thresholds.recompile_warn.value
     if seen.early_percent >= thresholds.dirty_compile.value and not again:
-        # Where warm-up leaves too few steps the recording cannot serve.
+        # With too few steps after warm-up the recording is not usable.
         return "warm_up", "warn" if seen.clean < few else "info"
     if seen.judged < few:
         return "few", "info"
@@ -139,5 +139,5 @@ def _facts_of_window(seen: _Seen, steps: HostSteps | None) -> tuple[Fact, ...]:
     )
 
 
-#: Steps in which a program may still warm up.
+#: Number of steps in which a program may still warm up.
 _FIRST: Final = 3

@@ -1,4 +1,4 @@
-"""`env.libs`: libraries older than the device that they drive."""
+"""`env.libs`: libraries older than the device that they use."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("env.libs")
 
-#: Compute capability from which on → first CUDA version whose libraries have kernels
-#: for it, as NVIDIA's release notes say; newest first.
+#: Minimum compute capability → first CUDA version whose libraries have kernels for it,
+#: from NVIDIA's release notes; newest first.
 _WANTED: Final = (
     ((10, 0), 12080),
     ((9, 0), 12000),
@@ -59,7 +59,7 @@ def evaluate(signals: Signals, _: Thresholds) -> Finding:
         facts=tuple(
             _ITEM.fact(
                 name,
-                # As people write it: 12.9 for 12090.
+                # Written as usual: 12.9 for 12090.
                 None
                 if version is None
                 else float(f"{version // 1000}.{version % 1000 // 10}"),

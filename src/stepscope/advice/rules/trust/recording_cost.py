@@ -1,4 +1,4 @@
-"""`recording.cost`: what the recording itself took."""
+"""`recording.cost`: how much time the recording itself took."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _OWNED: Final = Owned(
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
     if judged.verdict.severity == "critical":
-        # However much it is, the program is as fast without a recording.
+        # Even a large cost is not critical: without a recording it disappears.
         judged = judged.with_verdict(severity="warn")
     own = signals.of(recorder_signals).get(judged.shares.host)
     facts: tuple[Fact, ...] = ()
     if own is not None:
-        # Nothing of a kind is no number, so that no sentence speaks of it: where no
-        # event is one, the start may lie before the recording.
+        # A cost without events has no value, so the report does not mention it: the
+        # recorder may have started before the recording.
         start_stop = own.start_stop_ps / PS_PER_US if own.start_stop_ps else None
         buffers = own.buffers_ps / PS_PER_US if own.buffers_ps else None
         facts = (

@@ -1,4 +1,4 @@
-"""`gap.contention`: input threads take the cores that launching needs."""
+"""`gap.contention`: input threads use the cores that launching needs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         "owners": (),
     }
     if not judged.failed:
-        # The device hardly waits for launches, whoever has the cores.
+        # The device hardly waits for launches, so contention does not matter.
         return judged.finding(**fields)
     shares = judged.shares
     found = signals.needed(contention_signals)[shares.label]

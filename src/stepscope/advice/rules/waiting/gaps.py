@@ -1,4 +1,4 @@
-"""Rules about time in which a device or a host waits between steps, by its cause."""
+"""Rules about time in which a device or a host waits between steps, by cause."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _BETWEEN_ITEM: Final = rule_item("gaps.between")
 
-#: Waiting for batches, compiling, and what the recording hides are other findings.
+#: Owners with separate findings: waiting for batches, compiling, recording flaws.
 _OTHERS: Final = frozenset({"input", "compile", "profiler", "queued", "switch"})
 _BETWEEN_OWNED: Final = Owned(
     parts={owner: (owner,) for owner in IDLE_OWNERS if owner not in _OTHERS},
@@ -43,7 +43,7 @@ _BETWEEN_OWNED: Final = Owned(
     device=True,
     steps=True,
     seen=("launch",),
-    # What lies between the steps is the effect, whoever owns it.
+    # All time between steps is the effect, whoever owns it.
     unknown=False,
     lost=True,
 )
@@ -61,7 +61,7 @@ def judge_between(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if finding.status != "fail" or ms_at_end is None:
         return finding
-    # Nothing shows that other steps have it too.
+    # Other steps may not have this wait.
     return msgspec.structs.replace(
         finding, note="at_end", saving_ms=Saving(low=0.0, high=ms_at_end)
     )
@@ -97,7 +97,7 @@ def _judge_where_time_is_named(
     thresholds: Thresholds,
     shares: StepShares,
 ) -> OwnedTime:
-    """Judge time between steps, to which time that nothing names may belong."""
+    """Judge time between steps, where unnamed time may belong to the same cause."""
     unnamed_ps = sum(shares.times("unnamed", "unexplained", place="between"))
     series = msgspec.structs.replace(
         owned.series(shares, thresholds), unknown_ps=unnamed_ps
@@ -114,10 +114,10 @@ def _judge_where_time_is_named(
 
 
 def _require_sharp_samples(signals: Signals, shares: StepShares) -> None:
-    """Check that samples say what ran between steps; ranges are exact.
+    """Check that samples show what ran between steps; ranges are exact.
 
     Raises:
-        CannotTell: They are too few.
+        CannotTell: There are too few samples.
     """
     runs = signals.of(function_runs).get(shares.host)
     named = shares.named("callback", place="between")
@@ -126,7 +126,7 @@ def _require_sharp_samples(signals: Signals, shares: StepShares) -> None:
     if any(part.function is None for part in named):
         return
     time_ps = sum(shares.times("callback", place="between"))
-    # A function of the step seems to last until halfway to the next sample.
+    # A sampled function of the step seems to last until halfway to the next sample.
     if time_ps < FEW_LOOKS * PS_PER_S / runs.frames.hz:
         ms, every_ms = time_ps / PS_PER_MS, 1000 / runs.frames.hz
         raise CannotTell(_CALLBACKS_ITEM.reason("blurred", ms=ms, every_ms=every_ms))
@@ -146,7 +146,7 @@ _READBACK_ON_DEVICE: Final = msgspec.structs.replace(
 
 
 def readback_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Let calls no longer wait for a result: it is read a step late, or not at all."""
+    """Return the change that no call waits for a result, because it is read later."""
     if signals.of(device_signals).recorded == "host_only":
         return ()
     return (NotAwaited("read_back"),)
@@ -167,7 +167,7 @@ _OUTPUT_ON_HOST: Final = Owned(
 _OUTPUT_ON_DEVICE: Final = msgspec.structs.replace(
     _OUTPUT_ON_HOST, parts={**_OUTPUT_ON_HOST.parts, "copies": ("copy_out",)}, lost=True
 )
-#: Written on another thread, what is written must still be copied.
+#: Minimum part of the gain: data written on another thread still has to be copied.
 _LEAST_GAIN: Final = 0.7
 
 
@@ -214,7 +214,7 @@ def judge_garbage(signals: Signals, thresholds: Thresholds) -> Finding:
     parts = shares.parts(*_GARBAGE_OWNED.owners)
     runs = signals.of(function_runs).get(shares.host)
     if runs is not None and shares.device is None and runs.collector is not None:
-        # The function in which most of it passes comes first.
+        # The function with most of the collection time comes first.
         parts = (runs.collector, *parts)
     by_hand = signals.of(collected_by_hand).get(shares.host)
     return judged.finding(

@@ -1,4 +1,4 @@
-"""`host.work`: the step is work, or waiting, of the program itself, on the host."""
+"""`host.work`: most of the step is work, or waiting, of the program on the host."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("host.work")
 
-#: A part of this share of the work is what the work is.
+#: Minimum share of the work of a part that represents the work.
 _LEADS: Final = 0.5
-#: What a function may do half of its time that has actions of its own, by certainty.
+#: Kinds of work with specific actions, if they take half the time; most certain first.
 _WORKS: Final = (
     *("copies", "compiles_patterns", "unpacks", "parses", "writes", "reports"),
     *("works_on_rows", "decodes_images", "starts_processes", "draws_numbers"),
 )
-#: Whether the program asks for collections, None where that is unknown → what fits a
-#: function that mostly collects garbage.
+#: Action against garbage collection, by whether the program itself calls for
+#: collections; None if unknown.
 _COLLECTING: Final[dict[bool | None, str]] = {
     True: "do_not_collect_by_hand",
     False: "collects",
@@ -63,7 +63,7 @@ _OWNED: Final = Owned(
 def change_without_function(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
-    """Let the named function go with all that it calls, on a host without devices."""
+    """Return the change without the blocking function, on a host without devices."""
     shares = owned_shares(_OWNED, signals, thresholds)
     blocking = host_functions(signals, shares, thresholds).blocking
     if blocking is None or blocking.time is None:
@@ -91,7 +91,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         judged = judged.with_verdict(status="pass", severity="info", note=note)
     named = _named_parts(signals, shares, functions)
     share = named[0].share_percent if named else None
-    # Without a device the finding is about that function; a loop holds its steps.
+    # Without a device the finding is about that function; a loop contains its steps.
     leads = not on_device or (share or 0.0) >= _LEADS * (whole or 0.0)
     leads &= not (on_device and named and named[0].loop)
     is_alone = blocking is not None and blocking.alone is not None
@@ -124,7 +124,7 @@ def _outweighing_waits(
     blocking: HostFunction | None,
     thresholds: Thresholds,
 ) -> Asleep | None:
-    """Return the waits of a host without devices where they outweigh half its work."""
+    """Return the waits of a host without devices, if larger than half of its work."""
     waits = signals.of(asleep).get(shares.host) if shares.device is None else None
     work = 0.0 if blocking is None else blocking.part.share_percent
     least = max(work / 2, thresholds.host_function.value)
@@ -138,10 +138,10 @@ def _finding_of_waits(
     shares: StepShares,
     thresholds: Thresholds,
 ) -> Finding:
-    """Speak of what the step waits for: to work faster gains nothing."""
+    """Return the finding about what the step waits for; faster work gains nothing."""
     processes = worker_processes(signals, shares.host) or NO_WORKERS
-    # What worker processes were found to do says more than what they use of the cores:
-    # those that wait for a disk or a network use none, and are waited for too.
+    # Sampled activity of worker processes is more reliable than their use of cores: a
+    # process that waits for a disk or a network uses no core, but is waited for too.
     for_processes = waits.workers is not None
     if processes.time is not None:
         for_processes = processes.are_working and (for_processes or not waits.works)
@@ -190,19 +190,19 @@ def _finding_of_waits(
 def _named_parts(
     signals: Signals, shares: StepShares, functions: HostFunctions
 ) -> tuple[Part, ...]:
-    """Return the function that holds most of the work, then the parts themselves.
+    """Return the function with most of the work, then the other parts.
 
-    Without a device functions stand before the model's ops: these are the step.
+    Without a device, functions come before the model's ops, because ops are the step.
     """
     parts, blocking = shares.parts(OWNER, place="inside"), functions.blocking
     if shares.device is not None:
         around = signals.of(enclosing_functions).get(shares.label)
         if around is None:
             return parts
-        # What it does itself is a part of what it holds.
+        # The self time of this function is included in its total time.
         return (around, *(it for it in parts if it.key != around.key))
     first = () if blocking is None else (blocking.part,)
-    # Of a function around the lines that hold most, these have parts.
+    # If the blocking part is some lines of a function, leave out that function.
     lines_of = {part.key for part in first if part.lines is not None}
     called = tuple(
         one.part
@@ -222,7 +222,7 @@ def _advise_by_way(
     shares: StepShares,
     blocking: HostFunction | None,
 ) -> Finding:
-    """Advise what fits the way in which the named function spends its time."""
+    """Choose actions by how the named function spends its time."""
     ways = signals.of(function_ways).get(shares.host)
     if ways is None or not finding.parts:
         return finding
@@ -262,10 +262,10 @@ def _finding_of_function(
     shares: StepShares,
     thresholds: Thresholds,
 ) -> Finding:
-    """Promise no more than the named function, where the work is the step itself.
+    """Limit the saving to the time of the blocking function.
 
-    All that it calls goes with it. Half of that goes at least, for a function is rarely
-    removed as a whole.
+    The saving includes all that the function calls. Its lower end is half of that time,
+    because a function is rarely removed as a whole.
     """
     others, rare = fit_worker_numbers(finding.actions, signals), False
     if finding.saving_ms is not None:
@@ -275,7 +275,7 @@ def _finding_of_function(
             saving = saving_of_effect(times, shares.window_ps).within(
                 Limits(whole, None)
             )
-        # What most steps do without, such as a validation, is to be done more rarely.
+        # Work that most steps do not have, such as a validation, should be rarer.
         many = len(times) >= thresholds.outlier_steps.value
         rare = many and 2 * times.count(0) > len(times)
         by_ops = rule_of_ops(signals, shares, whole, thresholds)
@@ -299,10 +299,10 @@ def _finding_of_function(
 def _fitting_groups(
     blocking: HostFunction, signals: Signals, *, rare: bool
 ) -> tuple[str, ...]:
-    """Return the actions against what half of a function's time goes to.
+    """Return actions against the work on which a function spends half of its time.
 
-    The order is that of certainty: a validation also runs ops. What a function does
-    besides the model is not a question to the model.
+    The most certain kind of work comes first: a validation, for example, also runs ops.
+    Work of a function next to the model is not a call of the model.
     """
     time = blocking.time
     if time is None:
