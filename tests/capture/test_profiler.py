@@ -226,7 +226,7 @@ def test_a_step_that_nobody_recorded_is_told_and_the_next_ones_are_recorded(
     # Of the recording that it began nothing is known yet.
     assert profiler.save() == first
     assert len(caplog.messages) == 1
-    assert "step 1 ran while nothing was recorded" in caplog.messages[0]
+    assert "step 1 was not recorded" in caplog.messages[0]
     profiler.add_step(2)
     worked(3)
     profiler.add_step(3)

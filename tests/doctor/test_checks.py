@@ -124,7 +124,7 @@ BROKEN = {
         with_fields(packages={"tensorflow": "2.21.0"}),
         ("frameworks", "gRPC"),
         "warn",
-        "TensorFlow is recorded at its own levels",
+        "TensorFlow uses its default levels",
         "pip install 'stepscope[grpc]'",
     ),
     "no CUDA driver": (
@@ -138,7 +138,7 @@ BROKEN = {
         with_fields(load=loads("nvidia-ml")),
         ("NVIDIA", "NVML"),
         "warn",
-        "no power and clocks",
+        "power and clocks are unknown",
         "utility",
     ),
     "a framework without GPU": (
@@ -159,7 +159,7 @@ BROKEN = {
         with_fields(load=loads(cuda=11080)),
         ("NVIDIA", "CUDA driver"),
         "fail",
-        "CUDA 11.8, and the frameworks are built for CUDA 12",
+        "CUDA 11.8, but the frameworks are built for CUDA 12",
         "newer driver",
     ),
     "jaxlib newer than jax": (
@@ -177,7 +177,7 @@ BROKEN = {
         ),
         ("frameworks", "versions"),
         "fail",
-        "jax-cuda12-plugin 0.10.1 is not of jaxlib's version",
+        "jax-cuda12-plugin 0.10.1 does not match jaxlib",
         "jax-cuda12-plugin==0.10.2",
     ),
     "Keras 2 beside a TensorFlow that needs 3": (
@@ -383,7 +383,7 @@ def test_a_build_without_the_lock_is_a_warning(
 @pytest.mark.parametrize(
     ("file", "environ", "said"),
     [
-        (None, {}, "This is no container."),
+        (None, {}, "This is not a container."),
         (".dockerenv", {}, "a container of Docker"),
         ("run/.containerenv", {}, "a container of Podman"),
         (None, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "of Kubernetes"),

@@ -77,7 +77,9 @@ def test_a_library_without_the_symbol_is_said_to_be_another_one(
 ) -> None:
     machine = with_fields(load=lambda _: object())(healthy)
     found = looked(machine, tmp_path)
-    assert found["NVIDIA", "CUDA driver"].fact == "It does not tell its version."
+    assert (
+        found["NVIDIA", "CUDA driver"].fact == "The driver does not report its version."
+    )
     library = found["CUPTI", "library"]
     assert library.state == "fail"
     assert "damaged, or another library" in library.fact

@@ -46,8 +46,8 @@ def test_size_and_slowdown_are_those_of_the_steps() -> None:
     # 1 KiB a step of 12 ms.
     size = "20.0 KiB for 20 steps: 1.00 KiB a step, 83.3 KiB a second"
     assert found["size"] == ("ok", f"{size}; 100 steps about 100 KiB")
-    recorded = "steps took 12.0 ms (11.5 ms to 12.5 ms) while they were recorded"
-    before = "before that 10.0 ms (9.00 ms to 11.0 ms): +20.0 %"
+    recorded = "recorded steps took 12.0 ms (11.5 ms to 12.5 ms)"
+    before = "the steps before them 10.0 ms (9.00 ms to 11.0 ms): +20.0 %"
     assert found["slowdown"] == ("ok", f"{recorded}, {before}")
     assert (
         "waited 500 ms for the recording to begin, and 25.0 ms"
@@ -60,7 +60,7 @@ def test_a_difference_that_steps_have_anyway_is_none() -> None:
     noisy = TRIAL._replace(unrecorded_s=(0.008, 0.009, 0.010, 0.0116, 0.012))
     state, text = said(noisy)["slowdown"]
     assert state == "ok"
-    assert text.endswith("+20.0 %; but steps differ by as much anyway")
+    assert text.endswith("+20.0 %; but all steps differ by as much")
 
 
 def test_a_slowdown_that_a_run_would_not_allow_is_a_warning() -> None:
@@ -69,7 +69,7 @@ def test_a_slowdown_that_a_run_would_not_allow_is_a_warning() -> None:
     slower = TRIAL._replace(recorded_s=tuple(5.1 * it for it in OTHERS))
     state, text = said(slower)["slowdown"]
     assert state == "warn"
-    assert text.endswith("beyond 4 times more stepscope run records less")
+    assert text.endswith("above +400% stepscope run records less")
 
 
 def test_too_few_steps_give_a_size_and_no_slowdown() -> None:
@@ -77,7 +77,7 @@ def test_too_few_steps_give_a_size_and_no_slowdown() -> None:
     assert found["size"][1].startswith("20.0 KiB for 3 steps: 6.67 KiB a step")
     assert found["slowdown"] == (
         "warn",
-        "it ended after step 23 of 40, so this is not known",
+        "the program ended after step 23 of 40, so the cost is unknown",
     )
 
 
@@ -94,7 +94,7 @@ def test_without_steps_there_is_a_size_by_time() -> None:
 def test_what_was_not_recorded_is_not_known(trial: Trial) -> None:
     ((state, text),) = said(trial).values()
     assert state == "warn"
-    assert text.endswith("so this is not known")
+    assert text.endswith("so the cost is unknown")
 
 
 PROGRAM = """

@@ -229,7 +229,7 @@ def test_the_graph_shows_every_execution(told: Told) -> None:
     assert ran["occurrences"] % STEPS == 0
     assert ran["occurrences"] > 0
     # Only TensorFlow's program hands over a graph.
-    assert ("graph is not read" in told.err) == (told.framework == "tensorflow")
+    assert ("graph is ignored" in told.err) == (told.framework == "tensorflow")
 
 
 def test_parameters_of_trained_variables_add_up(told: Told) -> None:
@@ -311,7 +311,7 @@ def test_where_nothing_reads_recordings_one_line_says_where_to_look(
     )
     assert done.returncode == 1
     said = done.stderr.strip().splitlines()[-1]
-    assert "BadUsage: looking at a recording takes polars" in said
+    assert "BadUsage: reading a recording needs polars" in said
     (path,) = tmp_path.rglob("*.xplane.pb")
     assert f"stepscope show model_views {path}" in said
     # What was recorded is there, for whoever can read it.

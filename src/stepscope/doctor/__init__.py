@@ -1,1 +1,1 @@
-"""What can be recorded on this machine, what cannot, and what fixes it."""
+"""Checks of what can be recorded on this machine, with remedies."""

@@ -1,4 +1,4 @@
-"""One thing that is looked at."""
+"""The result of one check."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ State = Literal["ok", "warn", "fail", "skip"]
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at, and what was found.
+    """The result of one check.
 
     Attributes:
-        group: What it belongs to: Python, frameworks, machine, NVIDIA, CUPTI, tools,
-            here and now.
-        name: What was looked at.
-        state: "ok"; "warn" where something cannot be recorded; "fail" where nothing of
-            its kind can be; "skip" where it does not apply here.
-        fact: What was found, in a line.
-        remedy: What to do; null where nothing is to be done.
-        commands: Lines to copy, in order, the least privilege first.
+        group: Group of the check: Python, frameworks, machine, NVIDIA, CUPTI, tools,
+            here
+            and now; for a recording, its host.
+        name: Subject of the check.
+        state: "ok"; "warn" if something cannot be recorded; "fail" if nothing of its
+            kind
+            can be recorded; "skip" if the check does not apply here.
+        fact: Result of the check, in one line.
+        remedy: What to do; null if nothing has to be done.
+        commands: Commands to copy, in order, the least privileged first.
     """
 
     group: str
@@ -39,7 +41,7 @@ def plain_check(group: str, name: str, fact: str, *, state: State = "ok") -> Che
 def problem_check(
     group: str, name: str, fact: str, remedy: str, *commands: str, state: State = "warn"
 ) -> Check:
-    """Return a check of something that cannot be recorded, and what fixes it."""
+    """Return a check of something that cannot be recorded, with its remedy."""
     return Check(
         group=group, name=name, state=state, fact=fact, remedy=remedy, commands=commands
     )

@@ -1,4 +1,4 @@
-"""All checks of a machine, in the order in which a person reads them."""
+"""All checks of a machine, in the order of the output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run_checks(machine: Machine, logdir: Path) -> tuple[Check, ...]:
-    """Look at everything that decides what can be recorded.
+    """Check everything that determines what can be recorded on a machine.
 
     Definition: docs/doctor.md.
     """

@@ -1,4 +1,4 @@
-"""Whether stepscope's own kernels are compiled; light enough for `--version`."""
+"""Check whether stepscope's own kernels are compiled; fast enough for `--version`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from stepscope.doctor.check import Check, plain_check, problem_check
 
-#: The ratio: docs/benchmarks.md, "Without a compiler".
+#: Source of the factor: docs/benchmarks.md, "Without a compiler".
 _PROBLEM: Final = "not compiled: a report takes up to 15 times as long."
 _REMEDY: Final = (
     "Install a C compiler and Python's headers, then install stepscope again (in a "
@@ -18,9 +18,9 @@ _FOLDER: Final = Path(__file__).parents[1] / "_core"
 
 
 def kernel_checks(folder: Path = _FOLDER) -> list[Check]:
-    """Check whether this Python finds each kernel of `_core` compiled."""
+    """Check whether Python finds a compiled version of each kernel of `_core`."""
     sources = [path for path in folder.glob("*.py") if path.name[0] != "_"]
-    # Python's own order: a module of one of these endings is taken first.
+    # Python prefers a file with one of these suffixes to the source.
     uncompiled = [
         path
         for path in sources
@@ -35,7 +35,7 @@ def kernel_checks(folder: Path = _FOLDER) -> list[Check]:
 
 
 def uncompiled_notice() -> str | None:
-    """Return one line for people; None where all kernels are compiled."""
+    """Return a one-line notice for the user; None if all kernels are compiled."""
     (check,) = kernel_checks()
     if check.remedy is None:
         return None

@@ -1,4 +1,4 @@
-"""The machine as the checks see it, so that tests can break one and fix it."""
+"""The machine that is checked, as an object that tests can replace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Loader = Callable[[str], Any]
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the checks look.
+    """Access to a machine for the checks.
 
     Attributes:
         root: Root of the file system.
@@ -28,11 +28,12 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         packages: Name of an installed distribution → its version.
         import_path: Folders from which Python imports.
         load: Loads a shared library by name or path; raises `OSError`.
-        which: Finds a program; None where there is none.
-        free_bytes: Free space of the file system that holds a folder.
-        is_free: Whether a program of this machine can listen at a port.
-        packages_at: Where `pip install` puts packages.
-        servers: Programs of this user that listen for profiler clients, in words.
+        which: Returns the path of a program on PATH; None if there is none.
+        free_bytes: Returns the free space of the file system that contains a folder.
+        is_free: Returns whether a program on this machine can listen at a port.
+        packages_at: Folder into which `pip install` puts packages.
+        servers: Returns descriptions of this user's programs that run a profiler
+            server.
     """
 
     root: Path
@@ -48,7 +49,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def here(cls, *, servers: Callable[[], Sequence[str]] = tuple) -> Machine:
-        """Return this machine, as this Python sees it."""
+        """Return the machine that runs this Python."""
         packages: dict[str, str] = {}
         for found in importlib.metadata.distributions():
             name = found.metadata["Name"]
@@ -68,13 +69,13 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def text(self, path: str) -> str | None:
-        """Return the content of a file below the root; None where it has none."""
+        """Return the content of a file below the root; None if it cannot be read."""
         with contextlib.suppress(OSError):
             return (self.root / path).read_text(encoding="utf-8", errors="replace")
         return None
 
     def find(self, pattern: str) -> list[Path]:
-        """Return files below the root that match, in the order of their names."""
+        """Return the files below the root that match a pattern, sorted by name."""
         with contextlib.suppress(OSError):
             return sorted(self.root.glob(pattern))
         return []

@@ -1,4 +1,4 @@
-"""The machine: its kernel, rights of this process, clock, programs and places."""
+"""Checks of the machine: kernel, process rights, clock, tools and directories."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _MACHINE: Final = "machine"
 _TOOLS: Final = "tools"
 _BITS: Final = {"SYS_PTRACE": 19, "SYS_ADMIN": 21, "PERFMON": 38}
 _PARANOID: Final = "proc/sys/kernel/perf_event_paranoid"
-#: Where the kernel lets a process sample itself.
+#: Maximum value of perf_event_paranoid at which a process may sample itself.
 _MOST_PARANOID: Final = 2
 _STEADY: Final = ("tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page")
 _CLOCK: Final = "sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 
 def machine_checks(machine: Machine) -> list[Check]:
-    """Look at what bounds every recording here."""
+    """Check the container, the process rights and the clock."""
     rights = ", ".join(sorted(capabilities_held(machine)))
     rights = rights or "none of SYS_PTRACE, SYS_ADMIN, PERFMON"
     if "KUBERNETES_SERVICE_HOST" in machine.environ:
@@ -36,7 +36,7 @@ def machine_checks(machine: Machine) -> list[Check]:
     elif machine.find("run/.containerenv"):
         inside = "This is a container of Podman."
     else:
-        inside = "This is no container."
+        inside = "This is not a container."
     return [
         plain_check(_MACHINE, "container", inside),
         plain_check(_MACHINE, "capabilities", f"This process has {rights}."),
@@ -47,21 +47,21 @@ def machine_checks(machine: Machine) -> list[Check]:
 def _check_clock(machine: Machine) -> Check:
     source = (machine.text(_CLOCK) or "").strip()
     if not source:
-        return plain_check(_MACHINE, "clock", "The kernel does not say.", state="skip")
+        return plain_check(_MACHINE, "clock", "Unknown to the kernel.", state="skip")
     if source in _STEADY:
         return plain_check(_MACHINE, "clock", f"The kernel reads {source}.")
     return problem_check(
         _MACHINE,
         "clock",
-        f"The kernel reads the clock from {source}, which is slow: annotations cost "
-        "many times more.",
-        "Let an administrator choose a faster one, where the hardware has it.",
+        f"The kernel reads the clock from {source}, which is slow: annotations take "
+        "many times longer.",
+        "Let an administrator choose a faster clock, if the hardware has one.",
         f"cat /{_CLOCK.replace('current_', 'available_')}",
     )
 
 
 def capabilities_held(machine: Machine) -> frozenset[str]:
-    """Return the capabilities of this process that profilers ask for."""
+    """Return the Linux capabilities of this process that profilers need."""
     status = machine.text("proc/self/status") or ""
     found = re.search(r"^CapEff:\s*([0-9a-fA-F]+)", status, re.MULTILINE)
     mask = int(found[1], 16) if found else 0
@@ -69,10 +69,10 @@ def capabilities_held(machine: Machine) -> frozenset[str]:
 
 
 def tool_checks(machine: Machine) -> list[Check]:
-    """Look for NVIDIA's own profilers."""
+    """Check whether NVIDIA's own profilers are installed."""
     found = []
     for name in ("nsys", "ncu"):
-        # Of each place where NVIDIA's installers put it, the newest release.
+        # Take the newest release in each folder of NVIDIA's installers.
         releases = [
             path
             for place in PLACES[name]
@@ -91,27 +91,27 @@ def _check_core_samples(machine: Machine) -> Check:
     of_what = _TOOLS, "samples of cores by nsys"
     text = (machine.text(_PARANOID) or "").strip()
     if not text.lstrip("-").isdecimal():
-        return plain_check(*of_what, "The kernel does not say.", state="skip")
+        return plain_check(*of_what, "The kernel has no such setting.", state="skip")
     rights = capabilities_held(machine)
     if int(text) <= _MOST_PARANOID or rights & {"PERFMON", "SYS_ADMIN"}:
-        return plain_check(*of_what, "The kernel lets this process take them.")
+        return plain_check(*of_what, "This process may take samples.")
     return problem_check(
         *of_what,
-        f"The kernel refuses them (perf_event_paranoid is {text}): stepscope nsys "
+        f"The kernel refuses samples (perf_event_paranoid is {text}): stepscope nsys "
         "records no functions of the program.",
-        "Let an administrator allow them, until the next start of the machine: "
-        f"{_MOST_PARANOID} is enough.",
+        f"Let an administrator set the value {_MOST_PARANOID}, which allows samples "
+        "until the next reboot.",
         f"sudo sysctl kernel.perf_event_paranoid={_MOST_PARANOID}",
     )
 
 
 _HERE: Final = "here and now"
-#: A recording of some steps takes a few to some hundred megabytes.
+#: Free space that is enough: a recording of some steps takes a few to a few hundred MB.
 _LEAST_BYTES: Final = 2**30
 _GIB: Final = 2**30
-#: Programs that are named.
+#: Maximum number of programs that are listed.
 _LISTED: Final = 5
-#: Ports that are used unless others are given, in documentation too, and by what.
+#: Default ports, which the documentation uses as well → what uses them.
 _PORTS: Final = {6007: "stepscope serve", 6009: "profiler servers"}
 _WITH_ANY_PORT: Final = {
     6007: "stepscope serve --port 0 LOGDIR",
@@ -120,7 +120,7 @@ _WITH_ANY_PORT: Final = {
 
 
 def place_checks(machine: Machine, logdir: Path) -> list[Check]:
-    """Look where recordings are written, which ports are free, and who listens."""
+    """Check the log directory, the default ports and the running servers."""
     servers = machine.servers()
     if servers:
         more = len(servers) - _LISTED
@@ -143,14 +143,14 @@ def _check_ports(machine: Machine) -> Check:
         _HERE,
         "ports",
         f"Another program listens at {listed}.",
-        "Give another port; 0 takes a free one.",
+        "Give another port; 0 selects a free one.",
         *(_WITH_ANY_PORT[port] for port in used),
     )
 
 
 def _check_log_directory(machine: Machine, logdir: Path) -> list[Check]:
     folder = logdir.absolute()
-    # What does not exist would be made.
+    # A recording would create missing folders, so check the first existing one.
     while not folder.is_dir() and folder != folder.parent:
         folder = folder.parent
     name = "log directory"
@@ -158,7 +158,7 @@ def _check_log_directory(machine: Machine, logdir: Path) -> list[Check]:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".stepscope-") as made:
             first, second = Path(made) / "a", Path(made) / "b"
             first.write_bytes(b"x")
-            os.replace(first, second)  # noqa: PTH105 - as recordings do
+            os.replace(first, second)  # noqa: PTH105 - recordings call it, too
     except OSError as error:
         fact = f"{folder} cannot be written to ({error.strerror})."
         return [

@@ -1,4 +1,4 @@
-"""NVIDIA's devices, driver, who may read counters, and CUPTI, which traces them."""
+"""Checks of NVIDIA's devices, driver, permissions, and CUPTI, which traces devices."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NVIDIA: Final = "NVIDIA"
 NO_GPU: Final = "This machine shows no NVIDIA GPU."
 _DRIVER: Final = "libcuda.so.1"
 _MANAGEMENT: Final = "libnvidia-ml.so.1"
-#: The first driver that lets whoever has PERFMON read counters.
+#: First driver version that lets a process with PERFMON read counters.
 _WITH_PERFMON: Final = 565
 
 
 def nvidia_checks(machine: Machine) -> list[Check]:
-    """Look at the devices, the driver, and who may read counters."""
+    """Check the devices, the driver, and the permission to read counters."""
     devices = machine.find("dev/nvidia[0-9]*")
     if not devices:
         return [plain_check(_NVIDIA, "devices", NO_GPU, state="skip")]
@@ -51,7 +51,7 @@ def nvidia_checks(machine: Machine) -> list[Check]:
 
 
 def _driver_version(machine: Machine) -> str | None:
-    """Return the version of the kernel's driver; None where it does not show."""
+    """Return the version of the kernel driver; None if it is not visible."""
     text = machine.text("proc/driver/nvidia/version") or ""
     found = re.search(r"Kernel Module\s+(?:for \S+\s+)?(\d[\d.]*)", text)
     return None if found is None else found[1]
@@ -71,13 +71,15 @@ def _check_cuda_driver(machine: Machine) -> Check:
         )
     number = version_told(library, "cuDriverGetVersion")
     if number is None:
-        return plain_check(*of_what, "It does not tell its version.", state="warn")
+        return plain_check(
+            *of_what, "The driver does not report its version.", state="warn"
+        )
     version = f"CUDA {number // 1000}.{number % 1000 // 10}"
     wanted = cuda_major(machine)
     if wanted is not None and wanted > number // 1000:
         return problem_check(
             *of_what,
-            f"{version}, and the frameworks are built for CUDA {wanted}.",
+            f"{version}, but the frameworks are built for CUDA {wanted}.",
             "Install a newer driver, or frameworks built for the driver's CUDA.",
             "nvidia-smi",
             state="fail",
@@ -92,11 +94,11 @@ def _check_management(machine: Machine) -> Check:
         return problem_check(
             _NVIDIA,
             "NVML",
-            f"{_MANAGEMENT} cannot be loaded ({error}): no power and clocks.",
+            f"{_MANAGEMENT} cannot be loaded ({error}): power and clocks are unknown.",
             "Give the container the driver's capability `utility`.",
             "docker run -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …",
         )
-    return plain_check(_NVIDIA, "NVML", "It can be loaded.")
+    return plain_check(_NVIDIA, "NVML", "The library can be loaded.")
 
 
 def _check_permission(machine: Machine) -> Check:
@@ -107,12 +109,14 @@ def _check_permission(machine: Machine) -> Check:
         return plain_check(*of_what, text, state="skip")
     if not re.search(r"^RmProfilingAdminOnly:\s*1", parameters, re.MULTILINE):
         return plain_check(*of_what, "Every user may read counters.")
-    # The least capability that the driver takes for an administrator.
+    # The least capability that the driver accepts for reading counters.
     version = (_driver_version(machine) or "").partition(".")[0]
     is_new = version.isdecimal() and int(version) >= _WITH_PERFMON
     right = "PERFMON" if is_new else "SYS_ADMIN"
     if capabilities_held(machine) & {"SYS_ADMIN", right}:
-        return plain_check(*of_what, "Only administrators may; this process is one.")
+        return plain_check(
+            *of_what, "Only administrators may read counters; this process may."
+        )
     remedy = Remedy.ALLOW_PROFILING
     return problem_check(
         *of_what,
@@ -126,7 +130,7 @@ def _check_permission(machine: Machine) -> Check:
 
 
 _CUPTI: Final = "CUPTI"
-#: What `cuptiGetVersion` says where no driver is usable.
+#: Version that `cuptiGetVersion` returns without a usable driver.
 _NO_DRIVER: Final = 999
 _TOOLKITS: Final = (
     "usr/local/cuda*/extras/CUPTI/lib64/libcupti.so*",
@@ -134,31 +138,31 @@ _TOOLKITS: Final = (
 )
 _WHEELS: Final = ("nvidia/cuda_cupti/lib/libcupti.so*", "nvidia/cu*/lib/libcupti.so*")
 _IN_NAME: Final = re.compile(r"libcupti\.so\.(\d+)")
-#: CUDA version → other numbers that its libcupti carries in its name.
+#: CUDA version → other numbers in the file name of its libcupti.
 _NUMBERS_BY_YEAR: Final = {
     11: (2020, 2021, 2022),
     12: (2022, 2023, 2024, 2025),
     13: (2025, 2026),
 }
-#: The package that brings it, until CUDA 12 with the version in its name.
+#: Python package of libcupti; up to CUDA 12 its name ends with the CUDA version.
 _PACKAGE: Final = "nvidia-cuda-cupti"
 _LOADER_PATH: Final = 'export LD_LIBRARY_PATH="{}:$LD_LIBRARY_PATH"'
 _WITHOUT_SUFFIX: Final = 13
-#: Programs that trace GPUs, by the names that the kernel has for them (15 letters).
+#: Programs that trace GPUs, by their names in the kernel (at most 15 characters).
 _TRACERS: Final = frozenset(
     ("nsys", "nsys-launcher", "ncu", "nv-hostengine", "dcgm-exporter")
 )
 
 
 def cupti_checks(machine: Machine) -> list[Check]:
-    """Look for the library that records what runs on a GPU, and who holds it."""
+    """Check the library that records GPU work, and other users of the library."""
     if not machine.find("dev/nvidia[0-9]*"):
         return [plain_check(_CUPTI, "library", NO_GPU, state="skip")]
     return [_check_library(machine), _check_other_profilers(machine)]
 
 
 def _check_library(machine: Machine) -> Check:
-    # Frameworks find the libraries that packages of Python bring.
+    # Frameworks find libraries that Python packages contain.
     packaged = [
         path
         for folder in machine.import_path
@@ -178,8 +182,8 @@ def _check_library(machine: Machine) -> Check:
         if candidates:
             listed = ", ".join(str(path) for path in [*candidates][:3])
             text = (
-                f"The frameworks are built for CUDA {wanted}, and no libcupti here is "
-                f"of that version ({listed})."
+                f"The frameworks are built for CUDA {wanted}, but no libcupti on this "
+                f"machine has that version ({listed})."
             )
         return _missing_library_check(machine, text)
     best = fitting[0]
@@ -189,7 +193,7 @@ def _check_library(machine: Machine) -> Check:
         return _missing_library_check(machine, f"{best} cannot be loaded: {error}.")
     version = version_told(library, "cuptiGetVersion")
     if version is None:
-        text = f"{best} does not tell its version: it is damaged, or another library."
+        text = f"{best} does not report its version: it is damaged, or not libcupti."
         return _missing_library_check(machine, text)
     if version == _NO_DRIVER:
         return problem_check(
@@ -208,8 +212,8 @@ def _check_library(machine: Machine) -> Check:
         return problem_check(
             _CUPTI,
             "library",
-            f"{best} can be loaded, and is not on the loader's path: a framework that "
-            "does not bring its own does not find it.",
+            f"{best} can be loaded, but is not on the loader's path: a framework "
+            "without its own libcupti does not find it.",
             Remedy.FIND_CUPTI,
             _LOADER_PATH.format(best.parent),
         )
@@ -218,9 +222,9 @@ def _check_library(machine: Machine) -> Check:
 
 
 def _missing_library_check(machine: Machine, fact: str) -> Check:
-    """Return a check of a library that cannot be used; a package brings another one."""
+    """Return a check of an unusable library; its remedy installs another one."""
     wanted = cuda_major(machine)
-    # Without a version in its name, the package is of the newest CUDA.
+    # From CUDA 13 on, the package's name has no version.
     package, folder = f"'{_PACKAGE}=={wanted}.*'", f"nvidia/cu{wanted}/lib"
     if wanted is not None and wanted < _WITHOUT_SUFFIX:
         package, folder = f"{_PACKAGE}-cu{wanted}", "nvidia/cuda_cupti/lib"
@@ -255,16 +259,12 @@ def _check_other_profilers(machine: Machine) -> Check:
         in _TRACERS
     )
     if injected:
-        fact = (
-            f"CUDA_INJECTION64_PATH={injected}: a tool is put into every CUDA program."
-        )
+        fact = f"CUDA_INJECTION64_PATH={injected}: a tool is loaded into CUDA programs."
     elif running:
         listed = ", ".join(f"{name} (process {number})" for number, name in running)
-        fact = (
-            f"{listed} may hold the GPU's tracer; until CUDA 13.2 it serves one only."
-        )
+        fact = f"{listed} may use the GPU's tracer; until CUDA 13.2 only one tool can."
     else:
-        fact = "None is put into CUDA programs, and none runs here."
+        fact = "No other profiler is loaded into CUDA programs or runs here."
         return plain_check(*of_what, fact)
     remedy = Remedy.STOP_OTHER_PROFILERS
     return problem_check(*of_what, fact, remedy, *remedy.commands)

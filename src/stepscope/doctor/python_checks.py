@@ -1,4 +1,4 @@
-"""Python, the frameworks that are installed for it, and whether versions fit."""
+"""Checks of Python, the installed frameworks, and their versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _PYTHON: Final = "Python"
 _FRAMEWORKS: Final = "frameworks"
-#: Distribution → what it is for; the first of a row that is installed is told.
+#: Product and its distributions; only the first installed distribution is shown.
 _KNOWN: Final = (
     ("TensorFlow", ("tensorflow", "tensorflow-cpu", "tf-nightly")),
     ("Keras", ("keras",)),
@@ -26,24 +26,26 @@ _KNOWN: Final = (
     ("gRPC", ("grpcio",)),
     ("TensorBoard", ("tensorboard",)),
 )
-#: JAX's code for a CUDA, which says its version.
+#: JAX's packages for CUDA, whose names contain the CUDA version.
 _CUDA_OF_JAX: Final = re.compile(r"jax-cuda(\d+)-(?:plugin|pjrt)")
-#: Distributions that hold CUDA for any framework: until CUDA 12 with the version in
-#: their name, from 13 on it is their own.
+#: Packages with CUDA for any framework: up to CUDA 12 the CUDA version is in the name,
+#: from 13 on it is the package's version.
 _CUDA: Final = re.compile(r"nvidia-cuda-(?:runtime|cupti)(?:-cu(\d\d))?")
 _OLDEST_CUDA: Final = 10
-#: JAX's code for GPUs and TPUs.
+#: JAX's packages for GPUs and TPUs.
 _OF_JAX: Final = re.compile(r"jax-(?:cuda\d+|rocm\d+)-(?:plugin|pjrt)|libtpu")
 _NO_GPU_BUILDS: Final = {"tensorflow-cpu": "pip install 'tensorflow[and-cuda]'"}
 
 
 def python_checks() -> list[Check]:
-    """Look at this Python: its version, and who else watches its calls."""
+    """Check the version of Python, and other tools that trace its calls."""
     version = f"{platform.python_implementation()} {platform.python_version()}"
     found = [plain_check(_PYTHON, "version", f"{version}, {sys.executable}")]
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        fact = "This build has no global lock; stepscope was never run on one."
-        remedy = "Record with the ordinary build of the same version."
+        fact = (
+            "This build has no global interpreter lock; stepscope was not tested on it."
+        )
+        remedy = "Record with the standard build of the same version."
         found.append(problem_check(_PYTHON, "build", fact, remedy))
     monitoring = getattr(sys, "monitoring", None)
     holder = None if monitoring is None else monitoring.get_tool(2)
@@ -51,14 +53,14 @@ def python_checks() -> list[Check]:
         holder = holder or "a function set by sys.setprofile"
     of_what = _PYTHON, "calls of functions"
     if not holder:
-        return [*found, plain_check(*of_what, "No other tool watches them.")]
-    fact = f"Another tool watches calls: {holder}."
-    remedy = "Record without it, or leave functions to samples."
+        return [*found, plain_check(*of_what, "No other tool traces function calls.")]
+    fact = f"Another tool traces function calls: {holder}."
+    remedy = "Record without that tool, or use stack samples instead of calls."
     return [*found, problem_check(*of_what, fact, remedy)]
 
 
 def framework_checks(machine: Machine) -> list[Check]:
-    """Look at the frameworks that are installed, and whether they can use a GPU."""
+    """Check the installed frameworks, and whether they can use a GPU."""
     found = []
     packages = machine.packages
     has_gpu = bool(machine.find("dev/nvidia[0-9]*"))
@@ -71,7 +73,7 @@ def framework_checks(machine: Machine) -> list[Check]:
             found.append(plain_check(_FRAMEWORKS, title, text, state="skip"))
     if "grpcio" not in packages:
         of_tensorflow = any(name in packages for name in _KNOWN[0][1])
-        also = ", and TensorFlow is recorded at its own levels" if of_tensorflow else ""
+        also = ", and TensorFlow uses its default levels" if of_tensorflow else ""
         fact = "not installed: running programs cannot be recorded from outside"
         command = "pip install 'stepscope[grpc]'"
         found.append(
@@ -85,7 +87,7 @@ def _check_framework(
 ) -> Check:
     names = [installed]
     if installed == "jax":
-        # Packages that hold its code.
+        # Packages that contain JAX's compiled code.
         names += sorted(
             it for it in packages if it == "jaxlib" or _OF_JAX.fullmatch(it)
         )
@@ -98,7 +100,7 @@ def _check_framework(
     return problem_check(
         _FRAMEWORKS,
         title,
-        f"{text} is a build without GPU, and this machine has one.",
+        f"{text} is a build without GPU support, but this machine has a GPU.",
         "Install the build for GPUs.",
         command,
         state="fail",
@@ -106,10 +108,10 @@ def _check_framework(
 
 
 def cuda_major(machine: Machine) -> int | None:
-    """Return the CUDA version that the frameworks bring; None where none does.
+    """Return the CUDA version that the frameworks need; None if unknown.
 
-    A framework that says it is right. Of several packages of CUDA, as upgrades leave
-    them, the newest is in use.
+    A framework's own package has precedence. Of several CUDA packages, which upgrades
+    may leave behind, the newest is in use.
     """
     _, _, build = machine.packages.get("torch", "").partition("+cu")
     if build[:2].isdecimal():
@@ -125,26 +127,26 @@ def cuda_major(machine: Machine) -> int | None:
     return max((it for it in majors if it >= _OLDEST_CUDA), default=None)
 
 
-#: JAX's code for a GPU, which it leaves aside where its version is not jaxlib's.
+#: JAX's packages for GPUs, which JAX ignores if their version is not jaxlib's.
 _PLUGIN: Final = re.compile(r"jax-(?:cuda\d+|rocm\d+)-(?:plugin|pjrt)")
 _TENSORFLOW: Final = ("tensorflow", "tensorflow-cpu")
-#: The first TensorFlow whose `tf.keras` is Keras 3.
+#: First TensorFlow version whose `tf.keras` is Keras 3.
 _WITH_KERAS_3: Final = (2, 16)
 _KERAS_3: Final = (3,)
 
 
 def version_checks(machine: Machine) -> list[Check]:
-    """Compare versions of packages that need each other; nothing where none do."""
+    """Check the versions of packages that depend on each other."""
     packages = machine.packages
     misfits = dict([*_jax_misfits(packages), *_keras_misfits(packages)])
     of_what = _FRAMEWORKS, "versions"
     if misfits or not ({"jaxlib", "keras"} & packages.keys()):
-        remedy = "Install versions that fit."
+        remedy = "Install matching versions."
         return [
             problem_check(*of_what, fact, remedy, command, state="fail")
             for fact, command in misfits.items()
         ]
-    return [plain_check(*of_what, "Packages that need each other fit.")]
+    return [plain_check(*of_what, "The versions of dependent packages match.")]
 
 
 def _jax_misfits(packages: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -158,7 +160,7 @@ def _jax_misfits(packages: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, version in sorted(packages.items()):
         same = _version_numbers(version) == _version_numbers(jaxlib)
         if _PLUGIN.fullmatch(name) and not same:
-            fact = f"{name} {version} is not of jaxlib's version, {jaxlib}"
+            fact = f"{name} {version} does not match jaxlib {jaxlib}"
             command = f"pip install --upgrade {name}=={jaxlib}"
             yield f"{fact}: JAX does not use the GPU.", command
 
@@ -172,11 +174,11 @@ def _keras_misfits(packages: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     wants_3 = _version_numbers(version) >= _WITH_KERAS_3
     if wants_3 != (_version_numbers(keras) >= _KERAS_3):
         wanted = "keras>=3" if wants_3 else "keras<3"
-        fact = f"{name} {version} needs {wanted}, and keras {keras} is installed."
+        fact = f"{name} {version} needs {wanted}, but keras {keras} is installed."
         yield fact, f"pip install '{wanted}'"
 
 
 def _version_numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers that a version begins with: "0.10.2.dev3" is (0, 10, 2)."""
+    """Return the leading numbers of a version: "0.10.2.dev3" is (0, 10, 2)."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(it) for it in found[0].split(".")) if found else ()

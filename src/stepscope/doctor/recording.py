@@ -1,4 +1,4 @@
-"""What a recording lacks, and why: the same reasons that its report gives."""
+"""Checks of a recording: what it lacks, and why, as its report states it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _STATES: Final[dict[str, State]] = {"error": "fail", "warning": "warn", "info": 
 def recording_checks(
     profile: ProfileData, fitting: Callable[[Unavailable], str | None]
 ) -> tuple[Check, ...]:
-    """Look at what was lost on each host, then at each of its tables.
+    """Check what was lost on each host, and which tables each host has.
 
     Args:
         profile: The recording.
-        fitting: Gives what to do about what is missing, next to what recorded it and
-            what the program uses; None where the program cannot have it.
+        fitting: Returns the remedy for something missing, for this recorder and
+            program;
+            None if the program cannot have it.
     """
     found = []
     for host in profile.hosts:

@@ -1,7 +1,7 @@
-"""What recording a program costs it: measured by recording it once.
+"""Cost of recording a program, measured by recording the program once.
 
-Nothing is predicted from elsewhere. Steps of one run are compared with each other:
-those just before its window, of which nothing is kept, and those within.
+Nothing is estimated from other programs. Two groups of steps of one run are compared:
+the steps just before its window, which are not recorded, and the steps within.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from stepscope.units import PS_PER_S, bytes_text, duration_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Fewer steps on a side say nothing of how steps differ anyway.
+#: Minimum number of steps in each group, to know how much steps differ anyway.
 _LEAST_STEPS: Final = 4
-#: A recording of this many steps is given as an example.
+#: Number of steps for which the size of a recording is estimated.
 _EXAMPLE_STEPS: Final = 100
-#: Where `stepscope run` records less by default (`--max-slowdown`).
+#: Slowdown above which `stepscope run` records less by default (`--max-slowdown`).
 _MAX_SLOWDOWN: Final = 4.0
-_LET_IT_RUN: Final = "Let the program run for some more steps than that."
+_LET_IT_RUN: Final = "Let the program run for more steps."
 _NO_STEPS: Final = (
-    "Annotate the steps: with ss.StepTrace(number), or let it train with a framework "
-    "whose steps are found (docs/run.md)."
+    "Annotate the steps with ss.StepTrace(number), or train with a framework whose "
+    "steps are detected (docs/run.md)."
 )
 
-#: Without steps the window opens by time.
+#: Remedy if no window opened: without steps, the window opens after some time.
 _NO_WINDOW: Final = (
-    f"{_NO_STEPS.removesuffix('.')}; without steps, let it run for half a minute."
+    f"{_NO_STEPS.removesuffix('.')}; without steps, let the program run for 30 s."
 )
 
 
 class Trial(NamedTuple):
-    """One recording of a program, made to see what it costs.
+    """A recording of a program that was made to measure its cost.
 
     Attributes:
-        program: What ran.
-        size: Bytes of the file; None where nothing was stored.
+        program: Name of the program.
+        size: Size of the file in bytes; None if nothing was stored.
         first: Number of the first recorded step; None without steps.
-        last: Number of the last one.
-        seconds: How long was recorded where there are no steps; None otherwise.
-        unrecorded_s: How long the steps before the window took.
-        recorded_s: How long the recorded ones took, but for the first.
-        start_s: How long the program waited for the window to open.
-        stop_s: How long it waited for the recording to be stored.
-        wanted: Step by which the window should have ended.
+        last: Number of the last recorded step; None without steps.
+        seconds: Length of the recording if there are no steps; None otherwise.
+        unrecorded_s: Durations of the steps before the window, in seconds.
+        recorded_s: Durations of the recorded steps except the first, in seconds.
+        start_s: Seconds that the program waited for the window to open.
+        stop_s: Seconds that the program waited for the recording to be stored.
+        wanted: Planned number of the last recorded step.
     """
 
     program: str
@@ -62,7 +62,7 @@ class Trial(NamedTuple):
 
 
 class _Spread(NamedTuple):
-    """The middle half of some durations, and their median."""
+    """First quartile, median and third quartile of durations, in seconds."""
 
     low_s: float
     median_s: float
@@ -78,13 +78,13 @@ class _Spread(NamedTuple):
 
 
 def cost_checks(trial: Trial) -> tuple[Check, ...]:
-    """Say how large recordings of a program are, and how much they slow it down."""
+    """Return checks of the size of a recording and of the slowdown."""
     group = f"recording {trial.program}"
     if trial.size is None:
-        return (_unmeasured_check(group, "recording", "nothing was recorded of it"),)
+        return (_unmeasured_check(group, "recording", "nothing was recorded"),)
     if trial.first is None or trial.last is None:
         if trial.seconds is None:
-            text = "it ended before its window, and no steps were found"
+            text = "the program ended before its window, and no steps were found"
             return (_unmeasured_check(group, "recording", text, _NO_WINDOW),)
         a_second = bytes_text(trial.size / trial.seconds)
         text = f"{bytes_text(trial.size)} in {trial.seconds:g} s: {a_second} a second"
@@ -126,17 +126,17 @@ def _size_check(group: str, trial: Trial, steps: int) -> Check:
 
 def _slowdown_check(group: str, trial: Trial) -> Check:
     if min(len(trial.unrecorded_s), len(trial.recorded_s)) < _LEAST_STEPS:
-        text = f"it ended after step {trial.last} of {trial.wanted}"
+        text = f"the program ended after step {trial.last} of {trial.wanted}"
         return _unmeasured_check(group, "slowdown", text)
     other = _Spread.spread_of_durations(trial.unrecorded_s)
     recorded = _Spread.spread_of_durations(trial.recorded_s)
     longer = recorded.median_s / other.median_s - 1 if other.median_s > 0 else 0.0
-    text = f"steps took {recorded} while they were recorded, before that {other}: "
+    text = f"recorded steps took {recorded}, the steps before them {other}: "
     text += f"{longer * 100:+.1f} %"
     if recorded.low_s <= other.high_s and other.low_s <= recorded.high_s:
-        text += "; but steps differ by as much anyway"
+        text += "; but all steps differ by as much"
     elif longer > _MAX_SLOWDOWN:
-        text += f"; beyond {_MAX_SLOWDOWN:g} times more stepscope run records less"
+        text += f"; above +{_MAX_SLOWDOWN:.0%} stepscope run records less"
         remedy = "Record less: --host-tracer-level 1, or --python-sampling-hz 0."
         return problem_check(group, "slowdown", text, remedy)
     return plain_check(group, "slowdown", text)
@@ -145,4 +145,4 @@ def _slowdown_check(group: str, trial: Trial) -> Check:
 def _unmeasured_check(
     group: str, name: str, text: str, remedy: str = _LET_IT_RUN
 ) -> Check:
-    return problem_check(group, name, f"{text}, so this is not known", remedy)
+    return problem_check(group, name, f"{text}, so the cost is unknown", remedy)

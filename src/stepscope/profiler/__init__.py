@@ -1,1 +1,1 @@
-"""TensorFlow's older profiler: its verbs and options, over recording and reading."""
+"""The API of TensorFlow's older profiler, on top of stepscope's recordings."""

@@ -1,16 +1,17 @@
-"""`ProfileOptionBuilder`: the ready-made options of the older profiler."""
+"""`ProfileOptionBuilder`: predefined options of TensorFlow's older profiler."""
 
 from __future__ import annotations
 
 
 class ProfileOptionBuilder:
-    """Give options of the older profiler as plain dictionaries.
+    """Returns options of TensorFlow's older profiler as plain dictionaries.
 
         options = ss.ProfileOptionBuilder.time_and_memory()
         options["max_depth"] = 5
         profiler.profile_name_scope(options=options)
 
-    Keys and values are the older API's, `output` included: a view prints itself.
+    Keys and values are those of the older API, including `output`: by default a view
+    prints itself.
     """
 
     @staticmethod
@@ -24,19 +25,19 @@ class ProfileOptionBuilder:
         min_residual_bytes: int = 0,
         min_output_bytes: int = 0,
     ) -> dict[str, object]:
-        """Show times and allocations, the longest time first.
+        """Return options to show times and allocations, the longest time first.
 
-        The older API left out what allocated nothing, too (`min_bytes=1`); most
-        recordings hold no allocations, so here that has to be asked for.
+        The older API omitted nodes without allocations (`min_bytes=1`). Most recordings
+        have no allocations, so `min_bytes` is 0 here.
 
         Args:
-            min_micros: Only nodes with at least this time, in µs.
-            min_bytes: Only nodes that asked for at least this many bytes.
-            min_accelerator_micros: Only nodes with at least this time on devices, µs.
-            min_cpu_micros: Only nodes with at least this time on hosts, in µs.
-            min_peak_bytes: Has no meaning here; the view says so.
-            min_residual_bytes: Has no meaning here; the view says so.
-            min_output_bytes: Has no meaning here; the view says so.
+            min_micros: Minimum time of a node, in µs.
+            min_bytes: Minimum number of bytes that a node allocated.
+            min_accelerator_micros: Minimum time of a node on devices, in µs.
+            min_cpu_micros: Minimum time of a node on hosts, in µs.
+            min_peak_bytes: Ignored; the view has a note about it.
+            min_residual_bytes: Ignored; the view has a note about it.
+            min_output_bytes: Ignored; the view has a note about it.
         """
         return {
             **_common_options(),
@@ -53,7 +54,7 @@ class ProfileOptionBuilder:
 
     @staticmethod
     def trainable_variables_parameter() -> dict[str, object]:
-        """Show the parameters of trained variables, by name."""
+        """Return options to show the parameters of trained variables, by name."""
         return {
             **_common_options(),
             "account_type_regexes": ["_trainable_variables"],
@@ -63,7 +64,7 @@ class ProfileOptionBuilder:
 
     @staticmethod
     def float_operation() -> dict[str, object]:
-        """Show floating-point operations, the most first."""
+        """Return options to show floating-point operations, the most first."""
         return {
             **_common_options(),
             "min_float_ops": 1,

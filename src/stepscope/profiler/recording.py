@@ -1,4 +1,4 @@
-"""`Profiler`: the verbs of TensorFlow's older one, over a recording."""
+"""`Profiler`: the API of TensorFlow's older profiler, applied to a recording."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from stepscope.profiler.views import Advice, ModelView
 
 _log: Final = logging.getLogger("stepscope")
-#: What steps are called.
+#: Name of the steps in the recording.
 _STEP: Final = "train"
-#: The older API can group ops by their shapes, so shapes are recorded.
+#: Default options: shapes are recorded, because the older API can group ops by shape.
 _OPTIONS: Final = ProfilerOptions(record_shapes=True)
 
 
 class Profiler:
-    """Record a program, then look at what its model costs.
+    """Records a program, and shows the costs of its model.
 
         profiler = ss.Profiler("logs")
         for i in range(5):
@@ -45,30 +45,31 @@ class Profiler:
         profiler.profile_name_scope("train", 3, options=options)
         profiler.save()
 
-    Recording begins here and ends with the first view, with `advise` or `save`. A step
-    that is added later begins another one, and views are of the newest.
+    Recording starts with the object and ends with the first view, with `advise` or
+    `save`. A step added later starts another recording. Views show the newest
+    recording.
 
-    Options of the views are a dictionary with the keys of the older API, as those of
-    `model_views` are: `max_depth`, `min_micros`, `order_by`,
-    `start_name_regexes`, …; each can be given by name as well, which wins. With
-    `output` "stdout", as `ProfileOptionBuilder` has it, a view prints itself.
+    Options of a view are a dictionary with the keys of the older API, which are those
+    of `model_views`: `max_depth`, `min_micros`, `order_by`, `start_name_regexes`, …. An
+    option can also be a keyword argument, which has precedence. With `output` "stdout",
+    the value of `ProfileOptionBuilder`, a view prints itself.
 
     Attributes:
-        profile_name: What the recording is called in views, and the run that `save`
-            makes in another log directory; None for the name of the run.
+        profile_name: Name of the recording in views, and name of the run that `save`
+            creates in another log directory; None for the name of the run.
     """
 
     def __init__(
         self, logdir: str | PathLike[str], options: ProfilerOptions | None = None
     ) -> None:
-        """Begin to record.
+        """Start recording.
 
         Args:
             logdir: Log directory; each recording is a run below it.
-            options: What to record; None means the defaults, and shapes.
+            options: What to record; None for the defaults with shapes.
 
         Raises:
-            AlreadyRecording: Someone else records in this process.
+            AlreadyRecording: Another recording runs in this process.
         """
         self.profile_name: str | None = None
         self._logdir = logdir
@@ -77,29 +78,29 @@ class Profiler:
         self._opened: ProfileWithTools | None = None
         self._added: _AddedStep | None = None
         self._session: Session | None = None
-        #: Where the next step begins, on the clock of `recorder.now`.
+        #: Start of the next step, on the clock of `recorder.now`.
         self._since = 0
-        #: Number of the step that was added last.
+        #: Number of the last added step.
         self._last: int | None = None
-        #: Nothing but the step before it is known of the recording under way.
+        #: Whether the recording in progress has no step yet.
         self._empty = False
         self._begin_recording()
 
     def add_step(
         self, step: int, run_meta: object = None
     ) -> AbstractContextManager[None]:
-        """Say that step `step` is over; in a `with`, that the block is the step.
+        """Add step `step`, which has ended; in a `with`, the block is the step.
 
-        What is over began at the step before, or with the recording. Where a view has
-        ended the recording, the step just added is known already; another one begins
-        the next recording, which it is not part of itself.
+        A step that has ended began at the previous step or at the start of the
+        recording. If a view has ended the recording, adding the same step again does
+        nothing; another step starts the next recording, which does not contain it.
 
         Args:
-            step: Its number.
-            run_meta: TensorFlow's `RunMetadata`; it is not read.
+            step: Number of the step.
+            run_meta: TensorFlow's `RunMetadata`; ignored.
 
         Raises:
-            AlreadyRecording: Someone else records in this process.
+            AlreadyRecording: Another recording runs in this process.
         """
         now = recorder.clock_ns()
         self._settle_step()
@@ -116,11 +117,11 @@ class Profiler:
         return self._step_block(step)
 
     def save(self, save_path: str | PathLike[str] | None = None) -> Run:
-        """End the recording and write it; without new steps since, return the last run.
+        """End and store the recording; without new steps, return the last run.
 
         Args:
-            save_path: Write a copy: into this file, or, of a path without a suffix,
-                into this log directory.
+            save_path: File for a copy; a path without a suffix is a log directory for
+                the copy.
 
         Raises:
             BadUsage: The copy cannot be written.
@@ -154,15 +155,15 @@ class Profiler:
         """Show costs by name scope, or by module of the model.
 
         Args:
-            scope: Only steps that are marked with this name ("train" of those that were
-                added), else only the name scope that is called so.
-            steps: Only the last this many steps.
-            options: A dictionary of options; it may come first, too.
-            named: Options by name.
+            scope: Name of annotated steps ("train" for added steps) to restrict the
+                view to; otherwise the name of a name scope.
+            steps: Number of last steps to restrict the view to.
+            options: Dictionary of options; may also be the first argument.
+            named: Options as keyword arguments.
 
         Raises:
             BadUsage: An option does not exist, the recording could not be written, or
-                what reads recordings is not installed.
+                a package for reading recordings is not installed.
         """
         if isinstance(scope, Mapping):
             options = {**scope, **(options or {})}
@@ -178,12 +179,12 @@ class Profiler:
         options: Mapping[str, object] | None = None,
         **named: object,
     ) -> ModelView:
-        """Show costs by op, each beneath the op that called it.
+        """Show costs by op, each below the op that called it.
 
         Args:
-            graph: A graph of TensorFlow, which is not read, or the options.
-            options: As of `profile_name_scope`.
-            named: Options by name.
+            graph: TensorFlow graph, which is ignored, or the options.
+            options: As in `profile_name_scope`.
+            named: Options as keyword arguments.
         """
         if isinstance(graph, Mapping):
             options = {**graph, **(options or {})}
@@ -195,13 +196,13 @@ class Profiler:
     def profile_operations(
         self, options: Mapping[str, object] | None = None, **named: object
     ) -> ModelView:
-        """Show costs by op type; options as of `profile_name_scope`."""
+        """Show costs by op type; options as in `profile_name_scope`."""
         return self._show_view("op", options, named)
 
     def profile_python(
         self, options: Mapping[str, object] | None = None, **named: object
     ) -> ModelView:
-        """Show costs by line of the program; options as of `profile_name_scope`."""
+        """Show costs by line of the program; options as in `profile_name_scope`."""
         return self._show_view("code", options, named)
 
     def profile(
@@ -210,18 +211,17 @@ class Profiler:
         cmd: View = "scope",
         **named: object,
     ) -> ModelView:
-        """Show the view that is named: "scope", "graph", "op" or "code"."""
+        """Show the given view: "scope", "graph", "op" or "code"."""
         return self._show_view(cmd, options, named)
 
     def advise(self, options: Mapping[str, object] | None = None) -> Advice:
-        """Say where the step time went, and what to change.
+        """Report where the step time went, and what to change.
 
         Args:
-            options: The older API's checks by name; every rule is run whatever they
-                are.
+            options: Names of the older API's checks; every rule is evaluated anyway.
 
         Raises:
-            BadUsage: There is no such check; or as of `profile_name_scope`.
+            BadUsage: A check does not exist, or as in `profile_name_scope`.
         """
         views = _import_views(self._end_recording())
         advice: Advice = views.advise_on(self._read_profile(), options)
@@ -251,14 +251,14 @@ class Profiler:
         self._empty = False
 
     def _settle_step(self) -> None:
-        """End the step that was added last, since no block entered it."""
+        """Write the last added step, unless a `with` block entered it."""
         added, self._added = self._added, None
         if added is None:
             return
         if added.begin_ns is None:
             _log.warning(
-                "stepscope: step %s ran while nothing was recorded, because a view or "
-                "save had ended the recording; what comes after it is recorded again.",
+                "stepscope: step %s was not recorded, because a view or save had ended "
+                "the recording; later steps are recorded again.",
                 added.step,
             )
             return
@@ -268,7 +268,7 @@ class Profiler:
         )
 
     def _end_recording(self) -> Run:
-        """Return the newest recording that holds anything, ended and written."""
+        """Return the newest recording with any step, stopped and stored."""
         self._settle_step()
         session, self._session = self._session, None
         if session is not None:
@@ -277,20 +277,20 @@ class Profiler:
             else:
                 self._run, self._opened = session.stop(), None
         if self._run is None:
-            raise BadUsage("the recording could not begin; make another Profiler.")
+            raise BadUsage("the recording could not begin; create another Profiler.")
         return self._run
 
     def _read_profile(self) -> ProfileWithTools:
         if self._opened is None:
             path = _recorded_file(self._end_recording())
-            from stepscope.session import open_profile  # noqa: PLC0415 - reads tables
+            from stepscope.session import open_profile  # noqa: PLC0415 - imports the table readers
 
             self._opened = open_profile(path)
         return self._opened
 
     @contextmanager
     def _step_block(self, step: int) -> Iterator[None]:
-        """Make a block the step that was added last."""
+        """Make a `with` block the last added step."""
         if self._session is None:
             self._begin_recording()
         self._added = None
@@ -303,7 +303,11 @@ class Profiler:
 
 
 class _AddedStep(NamedTuple):
-    """A step that is over, unless someone enters it; None: it was not recorded."""
+    """A step that has ended, unless a `with` block enters it.
+
+    Attributes:
+        begin_ns: Start of the step; None if it was not recorded.
+    """
 
     step: int
     begin_ns: int | None
@@ -312,26 +316,26 @@ class _AddedStep(NamedTuple):
 
 def _warn_unread(argument: str) -> None:
     _log.warning(
-        "stepscope: %s is not read: the recording itself shows what ran.", argument
+        "stepscope: %s is ignored: the recording itself shows what ran.", argument
     )
 
 
 def _recorded_file(run: Run) -> Path:
-    """Return the file of a run."""
+    """Return the file of a run; raise BadUsage if there is none."""
     if run.path is None:
         why = " ".join(run.warnings) or "Nothing was stored."
-        raise BadUsage(f"the recording left no file to look at. {why}")
+        raise BadUsage(f"the recording has no file to read. {why}")
     return run.path
 
 
 def _import_views(run: Run) -> ModuleType:
-    """Return what reads recordings; recording itself does without."""
+    """Return the module that reads recordings; recording does not need it."""
     try:
-        from stepscope.profiler import views  # noqa: PLC0415 - reads tables
+        from stepscope.profiler import views  # noqa: PLC0415 - imports the table readers
     except ModuleNotFoundError as error:
         raise BadUsage(
-            f"looking at a recording takes {error.name}, which is not installed here: "
-            "install stepscope with all that it depends on, or look where it is: "
-            f"`stepscope show model_views {run.path}`."
+            f"reading a recording needs {error.name}, which is not installed here: "
+            "install stepscope with its dependencies, or read the recording on a "
+            f"machine that has them: `stepscope show model_views {run.path}`."
         ) from error
     return views

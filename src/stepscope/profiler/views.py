@@ -1,4 +1,4 @@
-"""What the older profiler's verbs ask for, and give: views of a recording, advice."""
+"""Views and advice for the API of TensorFlow's older profiler."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ if TYPE_CHECKING:
     from stepscope.analysis.tools import ProfileWithTools
     from stepscope.derive.model.view_names import View
 
-#: A choice of names that chooses all.
+#: Regular expressions that match every name.
 EVERYTHING: Final = (".*",)
-#: The older API's type of variables that are trained; here they are no type.
+#: The older API's type of trained variables; stepscope has no such type.
 _TRAINED: Final = "_trainable_variables"
-#: Every step, as the older API says it.
+#: Value of the older API's `step` for all steps.
 _EVERY_STEP: Final = -1
 
 _ALIVE: Final = (
-    "a recording holds what an op allocated, not what it kept; "
-    "`stepscope show memory_profile` has what was alive"
+    "a recording has the bytes that an op allocated, not those that it kept; "
+    "`stepscope show memory_profile` shows the live memory"
 )
-_TENSORS: Final = "a recording holds no tensors"
-#: Thresholds without a meaning here → why; 0 is no threshold.
+_TENSORS: Final = "a recording has no tensor values"
+#: Thresholds that are ignored → reason; 0 means no threshold.
 _NO_THRESHOLDS: Final = dict.fromkeys(
     ("min_peak_bytes", "min_residual_bytes", "min_output_bytes"), _ALIVE
 )
-#: Columns that there are not → why.
+#: Columns that do not exist → reason.
 _NO_COLUMNS: Final = {
     **dict.fromkeys(("peak_bytes", "residual_bytes", "output_bytes"), _ALIVE),
     "tensor_value": _TENSORS,
-    "input_shapes": "shapes are in the costs of an op, not a column",
+    "input_shapes": "shapes are part of an op's costs, not a column",
     "device": "`accelerator_micros` and `cpu_micros` separate devices from hosts",
 }
 _OUTPUTS: Final = ("stdout", "none", "file", "pprof", "timeline")
 _TIMELINE: Final = (
-    "output: a timeline is written by "
-    "`stepscope show trace_viewer PATH --format json -o FILE`; nothing was written"
+    "output: nothing was written; to write a timeline, use "
+    "`stepscope show trace_viewer PATH --format json -o FILE`"
 )
-#: Every option that a view takes.
+#: All options of a view.
 KNOWN: Final = tuple(
     sorted(
         {*Options.__struct_fields__, *_NO_THRESHOLDS, "dump_to_file", "output"}
@@ -73,22 +73,22 @@ CHECKERS: Final = (
 )
 
 
-#: Name of the tool whose parameters the options set.
+#: Name of the tool that receives the options.
 _TOOL: Final = "model_views"
 _MIN_WIDTH: Final = 60
-#: How many known names a message lists where one was not recorded.
+#: Maximum number of known names that a message lists for an unknown name.
 _MAX_NAMES: Final = 8
 
 
 @dataclass(frozen=True)
 class ViewRequest:
-    """What a call of the older API asks for.
+    """A call of the older API, translated for stepscope.
 
     Attributes:
         options: Options of `model_views`.
-        output: Where the view goes besides: one of "stdout", "none", "file", "pprof".
-        outfile: The file, where it goes into one.
-        notes: What has no meaning here, and why; a sentence each.
+        output: Additional output of the view: "stdout", "none", "file" or "pprof".
+        outfile: Path of the output file; empty without a file.
+        notes: Options that are ignored, with reasons, as sentences.
     """
 
     options: dict[str, object]
@@ -98,17 +98,17 @@ class ViewRequest:
 
 
 def read_request(given: Mapping[str, object]) -> ViewRequest:
-    """Read the options of one call as those of `model_views`.
+    """Translate the options of the older API to those of `model_views`.
 
     Raises:
-        BadUsage: There is no such option, or no such output.
+        BadUsage: An option or the output does not exist.
     """
     for name in given:
         if name not in KNOWN:
             raise BadUsage.unknown_name("option of a view", name, KNOWN)
     options = dict(given)
     notes = [
-        f"{name}: has no meaning here: {why}."
+        f"{name} is ignored: {why}."
         for name, why in _NO_THRESHOLDS.items()
         if options.pop(name, 0)
     ]
@@ -117,13 +117,15 @@ def read_request(given: Mapping[str, object]) -> ViewRequest:
     select = options.get("select")
     if isinstance(select, list | tuple):
         gone = [name for name in select if name in _NO_COLUMNS]
-        notes += [f"select: no column {name}: {_NO_COLUMNS[name]}." for name in gone]
+        notes += [
+            f"select: there is no column {name}: {_NO_COLUMNS[name]}." for name in gone
+        ]
         options["select"] = [name for name in select if name not in gone]
         if gone and not options["select"]:
             del options["select"]
     order = options.get("order_by")
     if isinstance(order, str) and order in _NO_COLUMNS:
-        notes.append(f"order_by: no column {order}: {_NO_COLUMNS[order]}.")
+        notes.append(f"order_by: there is no column {order}: {_NO_COLUMNS[order]}.")
         del options["order_by"]
     types = options.get("account_type_regexes")
     if isinstance(types, list | tuple) and _TRAINED in types:
@@ -132,7 +134,7 @@ def read_request(given: Mapping[str, object]) -> ViewRequest:
         options["show_trainable_variables"] = True
         if not others:
             options["min_params"] = options.get("min_params") or 1
-    # `dump_to_file` is the forerunner of `output`.
+    # `dump_to_file` is an older form of `output`.
     dumped, output = options.pop("dump_to_file", ""), options.pop("output", "none")
     kind, outfile = ("file", str(dumped)) if dumped else _split_output(str(output))
     if kind == "timeline":
@@ -147,7 +149,9 @@ def _split_output(output: str) -> tuple[str, str]:
         raise BadUsage.unknown_name("output", kind, _OUTPUTS)
     outfile = target.removeprefix("outfile=")
     if kind in {"file", "pprof"} and not outfile:
-        raise BadUsage(f"output={output!r} names no file; write '{kind}:outfile=FILE'.")
+        raise BadUsage(
+            f"output={output!r} has no file name; write '{kind}:outfile=FILE'."
+        )
     return kind, outfile
 
 
@@ -157,8 +161,9 @@ class ModelView:
 
     Attributes:
         text: The view as a page of text, which `print` shows.
-        result: All views as `model_views` gives them; or why there are none.
-        notes: What of the call has no meaning here, a sentence each; in the text too.
+        result: All views, as `model_views` returns them, or the reason for their
+            absence.
+        notes: Options that are ignored, as sentences; also part of the text.
     """
 
     text: str
@@ -177,7 +182,7 @@ class Advice:
     Attributes:
         text: The report, which `print` shows.
         findings: Findings about the recording, in the order in which to act.
-        notes: What of the call has no meaning here; in the text too.
+        notes: Options that are ignored, as sentences; also part of the text.
     """
 
     text: str
@@ -197,15 +202,15 @@ def show_view(
     name: str,
     scope: str | None = None,
 ) -> ModelView:
-    """Look at a recording as one call of the older API asks to.
+    """Compute a view of a recording, and write it to the requested output.
 
     Args:
         given: Options of the older API and of `model_views`.
-        name: What the recording is called.
-        scope: Only steps of this name, or only this name scope.
+        name: Name of the recording in the title.
+        scope: Name of steps or of a name scope, to restrict the view to.
 
     Raises:
-        BadUsage: An option does not exist, or has a value that it cannot have.
+        BadUsage: An option does not exist, or its value is invalid.
     """
     request = read_request(given)
     options = _narrow_to_scope(profile, scope, request.options)
@@ -217,7 +222,7 @@ def show_view(
     notes, width = request.notes, _page_width()
     title = f"{view} view · {name} · {', '.join(profile.hosts)}"
     if isinstance(result, ModelViewsResult) and getattr(result, view).is_empty():
-        # Why nothing is known of this one view.
+        # Show the reason for this empty view, not for all views.
         why = {missing.field: missing for missing in result.missing}.get(view)
         if why is not None:
             result = Unavailable(code=why.code, reason=why.reason, remedy=why.remedy)
@@ -252,7 +257,7 @@ def show_view(
 def advise_on(
     profile: ProfileWithTools, options: Mapping[str, object] | None
 ) -> Advice:
-    """Run every rule over a recording.
+    """Evaluate every rule on a recording.
 
     Raises:
         BadUsage: The options name a check that does not exist.
@@ -263,7 +268,7 @@ def advise_on(
     notes: tuple[str, ...] = ()
     if options:
         known = ", ".join(options)
-        notes = (f"{known}: every rule is run here, with its own thresholds.",)
+        notes = (f"{known}: stepscope evaluates every rule, with its own thresholds.",)
     document = compose_report(profile)
     text = plain_text(as_text.render(report_outline(document), width=_page_width()))
     return Advice(_add_notes(text, notes), document.findings, notes)
@@ -283,7 +288,7 @@ def _add_notes(text: str, notes: tuple[str, ...]) -> str:
 def _narrow_to_scope(
     profile: ProfileWithTools, scope: str | None, options: Mapping[str, object]
 ) -> dict[str, Any] | Unavailable:
-    """Return the options with the steps or the name scope of that name chosen."""
+    """Return the options, restricted to the steps or name scope called `scope`."""
     if scope is None:
         return dict(options)
     derived = (profile.derived(host, steps) for host in profile.hosts)
@@ -311,6 +316,6 @@ def _narrow_to_scope(
     return Unavailable(
         code="NOT_RECORDED",
         reason=f"no step and no name scope of the recording is called {scope!r}.",
-        remedy=f"Take one that is there ({', '.join([*sorted(marks), *outermost])}), "
-        f"or mark steps so: `with ss.StepTrace(i, {scope!r}): ...`.",
+        remedy=f"Give an existing name ({', '.join([*sorted(marks), *outermost])}), or "
+        f"annotate steps: `with ss.StepTrace(i, {scope!r}): ...`.",
     )

@@ -1,1 +1,1 @@
-"""A report as part of a run of an experiment tracker."""
+"""Logging a report to a run of an experiment tracker."""

@@ -1,4 +1,4 @@
-"""`ss.log_to`: one call that puts a report into a run of Weights & Biases or MLflow.
+"""`ss.log_to`: log a report to a run of Weights & Biases or MLflow.
 
     ss.log_to(wandb.run, "logs")
     ss.log_to(mlflow.active_run(), "logs")
@@ -35,25 +35,27 @@ if TYPE_CHECKING:
 def log_to(
     run: object, logdir: str | os.PathLike[str], *, step: int | None = None
 ) -> Logged:
-    """Put the report on the newest profile of a log directory into a tracker's run.
+    """Log the report on a log directory's newest profile to a tracker's run.
 
     Args:
-        run: A run of Weights & Biases (`wandb.run`, what `wandb.init` returns) or of
-            MLflow (`mlflow.active_run()`, what `mlflow.start_run` returns).
-        logdir: What `ss.open` takes: a log directory (its newest run), the directory
-            of a run, or a file.
-        step: The step of training that the numbers are logged at.
+        run: Run of Weights & Biases (`wandb.run`, returned by `wandb.init`) or of
+            MLflow
+            (`mlflow.active_run()`, returned by `mlflow.start_run`).
+        logdir: As in `ss.open`: a log directory (its newest run is used), the directory
+            of
+            a run, or a file.
+        step: Training step at which the numbers are logged.
 
     Raises:
-        BadUsage: It is no such run.
-        BadInput: There is no profile that can be read.
+        BadUsage: `run` is not a run of a tracker.
+        BadInput: There is no readable profile.
     """
     packages = [kind.__module__.partition(".")[0] for kind in type(run).__mro__]
     log = next((_TRACKERS[it] for it in packages if it in _TRACKERS), None)
     if log is None:
         raise BadUsage(
-            f"a {type(run).__name__} is not a run of a tracker; give wandb.run or "
-            "mlflow.active_run() of a run that has begun."
+            f"a {type(run).__name__} is not a run of a tracker; start a run, and give "
+            "wandb.run or mlflow.active_run()."
         )
     found = newest_run(logdir)
     document = compose_report(open_found(found))
@@ -77,26 +79,26 @@ def log_to(
     return logged
 
 
-#: Names of numbers begin so: trackers group by it.
+#: Prefix of the logged names, by which trackers group numbers.
 PREFIX: Final = "stepscope/"
 FINDING_COLUMNS: Final = (
     *("finding", "status", "severity", "share_percent", "ms_per_step"),
     *("saving_low_ms", "saving_high_ms", "text"),
 )
-#: What is shown of the findings.
+#: Statuses of the findings that are logged.
 _SHOWN: Final = frozenset({"fail", "cannot_tell"})
 
 Cell = str | float | None
 
 
 class Logged(NamedTuple):
-    """What is logged.
+    """Data that is logged to a tracker.
 
     Attributes:
         run: Name of the recorded run.
         numbers: Numbers by name.
-        findings: Rows of the table of findings, as `FINDING_COLUMNS`.
-        files: Files of the artifact: the profile, and the report.
+        findings: Rows of the table of findings, with the columns `FINDING_COLUMNS`.
+        files: Files of the artifact: the profile and the report.
     """
 
     run: str
@@ -106,7 +108,7 @@ class Logged(NamedTuple):
 
 
 def logged_numbers(document: Document) -> dict[str, float]:
-    """Return the numbers of a report by name; what is not known is left out."""
+    """Return the numbers of a report by name, without unknown numbers."""
     overview = document.overview
     found: dict[str, float | None] = {
         "findings_failed": sum(it.status == "fail" for it in document.findings)
@@ -133,7 +135,7 @@ def logged_numbers(document: Document) -> dict[str, float]:
 
 
 def finding_rows(document: Document) -> list[list[Cell]]:
-    """Return what failed or could not be told, in the order of the report."""
+    """Return rows for failed and undecided findings, in the order of the report."""
     return [
         [
             *(finding.id, finding.status, finding.severity),
@@ -154,7 +156,7 @@ def _log_to_mlflow(run: Any, logged: Logged, *, step: int | None) -> None:
     """Log metrics, the table of findings as JSON, and files, under `stepscope/`.
 
     Args:
-        step: Of the metrics; None is 0.
+        step: Step of the metrics; None for 0.
     """
     mlflow: Any = sys.modules["mlflow"]
     client = mlflow.MlflowClient()
@@ -165,7 +167,7 @@ def _log_to_mlflow(run: Any, logged: Logged, *, step: int | None) -> None:
         for metric, value in logged.numbers.items()
     ]
     client.log_batch(number, metrics=metrics)
-    # As `mlflow.log_table` writes tables, which would need pandas.
+    # The JSON format of `mlflow.log_table`, which would need pandas.
     table = {
         "columns": list(FINDING_COLUMNS),
         "data": [list(row) for row in logged.findings],
@@ -179,12 +181,12 @@ def _log_to_wandb(run: Any, logged: Logged, *, step: int | None) -> None:
     """Log numbers, a table and an artifact of type `profile`.
 
     Args:
-        step: Of the run's history; None takes the next one.
+        step: Step of the run's history; None for the next one.
     """
     wandb: Any = sys.modules["wandb"]
     table = wandb.Table(columns=list(FINDING_COLUMNS), data=logged.findings)
     run.log({**logged.numbers, f"{PREFIX}findings": table}, step=step)
-    # Its names hold letters, digits, dashes, underscores and dots.
+    # Artifact names may contain letters, digits, dashes, underscores and dots.
     artifact = wandb.Artifact(
         "stepscope-" + re.sub(r"[^A-Za-z0-9._-]", "_", logged.run), type="profile"
     )
@@ -193,7 +195,7 @@ def _log_to_wandb(run: Any, logged: Logged, *, step: int | None) -> None:
     run.log_artifact(artifact)
 
 
-#: Top of the module that a run's class comes from → who logs to it.
+#: Top-level package of a run's class → function that logs to such a run.
 _TRACKERS: Final[dict[str, Callable[..., None]]] = {
     "wandb": _log_to_wandb,
     "mlflow": _log_to_mlflow,
