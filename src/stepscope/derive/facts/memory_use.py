@@ -1,4 +1,4 @@
-"""How full each memory gets, in which pieces, and what steps add to it."""
+"""Peak use, fragmentation and growth of each memory."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 _RSS: Final = "process RSS (bytes)"
-#: Name of the memory of the process itself.
+#: Name that stands for the memory of the process itself.
 PROCESS: Final = "process"
-#: Events of PyTorch: an allocation, which shows that memory was profiled, and one that
-#: failed.
+#: PyTorch's events for an allocation, which shows that memory was profiled, and for a
+#: failed allocation.
 _ALLOCATION: Final = "[memory]"
 _FAILED: Final = "[OutOfMemory]"
 _AVAILABLE: Final = "memory available (bytes)"
@@ -40,20 +40,20 @@ class MemoryUse(Frozen, frozen=True):
     """One memory of one host.
 
     Attributes:
-        name: Name of the memory: its allocator, or "process" for that of the process.
-        capacity_bytes: Its size; None where that is not known.
-        peak_bytes: Greatest use while recording; None where no use is known.
-        peak_ps: When that was; 0 without a peak.
-        counted: Whether blocks older than the recording are in the use.
-        free_bytes: What was free at the peak; None where it was not recorded.
-        fragmentation: 1 - largest free piece / free memory at the peak; None where it
-            was not recorded.
-        alive: The ops whose blocks were largest at the peak, as shares of it.
-        least_bytes: Least use in each closed step, in time order; of a process one
-            value per sample.
-        at_step: For each of `least_bytes`, when in steps it was.
-        grown: The ops whose blocks of this recording were largest at its end, as shares
-            of the peak.
+        name: Name of the allocator, or "process" for the memory of the process.
+        capacity_bytes: Size of the memory; None if unknown.
+        peak_bytes: Greatest use in the recording; None if unknown.
+        peak_ps: Time of the peak; 0 without a peak.
+        counted: Whether the use includes blocks allocated before the recording.
+        free_bytes: Free memory at the peak; None if not recorded.
+        fragmentation: 1 - largest free piece / free memory at the peak; None if not
+            recorded.
+        alive: Ops with the largest blocks at the peak, as shares of the peak.
+        least_bytes: Least use in each closed step, in time order; for a process, its
+            use in each sample.
+        at_step: Step number of each value of `least_bytes`; for a process, a fraction.
+        grown: Ops with the largest blocks that were allocated in the recording and
+            existed at its end, as shares of the peak.
     """
 
     host: str
@@ -83,19 +83,20 @@ class MemoryUse(Frozen, frozen=True):
 
     @property
     def of_device(self) -> bool:
-        """Return whether it is a device's, by its name."""
+        """Return whether the name is that of a device's memory."""
         return self.name != PROCESS and not re.search(HOST_MEMORY, self.name)
 
 
 class Failure(Frozen, frozen=True):
-    """An allocation that failed.
+    """A failed allocation.
 
     Attributes:
-        device: Ordinal of the device; None where it was not recorded.
-        asked_bytes: What was asked for; None where it was not recorded.
-        allocated_bytes: What was in use; None likewise.
-        reserved_bytes: What the allocator held, in use or not; None likewise.
-        recovered: Whether memory was taken afterwards: the program went on.
+        device: Number of the device; None if not recorded.
+        asked_bytes: Requested size; None if not recorded.
+        allocated_bytes: Memory in use; None if not recorded.
+        reserved_bytes: Memory that the allocator reserved, in use or not; None if not
+            recorded.
+        recovered: Whether a later allocation succeeded, so that the program went on.
     """
 
     host: str
@@ -108,19 +109,22 @@ class Failure(Frozen, frozen=True):
 
     @property
     def label(self) -> str:
-        """Return `host:device`, or the host where the device is not known."""
+        """Return `host:device`, or the host if the device is unknown."""
         return self.host if self.device is None else f"{self.host}:{self.device}"
 
     @property
     def kept_bytes(self) -> int | None:
-        """Return what the allocator held and nobody used."""
+        """Return the memory that the allocator reserved but that was not in use."""
         if self.reserved_bytes is None or self.allocated_bytes is None:
             return None
         return self.reserved_bytes - self.allocated_bytes
 
     @property
     def fits_in_pieces(self) -> bool:
-        """Return whether as much was kept as was asked for."""
+        """Return whether the allocator's unused memory had the requested size.
+
+        The allocation failed although this memory was enough, because it was in pieces.
+        """
         kept, asked = self.kept_bytes, self.asked_bytes
         return kept is not None and asked is not None and kept >= asked
 
@@ -129,10 +133,10 @@ class MemorySignals(Frozen, frozen=True):
     """All memories of all hosts.
 
     Attributes:
-        memories: One per allocator, and one per process whose size was recorded.
-        absent: Why there is no allocator's; None where there is one.
-        failures: Allocations that failed, in time order on each host.
-        tells_failures: Whether the recorder notes allocations that fail.
+        memories: One entry per allocator, and one per process whose size was sampled.
+        absent: Reason why no allocator was recorded; None if one was.
+        failures: Failed allocations, in time order on each host.
+        tells_failures: Whether the recorder records failed allocations.
     """
 
     memories: tuple[MemoryUse, ...]
@@ -148,7 +152,7 @@ def memory_signals(
     memory_replay: OfHosts[MemoryReplay],
     windows: OfHosts[Windows],
 ) -> MemorySignals:
-    """Look at every memory of every host."""
+    """Compute the use of every memory of every host."""
     hosts = known_hosts(trace)
     nothing = np.empty(0, np.int64)
     steps = dict.fromkeys(hosts, (nothing, nothing))
@@ -206,7 +210,8 @@ def _allocator_use(
     peak = memory.peak
     peak_event = None if peak is None else events.row(peak, named=True)
     least, numbers = _least_by_step(memory, time_ps, steps)
-    # What a replay adds up, and what a young allocator counts, leaves out older blocks.
+    # A replay of the recorded allocations, or an allocator that began to count while
+    # recording, does not include older blocks.
     older = events["older_counted"].eq(other=False).any()
     highest = None if peak is None else int(memory.in_use_bytes[peak])
     last = len(memory.rows) - 1
@@ -231,18 +236,18 @@ def _allocator_use(
 def _least_by_step(
     memory: OneMemory, time_ps: Int64s, steps: _Steps
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Return the least use in each step, and the number of the step."""
+    """Return the least use in each step, and the numbers of the steps."""
     if not memory.known.all() or not len(time_ps):
         return (), ()
     starts, ends = steps
     first = np.searchsorted(time_ps, starts, side="left")
     last = np.searchsorted(time_ps, ends, side="left")
-    # What was in use as the step began counts too.
+    # The use at the start of the step is part of the step.
     begin = np.maximum(first - 1, 0)
     numbers = np.flatnonzero(last > begin)
     bounds = np.stack((begin[numbers], last[numbers]), axis=1).ravel()
-    # One more place, where the last step may end; every second range lies between two
-    # steps.
+    # The appended value allows a range to end at the last event. Every second range is
+    # the time between two steps.
     use = np.append(memory.in_use_bytes, 0)
     least = np.minimum.reduceat(use, bounds)[::2] if len(bounds) else bounds
     return tuple(least.tolist()), tuple(numbers.astype(float).tolist())
@@ -251,7 +256,7 @@ def _least_by_step(
 def _largest_ops(
     allocations: pl.DataFrame, rows: Int64s, whole: int | None
 ) -> tuple[Part, ...]:
-    """Return the ops that asked for most of some blocks."""
+    """Return the ops that allocated most bytes in the given allocations."""
     if not len(rows) or not whole:
         return ()
     named = (
@@ -269,7 +274,7 @@ def _largest_ops(
 
 
 def _process_use(trace: TraceData, steps: _Steps) -> MemoryUse | None:
-    """Return the memory of the process, where its size was sampled."""
+    """Return the memory of the process; None if its size was not sampled."""
     size, available = counter_readings(trace, _RSS), counter_readings(trace, _AVAILABLE)
     if size is None:
         return None
@@ -335,13 +340,14 @@ _MARK: Final = r"^items added to "
 
 
 class KeptGrowth(Frozen, frozen=True, eq=True):
-    """What the steps of a recording added to one container.
+    """Growth of one container over the steps of a recording.
 
     Attributes:
-        counted: Whose container it is; the counter of its members.
-        steps: Number of steps that began meanwhile.
-        items: Members that were added, or nodes of a graph of gradients.
-        graph_bytes: What graphs of gradients hold for them.
+        counted: The container, as identified by the counter of its items.
+        steps: Number of steps that began during the growth.
+        items: Number of added items, or of nodes of an autograd graph.
+        array_bytes: Bytes of the arrays among them.
+        graph_bytes: Bytes that autograd graphs keep for the items.
     """
 
     host: str
@@ -355,7 +361,7 @@ class KeptGrowth(Frozen, frozen=True, eq=True):
 def host_growth(
     *, trace: TraceData, event_types: pl.DataFrame, windows: Windows
 ) -> tuple[KeptGrowth, ...]:
-    """Return the containers of one host that grew, in the order they were noted."""
+    """Return the containers of one host that grew, in the order of their recording."""
     if not windows.has_steps:
         return ()
     begins = ints(windows.rows, "start_ps")

@@ -1,4 +1,4 @@
-"""What kind of program was recorded, as far as it decides which advice fits."""
+"""Traits of the recorded program that decide which advice applies."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-#: Ranges and nodes that PyTorch's compiler puts around what it compiled.
+#: Events around code that PyTorch's compiler generated.
 _COMPILED: Final = r"^Torch-Compiled Region|^## Call CompiledFxGraph|^CompiledFunction"
-#: Nodes of PyTorch's graph of gradients.
+#: Nodes of PyTorch's autograd graph.
 _BACKWARD: Final = r"^autograd::engine::evaluate_function|Backward\d*$"
 
 
 class ProgramTraits(Frozen, frozen=True, eq=True):
-    """What is seen of the program itself.
+    """Traits of the program, seen in its events.
 
     Attributes:
-        compiled: Whether parts of it ran as PyTorch's compiler made them.
-        updates: Whether it updates weights; True where nothing can be said.
-        trains: Whether it updates weights or computes gradients; likewise.
-        engine: Whether a serving engine runs its model.
-        graphed: Whether calls of graphs take more of its time than ops that run one by
-            one.
+        compiled: Whether parts of the program ran as compiled by PyTorch.
+        updates: Whether the program updates weights; True if unknown.
+        trains: Whether the program updates weights or computes gradients; True if
+            unknown.
+        engine: Whether a serving engine runs the model.
+        graphed: Whether graph calls take more time than eager ops.
     """
 
     compiled: bool = False
@@ -63,7 +63,7 @@ def program_traits(
     events: OfHosts[pl.DataFrame],
     event_types: OfHosts[pl.DataFrame],
 ) -> ProgramTraits:
-    """Look at the names of what ran on any host."""
+    """Find the program's traits in the names of the events of all hosts."""
     ran_on, types = known_hosts(events), known_hosts(event_types)
     kinds = {
         host: host_kinds
@@ -82,7 +82,7 @@ def program_traits(
         return False
 
     def time_of_flag(flag: EventFlag) -> int:
-        """Return the time of all events of some types, each counted in full."""
+        """Return the summed duration of all events whose type has a flag."""
         times = 0
         for host, host_kinds in kinds.items():
             rows = wanted_rows(handles(ran_on[host], "type"), host_kinds.has(flag))
@@ -101,13 +101,13 @@ def program_traits(
     )
 
 
-#: The generation of a collection of all objects.
+#: Generation of a garbage collection of all objects.
 _ALL_OBJECTS: Final = 2
-#: Fewer collections of all objects do not show who asks for them.
+#: Minimum number of collections of all objects that show what triggers them.
 _FEW_COLLECTIONS: Final = 3
-#: By itself Python looks at all objects after more than ten collections of the middle
-#: ones, each of which follows more than ten of the youngest. With fewer of both than
-#: this for each, something else asks for it.
+#: Number of younger collections per collection of all objects, below which the program
+#: itself triggers them. Python does so only after more than ten collections of the
+#: middle generation, each of which follows more than ten of the youngest.
 _YOUNGER: Final = 50
 
 
@@ -119,7 +119,10 @@ def collected_by_hand(
     events: pl.DataFrame,
     stats: pl.DataFrame,
 ) -> bool | None:
-    """Return it of the hosts whose collections say which objects they looked at."""
+    """Return whether the program triggers garbage collections of all objects itself.
+
+    None, so that the host is left out, if no collection has a recorded generation.
+    """
     wanted = event_types["name"].is_in(COLLECTIONS).fill_null(value=False).to_numpy()
     rows = wanted_rows(handles(events, "type"), wanted).astype(np.int32)
     key = find_handle(trace.strings, StatKey.GENERATION)
@@ -135,31 +138,30 @@ def collected_by_hand(
 def host_annotations(
     *, event_kinds: EventKinds, event_types: pl.DataFrame
 ) -> frozenset[str]:
-    """Return the names of ranges of the program, or of a library in it, on one host."""
+    """Return the names of annotations by the program or its libraries, on one host."""
     named = event_kinds.has(EventFlag.ANNOTATION) & ~event_kinds.is_op()
     return frozenset(event_types["name"].gather(np.flatnonzero(named)).to_list())
 
 
 @of_run
 def annotation_names(*, host_annotations: OfHosts[frozenset[str]]) -> frozenset[str]:
-    """Return the names of ranges of the program, or of a library in it."""
+    """Return the names of annotations by the program or its libraries, on all hosts."""
     return frozenset(
         name for names in known_hosts(host_annotations).values() for name in names
     )
 
 
-#: The op by which PyTorch asks of each gradient whether it is a number; it is called
-#: for nothing else.
+#: Op with which PyTorch checks a gradient for NaN; it has no other use.
 _CHECK: Final = "aten::_is_any_true"
 _KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
 @of_each_host
 def blocking_calls(*, correlation: Correlation) -> float | None:
-    """Return the share of long kernels that end before their call does, in percent.
+    """Return the percentage of long kernels that end before their launch call returns.
 
-    Hosts with few long kernels are left out. Launching is asynchronous: a call that
-    outlasts its kernel has waited for it.
+    Launching is asynchronous, so a call that outlasts its kernel has waited for the
+    kernel. Hosts with few long kernels are left out.
     """
     device_activity, launches = correlation.activity, correlation.launches
     dur_ps = ints(device_activity, "dur_ps")
@@ -167,7 +169,7 @@ def blocking_calls(*, correlation: Correlation) -> float | None:
     rows = rows[codes(device_activity, "kind")[rows] == _KERNEL]
     rows = rows[correlation.launch_of_activity[rows] >= 0]
     call = correlation.launch_of_activity[rows]
-    # A replayed graph has one call for all of its kernels.
+    # One call launches all kernels of a graph.
     of_graphs = np.bincount(call).max(initial=0) > 1
     if len(rows) < THRESHOLDS.blocking_samples.value or of_graphs:
         return None
@@ -180,10 +182,10 @@ def blocking_calls(*, correlation: Correlation) -> float | None:
 def anomaly_checks(
     *, events: pl.DataFrame, event_types: pl.DataFrame, windows: Windows
 ) -> float | None:
-    """Return how many gradients a step are searched for what is no number.
+    """Return how many gradients per step are checked for NaN.
 
-    Hosts without such checks are left out. PyTorch makes one for each gradient of each
-    op of the backward pass while it searches for anomalies.
+    PyTorch's anomaly detection checks each gradient of each op of the backward pass.
+    Hosts without such checks are left out.
     """
     named = (event_types["name"] == _CHECK).to_numpy()
     starts = ints(events, "start_ps")[wanted_rows(handles(events, "type"), named)]

@@ -1,4 +1,4 @@
-"""What a recording holds and what it lacks: its flaws, versions, and its own work."""
+"""Completeness of a recording: flaws, versions, and time of the recorder itself."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-#: Severity of a flaw → the confidence that it leaves; of several the smallest counts.
+#: Severity of a flaw → confidence in a recording with it; of several the lowest counts.
 _GRADES: Final = {"info": 1.0, "warning": 0.9, "error": 0.6}
 
 
 @of_run
 def record_grade(*, trace: OfHosts[TraceData]) -> float:
-    """Return 1 where the record shows no flaw, less where it does."""
+    """Return the confidence in the recordings: 1 without flaws, less with flaws."""
     notes = (
         note
         for recorded in known_hosts(trace).values()
@@ -46,38 +46,39 @@ def record_grade(*, trace: OfHosts[TraceData]) -> float:
     return min((_GRADES[note.severity] for note in notes), default=1.0)
 
 
-#: Names of copies that a recording lists among the kernels.
+#: Names of copies that a recording lists as kernels.
 _COPY: Final = r"(?i)^(copy|memcpy)"
-#: Calls that replay a graph of launches, of CUDA, ROCm and XLA.
+#: Calls that launch a recorded graph, of CUDA, ROCm and XLA.
 _REPLAY: Final = r"(?i)graph_?(?:exec_?)?launch|command_?buffer"
-#: This many of these calls may have no work of the device: it may lie after the end.
+#: Maximum share of graph launches without device activity, which may come after the end
+#: of the recording.
 _WITHOUT_WORK: Final = 0.1
-#: Doubts about a recording by which its producer says that records are missing.
+#: Kinds of quality notes in which the recorder reports missing records.
 _COUNTERS: Final = frozenset({"dropped_events", "truncated_file"})
-#: Doubts about a file of which a part is missing.
+#: Kinds of quality notes about a file with missing content.
 _DAMAGED: Final = frozenset({"damaged_file", "truncated_file"})
 
 
 class CaptureSignals(Frozen, frozen=True):
-    """What the recording holds, and what it does not.
+    """Contents of the recordings, and what they lack.
 
     Attributes:
-        damaged: Whether a file could be read in part only.
-        dropped: Number of records that the producer says were lost; 0 where it says
-            nothing.
-        ranks: Number of processes of the job; None where it is not known.
-        hosts: Number of processes that were recorded.
-        devices: Number of devices that one recording lists.
-        copying: How many of these copied within or between devices, and ran no kernel:
-            a program sends data only where it is computed on.
+        damaged: Whether a file could be read only in part.
+        dropped: Number of lost records that the recorder reported.
+        ranks: Number of processes of the job; None if unknown.
+        hosts: Number of recorded processes.
+        devices: Number of devices listed in one recording.
+        computing: Number of these devices that ran kernels.
+        copying: Number of these devices that copied within or between devices but ran
+            no kernel. Programs send data only to devices that compute on it, so kernels
+            are missing.
         functions: Whether the program's functions were recorded.
-        few_looks: How many looks at the program's stack a recording holds that knows
-            functions from these alone, where they are too few; else None.
-        replays: Whether a call that replays a graph was recorded, and not what the
-            device did for it.
-        without_launch_percent: Share of the device work of which no launch call was
-            recorded; None where either side was not recorded.
-        system_calls: How many calls of the operating system's libraries were recorded.
+        few_looks: Number of stack samples, if functions are known only from samples and
+            there are too few; else None.
+        replays: Whether a graph launch was recorded without its device activity.
+        without_launch_percent: Share of the device time without a recorded launch call;
+            None without recorded device time.
+        system_calls: Number of recorded calls of the operating system's libraries.
     """
 
     damaged: bool
@@ -103,7 +104,7 @@ def capture_signals(
     event_kinds: OfHosts[EventKinds],
     function_frames: OfHosts[FunctionFrames],
 ) -> CaptureSignals:
-    """Look at every recording; the one with most devices gives their numbers."""
+    """Describe all recordings; device counts are those of the one with most devices."""
     hosts = known_hosts(trace)
     notes = [note for recorded in hosts.values() for note in recorded.quality_notes()]
     devices, computing, copying = max(
@@ -122,7 +123,7 @@ def capture_signals(
     ]
     frames = known_hosts(function_frames).values()
     looks = [host_frames.looks() for host_frames in frames]
-    # Of a host whose functions are exact there are none.
+    # `looks` is None for a host whose functions were recorded exactly.
     most_looks = max((count for count in looks if count is not None), default=0)
     too_few = bool(looks) and None not in looks and most_looks < LEAST_LOOKS
     system_calls = 0
@@ -131,7 +132,7 @@ def capture_signals(
         is_call = np.isin(kinds.host_class, SYSTEM_CLASSES)
         if not isinstance(events, Unavailable) and is_call.any():
             system_calls += int(is_call[handles(events, "type")].sum())
-    # Time of device work without a launch call, and of all of it.
+    # Host → device time without a launch call, and total device time.
     untied = dict.fromkeys(hosts, (0, 0))
     for host, tied in known_hosts(correlation).items():
         dur_ps = ints(tied.activity, "dur_ps")
@@ -160,7 +161,7 @@ def capture_signals(
 def _device_counts(
     trace: TraceData, classes: ActivityClasses | Unavailable
 ) -> tuple[int, int, int]:
-    """Return how many devices are listed, run kernels, and only copy."""
+    """Return the numbers of devices listed, with kernels, and with copies only."""
     listed = trace.table("devices")
     types = trace.table("event_types")
     if (
@@ -173,7 +174,7 @@ def _device_counts(
     named_copy = pl.col("name").str.contains(_COPY)
     computes = kind.is_in(["kernel", "collective"]) & ~named_copy
     copies = kind.is_in(["local_copy", "p2p_copy"]) | ((kind == "kernel") & named_copy)
-    # Far fewer than activities, whose names would be searched one by one.
+    # There are far fewer classes than activities, so searching their names is cheap.
     rows = classes.rows
     by_device = (
         rows.select(
@@ -195,18 +196,18 @@ def _device_counts(
 def _hides_replays(
     trace: TraceData, tied: Correlation | Unavailable, untied_ps: int, work_ps: int
 ) -> bool:
-    """Return whether a graph was replayed, and maybe not recorded on the device."""
+    """Return whether a graph was launched whose device activity may not be recorded."""
     launches, types = trace.table("launches"), trace.table("event_types")
     if isinstance(types, Unavailable):
         return False
     replaying = types["name"].str.contains(_REPLAY)
     if not replaying.any():
         return False
-    # Where work has no launch call, a graph's may be among it, and be incomplete.
+    # Activities without a launch call may be an incomplete record of a graph.
     loose = 100 * untied_ps > THRESHOLDS.without_launch.value * work_ps
     if loose or isinstance(launches, Unavailable) or isinstance(tied, Unavailable):
         return True
-    # Where nodes are traced one by one, each has the number of the call.
+    # If graph nodes are recorded one by one, each has the correlation id of the call.
     calls = replaying.gather(launches["type"]).to_numpy()
     working = np.zeros(launches.height, bool)
     working[tied.launch_of_activity[tied.launch_of_activity >= 0]] = True
@@ -215,15 +216,16 @@ def _hides_replays(
 
 
 class HostVersions(Frozen, frozen=True):
-    """What one host runs.
+    """Versions and devices of one host.
 
     Attributes:
-        runtime: Version of the CUDA runtime, 1000 × major + 10 × minor; null where not
+        runtime: Version of the CUDA runtime, 1000 × major + 10 × minor; null if not
             recorded.
-        driver: Newest CUDA version that its driver supports; null likewise.
-        newest: Compute capability of the newest device that did work; null where not
+        driver: Newest CUDA version that the driver supports, in the same form; null if
+            not recorded.
+        newest: Compute capability of the newest device that did work; null if not
             recorded.
-        device: Product name of that device; null where not recorded.
+        device: Product name of that device; null if not recorded.
         vendors: Vendors of the devices that did work.
     """
 
@@ -238,7 +240,7 @@ class HostVersions(Frozen, frozen=True):
 def version_signals(
     *, devices: pl.DataFrame, environment: pl.DataFrame
 ) -> HostVersions | None:
-    """Return what each host runs; hosts without devices are left out."""
+    """Return the versions of each host; hosts without used devices are left out."""
     used = devices.filter(pl.col("activities") > 0)
     if not used.height:
         return None
@@ -254,17 +256,19 @@ def version_signals(
     )
 
 
-#: Names of the recording's own work on buffers; all else is its start and stop.
+#: Recorder events that handle buffers; the other recorder events are its start and
+#: stop.
 _BUFFERS: Final = r"(?i)buffer|^Instrumentation$"
 
 
 class RecorderTime(Frozen, frozen=True):
-    """The recording's own work on the threads of one host.
+    """Time of the recorder itself on the threads of one host.
 
     Attributes:
         start_stop_ps: Time of starting and stopping, in the whole recording.
-        buffers_ps: Time of handing on and writing buffers, in the whole recording.
-        judged_ps: The part of both that lies in judged steps.
+        buffers_ps: Time of passing on and writing buffers, in the whole recording.
+        buffers: Number of buffer events.
+        judged_ps: Part of both times that is in judged steps.
     """
 
     start_stop_ps: int
@@ -281,9 +285,9 @@ def recorder_signals(
     event_kinds: EventKinds,
     windows: Windows,
 ) -> RecorderTime:
-    """Sum the recording's own events of each host; hosts without events are left out.
+    """Sum the recorder's own time on each host; parallel events count once.
 
-    Events that run in parallel count once.
+    Hosts without events are left out.
     """
     own = event_kinds.host_class == HostClass.PROFILER
     on_buffers = event_types["name"].str.contains(_BUFFERS).to_numpy()
