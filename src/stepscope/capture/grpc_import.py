@@ -11,8 +11,7 @@ _FORKS: Final = "GRPC_ENABLE_FORK_SUPPORT"
 #: Environment variables that gRPC reads at its import, unless the user has set them.
 #:
 #: gRPC logs only errors. At its default level it writes a line to standard error for
-#: each child that a program with a server forks, as PyTorch's DataLoader does each
-#: epoch.
+#: each child that a program with a server forks, such as PyTorch's DataLoader workers.
 #:
 #: gRPC's fork handling is off. By default it lets a forked child continue to use gRPC.
 #: But while the parent was being recorded, one child in 25 died of SIGSEGV, and some

@@ -35,7 +35,7 @@ _ENDS_RECORDINGS: Final = "_stepscope_ends_recordings"
 
 
 class ProfilerCallback:
-    """Record batches of `fit`, and mark each execution of the model as a step.
+    """Callback that records batches of `fit` and marks each model execution as a step.
 
         model.fit(data, callbacks=[ss.keras.ProfilerCallback("logs", "10,15")])
 
@@ -44,20 +44,18 @@ class ProfilerCallback:
     an execution with a batch of the range is recorded as a whole, and its step marker
     contains the number of its batches.
 
-    Steps are also marked while another recording is under way, such as one around
-    `fit`.
+    Steps are also marked for another recording, such as one around `fit`.
 
     Attributes:
         run: Recording of the last `fit`; None before, and if nothing was recorded.
     """
 
-    # Only hooks that the main thread calls at a begin are overridden: a hook at the end
+    # Only hooks that the main thread calls at a start are overridden: a hook at the end
     # of a batch would switch off Keras's asynchronous dispatch. No hook reads `logs` or
     # `self.model`, because both wait for the device (`self.model` on JAX).
 
     params: dict[str, Any] | None
-    #: Batches of the finished epochs, number of the next batch, and batches per
-    #: execution.
+    #: Number of batches in finished epochs, next batch number, batches per execution.
     _batches_before: int
     _next_batch: int
     _execution: int
@@ -112,14 +110,14 @@ class ProfilerCallback:
         super().set_model(model)  # type: ignore[misc]
         self._trained_model = model
 
-    def on_train_begin(self, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
+    def on_train_begin(self, logs: object = None) -> None:  # noqa: ARG002 - argument of Keras's hook
         """Reset all counts for a new `fit`."""
         self._end_fit()
         self._forget_counts()
         self.run = None
         _fitting.append(self)
 
-    def on_train_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
+    def on_train_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002 - argument of Keras's hook
         """End the previous step and begin the next one."""
         self._end_step()
         first = self._batches_before + batch + 1
@@ -133,7 +131,7 @@ class ProfilerCallback:
         self._next_batch = first + count
         self._begin_step("train", first, n_steps=count)
 
-    def on_epoch_end(self, epoch: int, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
+    def on_epoch_end(self, epoch: int, logs: object = None) -> None:  # noqa: ARG002 - argument of Keras's hook
         """End the last step of the epoch."""
         self._end_step()
         if (self.params or {}).get("steps") is None:
@@ -146,22 +144,22 @@ class ProfilerCallback:
         self._batches_before = self._next_batch - 1
         self._stop_after_window()
 
-    def on_test_begin(self, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
+    def on_test_begin(self, logs: object = None) -> None:  # noqa: ARG002 - argument of Keras's hook
         """End the last training step before validation begins."""
         self._end_step()
         self._stop_after_window()
 
-    def on_test_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
-        """Mark the begin of a validation step."""
+    def on_test_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002 - argument of Keras's hook
+        """Mark the start of a validation step."""
         self._end_step()
         self._tests += 1
         self._begin_step("test", self._tests)
 
-    def on_test_end(self, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
+    def on_test_end(self, logs: object = None) -> None:  # noqa: ARG002 - argument of Keras's hook
         """End the last validation step."""
         self._end_step()
 
-    def on_train_end(self, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
+    def on_train_end(self, logs: object = None) -> None:  # noqa: ARG002 - argument of Keras's hook
         """End the recording if `fit` ends inside the range."""
         self._end_fit()
         window = self._window

@@ -56,7 +56,7 @@ def stop(save: bool = True) -> Run:  # noqa: FBT001, FBT002 - TensorFlow's signa
 
 
 class Profile:
-    """Record a block.
+    """Context manager that records a block.
 
         with ss.Profile("logs") as run:
             train()
@@ -133,9 +133,8 @@ def schedule(
                 train_step(batch)
                 profiler.step()
 
-    Steps count from 0; the example records steps 3, 4 and 5. The profiler also runs
-    during warmup steps, whose recording is discarded, because a profiler's first steps
-    are slow.
+    Steps count from 0; the example records steps 3, 4 and 5. A profiler's first steps
+    are slow, so it also runs during the warmup steps, whose recording is discarded.
 
     Args:
         wait: Unrecorded steps of each cycle.
@@ -265,8 +264,7 @@ class Schedule:
         session, self._session = self._session, None
         if session is not None:
             if not self.runs:
-                # The first steps compile or run ahead of the device: not a usable
-                # baseline.
+                # The first steps compile or run ahead of the device: no baseline.
                 self._cost.set_baseline(())
             with leaving.undisturbed():
                 run = session.stop(save=keep)

@@ -1,6 +1,6 @@
 """Temporary folders named after their process, because killed programs leave some.
 
-The next process of the same user that makes one removes those of ended processes.
+A process that creates a folder removes the folders of the user's ended processes.
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ def _remove_left_behind(folder: str) -> None:
     except OSError:
         return
     for path in left:
-        # `rmtree` follows no link if the system supports that, even a link put there
-        # later.
+        # `rmtree` follows no links where the system supports it, even new ones.
         shutil.rmtree(path, ignore_errors=True)
 
 

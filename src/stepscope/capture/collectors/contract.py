@@ -15,15 +15,14 @@ class Collected(NamedTuple):
     """Result of a collector.
 
     Attributes:
-        xspace: A serialized XSpace; empty bytes if nothing was recorded. Its times
-            count from `profile_start_time` of its `Task Environment` plane, or, without
-            that plane, from the clock passed to `start_collecting`.
+        xspace: A serialized XSpace; empty bytes if nothing was recorded. Times count
+            from `profile_start_time` of its `Task Environment` plane, or, without that
+            plane, from the clock passed to `start_collecting`.
         warnings: One sentence for each loss or ignored option.
         holds_annotations: Whether `xspace` contains the annotations that were forwarded
             to this collector (see `annotate.remove_forward`), with values and threads.
             The host collector's copies are then left out.
-        remarks: Sentences about usual facts, stored in the file and the run but not
-            printed.
+        remarks: Sentences about normal conditions, stored but not printed.
     """
 
     xspace: bytes
@@ -35,7 +34,7 @@ class Collected(NamedTuple):
 class Collector(Protocol):
     """One source of events. Each recording creates a new object.
 
-    Any exception that it raises becomes a warning of the recording and does not reach
+    Any exception of a collector becomes a warning of the recording and does not reach
     the program. Methods are called on the thread that starts and stops the recording.
     """
 
@@ -122,8 +121,7 @@ class TracesPython(Protocol):
     not record Python calls.
 
     Attributes:
-        traces_python: Whether it records Python calls in this recording; set at the
-            start.
+        traces_python: Whether the framework records Python calls; set at the start.
     """
 
     traces_python: bool

@@ -63,12 +63,12 @@ def core_time_ns(thread: int) -> int | None:
 
 
 class CoreClocks:
-    """Reads the clocks of some threads of this process, and of all others together.
+    """Reader of the clocks of some threads of this process, and of all others together.
 
     One reading covers all threads without releasing the interpreter's lock, because
     getting the lock back would take longer than the reading. The time on a core is a
-    fast system call. The time ready and the place of a wait are text files, read only
-    if their content may have changed.
+    fast system call. The time ready and the place of a wait are read from text files,
+    only if their content may have changed.
     """
 
     def __init__(self) -> None:
@@ -191,8 +191,8 @@ class Seen(NamedTuple):
     """When a thread's clocks were read, and when the thread needed a core.
 
     Attributes:
-        awake_ns: Begin and end of each range on a core or ready, in order, disjoint.
-        system_ns: Begin and end of each wait for the system, in order; disjoint from
+        awake_ns: Start and end of each range on a core or ready, in order, disjoint.
+        system_ns: Start and end of each wait for the system, in order, outside of
             `awake_ns`.
     """
 
@@ -244,7 +244,7 @@ def _add_range(ranges: list[tuple[int, int]], begin: int, end: int) -> None:
 
 
 class CoreTime:
-    """Combines the readings of each thread into ranges."""
+    """Ranges of each thread, combined from the thread's readings."""
 
     def __init__(self) -> None:
         self._threads: dict[int, _Thread] = {}

@@ -2,8 +2,7 @@
 
 If the program starts the framework's profiler during a recording, the recording of the
 framework ends at that moment and is kept. If the program's profiler already runs, the
-recording of the framework does not begin. A warning reports both cases. Other
-collectors continue.
+recording of the framework does not begin. Both cases give a warning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The annotations and Python garbage collections of any program."""
+"""Recording of annotations and Python garbage collections, for any program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: Maximum numbers of annotations and of collections between two flushes.
+#: Maximum number of annotations, and of collections, between two flushes.
 _RING_EVENTS: Final = 65_536
 _RING_COLLECTIONS: Final = 8_192
 

@@ -66,7 +66,7 @@ class JaxCollector(GivesXSpace):
     def list_entrances(self) -> Iterable[Entrance]:
         """Yield the functions that start JAX's profiler in this version."""
         if _session_class() is None:
-            # `start_trace` checks state that shows our recording as well.
+            # Guard `start_trace`, which otherwise raises because our trace is running.
             for owner in (_public_profiler(), _profiler_state()):
                 yield Entrance(owner, "start_trace", _OWN)
             return
@@ -92,7 +92,7 @@ class _Session:
         return bytes(self._session.stop())
 
     def leave_session(self) -> None:
-        # Freeing the session takes as long as reading it: about 10 µs per call.
+        # Freeing the session takes as long as reading it: 10 µs per recorded call.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
 
 
@@ -122,7 +122,7 @@ class _TraceFolder:
 
 
 def _public_profiler() -> Any:
-    import jax.profiler  # noqa: PLC0415 - the user's
+    import jax.profiler  # noqa: PLC0415 - the program's framework
 
     return jax.profiler
 
@@ -133,10 +133,10 @@ def _profiler_state() -> Any:
 
 def _runtime_profiler() -> Any:
     try:
-        from jax._src.lib import _profiler as runtime  # noqa: PLC0415 - the user's
+        from jax._src.lib import _profiler as runtime  # noqa: PLC0415 - the program's framework
     except ImportError:
         try:
-            from jax._src.lib import (  # noqa: PLC0415 - the user's
+            from jax._src.lib import (  # noqa: PLC0415 - the program's framework
                 xla_client,
             )
         except ImportError:

@@ -1,6 +1,6 @@
 """Counters of the process and the machine, read from /proc several times a second.
 
-Files stay open and are read again from their begin, which takes microseconds. A rate
+Files stay open and are read again from their start, which takes microseconds. A rate
 needs two readings, so the first reading has no rates.
 
 Definition: docs/capture.md#how-the-recorders-are-driven.

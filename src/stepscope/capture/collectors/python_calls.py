@@ -84,7 +84,7 @@ class PythonCallsCollector(Collector):
         )
 
     def take_fragment(self) -> Fragment:
-        """Take the calls that ended since the last call."""
+        """Take the Python calls that ended since the previous fragment."""
         if self._clock is None:
             return Fragment(b"", 0)
         self._names.refresh_names()
@@ -172,7 +172,7 @@ class _Calls:
             if entered:
                 stack.append((code, at))
                 continue
-            # A lost entry, or one from before the recording, has no match.
+            # An exit has no entry if the entry was lost or precedes the recording.
             while stack:
                 began_code, began = stack.pop()
                 if began_code is code:

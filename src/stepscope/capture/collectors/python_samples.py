@@ -77,8 +77,7 @@ _NOTHING: Final[Stack] = ([], [])
 class _Raw(NamedTuple):
     """A sample with instruction offsets, which are converted to lines later.
 
-    `codes` and `offsets` are those of a `recorder.Stack`; other fields are as in
-    `Look`.
+    `codes` and `offsets` are a `recorder.Stack`; other fields are as in `Look`.
     """
 
     thread: int
@@ -203,7 +202,7 @@ class PythonSamplesCollector:
             codes, offsets = codes[:-1], offsets[:-1]
         stack = []
         for code, offset in zip(codes, offsets, strict=True):
-            # Leave out stepscope's functions, and whatever a recording calls.
+            # Leave out stepscope's functions, and all functions that a recording calls.
             if self._functions.function_name(code):
                 stack.append(self._lines.code_line(code, offset))
             elif code.co_filename.startswith(_RECORDING):
@@ -288,7 +287,7 @@ class PythonSamplesCollector:
         if not any(ended) and not seen:
             return Fragment(b"", 0)
 
-        def samples_line(thread: int, is_line: bool) -> SamplesLine | None:  # noqa: FBT001 - a callback
+        def samples_line(thread: int, is_line: bool) -> SamplesLine | None:  # noqa: FBT001 - signature of a callback
             beside = thread in self._beside
             if is_line and beside:
                 return None

@@ -43,8 +43,7 @@ def make_collector(name: str) -> Collector:
 class BrokenCollector(Collector):
     """Replacement of a collector that raised an error before its start.
 
-    Its start raises that error, so that the recording reports it like any other
-    failure.
+    Its start raises that error, so that the recording reports a normal failure.
     """
 
     def __init__(self, name: str, error: Exception) -> None:

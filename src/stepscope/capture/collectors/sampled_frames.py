@@ -42,10 +42,8 @@ class Look(NamedTuple, Generic[Code]):
     """One sample of a thread's stack.
 
     Attributes:
-        due_ns: Planned time of the sample, in ns of the monotonic clock; at most
-            `at_ns`.
-        stack: Running functions or lines, the outermost first; empty if the thread
-            ended.
+        due_ns: Planned time of the sample, in ns of the monotonic clock, <= `at_ns`.
+        stack: Functions or lines, the outermost first; empty if the thread ended.
     """
 
     thread: int
@@ -55,7 +53,7 @@ class Look(NamedTuple, Generic[Code]):
 
 
 class Frame(NamedTuple, Generic[Code]):
-    """A function or line on a stack, while successive samples show it in one place."""
+    """A function or line on a stack, from its first to its last successive sample."""
 
     code: Code
     thread: int
@@ -70,7 +68,7 @@ class _Stack(Generic[Code]):
 
 
 class SampledFrames(Generic[Code]):
-    """Builds frames from the samples of each thread.
+    """Frames built from the samples of each thread.
 
     A frame ends when a frame further out ends, so that frames nest. A function called
     from one line is therefore not part of a call from another line.

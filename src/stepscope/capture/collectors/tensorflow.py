@@ -197,7 +197,7 @@ class TensorFlowCollector(GivesXSpace):
     @staticmethod
     def make_annotation(name: str, stats: Mapping[str, object]) -> Any:
         """Return TensorFlow's own annotation object."""
-        from tensorflow.python.profiler.trace import Trace  # noqa: PLC0415 - the user's
+        from tensorflow.python.profiler.trace import Trace  # noqa: PLC0415 - the program's framework
 
         return Trace(name, **stats)
 
@@ -215,7 +215,7 @@ class TensorFlowCollector(GivesXSpace):
         self, asked: TracerLevels, options: ProfilerOptions
     ) -> FrameworkRecording:
         """Begin a session in the process, or a recording on TensorFlow's server."""
-        # A test session with unusual levels shows whether sessions use their levels.
+        # A test session with unusual levels shows whether sessions respect levels.
         if asked == _USUAL or (
             levels_in_force(_InProcess(_PROBED, max_bytes=0).stop_session()) == _PROBED
         ):
@@ -284,7 +284,7 @@ class _InProcess:
 
 
 def _native_profiler() -> Any:
-    from tensorflow.python.profiler.internal import (  # noqa: PLC0415 - the user's
+    from tensorflow.python.profiler.internal import (  # noqa: PLC0415 - the program's framework
         _pywrap_profiler,
     )
 

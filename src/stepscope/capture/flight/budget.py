@@ -64,7 +64,7 @@ class Budget:
     def reason_against(self, why: str, *, lost_ns: int, now_s: float) -> str | None:
         """Return why a profile must not be written; None if it is to be written.
 
-        Profiles that the program asked for, or of an exception, are always written.
+        A profile that the program asked for, or of an exception, is always written.
         """
         if why in (ASKED_FOR, EXCEPTION):
             return None
@@ -114,7 +114,7 @@ class Budget:
         )
 
     def _beyond_the_disk(self, *, spared: KeptProfile) -> tuple[KeptProfile, ...]:
-        """Remove profiles above the disk limit: slow steps first, then oldest others.
+        """Remove profiles above the disk limit: slow steps, then the oldest others.
 
         Profiles that the program asked for are not removed.
         """

@@ -28,7 +28,7 @@ _OTHERS: Final = "others"
 _NONE: Final = "no annotation"
 
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
-#: Suffix, labels and value of each sample of a family.
+#: Suffix, labels and value of each sample of a metric family.
 _Samples = list[tuple[str, dict[str, str], float]]
 #: Name, kind, help text and samples of a metric family.
 _Family = tuple[str, str, str, _Samples]
@@ -60,9 +60,8 @@ class Gauges:
         """Add steps that ended.
 
         Args:
-            parts_ns: Self time in ns of each annotation in the last steps; "" is none.
-            input_ns: Time of the last steps in annotations that fetch input, in ns;
-                None without such annotations.
+            parts_ns: Self time of annotations in the last steps, in ns; "" is the rest.
+            input_ns: Time in annotations that fetch input, in ns; None without any.
         """
         if not steps:
             return

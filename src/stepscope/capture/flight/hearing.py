@@ -22,7 +22,7 @@ _MS_PER_S: Final = 1000
 
 
 class Bell:
-    """Wakes a thread at a call, or at a signal even while the program is busy.
+    """Wake-up of a thread by a call, or by a signal even while the program is busy.
 
     A Python signal handler waits until the main thread returns to Python. The handler
     of `faulthandler` does not wait: it writes into a pipe at once.

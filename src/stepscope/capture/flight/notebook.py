@@ -72,7 +72,7 @@ class Notebook:
     def step_parts(self, step: Step) -> dict[str, int]:
         """Return the self time of each annotation in a step, in ns.
 
-        Garbage collections count as annotations; "" is time outside of all.
+        Garbage collections count as annotations; "" is the remaining time.
         """
         return own_times(self._annotation_spans((step,)), step.begin_ns, step.end_ns)
 
@@ -96,7 +96,7 @@ class Notebook:
         return sum(ns for name, ns in times.items() if name)
 
     def usual_parts(self, step: Step) -> dict[str, int]:
-        """Return each annotation's median self time in the steps before one, in ns."""
+        """Return each annotation's median self time over the previous steps, in ns."""
         before = [
             it
             for rows in tuple(self._batches)
@@ -223,12 +223,12 @@ def _overlapping_spans(spans: Sequence[Span], begin_ns: int, end_ns: int) -> lis
 _PS_PER_NS: Final = 1_000
 #: Maximum number of characters of an exception's message in a sentence.
 _SHOWN: Final = 120
-#: Smallest share of a step's excess time from which a function is named as its place.
+#: A function is named if its time is at least this share of a step's excess time.
 _MOSTLY: Final = 0.3
 
 
 def slow_step_sentence(slow: Slow, notebook: Notebook) -> str:
-    """Return a sentence that names the annotation with the largest excess time."""
+    """Return a sentence about a slow step: the annotation with the most excess time."""
     step, median_ns = slow
     usual = notebook.usual_parts(step)
     excess = {

@@ -59,7 +59,7 @@ _log: Final = logging.getLogger("stepscope")
 _RATES: Final = ProfilerOptions(python_sampling_hz=20, counters_hz=2)
 #: Seconds between two flushes; a kill loses the events since the last flush.
 _FLUSH_S: Final = 1.0
-#: Number of flushes after which functions that still run are stored as a piece.
+#: Number of flushes between two stores of functions that have not returned yet.
 _PIECE: Final = 10
 #: Maximum age of a ring, in ns: 64-bit times in picoseconds overflow after 106 days.
 _LONGEST_NS: Final = 30 * 24 * 3600 * 1_000_000_000
@@ -126,7 +126,7 @@ def dumped() -> Path | None:
 
 
 def steps_heard() -> tuple[str, ...]:
-    """Return one line per loop on its steps; empty without a flight recorder."""
+    """Return one line about the steps of each loop; empty without a flight recorder."""
     made = _one.recorder
     return () if made is None else made.steps_heard()
 
@@ -462,8 +462,8 @@ def record_following(
 ) -> Run | None:
     """Record the next steps with the given options; return when they are stored.
 
-    Runs on the flight recorder's thread. Does nothing without an imported framework, or
-    while another recording is under way.
+    The flight recorder's thread calls this function. Nothing is recorded without an
+    imported framework, or while another recording is under way.
     """
     if not steps or not sys.modules.keys() & _FRAMEWORKS:
         return None

@@ -162,7 +162,7 @@ class Ring:
         with self._lock:
             compiled = b""
             if self._compilations is not None:
-                # The compiler's report covers all its work, so it is not stored.
+                # PyTorch's report covers the ring's whole time, so it is not stored.
                 collected = self._stop_collector(self._compilations)
                 compiled = b"" if collected is None else collected.xspace
                 self._compilations = None

@@ -72,7 +72,7 @@ class _Loop:
 
 
 class StepWatch:
-    """Judges steps in the order of their ends; keeps 64 durations per loop."""
+    """Detector of slow steps and hangs; takes steps in the order of their ends."""
 
     def __init__(self, slower_than: float, hang_s: float, *, now_ns: int) -> None:
         self._slower_than = slower_than
@@ -110,7 +110,7 @@ class StepWatch:
         return {name: loop.seen for name, loop in self._loops.items()}
 
     def detects_hang(self, now_ns: int) -> bool:
-        """Return True once when no step has ended for the hang limit."""
+        """Return True once if no step has ended within the hang limit."""
         if self.last is None or self._silent:
             return False
         self._silent = now_ns - self._heard_ns >= self._hang_ns

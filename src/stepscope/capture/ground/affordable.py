@@ -1,4 +1,4 @@
-"""The slowdown that a recording causes, and lower options where it is too high."""
+"""Slowdown of a program by its recording, and reduced options if it is too high."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 #: Number of latest unrecorded steps whose median duration is the baseline.
 _BEFORE: Final = 64
 _LEAST_BEFORE: Final = 3
-#: Number of recorded steps left out at first: they include the profiler's setup.
+#: Number of first recorded steps that are ignored: they include the profiler's setup.
 _SETTING_UP: Final = 1
 _LEAST_WITHIN: Final = 3
 #: Smallest lengthening of a step that counts as harmful, in seconds.
 _LEAST_S: Final = 0.05
 #: Number of unrecorded steps that are compared with the recorded steps.
 _CONTROL: Final = 5
-#: Seconds for which calls must be noted before their slowdown is estimated.
+#: Minimum seconds of noting calls before the slowdown is estimated.
 _LEAST_NOTED_S: Final = 1.0
 _SCHEDULED: Final = "/proc/self/schedstat"
 _CALLS: Final = 1000
@@ -82,7 +82,7 @@ class StepCost:
 
     @property
     def is_too_much(self) -> bool:
-        """Whether recorded steps exceed the slowdown limit by a harmful duration."""
+        """True if recorded steps exceed the slowdown limit and take 50 ms longer."""
         if self.times is None:
             return False
         return self.is_beyond(_median_value(self._within), _median_value(self._before))
@@ -150,7 +150,7 @@ class Control:
 
 
 def lower_options(options: ProfilerOptions) -> Lowered | None:
-    """Return the next lower options; None if only recording fewer steps would help."""
+    """Return options that record less; None if only fewer steps would help."""
     from dataclasses import replace  # noqa: PLC0415 - keeps process startup fast
 
     if options.python_tracer_level:
@@ -169,7 +169,7 @@ def lower_options(options: ProfilerOptions) -> Lowered | None:
 def without_calls(
     options: ProfilerOptions, slowdown: float | None, max_slowdown: float
 ) -> Lowered | None:
-    """Return lower options and a warning if noting calls costs too much; else None."""
+    """Return reduced options and a warning if noting calls is too slow; else None."""
     less = lower_options(options)
     if slowdown is None or slowdown <= max_slowdown or less is None:
         return None
@@ -209,7 +209,7 @@ class CallsCost:
         if lasted_s < _LEAST_NOTED_S:
             return None
         spent_s = (self._notes + waiting) * self._note_s + self._storing_s
-        # On a busy machine, each second of work takes more than a second.
+        # On a busy machine, one second of work takes more than a second of wall time.
         ran, waited = (
             now - before
             for now, before in zip(_ran_and_waited(), self._began, strict=True)

@@ -72,7 +72,7 @@ class StepTrace(Trace):
 
 
 def mark_step(step: int, name: str = "train") -> None:
-    """Mark the begin of step `step`, which also ends the step before it.
+    """Mark the start of step `step`, which also ends the step before it.
 
     Use it for a loop whose body does not fit into a `with` block. `ss.stop()` ends the
     last step. Only one loop per process may use it.
@@ -246,17 +246,17 @@ _threads: set[int] = set()
 
 
 def note_annotating(threads: Iterable[int]) -> None:
-    """Add the system ids of threads that annotated."""
+    """Add the system ids of threads that made annotations."""
     _threads.update(threads)
 
 
 def annotating_threads() -> frozenset[int]:
-    """Return the system ids of threads that annotated since the recording began."""
+    """Return the system ids of threads that made annotations in this recording."""
     return frozenset(_threads)
 
 
 def forget_annotating() -> None:
-    """Clear the set of annotating threads, because another recording begins."""
+    """Clear the set of these threads, because another recording begins."""
     _threads.clear()
 
 

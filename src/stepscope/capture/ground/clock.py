@@ -42,7 +42,7 @@ class ClockPair(NamedTuple):
 def drift_ns(begin: ClockPair, end: ClockPair) -> int:
     """Return how far the wall clock outran the monotonic clock, in ns.
 
-    Events do not follow a jump of the wall clock (NTP, an operator); this value does.
+    A wall-clock jump (NTP, an operator) changes this value, but not event times.
     """
     wall = end.wall_ns - begin.wall_ns
     return wall - (end.monotonic_ns - begin.monotonic_ns)

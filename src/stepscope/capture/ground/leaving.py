@@ -1,4 +1,4 @@
-"""How a process under recording ends: by its normal exit, by SIGTERM, or by a fork.
+"""Exit, SIGTERM and forks of a process under recording.
 
 SIGTERM stores the recording. Then the program's own SIGTERM handler runs, if there is
 one. Otherwise the process dies by the signal, with the same exit status as without
@@ -94,7 +94,7 @@ class Leaving:
     def undisturbed(self) -> Iterator[None]:
         """Delay SIGTERM and exceptions of the program's handlers until the block ends.
 
-        Otherwise they could interrupt the begin or the end of a recording.
+        Otherwise they could interrupt the start or the end of a recording.
         """
         with hold_exceptions():
             self._busy += 1
@@ -119,8 +119,7 @@ class Leaving:
         """Block SIGTERM while this thread forks.
 
         A child that receives SIGTERM before it has dropped the alarm writes into the
-        pipe that it shares with its parent. The parent would handle the signal as its
-        own.
+        pipe that it shares with its parent, which would handle the signal as its own.
         """
         if self._took_signal:
             self._forking.blocked = signal.pthread_sigmask(
@@ -172,7 +171,7 @@ class Leaving:
         if not self._took_signal:
             return
         if threading.current_thread() is not threading.main_thread():
-            # Only the main thread may restore it; our handler now passes SIGTERM on.
+            # Only the main thread may restore the handler; ours now forwards SIGTERM.
             return
         self._took_signal = False
         alarm, self._alarm = self._alarm, None

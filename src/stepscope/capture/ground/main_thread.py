@@ -127,7 +127,7 @@ class _Turn:
         self.made = threading.Event()
 
     def take_turn(self) -> None:
-        if _is_safe(sys._getframe(1)) and self._claim.acquire(blocking=False):  # noqa: SLF001 - as tracebacks do
+        if _is_safe(sys._getframe(1)) and self._claim.acquire(blocking=False):  # noqa: SLF001 - no public function
             self.taken.set()
             self.looked.set()
             try:

@@ -38,8 +38,8 @@ class ProfilerOptions:
         device_tracer_level: 1 records device activity, 0 does not.
         delay_ms: Delay in ms before the recording begins; None means no delay.
         counters_hz: Readings of the process's counters a second; 0 means never.
-        python_sampling_hz: Stack samples a second, taken of the main thread and of the
-            threads that annotate, unless calls are recorded; 0 means never.
+        python_sampling_hz: Stack samples a second of the main thread and of threads
+            with annotations, unless calls are recorded; 0 means never.
         collectors: "auto" uses all collectors that can record here. A tuple of names
             uses these collectors, and one of them that cannot record is an error.
         record_shapes: Record the shapes of ops' inputs, if the framework can.
@@ -71,8 +71,7 @@ class ProfilerOptions:
         """Reject values that a recording cannot have.
 
         Raises:
-            BadUsage: A value is out of range or of a wrong type; the message is one
-                line.
+            BadUsage: A value is out of range or of a wrong type (one line).
         """
         for name, highest in _LEVELS.items():
             level = getattr(self, name)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _OVER = b"\0"
-#: Seconds to wait for the end of the listening thread, unless it stores a recording.
+#: Maximum seconds to wait for the listening thread, which may be storing a recording.
 _ENDS_WITHIN_S: Final = 1.0
 #: Size of a buffer in bytes; larger than any system's `struct sigaction`.
 _SIGACTION_BYTES: Final = 512
@@ -34,7 +34,7 @@ _OURS: Final = "stepscope."
 
 
 class Alarm:
-    """A thread that calls a function at a signal; created by the main thread."""
+    """A thread that calls a function when a signal arrives; made by the main thread."""
 
     def __init__(self, number: int, heard: Callable[[], None]) -> None:
         """Listen for a signal, unless the program uses the wakeup descriptor itself.
@@ -110,11 +110,11 @@ def die_by_signal(number: int) -> None:
 
 
 class _Held:
-    """State of holding back exceptions.
+    """State of delaying the exceptions of signal handlers.
 
     Attributes:
-        by: Id of the process that holds exceptions back; 0 if none does. A child forked
-            meanwhile has another id and holds nothing back.
+        by: Id of the process that delays exceptions; 0 if none does. A child forked
+            meanwhile has another id and does not delay them.
     """
 
     by = 0
@@ -135,8 +135,7 @@ class _Holding:
             self.handler(number, frame)
         except BaseException as error:
             if _held.by != os.getpid():
-                # Exceptions are not delayed now; other code kept this wrapper as the
-                # handler.
+                # Exceptions are not delayed now; other code kept this wrapper.
                 raise
             if _held.error is not None and isinstance(error, KeyboardInterrupt):
                 # A user who presses Ctrl-C twice does not want to wait.

@@ -1,6 +1,6 @@
 """The spool: a file that survives a kill, to which whole fragments are appended.
 
-Each fragment is a complete XSpace message, and several in a row are one as well. The
+Each fragment is a complete XSpace message, and several in a row form one as well. The
 file can therefore be read at any moment (`formats`), except for a fragment cut off at
 its end. A write error is not raised into the program: the fragment stays in memory.
 """
@@ -202,7 +202,7 @@ class Spool:
         return False
 
     def _drop_oldest(self, *, newest: int) -> None:
-        """Drop the oldest half of the budget, so that dropping is rarely necessary.
+        """Drop the oldest fragments down to half of the budget, so as to drop rarely.
 
         The newest fragment is kept if it fits into the budget, however large it is.
         """
@@ -224,7 +224,7 @@ class Spool:
     def _shorten_file(self, old: OwnFile) -> None:
         """Replace the file by one with only the head and the fragments not dropped.
 
-        The old file stays whole until the new one is whole: a kill in between loses
+        The old file stays until the new one is complete: a kill in between loses
         nothing. If the disk has no space for a second file, the old file stays, above
         its limit.
         """

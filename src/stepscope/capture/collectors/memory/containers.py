@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import CodeType, FrameType
 
-#: Maximum number of objects examined and maximum CPU seconds; the program waits.
+#: Maximum number of examined objects and of CPU seconds, while the program waits.
 _MOST_OBJECTS: Final = 20_000
 MOST_S: Final = 0.05
 #: Maximum number of names, keys and attributes on the path to a container.
@@ -121,13 +121,12 @@ def is_container(value: object) -> bool:
 
 
 def growth_since(container: Container, length: int) -> Added:
-    """Return what was added to a container since it had a length.
+    """Return what was added to a container since it had `length` members.
 
     New members are at the end. Of very many members, the last ones are measured and
     scaled up. Each array counts once, and not at all if it shares the memory of an
     older member, as parts of a data set or a reused buffer do. An autograd graph may
-    continue that of the previous member: each member counts as much as the last one
-    adds.
+    continue that of the previous member: each member counts as the last one's increase.
     """
     values = container.value
     items = len(values) - length
@@ -170,13 +169,12 @@ def _program_variables() -> Iterator[_Object]:
 
 
 def _frame_variables(frame: FrameType, *, alone: bool) -> list[tuple[str, Any]]:
-    """Return the variables of a frame without extending the life of any.
+    """Return the variables of a frame without keeping any of them alive longer.
 
-    Before Python 3.13 a function's frame keeps the dictionary that it makes of them,
-    which holds values that the function drops later: the dictionary is emptied. If the
-    program may also hold the dictionary, the frame is skipped, because asking would
-    change the dictionary. In a trace function's thread, emptying would delete the
-    variables themselves.
+    Before Python 3.13 a function's frame keeps the returned dictionary, and thus values
+    that the function drops later: the dictionary is emptied. If the program may hold
+    the dictionary too, the frame is skipped, because reading would change it. In a
+    trace function's thread, emptying would delete the variables themselves.
     """
     code = frame.f_code
     if sys.version_info >= (3, 13) or not code.co_flags & _OPTIMIZED:

@@ -33,8 +33,7 @@ class Added(NamedTuple):
     """Growth of a container.
 
     Attributes:
-        graph_bytes: Bytes that the members' autograd graphs hold, without
-            `array_bytes`.
+        graph_bytes: Bytes held by the members' autograd graphs, besides arrays.
     """
 
     items: int
@@ -81,8 +80,7 @@ def _saved_sizes(node: Any, name: str) -> dict[int, int]:
 
     Tensors are measured in their packed form. Unpacking would run the program's hooks;
     with checkpointing, it would compute the layer again. Tensors packed in another form
-    have no size here, and neither has any tensor in a PyTorch without the raw
-    attribute.
+    have no size here. Nor do tensors of a PyTorch version without the raw attribute.
     """
     found = {}
     with suppress(*_REFUSALS):

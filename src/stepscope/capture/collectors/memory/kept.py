@@ -1,6 +1,6 @@
 """Containers of the program that grow during a recording, and by how much.
 
-Containers are examined at the begin and the end of the recording, which gives the size
+Containers are examined at the start and the end of the recording, which gives the size
 of their arrays and the name by which the program keeps them. The memory use of the
 process cannot show this, because the recording uses memory too. A dictionary of arrays
 may be a cache, and a queue a buffer: in them only autograd graphs count.
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 #: Maximum number of containers in the profile, those with most added bytes first.
 _MOST: Final = 5
-#: Minimum members at the begin of a recording: a container with fewer may be a buffer
+#: Minimum members at the start of a recording: a container with fewer may be a buffer
 #: that fills in the first steps and does not grow forever.
 _BEFORE: Final = 5
 
 
 class KeptCollector(Collector):
-    """Collector that compares containers at the begin and the end of a recording."""
+    """Collector that compares containers at the start and the end of a recording."""
 
     name = "kept"
 
     def __init__(self) -> None:
         self._clock: ClockPair | None = None
         self._began_ns = 0
-        #: (path, function) → `id`, length and graph bytes at the begin.
+        #: (path, function) → `id`, length and graph bytes at the start.
         self._before: dict[tuple[str, str], tuple[int, int, int]] = {}
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:

@@ -60,16 +60,14 @@ class Activities:
         category: `cpu_op`, `kernel` and so on, in lower case.
         start_ns: Nanoseconds since 1970, int64.
         dur_ns: Duration in ns, int64; 0 for instants.
-        place: Process id of host activities, device ordinal of device activities,
-            int64.
+        place: Process id of host activities, ordinal of device activities, int64.
         lane: Thread id or stream id, int64.
         external: Id of an op; for other activities, the id of the op that caused them;
             0 for none, int64.
         gradient: Id that an op shares with the op of its gradient; 0 for none, int64.
         arguments: One JSON object per activity.
         thread_names: (process, thread) → thread name, if known.
-        left_out: Number of activities that were not stored: Python calls and the latest
-            ones.
+        left_out: Number of activities not stored: the latest ones, Python calls first.
         complete_until_ns: Start of the first activity that was not stored, in ns since
             1970; None if all were stored.
     """
@@ -312,7 +310,7 @@ def _drop_latest(
 
 
 def _decoded_text(hand_out: Callable[[], str], otherwise: str) -> str:
-    """Return a text of PyTorch's, or `otherwise` if its bytes are not valid UTF-8."""
+    """Return a text from PyTorch, or `otherwise` if its bytes are not valid UTF-8."""
     try:
         return hand_out()
     except UnicodeDecodeError:
@@ -323,8 +321,7 @@ def _gradient_ids(
     arrows: Sequence[_Event], kept: Sequence[_Event], start: Sequence[int], base: int
 ) -> list[int]:
     """Return for each kept event the id of the arrow at its start; 0 for none."""
-    # Ops with the same start are nested. The arrow belongs to the inner op, which comes
-    # last.
+    # Ops with the same start are nested. The arrow belongs to the inner op, the last.
     op_at = {
         (it.pid, it.tid, at): row
         for row, (it, at) in enumerate(zip(kept, start, strict=True))

@@ -116,7 +116,7 @@ class TorchCollector(GivesWay):
     def count_events(self) -> int | None:
         """Return the number of events recorded until now.
 
-        PyTorch reports it only when it stops, so the profiler is stopped and restarted.
+        PyTorch reports the number only after a stop: the profiler stops and restarts.
         """
         with self._own_calls:
             if self._kept is not None or self._recording is None:
@@ -152,10 +152,9 @@ class TorchCollector(GivesWay):
     def program_profiler(self) -> str | None:
         """Return PyTorch's profiler if it records or is about to; else None.
 
-        PyTorch does not report a profiler in a schedule's warmup, so the garbage
-        collector is searched for one.
+        PyTorch does not report a profiler during warmup: `gc` is searched for one.
         """
-        from torch.autograd import (  # noqa: PLC0415 - the user's
+        from torch.autograd import (  # noqa: PLC0415 - the program's framework
             _profiler_enabled,
             profiler,
         )
@@ -175,7 +174,7 @@ class TorchCollector(GivesWay):
 
 class _Recording:
     def __init__(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        from torch import profiler  # noqa: PLC0415 - the user's
+        from torch import profiler  # noqa: PLC0415 - the program's framework
 
         self._clock = clock
         self._asked = TracerLevels.asked(options)
@@ -284,7 +283,7 @@ class _Recording:
                 "was started meanwhile"
             )
         # PyTorch waits for the device at the end of a recording, so a working tracer
-        # has at least that call.
+        # records at least that call.
         elif (
             self._levels.device
             and given.devices
@@ -318,7 +317,7 @@ class _Recording:
         )
 
     def _start_profiler(self, options: ProfilerOptions, activities: list[Any]) -> bool:
-        from torch.profiler import profile  # noqa: PLC0415 - the user's
+        from torch.profiler import profile  # noqa: PLC0415 - the program's framework
 
         stacks = bool(self._levels.python)
         memory = options.profile_memory
@@ -397,10 +396,10 @@ def _hand_out_activities(profiler: Any) -> Activities:
 
 
 class _Forward:
-    """Forwards annotations to PyTorch on the threads that PyTorch records."""
+    """Forwarder of annotations to PyTorch, on the threads that PyTorch records."""
 
     def __init__(self, *, every_thread: bool) -> None:
-        import torch  # noqa: PLC0415 - the user's
+        import torch  # noqa: PLC0415 - the program's framework
 
         self._make = _native_profiler()._RecordFunctionFast  # noqa: SLF001 - no public name
         self._recorded_here = (
@@ -419,7 +418,7 @@ class _Forward:
 
 
 def _native_profiler() -> Any:
-    import torch.profiler  # noqa: PLC0415 - the user's
+    import torch.profiler  # noqa: PLC0415 - the program's framework
 
     return torch._C._profiler  # noqa: SLF001 - no public name for the fast annotation
 
@@ -427,8 +426,7 @@ def _native_profiler() -> Any:
 def _every_thread(*, stacks: bool) -> Any:
     """Return the setting to record all threads; None if PyTorch has no such setting."""
     make = getattr(_native_profiler(), "_ExperimentalConfig", None)
-    # Stopping is much faster without an object per event, but Python calls need those
-    # objects.
+    # Stopping is much faster without an object per event, but Python calls need them.
     quick = {} if stacks else {"trace_only": True}
     for settings in (quick, {}):
         try:
@@ -453,7 +451,7 @@ def _thread_names() -> dict[tuple[int, int], str]:
 
 def _used_devices() -> tuple[Device, ...]:
     """Return the GPUs that the program uses, without initialising CUDA."""
-    import torch  # noqa: PLC0415 - the user's
+    import torch  # noqa: PLC0415 - the program's framework
 
     if not torch.cuda.is_initialized():
         return ()
@@ -463,7 +461,7 @@ def _used_devices() -> tuple[Device, ...]:
         said = torch.cuda.get_device_properties(ordinal)
         memory_khz = getattr(said, "memory_clock_rate", None)
         width_bits = getattr(said, "memory_bus_width", None)
-        # Two transfers a cycle; AMD reports a clock that is not the transfer clock.
+        # Two transfers a cycle; AMD's reported clock is not the transfer clock.
         rate = None
         if vendor == "Nvidia" and memory_khz and width_bits:
             rate = int(2 * memory_khz * 1000 * width_bits // 8)

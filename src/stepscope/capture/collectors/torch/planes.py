@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 _HOST: Final = "/host:CPU"
 _PS_PER_NS: Final = 1_000
-#: Ids of lines with derived events, and of the line of tracer overhead. Definition:
-#: docs/formats/xplane.md#planes-become-groups-of-tracks.
+#: Ids of lines with derived events, and of the line of tracer overhead
+#: (docs/formats/xplane.md#planes-become-groups-of-tracks).
 _DERIVED: Final = -559038737
 _OVERHEAD: Final = _DERIVED + 6
 _LAST_DERIVED: Final = _DERIVED + 389
@@ -260,9 +260,8 @@ def _line_place(
 def _rows_of_ops(activities: Activities) -> Int64s:
     """Return for each event the row of its op, or -1.
 
-    The op is found by the external id of the event or, for a device activity, of its
-    launch call. Without an id it is the innermost op around the event or call on its
-    thread.
+    The op is found by the event's external id or, on a device, by its launch call.
+    Otherwise it is the innermost op around the event or call on its thread.
 
     Definition: docs/formats/kineto.md#device-activity.
     """

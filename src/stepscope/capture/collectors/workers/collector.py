@@ -1,7 +1,7 @@
 """Stack samples of the program's worker processes, read from their memory.
 
 A separate thread samples the first thread of each process that multiprocessing started,
-25 times a second. The worker is not changed and runs no code for it: its memory is read
+25 times a second. The worker is not changed and runs no extra code: its memory is read
 as a file. A sample takes some microseconds, during which other threads of the program
 may run.
 
@@ -270,7 +270,7 @@ class WorkersCollector(Collector):
         if not any(ended):
             return Fragment(b"", 0)
 
-        def samples_line(process: int, is_line: bool) -> SamplesLine:  # noqa: FBT001 - a callback
+        def samples_line(process: int, is_line: bool) -> SamplesLine:  # noqa: FBT001 - signature of a callback
             kind: SamplesKind = "functions_of_worker"
             kind = "source_lines_of_worker" if is_line else kind
             return SamplesLine(process, self._names[process], self._hz, kind)

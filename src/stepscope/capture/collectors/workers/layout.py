@@ -1,6 +1,6 @@
 """Offsets of an interpreter's threads, frames and code objects in its memory.
 
-CPython 3.13 publishes its offsets at the begin of `_PyRuntime`. The offsets of 3.11 and
+CPython 3.13 publishes its offsets at the start of `_PyRuntime`. The offsets of 3.11 and
 3.12 are listed here: they are fixed within a minor version, because extensions are
 compiled against them. Before use, any offsets are tested on this process's own stack.
 """
@@ -23,7 +23,7 @@ TYPE: Final = 8
 
 
 class Layout(NamedTuple):
-    """Offsets in bytes from the begin of each structure.
+    """Offsets in bytes from the start of each structure.
 
     Attributes:
         stacks: Offsets listed in `remote_stacks.LAYOUT`.

@@ -33,7 +33,7 @@ _ONE_LINE: Final = 10
 def read_line_table(
     table: bytes, first_line: int
 ) -> tuple[list[int], list[int | None]]:
-    """Return the ranges of instructions by their begin, and the line of each range.
+    """Return the start and the source line of each range of instructions.
 
     Args:
         table: The line table; of a damaged one, the readable part is decoded.
@@ -93,8 +93,7 @@ class Code(NamedTuple):
     """A function, as read from its code object in another process.
 
     Attributes:
-        head: Identifying bytes of the code object; unchanged while it is the same
-            function.
+        head: Bytes of the code object that are unchanged for the same function.
     """
 
     name: str
@@ -112,7 +111,7 @@ class Place(NamedTuple):
 
 
 def place_of_runtime(process: int | str, file: str | None = None) -> Place | None:
-    """Return the interpreter's place in a process; None without one, or before loading.
+    """Return the place of the interpreter in a process; None if it is not loaded.
 
     Args:
         file: Path of the interpreter; None for this process's own interpreter.
@@ -137,14 +136,13 @@ def place_of_runtime(process: int | str, file: str | None = None) -> Place | Non
 
 
 class Memory:
-    """Reads Python objects of one process."""
+    """Reader of the Python objects of one process."""
 
     def __init__(self, process: int | str, layout: Layout, *, shift: int = 0) -> None:
         """Open the memory of a process.
 
         Args:
-            shift: Address of the interpreter in that process minus its address in this
-                one.
+            shift: Address of the interpreter there minus its address in this process.
 
         Raises:
             OSError: Access is denied, or the process has ended.
