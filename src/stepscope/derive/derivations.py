@@ -2,9 +2,9 @@
 
 A derivation is a function that is declared by its signature. Its parameters are
 keyword-only and named as tables, as other derivations, `trace` (the `TraceData`) or
-`strings` (the interned texts of the trace). A parameter whose annotation ends in `|
-Unavailable` accepts an `Unavailable` input; for any other parameter an `Unavailable`
-input is the result. `run_derivation.py` declares derivations from all hosts.
+`strings` (the interned texts of the trace). A parameter with `| Unavailable` at the end
+of its annotation accepts an `Unavailable` input; for any other parameter such an input
+is the result. `run_derivation.py` declares derivations from all hosts.
 
 A new derivation is one file and one line in `DERIVATIONS`, or in `FACTS` if rules read
 it. Its module is imported on first use, since most requests need half of them.

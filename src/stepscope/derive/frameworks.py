@@ -38,7 +38,7 @@ _IN_NAMES: Final = {
 }
 #: Name for a program without a framework.
 _PLAIN: Final = "Python"
-#: The frameworks of such a program.
+#: Result of `frameworks_used` for a program without a framework.
 PLAIN: Final = (_PLAIN,)
 #: Least share of all distinct ops for a framework: a few names match by chance.
 _LEAST_SHARE: Final = 0.2

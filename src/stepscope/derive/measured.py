@@ -4,9 +4,9 @@ The recorded run and the measured run are different, so launches are not matched
 time. A launch is matched by its name, grid and block, and, if several ops launch the
 same kernel, by its place in the order of launches.
 
-Names of one kernel differ between tools in spaces, types and parameters: `void
-at::native::reduce_kernel<512, 1, float>(Op)` in one is `reduce_kernel<(int)512, (int)1,
-float>` in another, and `reduce_kernel` in a third.
+Names of one kernel differ between tools in spaces, types and parameters:
+`void at::native::reduce_kernel<512, 1, float>(Op)` in one is
+`reduce_kernel<(int)512, (int)1, float>` in another, and `reduce_kernel` in a third.
 
 Definition: docs/tools/kernel_stats.md#what-nsight-compute-measured.
 """

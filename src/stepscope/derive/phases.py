@@ -2,8 +2,8 @@
 
 Three kinds of evidence show the phase of a host event, the strongest first: the ranges
 of a backward pass and of an optimizer, to which everything inside belongs; the
-innermost named op or range around the event; and a gradient, whose op is part of the
-forward pass.
+innermost named op or range around the event; and a link to a backward op, which only
+forward ops have.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def tracers(
     """Read the tracer levels from the recording, or else infer them from events.
 
     Whatever level a file states, exact frames show that the Python tracer ran, and
-    device activities show that the device tracer ran. Sampled frames show nothing.
+    device activities show that the device tracer ran. Sampled frames do not count.
     """
     host, device, python = None, None, None
     if not isinstance(environment, Unavailable) and len(environment):

@@ -247,7 +247,7 @@ class _Scene(Frozen, frozen=True):
 
 
 class RequestBucket(Frozen, frozen=True, eq=True):
-    """A bucket of request time.
+    """One of the kinds of time into which a request is divided.
 
     Attributes:
         category: The category of the results that the bucket is part of.
@@ -305,8 +305,7 @@ class RequestWaits(Frozen, frozen=True):
 
     Attributes:
         rows: One row per row of `Requests.rows`: `<bucket>_ps` for each of
-            `REQUEST_BUCKETS`, null if unknown; the known ones add up to the duration
-            exactly.
+            `REQUEST_BUCKETS`, null if unknown; the known ones add up to the duration.
     """
 
     rows: pl.DataFrame
@@ -340,7 +339,7 @@ def request_waits(
     if host_classes.launch_unknown is not None:
         missing["launch"] = host_classes.launch_unknown
     if isinstance(host_classes.host_compute, Unavailable):
-        # Which calls hand work to a device and wait for it is unknown too.
+        # It is also unknown which calls launch device work and wait for it.
         lost = host_classes.host_compute
         missing |= {"host_compute": lost, "blocked": lost}
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")

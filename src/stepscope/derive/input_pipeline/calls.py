@@ -51,8 +51,7 @@ class PipelineCalls(Frozen, frozen=True):
 
     Attributes:
         calls: Columns `CALLS`.
-        stages: Columns `CALL_STAGES`; the `critical_ps` of a call add up to its
-            latency.
+        stages: Columns `CALL_STAGES`; `critical_ps` of a call adds up to its latency.
         call: int64, ascending; rows of `calls`, one entry per execution of a call.
         execution: int64; the execution of each entry of `call`, an index into the
             arrays of `PipelineGraph`.
@@ -194,8 +193,8 @@ class _Walk:
         """Return the executions that calls waited for, with their wall time.
 
         Each execution is charged with one interval of the call's wall time. The parts
-        that its children overlap are passed to the children, the earlier child first,
-        so that each child is also charged with one interval. It keeps the rest.
+        that its children overlap are charged to the children, the earlier child first,
+        so that each child also gets one interval. The execution keeps the rest.
         """
         graph, edges = self.graph, _Edges.choose_edges(self.graph, self.overlaps)
         call, at = np.arange(len(graph.root)), graph.root
@@ -264,8 +263,7 @@ def _stack_reached(found: list[_Reached]) -> _Reached:
 def _begins_after_earlier(group: Int64s, starts: Int64s, ends: Int64s) -> Int64s:
     """Return starts of intervals, moved past what earlier intervals of the group cover.
 
-    Groups are ascending, and starts are ascending in a group. A result may be after the
-    end.
+    Groups are ascending, and starts are ascending in a group. A start may pass its end.
     """
     follows = group[1:] == group[:-1]
     if not (follows & (starts[1:] < ends[:-1])).any():

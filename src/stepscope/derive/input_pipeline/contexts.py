@@ -231,7 +231,7 @@ def find_callers(
 def _enclosing_stops(
     parent: Int32s, rows: Int64s, stops: Bools, *, events: pl.DataFrame, found: Contexts
 ) -> Int64s:
-    """Return the nearest stop around each row, else the pool task around it."""
+    """Return the nearest event of `stops` around each row, else its pool task."""
     here = nearest_above(parent, rows, stops)
     alone = here < 0
     # The begin of the pool task in which each row runs, -1 for none.
@@ -249,7 +249,7 @@ def _enclosing_stops(
 
 
 def nearest_above(parent: Int32s, rows: Int64s, stops: Bools) -> Int64s:
-    """Return the nearest ancestor of each row that is a stop, -1 for none."""
+    """Return the nearest ancestor of each row that is in `stops`, -1 for none."""
     found = np.full(len(rows), -1, np.int64)
     at, place = parent[rows], np.arange(len(rows))
     # One iteration per level of nesting, over the rows that still have an ancestor.

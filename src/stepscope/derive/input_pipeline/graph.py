@@ -176,7 +176,7 @@ class _Executions:
         self.enclosing = np.where(above < 0, -1, self.find_executions(above))
 
     def find_executions(self, rows: Int64s) -> Int64s:
-        """Return the executions of rows of events, which must be executions."""
+        """Return the executions at the given rows of events."""
         return np.searchsorted(self.place, rows)
 
 

@@ -130,8 +130,7 @@ def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
         listed: Rows of `iterators` whose long names are stages; at least one.
 
     Returns:
-        Columns `STAGES` and those of `read_name`; the row of it for each row of
-        `listed`.
+        Columns `STAGES` and those of `read_name`; the stage of each row of `listed`.
     """
     names = listed["long_name"].unique(maintain_order=True)
     name_code = listed["long_name"].cast(pl.Enum(names)).to_physical().to_numpy()

@@ -1,7 +1,7 @@
 """`worker_functions`: what the program's worker processes do while steps run.
 
-Another process samples the stack of one thread of each worker. The time of workers is
-not part of a step: shares are of the time in which workers were sampled within steps.
+Workers are sampled from outside of their process, one thread each. Their time is not
+part of a step: shares are of the time in which workers were sampled within steps.
 
 Definition: docs/definitions/host-time.md#worker-processes.
 """
@@ -46,7 +46,7 @@ _GIVES: Final = Pattern(r"(?:^|\.)put\Z")
 _HEARS: Final = Pattern(r"(?:^|\.)(?:recv|recv_bytes|recv_bytes_into|poll)\Z")
 _SENDS: Final = Pattern(r"(?:^|\.)(?:send|send_bytes)\Z")
 _NOTHING: Final = np.empty(0, np.int64)
-#: Least share of the workers' working time for "most of it".
+#: Least share of the workers' working time for a function to be named as most of it.
 _MOST: Final = 0.5
 #: Least share of the workers' sampled time from which a function is worth naming.
 _NAMED: Final = 0.2
@@ -146,7 +146,7 @@ def worker_functions(
     works = row.looked - waits - gives
     lines = None if isinstance(worker_lines, Unavailable) else worker_lines
     rate = worker_frames.hz or 0.0
-    # When a step of any device waits for its batch.
+    # Time in which a step on any device waits for its batch.
     if isinstance(account, Unavailable):
         input_waits = Spans.empty()
     else:
@@ -190,7 +190,7 @@ class _InARow(NamedTuple):
         frames: The frames, with times shifted by `width` per earlier worker.
         looked: Sampled time within the steps, shifted in the same way.
         workers: Number of workers with sampled time within the steps.
-        first: Clock time of time 0 of the first worker.
+        first: Clock time, in ps, of time 0 of the row.
         width: Shift between a worker and the next one, in ps.
         places: Number of workers in the row.
     """

@@ -157,7 +157,7 @@ def flatten_tracks(
         coded = np.flatnonzero(code[rows])
         if not len(coded):
             return
-        # Most rows are often transparent; only the coded rows are nested.
+        # Rows with code 0 are skipped; often most rows have code 0.
         starts, durs = start_ps[rows][coded], dur_ps[rows][coded]
         sets = _flatten_codes(starts, durs, shown[code[rows][coded]], is_sticky)
         if sets:

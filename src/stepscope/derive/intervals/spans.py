@@ -170,16 +170,16 @@ class Spans(Frozen, frozen=True, dict=True):
         begins: UInt8s,
         most_ps: int,
     ) -> Spans:
-        """Return the times between begins that follow each other quickly.
+        """Return the times between chosen events that start shortly after each other.
 
-        Each begin adds the time until the next begin if that is at most `most_ps`, else
-        its own duration if that is. It also adds the time since the end of all earlier
-        events if that is at most `most_ps`.
+        Each event with a code of `begins` adds the time until the next such event if it
+        is at most `most_ps`, else its own duration if at most `most_ps`. The event also
+        adds the time since the end of all earlier events if at most `most_ps`.
 
         Args:
             start_ps: Starts of events, ascending.
             code: Code of each event; events of code 0 are skipped.
-            begins: By code, 1 if such an event is a begin.
+            begins: By code, 1 if events of that code are chosen.
         """
         out = np.empty((2, len(start_ps)), np.int64)
         count = rows.union_quick(
@@ -330,7 +330,7 @@ class Spans(Frozen, frozen=True, dict=True):
             raise ValueError("a window ends before it starts")
         if 2 * _FEW * len(starts) >= len(self):
             return self.covered_before(ends) - self.covered_before(starts)
-        # The many intervals are read only once.
+        # All intervals are read only once, for starts and ends together.
         before = self._covered_before_few(np.concatenate((starts, ends)))
         return before[len(starts) :] - before[: len(starts)]
 

@@ -83,7 +83,7 @@ class EffectStatus(NamedTuple):
 
     Attributes:
         status: Whether the effect is a finding.
-        note: Stable word for a reservation about the status; None for none.
+        note: Stable word that qualifies the status; None for none.
     """
 
     status: Literal["fail", "pass", "cannot_tell"]
@@ -94,7 +94,7 @@ class EffectStatus(NamedTuple):
 def status_of(
     series: StepSeries, *, warn: Threshold, critical: Threshold, thresholds: Thresholds
 ) -> EffectStatus:
-    """Compare the effect of a series with two thresholds; it has at least one step."""
+    """Compare the effect of a series of at least one step with two thresholds."""
     if _may_flip(series, warn, thresholds):
         return EffectStatus("cannot_tell")
     return _status_by_levels(series, warn, critical, thresholds)
@@ -150,8 +150,8 @@ def _status_by_levels(
     if few:
         few_steps = EffectStatus("fail", "warn", "few_steps")
         return EffectStatus("fail", "info", "once") if once else few_steps
-    # An effect of one step is not a habit, unless the other steps alone are a finding:
-    # their share is computed without the step with the largest effect.
+    # An effect of a single step is reported as `once`, unless the other steps alone are
+    # a finding: their share is computed without the step with the largest effect.
     most = max(effects)
     window = windows[effects.index(most)]
     left = percent_of(sum(effects) - most, sum(windows) - window)
@@ -181,7 +181,7 @@ def ratio_interval(
 def mean_interval_ms(effect_ps: Sequence[int]) -> tuple[float, float]:
     """Return the 95 % interval of the mean effect for the recorded number of hit steps.
 
-    The unit is ms. Hit steps are drawn from hit steps, and the others from the others,
+    The unit is ms. Hit steps (`is_hit`) are drawn from hit steps, others from others,
     because a gain is relative to the recorded steps, whose number of hits is known. If
     all effects are equal, or with fewer than three steps, both ends are the mean.
     """

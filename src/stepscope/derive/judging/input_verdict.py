@@ -184,7 +184,8 @@ def with_starved_time(
 ) -> pl.DataFrame:
     """Add `starved_ps` to rows of a host's account.
 
-    It is the silence before a batch is copied, if no batch fetch was recorded.
+    It is the time without recorded work before a copied batch, without recorded
+    fetches.
 
     Args:
         rows: Rows with `window`, a row of the host's windows, and `device`.
@@ -261,7 +262,7 @@ def decide_input(
 
     Args:
         fetched: Whether any batch fetch was recorded.
-        blind: Why the threads of no host were recorded; None if those of one were.
+        blind: Why the threads of no host were recorded; None if any host's were.
         thresholds: The limits that shares are compared with.
     """
     if not times:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: The device number in the name of the allocator of its memory.
 _ORDINAL: Final = r"(?i)^(?:gpu|cuda|rocm|hip|tpu)[_:](\d+)(?:_|$)"
 _ORDINAL_TEXT: Final = Pattern(_ORDINAL)
-#: Event of PyTorch's memory reports, which number the device but name no allocator.
+#: Event of PyTorch's memory reports, with a device number but no allocator name.
 _NUMBERED: Final = "[memory]"
 #: Largest number of texts to search: for more, reading the table is faster.
 _MANY_TEXTS: Final = 100_000
@@ -35,9 +35,8 @@ class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
     """Devices whose records are missing, according to the memory of devices.
 
     Attributes:
-        used: Devices that the program uses, by their memory, ascending. If memory is
-            only named for devices with kernels, these; allocations are not counted
-            then.
+        used: Devices that the program uses, by their memory, ascending. If only devices
+            with kernels have named memory, only these devices.
         silent: The used devices without any kernel, ascending.
     """
 
@@ -88,7 +87,7 @@ def unrecorded_devices(
         named_by_texts = {
             int(found[1]) for found in map(_ORDINAL_TEXT.match, trace.strings) if found
         }
-    # Some files have these texts next to the events, so only the table has them.
+    # Some files keep these texts in events: then only the table shows the devices.
     if working and named_by_texts and named_by_texts <= working:
         return UnrecordedDevices(used=tuple(sorted(working)), silent=())
     allocations = trace.table("allocations")

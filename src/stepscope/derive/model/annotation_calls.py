@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from stepscope.derive.model.places import Places
     from stepscope.derive.steps.chosen import Steps
 
-#: Least share of a thread's launches during a range that must fall into the times at
-#: which the range's thread is silent.
+#: Least share of a thread's launches during a range at which the range's thread runs
+#: neither an op nor a driver call.
 _SILENT_SHARE: Final = 0.99
 
 
@@ -118,7 +118,7 @@ def _calls_of_holder(
     kinds: EventKinds,
     nesting: Nesting,
 ) -> _Waiting:
-    """Return by time the call that a thread is in, and whether the thread is silent."""
+    """Return by time a thread's call, and whether no op or driver call runs then."""
     around = innermost_rows(
         at_ps,
         ints(events, "start_ps"),
@@ -146,7 +146,7 @@ def _keep_only_holder(waiting: Sequence[_Waiting]) -> _Waiting:
 
 
 def _keep_silent_calls(call: Int32s, silent: Bools) -> Int32s:
-    """Keep calls that are silent during nearly all launches of one other thread."""
+    """Keep calls in which no op runs at nearly all launches of another thread."""
     lent = np.flatnonzero(call >= 0)
     count = np.bincount(call[lent])
     quiet = np.bincount(call[lent[silent[lent]]], minlength=len(count))
@@ -203,8 +203,7 @@ class AnnotationCalls(Frozen, frozen=True):
         of_event: int32 by row of events; the call of the event itself or the innermost
             call around it, -1 for none.
         of_launch: The same by row of launches; Unavailable without launch calls.
-        of_activity: The same by row of device_activity; Unavailable without device
-            work.
+        of_activity: The same by row of device_activity; Unavailable without it.
     """
 
     event: Int32s

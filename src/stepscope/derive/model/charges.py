@@ -310,7 +310,7 @@ def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFr
 
 
 def _count_executions(work: DeviceWork, rows: Rows, by: Codes) -> Int64s:
-    """Count executions by code: distinct ones, and the others by commonest kernel."""
+    """Count distinct executions by code, and unknown ones by their commonest kernel."""
     execution = work.execution[rows]
     runs = distinct_runs(
         by.code, execution, places=by.count, executions=work.execution_count

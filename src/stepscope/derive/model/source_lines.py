@@ -66,8 +66,7 @@ class Runs(NamedTuple):
         parent: int32; the row around this one, -1 for none.
         depth: int32; number of rows around this one.
         self_ps: int64; time without rows nested in this one.
-        line: int32; row of `lines`: its own, or the nearest line of a row around it; -1
-            for none.
+        line: int32; row of `lines`: its own or that of a row around it; -1 for none.
         named: Whether the row has its own line.
         outermost: Whether the row has its own line, which no row around it has.
     """
@@ -334,7 +333,7 @@ def _number_runs(
     outermost = named.copy()
     with_line = np.flatnonzero(line >= 0)
     if len(with_line):
-        # The first row to begin with a line is outermost while it runs.
+        # Of rows with one line, the first to begin is outermost while it runs.
         placed = pl.DataFrame(
             {
                 "track": track[with_line],
@@ -421,7 +420,7 @@ def _launched_device_ps(functions: Runs, around: Int32s, spent: Int64s) -> Int64
 
 
 def _main_ops(source: SourceLines, host_ps: Int64s, device_ps: Int64s) -> pl.Series:
-    """Return the op with most time by line, and last for no line."""
+    """Return the op with most time of each line, and last of time without a line."""
     named = np.where(source.ops.named, source.ops.line, _NONE)
     sides = []
     for line, op, names, spent in (

@@ -118,7 +118,7 @@ class EventFlag(IntFlag):
     EXECUTABLE = 32768  # runs a compiled program
     PJIT = 65536  # a call of a compiled function from Python
     PROFILER_STEP = 131072  # a step range with its number in its name
-    TRACE_CONTEXT = 262144  # a root without its own level
+    TRACE_CONTEXT = 262144  # a root event without a level
     SERVING = 524288  # a request or a batch of requests
     USER_INPUT = 1048576  # a range that the user named as fetching input
     POOL_RECORD = 2097152  # a task is handed to a thread pool

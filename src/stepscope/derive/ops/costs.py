@@ -207,7 +207,7 @@ def _costs_by_host(
     candidates = (owner >= 0) & ((costs.flops >= 0) | (costs.accessed_bytes >= 0))
     if candidates.any():
         candidates &= ~left_to_others(found, costs)
-        # The cost of work that such an op launches itself is not recorded.
+        # The cost of work that a calling op launches itself is not recorded.
         candidates &= ~(found.launched & costs.only_calls)
     count = len(found.rows)
     complete = found.rows["executions"].to_numpy()
@@ -225,7 +225,7 @@ def _costs_by_host(
 
 
 def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> Bools:
-    """Return executions around others of unknown cost that put work on a device.
+    """Return executions that enclose executions of unknown cost with device work.
 
     The operands of the outer execution may describe the work of the inner ones.
     """
@@ -400,7 +400,7 @@ def kernel_costs(
         return by_program
     doubtful = left_to_others(device_executions, execution_costs)
     doubtful |= device_executions.launched & execution_costs.only_calls
-    # Executions whose work is of several ops or on several devices.
+    # Also doubtful: executions with work of several ops or on several devices.
     doubtful |= device_executions.owner < 0
     launched = np.flatnonzero(execution >= 0)
     by = execution[launched]

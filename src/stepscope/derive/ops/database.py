@@ -69,7 +69,7 @@ DEVICE_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "exposed_ps": pl.Int64(),
     "kernel_ps": pl.Int64(),  # of kernels that compute
     "tensor_core_ps": pl.Int64(),  # of kernels that use matrix units
-    "tensor_core_unknown_ps": pl.Int64(),  # of kernels for which that is unknown
+    "tensor_core_unknown_ps": pl.Int64(),  # of kernels with unknown use of matrix units
     "tensor_core_eligible": pl.Boolean(),
     "eager": pl.Int64(),
     "function": pl.Int64(),
@@ -146,7 +146,7 @@ def host_ops(
         inside = totals_by_code(found.op, found.self_ps, count=count, where=in_steps)
         step_self = pl.Series("step_self_ps", inside.total)
     function = np.bincount(found.op[found.eager == 0], minlength=count)
-    # Of recursive calls, the total time has only the outermost.
+    # The total time of recursive calls only counts the outermost call.
     columns = {
         "occurrences": own.count,
         "total_ps": totals_by_code(
@@ -347,7 +347,7 @@ class OpPlacement(Frozen, frozen=True):
 def op_placement(
     *, host_ops: HostOps | Unavailable, device_ops: DeviceOps | Unavailable
 ) -> OpPlacement | Unavailable:
-    """Divide ops into host and device ops; unavailable without both."""
+    """Divide ops into host and device ops; unavailable if both are."""
     if isinstance(host_ops, Unavailable) and isinstance(device_ops, Unavailable):
         return host_ops
     names: list[tuple[str, str | None]] = []
