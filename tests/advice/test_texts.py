@@ -141,7 +141,7 @@ def rule(**changes: str) -> str:
         ({"one": rule(), "other": rule()}, "a.b is declared twice"),
         (
             {"one": rule() + '\n[actions.x]\nsame_as = "two.y"'},
-            "no action is two.y",
+            "the action two.y is missing",
         ),
         ({"one": "id = 1\nid = 2"}, "Cannot overwrite a value"),
     ],

@@ -61,7 +61,7 @@ def compile_texts(folder: Path) -> bytes:
         }
     places = [(rule["stage"], rule["place"]) for rule in compiled["rules"].values()]
     if len(set(places)) < len(places):
-        raise ValueError("two rules have one place in the order of a stage")
+        raise ValueError("two rules of a stage have the same place")
     return json.dumps(compiled, ensure_ascii=False).encode()
 
 
@@ -149,7 +149,7 @@ def _resolve_reference(
     try:
         meant = files[file]["actions"][other_key or key]
     except KeyError:
-        raise ValueError(f"{name}.toml: no action is {reference}") from None
+        raise ValueError(f"{name}.toml: the action {reference} is missing") from None
     own = {word: value for word, value in action.items() if word != "same_as"}
     return meant | own
 

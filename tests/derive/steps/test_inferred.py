@@ -181,7 +181,7 @@ def test_repetitions_inside_one_run_of_a_program_are_no_steps() -> None:
     steps, candidates, _ = derived(in_one_run("PjitFunction(infer)"))
     assert isinstance(steps, Unavailable)
     assert candidates.found[0].candidate.why_not == (
-        "it repeats inside single runs of a program"
+        "it repeats inside single executions of a program"
     )
 
 

@@ -215,12 +215,12 @@ class Identity(Frozen, frozen=True):
             return None
         return Unavailable(
             code="NOT_RECORDED",
-            reason="The gain is unknown (graph incomplete): replayed without a "
-            f"change, a step misses its time by {self.median_error_percent:.1f} % "
-            f"(95 of 100 by at most {self.p95_error_percent:.1f} %), and "
+            reason="The gain is unknown (graph incomplete): a replay without a change "
+            f"misses the step time by {self.median_error_percent:.1f} % at the median "
+            f"({self.p95_error_percent:.1f} % at the 95th percentile), and "
             f"{self.unexplained_percent:.0f} % of {self.starts:,} starts have no "
             "recorded reason.",
-            remedy="Take the range as a limit that follows from the account.",
+            remedy="Read the range as a limit that follows from the account.",
         )
 
 

@@ -202,7 +202,7 @@ def _layer_evidence(
 ) -> str:
     """Return why the segments look like layers inside a step; empty if they do not."""
     if _repeats_inside_run(evidence, sequence, period):
-        return "it repeats inside single runs of a program"
+        return "it repeats inside single executions of a program"
     begins = _host_begins(evidence, sequence, period, track=track)
     if begins is None:
         return ""
