@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Reader(Frozen, frozen=True, eq=True):
-    """One format that can be read.
+    """One format that can be read; files with `beside` only add tables to a recording.
 
     Attributes:
         format: Name of the format, as `sniff.detect_format` returns it.
@@ -26,7 +26,6 @@ class Reader(Frozen, frozen=True, eq=True):
             names are the host names.
         together: Groups files of a directory that were recorded together; None if all
             files of a directory are one run.
-        beside: Whether files of the format only add tables to a recording.
     """
 
     format: str
