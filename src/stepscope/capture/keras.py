@@ -1,7 +1,7 @@
 """A callback that records some batches of a Keras `fit` and marks every step.
 
-It works with the TensorFlow, JAX and PyTorch back ends. Keras is imported by the
-program, never by this module.
+The callback works with the TensorFlow, JAX and PyTorch back ends. Keras is imported by
+the program, never by this module.
 """
 
 from __future__ import annotations

@@ -199,8 +199,8 @@ class Schedule:
         return self
 
     def __exit__(self, *error: object) -> None:
-        # The step begun by the last `step()` is not a step of the loop, and a step that
-        # an exception ended is incomplete. Such a step gets no marker.
+        # A step begun by the last `step()`, which is not a step of the loop, or ended
+        # by an exception gets no marker.
         if self._open is not None:
             self._open.cancel()
             self._open = None

@@ -52,7 +52,7 @@ def _remove_left_behind(folder: str) -> None:
         if status.st_mode & _WRITABLE_BY_OTHERS:
             is_safe = bool(status.st_mode & stat.S_ISVTX)
         if not is_safe:
-            # Another user could rename a folder of this user there.
+            # Another user could rename this user's folder in such a directory.
             return
         with os.scandir(folder) as entries:
             left = [entry.path for entry in entries if _is_left_behind(entry)]

@@ -91,7 +91,7 @@ class CoreClocks:
             self._pread.restype = ctypes.c_ssize_t
 
     def watch_threads(self, threads: Iterable[int]) -> None:
-        """Read the clocks of these threads (system ids) from the next reading on."""
+        """Read the clocks of the given threads (system ids) from the next read on."""
         self._wanted = frozenset(threads)
 
     def close_files(self) -> None:

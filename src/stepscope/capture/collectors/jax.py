@@ -1,8 +1,8 @@
 """Recording with JAX's own profiler: host calls, compiled programs, devices.
 
 The profiler session of JAX's runtime returns its events in memory and supports tracer
-levels. The session is private to JAX. If a version lacks it, JAX's public functions
-record into a temporary folder, which is read and removed.
+levels. The session is private to JAX. If a version lacks the session, JAX's public
+functions record into a temporary folder, which is read and removed.
 
 Definition: docs/capture.md#how-the-recorders-are-driven.
 """
@@ -66,7 +66,7 @@ class JaxCollector(GivesXSpace):
     def list_entrances(self) -> Iterable[Entrance]:
         """Yield the functions that start JAX's profiler in this version."""
         if _session_class() is None:
-            # Guard `start_trace`, which otherwise raises because our trace is running.
+            # Guard `start_trace`, which would raise while stepscope's trace runs.
             for owner in (_public_profiler(), _profiler_state()):
                 yield Entrance(owner, "start_trace", _OWN)
             return
@@ -79,7 +79,7 @@ class JaxCollector(GivesXSpace):
         traced = getattr(_profiler_state(), "_profile_state", None)
         if getattr(traced, "profile_session", None) is not None:
             return _OWN
-        # While we record, the program's profiler server would refuse its clients.
+        # During a recording the program's profiler server would refuse clients.
         served = getattr(_profiler_state(), "_profiler_server", None)
         return None if served is None else _SERVER
 

@@ -171,7 +171,7 @@ class _Source:
 class _Workers:
     """Processes that the program started with multiprocessing, such as data loaders.
 
-    There are no values before the first such process.
+    Without a process of multiprocessing so far, no counters are returned.
     """
 
     def __init__(self, proc: Path) -> None:

@@ -43,7 +43,7 @@ def make_collector(name: str) -> Collector:
 class BrokenCollector(Collector):
     """Replacement of a collector that raised an error before its start.
 
-    Its start raises that error, so that the recording reports a normal failure.
+    `start_collecting` raises that error, so that the recording reports it as usual.
     """
 
     def __init__(self, name: str, error: Exception) -> None:

@@ -104,7 +104,7 @@ class Gauges:
                 [("", {}, float(listening))],
             ),
             ("stepscope_profiles_written", "counter", "Profiles, by cause.", whys),
-            # These two names are those of Prometheus's client libraries.
+            # The `process_…` names are those of Prometheus's client libraries.
             ("process_resident_memory_bytes", "gauge", "Resident memory.", memory),
             (
                 *("process_cpu_seconds", "counter", "CPU time of all threads."),

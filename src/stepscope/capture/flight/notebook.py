@@ -84,7 +84,8 @@ class Notebook:
     def input_of_last(self, steps: Sequence[Step]) -> int | None:
         """Return the time of the last steps in annotations that fetch input, in ns.
 
-        Nested annotations are included. The result is None without such annotations.
+        Nested annotations are included. Without an annotation that fetches input, the
+        result is None.
         """
         same = _last_loop_steps(steps)
         if not same:

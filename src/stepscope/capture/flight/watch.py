@@ -84,7 +84,7 @@ class StepWatch:
         self.last: Step | None = None
 
     def judge_step(self, step: Step) -> Slow | None:
-        """Add a step; return it if it is slow."""
+        """Add a step; return the step if it is slow."""
         self._silent = False
         self._heard_ns = max(self._heard_ns, step.end_ns)
         self.last = step

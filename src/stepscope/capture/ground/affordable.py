@@ -63,7 +63,7 @@ class StepCost:
             self._within.append(step_s)
 
     def set_baseline(self, steps_s: Sequence[float]) -> None:
-        """Use these durations as the baseline, in place of all earlier steps."""
+        """Use `steps_s` as the baseline, in place of all earlier steps."""
         self._before.clear()
         self._before.extend(steps_s)
 
@@ -118,7 +118,7 @@ class Control:
     """
 
     def __init__(self, cost: StepCost, *, recorded_s: float, now_s: float) -> None:
-        """Begin to compare.
+        """Start to compare recorded steps with unrecorded ones.
 
         Args:
             recorded_s: Lower bound of a recorded step's duration, measured until the
@@ -222,7 +222,7 @@ class CallsCost:
 def _ran_and_waited() -> tuple[int, int]:
     """Return how long the main thread ran on a core and waited for one, in ns.
 
-    Both are 0 without Linux's scheduler statistics.
+    Both times are 0 without Linux's scheduler statistics.
     """
     try:
         with open(_SCHEDULED, encoding="ascii") as file:  # noqa: PTH123 - no import of pathlib

@@ -1,6 +1,6 @@
 """Annotations of any Python program: named intervals and steps.
 
-They need no framework, and cost almost nothing while no recording is under way.
+Annotations need no framework, and cost almost nothing while no recording is under way.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class StepTrace(Trace):
 def mark_step(step: int, name: str = "train") -> None:
     """Mark the start of step `step`, which also ends the step before it.
 
-    Use it for a loop whose body does not fit into a `with` block. `ss.stop()` ends the
-    last step. Only one loop per process may use it.
+    Use `mark_step` for a loop whose body does not fit into a `with` block. `ss.stop()`
+    ends the last step. Only one loop per process may use `mark_step`.
     """
     recorder.mark_step(step, name)
 
@@ -256,7 +256,7 @@ def annotating_threads() -> frozenset[int]:
 
 
 def forget_annotating() -> None:
-    """Clear the set of these threads, because another recording begins."""
+    """Clear the set of annotating threads, because another recording begins."""
     _threads.clear()
 
 

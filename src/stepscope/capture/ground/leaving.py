@@ -94,7 +94,7 @@ class Leaving:
     def undisturbed(self) -> Iterator[None]:
         """Delay SIGTERM and exceptions of the program's handlers until the block ends.
 
-        Otherwise they could interrupt the start or the end of a recording.
+        Without the delay, a handler could interrupt the start or end of a recording.
         """
         with hold_exceptions():
             self._busy += 1
@@ -171,7 +171,7 @@ class Leaving:
         if not self._took_signal:
             return
         if threading.current_thread() is not threading.main_thread():
-            # Only the main thread may restore the handler; ours now forwards SIGTERM.
+            # Only the main thread may restore the handler, which now forwards SIGTERM.
             return
         self._took_signal = False
         alarm, self._alarm = self._alarm, None
@@ -211,7 +211,7 @@ class Leaving:
             die_by_signal(signal.SIGTERM)
 
     def _store_once(self) -> None:
-        """End the recording once; a second caller waits until it has ended."""
+        """End the recording once; a second caller waits for its end."""
         if not self._claim.acquire(blocking=False):
             self._stored.wait(_STORE_S)
             return

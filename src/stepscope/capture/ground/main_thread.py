@@ -1,8 +1,8 @@
 """Calls that only the main thread can make, or that it should make.
 
-The main thread makes such a call between two of its instructions, like a signal
-handler. An exception that interrupts the call (Ctrl-C, `sys.exit` in a handler of the
-program) is raised in the program.
+The main thread makes the call between two of its instructions, like a signal handler.
+An exception that interrupts the call (Ctrl-C, `sys.exit` in a handler of the program)
+is raised in the program.
 """
 
 from __future__ import annotations

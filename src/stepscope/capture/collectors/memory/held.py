@@ -56,7 +56,7 @@ class Graphs:
         self._names: dict[type, list[str]] = {}
 
     def add_tensors(self, tensors: Iterable[Any]) -> Added:
-        """Return the number of new nodes of some tensors, and the bytes they hold."""
+        """Return the number of new nodes of some tensors, and the bytes in them."""
         before, held = len(self._nodes), sum(self._sizes.values())
         waiting = [tensor.grad_fn for tensor in tensors]
         while waiting and len(self._nodes) - before < _MOST_NODES:

@@ -63,7 +63,7 @@ class KeptCollector(Collector):
         self._clock, self._before = None, {}
 
     def hand_over(self) -> Collected:
-        """Examine the containers again, and return what was added to them."""
+        """Examine the containers again, and return the growth of each."""
         clock, before = self._clock, self._before
         self._clock, self._before = None, {}
         if clock is None:

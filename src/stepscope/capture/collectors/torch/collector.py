@@ -272,7 +272,7 @@ class _Recording:
         if self._forward is not None:
             annotate.remove_forward(self._forward)
         _OPEN.forget_recording(self._profiler.stop)
-        # Keep it alive, because freeing it takes as long.
+        # Keep the profiler alive: freeing it takes as long as stopping it.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._profiler))
 
     def _collect_activities(self, stop_ns: int) -> Collected:

@@ -111,7 +111,7 @@ class WorkersCollector(Collector):
         self._looks: deque[Look[RemoteLine]] = deque(maxlen=RING_LOOKS)
         self._names: dict[int, str] = {}
         self._shared = Workers()
-        #: Used only by the sampling thread, which opens and closes their memory.
+        #: Only the sampling thread uses the workers: it opens and closes their memory.
         self._workers: dict[int, Worker] = {}
         self._unseen: dict[int, Unseen] = {}
         self._room: _Room | None = None

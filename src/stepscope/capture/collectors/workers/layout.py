@@ -61,7 +61,7 @@ class Layout(NamedTuple):
 
 #: Minor versions of Python 3 whose offsets are listed here.
 _KNOWN: Final = (11, 12)
-#: Field of `Layout.stacks` → offset in each of these versions.
+#: Field of `Layout.stacks` → offset in each version of `_KNOWN`.
 _STACKS: Final = {
     "state_bytes": (312, 248),
     "native_id": (160, 144),
@@ -75,7 +75,7 @@ _STACKS: Final = {
     "frame_bytes": (72, 72),
     "first_native": (3, 3),
 }
-#: Other field of `Layout` → offset in each of these versions.
+#: Other field of `Layout` → offset in each version of `_KNOWN`.
 _OFFSETS: Final = {
     "interpreter": (40, 40),
     "thread": (16, 72),

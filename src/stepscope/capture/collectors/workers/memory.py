@@ -36,7 +36,7 @@ def read_line_table(
     """Return the start and the source line of each range of instructions.
 
     Args:
-        table: The line table; of a damaged one, the readable part is decoded.
+        table: The line table; of a damaged table, the readable part is decoded.
 
     Returns:
         Offsets in bytes from the first instruction, ascending, and lines; None for
