@@ -181,8 +181,8 @@ def test_kernels_without_ops_cannot_tell(signals_of: Any, precision_of: Any) -> 
 @pytest.mark.parametrize(
     ("with_op", "reason"),
     [
-        (9_000, "neither the kernels' names nor their ops"),
-        (0, "the kernels carry no op"),
+        (9_000, "neither the names of the kernels nor their ops"),
+        (0, "the kernels have no op"),
     ],
 )
 def test_it_says_why_it_cannot_tell(

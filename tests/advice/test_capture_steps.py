@@ -61,7 +61,7 @@ def test_without_steps_only_what_was_searched_is_said_not_to_repeat() -> None:
     """Ranges of the program can repeat: one was told "nothing that repeats" of 304."""
     said = finding_headline(findings(unlike())[RULE])
     # The program may mark steps that are longer than the recording.
-    assert "nothing recorded marks them" in said
+    assert "the recording contains no step marks" in said
     assert "neither ops nor launches repeat" in said
 
 
@@ -85,7 +85,7 @@ def test_a_program_with_a_step_longer_than_the_recording_is_not_said_to_mark_non
     profile = open_profile(tmp_path)
     found = evaluate(signals_of(profile), THRESHOLDS)
     assert (found.status, found.note) == ("fail", "plain")
-    assert finding_headline(found).startswith("No mark of a step was recorded")
+    assert finding_headline(found).startswith("No step mark was recorded")
     assert "record for longer" in finding_headline(found)
     page = profile.tool("input_pipeline_analyzer")
     assert isinstance(page, InputPipelineResult)
@@ -176,12 +176,13 @@ def test_what_repeats_surely_and_is_no_step_is_not_called_unsure(
     tried = (Tried("kernel jacobi", 1000, 0.9),)
     signals = signals_of({step_signals: {"vm": host(source=None, tried=tried)}})
     text = finding_headline(evaluate(signals, THRESHOLDS))
-    assert "what repeats most, 1,000 times, is not a step" in text
+    assert "most frequent repetition (1,000 times) is not a training" in text
     assert "0.9" not in text
 
 
 @pytest.mark.parametrize(
-    ("found", "said"), [(0.597, "confidence is 0.59, and 0.6"), (0.52, "is 0.52, and")]
+    ("found", "said"),
+    [(0.597, "candidate is 0.59, below the required 0.6"), (0.52, "is 0.52, below")],
 )
 def test_a_confidence_that_is_too_small_is_not_rounded_to_what_is_needed(
     signals_of: Any, found: float, said: str

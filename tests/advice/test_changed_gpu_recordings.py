@@ -149,7 +149,7 @@ def test_without_the_devices_work_nothing_is_said_of_it(made: Any) -> None:
     headline = judge_profile(
         blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
     ).headline
-    assert headline.text == "A device was used, and none of its work was recorded."
+    assert headline.text == "A device was used, but none of its work was recorded."
 
 
 def test_kernels_before_their_calls_are_a_doubt_of_the_clocks() -> None:

@@ -119,7 +119,7 @@ def test_of_functions_on_pools_that_which_an_op_of_the_step_calls_counts() -> No
     found = findings(fetching(inside=True, ahead=True))["host.work"]
     assert (found.status, found.parts[0].function) == ("fail", "look_up")
     assert found.parts[0].share_percent == pytest.approx(40, abs=0.5)
-    assert any("ops of TensorFlow" in one.text for one in found.actions[:2])
+    assert any("TensorFlow ops" in one.text for one in found.actions[:2])
     assert "from_store" not in {part.name for part in found.parts}
 
 

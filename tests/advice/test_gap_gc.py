@@ -147,7 +147,7 @@ def collected(*, younger: int, function: str = "") -> list[Any]:
 
 @pytest.mark.parametrize(
     ("younger", "first"),
-    [(0, "Do not collect garbage by hand"), (130, "After the set-up, leave out of")],
+    [(0, "Do not call `gc.collect()`"), (130, "After the set-up, exclude objects")],
 )
 def test_who_asks_for_collections_shows_in_what_precedes_them(
     younger: int, first: str
@@ -167,7 +167,7 @@ def test_the_function_that_collects_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("younger", "advised"),
-    [(0, "Do not collect garbage by hand"), (130, "Make fewer Python objects")],
+    [(0, "Do not call `gc.collect()`"), (130, "Create fewer Python objects")],
 )
 def test_a_function_that_leaves_much_garbage_is_not_said_to_collect_by_hand(
     younger: int, advised: str

@@ -33,11 +33,11 @@ def test_a_wait_for_a_thread_that_works_names_it_and_its_function() -> None:
     found, text = said(waiting() + decoding(AT_THE_TIME))
     assert (found.status, found.severity) == ("fail", "critical")
     assert text == (
-        "Waiting holds 38.0 % of the step: `take_batch` (train.py:41) waits while "
+        "Waiting takes 38.0 % of the step: `take_batch` (train.py:41) waits while "
         "thread `loader` is in `decode` (data.py:7)."
     )
     assert [part.thread for part in found.parts[:2]] == [None, "loader"]
-    assert "make that one's function cheaper" in found.actions[0].text
+    assert "make that thread's function cheaper" in found.actions[0].text
     assert found.saving_ms is not None
     assert found.saving_ms.high == pytest.approx(3.8, abs=0.05)
 
@@ -59,9 +59,9 @@ def test_threads_of_a_pool_are_one() -> None:
 def test_where_all_threads_sleep_nothing_works() -> None:
     found, text = said(waiting() + decoding([]))
     assert text == (
-        "Waiting holds 38.0 % of the step: `take_batch` (train.py:41) waits, and no "
+        "Waiting takes 38.0 % of the step: `take_batch` (train.py:41) waits, and no "
         "thread of the program works meanwhile: thread `loader` is in `decode` "
-        "(data.py:7) and waits too."
+        "(data.py:7) and also waits."
     )
     assert not any("Vectorise" in action.text for action in found.actions)
 
@@ -85,7 +85,7 @@ def test_steps_that_only_compute_are_not_hit_by_a_wait() -> None:
     The last window is open, and no step of the 19 that are judged.
     """
     found, text = said(waiting(computing=range(0, 18, 2)))
-    assert text.startswith("Waiting holds 20.")
+    assert text.startswith("Waiting takes 20.")
     assert found.pattern is not None
     assert (found.pattern.kind, found.pattern.steps_hit, found.pattern.steps) == (
         *("bursts", 10, 19),
@@ -110,7 +110,7 @@ def test_what_a_pool_may_compute_is_no_wait(
     share: float, how: Any, helped_by: list[tuple[float, float]], *, is_wait: bool
 ) -> None:
     _, text = said(waiting(pool=share, **how) + decoding(helped_by))
-    assert text.startswith("Waiting holds 38.0 %" if is_wait else "Work on the host")
+    assert text.startswith("Waiting takes 38.0 %" if is_wait else "Work on the host")
 
 
 def test_a_wait_while_worker_processes_work_tells_of_these() -> None:
@@ -121,7 +121,7 @@ def test_a_wait_while_worker_processes_work_tells_of_these() -> None:
     lines = waiting(inner=GET) + looks + core_time("loader", [])
     found, text = said(lines + cores(4, busy=60.0, **used))
     assert text == (
-        "Waiting holds 38.0 % of the step: `take_batch` (train.py:41) waits in "
+        "Waiting takes 38.0 % of the step: `take_batch` (train.py:41) waits in "
         "`Queue.get` while worker processes of the program use 1.8 of the machine's "
         "cores."
     )
@@ -139,21 +139,21 @@ def test_a_pool_that_others_leave_no_core_may_compute_for_who_sleeps(
 ) -> None:
     """For a twentieth of the sleep it got a core: all it wanted, or all there were."""
     _, text = said(waiting(pool=0.05) + cores(2, busy=busy, **PRESSED))
-    assert text.startswith("Waiting holds" if is_wait else "Work on the host")
+    assert text.startswith("Waiting takes" if is_wait else "Work on the host")
 
 
 def test_a_function_that_wants_a_core_works() -> None:
     """All of its time is on a core, or lost to others that have all cores."""
     lines = [line for line in waiting() if not line[0].startswith("core time")]
     found, text = said(lines + core_time("main", [(0.0, 200_000.0)]))
-    assert text.startswith("Work on the host: `take_batch` (train.py:41) holds 38.0 %")
+    assert text.startswith("Work on the host: `take_batch` (train.py:41) takes 38.0 %")
     assert "Vectorise" in found.actions[0].text
 
 
 def test_without_clocks_nothing_is_said_of_waits() -> None:
     lines = [line for line in waiting() if not line[0].startswith("core time")]
     found, text = said(lines)
-    assert text.startswith("Work on the host: `take_batch` (train.py:41) holds 38.0 %")
+    assert text.startswith("Work on the host: `take_batch` (train.py:41) takes 38.0 %")
     assert not any(fact.name.startswith("waits") for fact in found.facts)
 
 

@@ -73,7 +73,7 @@ def test_what_asks_the_system_for_most_of_it_is_to_be_done_once(
     one = shares(host_compute=6.0, names=[asked, function(60.0 - of_system)])
     finding = evaluate(signals_of(one), THRESHOLDS)
     assert finding.status == "fail"
-    found = [it for it in finding.actions if "operating system" in it.text]
+    found = [it for it in finding.actions if "system calls" in it.text]
     assert len(found) == advised
     assert (len(finding.actions) == 1) == (advised == 1)
 
@@ -106,11 +106,11 @@ def test_the_function_around_its_own_work_is_named_once(
 @pytest.mark.parametrize(
     ("ms", "said"),
     [
-        (30.0, "Work on the host: `augment` (images.py:41) holds 25.0 % of the step"),
+        (30.0, "Work on the host: `augment` (images.py:41) takes 25.0 % of the step"),
         (
             28.0,
             (
-                "Work on the host holds 50.0 % of the step, the largest part of it in "
+                "Work on the host takes 50.0 % of the step, the largest part of it in "
                 "`augment` (images.py:41): 23.3 %."
             ),
         ),
@@ -229,7 +229,7 @@ def test_the_two_shares_of_a_function_are_told_apart() -> None:
     assert "`augment` (train.py:41) 38.0 % with what it calls; " in told
 
 
-@pytest.mark.parametrize(("steps", "first"), [(9, "more rarely"), (10, "Vectorise")])
+@pytest.mark.parametrize(("steps", "first"), [(9, "less often"), (10, "Vectorise")])
 def test_what_most_steps_do_without_is_to_be_done_more_rarely(
     steps: int, first: str
 ) -> None:
@@ -472,11 +472,11 @@ def test_the_function_that_trains_is_the_step_and_what_it_calls_is_named() -> No
 @pytest.mark.parametrize(
     ("library", "advice"),
     [
-        ("/opt/lib/python3.12/copy.py(128): deepcopy", "Copy only what changes"),
-        ("/opt/lib/python3.12/json/encoder.py(183): encode", "Write it every n steps"),
-        ("/opt/lib/python3.12/json/decoder.py(330): decode", "Parse it once"),
-        ("/opt/lib/python3.12/gzip.py(300): GzipFile.read", "Unpack it ahead"),
-        ("/opt/lib/python3.12/gzip.py(280): GzipFile.write", "Write it every n steps"),
+        ("/opt/lib/python3.12/copy.py(128): deepcopy", "Copy only values that change"),
+        ("/opt/lib/python3.12/json/encoder.py(183): encode", "Write results every n"),
+        ("/opt/lib/python3.12/json/decoder.py(330): decode", "Parse the data once"),
+        ("/opt/lib/python3.12/gzip.py(300): GzipFile.read", "Decompress data"),
+        ("/opt/lib/python3.12/gzip.py(280): GzipFile.write", "Write results every n"),
         ("/opt/lib/python3.12/logging/__init__.py(1): emit", "Report every n steps"),
         (
             "/opt/lib/python3.12/site-packages/pandas/frame.py(9): DataFrame.iterrows",
@@ -484,17 +484,20 @@ def test_the_function_that_trains_is_the_step_and_what_it_calls_is_named() -> No
         ),
         (
             "/opt/lib/python3.12/site-packages/PIL/Image.py(900): Image.resize",
-            "Decode and change images",
+            "Decode and transform images",
         ),
         ("/opt/lib/python3.12/random.py(400): Random.gauss", "Draw all random"),
-        ("/opt/lib/python3.12/heapq.py(400): heappop", "Most of it is in functions"),
+        ("/opt/lib/python3.12/heapq.py(400): heappop", "Call the library functions"),
         (
             f"{TORCH}/_tensor.py(1100): Tensor.__iter__",
-            "Vectorise it: most of it takes",
+            "Vectorise the named function: taking elements",
         ),
-        ("/app/train.py(30): scaled", "Vectorise it: lines of the program"),
+        (
+            "/app/train.py(30): scaled",
+            "Vectorise the named function: the program's own",
+        ),
         ("gloo:all_reduce", "Exchange few large tensors"),
-        ("garbage collection", "Make fewer Python objects"),
+        ("garbage collection", "Create fewer Python objects"),
     ],
 )
 def test_what_fits_a_function_depends_on_the_library_that_it_spends_its_time_in(
@@ -548,7 +551,7 @@ def test_a_function_that_asks_the_model_in_each_step_is_to_do_so_more_rarely() -
         ]
     found = findings(lines, devices=None)["host.work"]
     assert (found.status, found.parts[0].name) == ("fail", "validate")
-    assert found.actions[0].text.startswith("Ask the model every n steps")
+    assert found.actions[0].text.startswith("Call the model every n steps")
 
 
 def test_a_validation_longer_than_the_training_is_no_pass_of_it() -> None:
@@ -571,7 +574,7 @@ def test_a_validation_longer_than_the_training_is_no_pass_of_it() -> None:
             ]
     found = findings(lines, devices=None)["host.work"]
     assert (found.status, found.parts[0].name) == ("fail", "validate")
-    assert found.actions[0].text.startswith("Ask the model every n steps")
+    assert found.actions[0].text.startswith("Call the model every n steps")
 
 
 @pytest.mark.parametrize(("looks", "status"), [(2, "pass"), (3, "fail")])

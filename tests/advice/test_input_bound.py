@@ -142,7 +142,7 @@ def test_a_loader_with_fewer_workers_than_cores_is_told_to_get_more(
     )
     assert first in finding.actions[0].text
     assert finding_headline(finding).endswith(
-        f"Worker processes that make batches: {workers}, on 4 cores."
+        f"Worker processes that produce batches: {workers}, on 4 cores."
     )
 
 

@@ -28,7 +28,7 @@ def of_a_plain_program(*called: tuple[str, float], turns: int = 20) -> list[Any]
     ("file", "function", "lasts", "advice"),
     [
         ("re/_compiler.py:738", "compile", 6_000.0, "Compile each pattern once"),
-        ("copy.py:128", "deepcopy", 6_000.0, "Copy only what changes"),
+        ("copy.py:128", "deepcopy", 6_000.0, "Copy only values that change"),
         ("traceback.py:155", "format_exc", 6_000.0, "Report every n steps"),
         # Half of its time is not reached, …
         ("re/_compiler.py:738", "compile", 2_000.0, None),

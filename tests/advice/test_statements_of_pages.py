@@ -223,7 +223,7 @@ def test_the_first_sentence_and_the_findings_write_their_own_shares(
 UNEXPLAINED = 5
 WAYS = (
     "To name what is unexplained: ",
-    "Record the program's functions too",
+    "Also record the program's functions",
     "Annotate what the program does",
     "Copy the whole file again",
 )

@@ -77,20 +77,26 @@ def test_beside_a_device_who_sleeps_is_not_told_to_compute_faster() -> None:
 
 def test_beside_a_device_who_computes_is() -> None:
     found = beside_a_device(asleep=False)
-    assert found.actions[0].text.startswith("Vectorise it: lines of the program itself")
+    assert found.actions[0].text.startswith(
+        "Vectorise the named function: the program's"
+    )
     assert facts(found)["off_core"] == 0
     assert facts(found)["own_lines"] == pytest.approx(100, abs=1)
 
 
 def test_who_sleeps_while_threads_of_a_library_compute_may_wait_for_them() -> None:
     found = beside_a_device(asleep=True, others=0.7)
-    assert found.actions[0].text.startswith("Vectorise it: lines of the program")
+    assert found.actions[0].text.startswith(
+        "Vectorise the named function: the program's"
+    )
     assert facts(found)["off_core"] == pytest.approx(30, abs=1)
 
 
 def test_without_clocks_nothing_is_known_of_waits() -> None:
     found = findings(launched())["host.work"]
-    assert found.actions[0].text.startswith("Vectorise it: lines of the program")
+    assert found.actions[0].text.startswith(
+        "Vectorise the named function: the program's"
+    )
     assert facts(found)["off_core"] is None
 
 
@@ -101,27 +107,35 @@ def test_what_was_seen_too_seldom_gets_advice_with_a_condition() -> None:
     """
     found = findings(launched(looks=5))["host.work"]
     assert found.status == "fail"
-    assert found.actions[0].text.startswith("Vectorise it where it loops")
+    assert found.actions[0].text.startswith("Vectorise the loops over")
     assert "own_lines" not in facts(found)
 
 
 @pytest.mark.parametrize(
     ("inner", "share", "advice"),
     [
-        ("/opt/lib/python3.12/site-packages/numpy/core.py(9): sort", 0.8, "Most of it"),
+        (
+            "/opt/lib/python3.12/site-packages/numpy/core.py(9): sort",
+            0.8,
+            "Call the library",
+        ),
         ("/opt/lib/python3.12/site-packages/numpy/core.py(9): sort", 0.3, "Vectorise"),
         (
             "/opt/lib/python3.12/site-packages/torch/_tensor.py(9): Tensor.__iter__",
             0.8,
-            "Vectorise it: most of it takes elements",
+            "Vectorise the named function: taking elements",
         ),
         # An element may be made by another function of the library.
         (
             "/opt/lib/python3.12/site-packages/torch/_tensor.py(9): unbind",
             0.8,
-            "Most of it",
+            "Call the library",
         ),
-        ("/app/helpers.py(3): scale", 0.8, "Vectorise it: lines of the program"),
+        (
+            "/app/helpers.py(3): scale",
+            0.8,
+            "Vectorise the named function: the program's",
+        ),
     ],
 )
 def test_on_a_host_alone_what_it_calls_decides(
@@ -150,5 +164,5 @@ def test_what_most_of_the_function_is_stands_between_commas(
         time_ps=66_000_000_000,
     )
     found = evaluate(signals_of(shares(host_compute=5.7, names=[part])), THRESHOLDS)
-    said = "`augment` (images.py:41), most of it in `warp`, holds 55.0 % of the step"
+    said = "`augment` (images.py:41), most of it in `warp`, takes 55.0 % of the step"
     assert finding_headline(found).startswith(said)

@@ -49,7 +49,7 @@ def test_work_that_fills_the_recording_comes_before_a_wait_at_its_begin(
     document = one_pass(tmp_path, waits=10_000)
     assert document.headline.finding == "amp.share"
     assert document.headline.text == (
-        "Work that could run in 16 bit does not: 87.5 % of the time."
+        "Work that could run in 16 bit runs in other types: 87.5 % of the time."
     )
     assert document.headline.percent == pytest.approx(100 * 70 / 80.018, abs=0.01)
     by_id = {one.id: one for one in document.findings}

@@ -54,8 +54,8 @@ def test_a_function_that_works_between_the_ops_of_a_forward_pass_is_found() -> N
     assert (found.status, found.parts[0].name) == ("fail", "tokenise")
     assert found.parts[0].share_percent == pytest.approx(57.27, abs=0.01)
     assert lead_sentence(found).startswith(
-        "Work on the host: `tokenise` (train.py:11) takes 57.3 % of the step, in which "
-        "no op of a model runs."
+        "Work on the host: `tokenise` (train.py:11) takes 57.3 % of the step, during "
+        "which no op of a model runs."
     )
     # What the replay of the step without it gains, with a fifth for the rest.
     assert found.saving_ms is not None

@@ -66,8 +66,8 @@ def test_a_line_of_the_loop_is_found() -> None:
     assert found.parts[0].lines == (13, 13)
     assert found.parts[0].share_percent == pytest.approx(60.0, abs=0.1)
     assert lead_sentence(found) == (
-        "Work on the host: `train` (train.py, line 13) takes 60.0 % of the step, in "
-        "which no op of a model runs."
+        "Work on the host: `train` (train.py, line 13) takes 60.0 % of the step, "
+        "during which no op of a model runs."
     )
     assert found.saving_ms is not None
     assert found.saving_ms.high == pytest.approx(6.0)
@@ -156,6 +156,6 @@ def test_where_a_device_waits_for_a_line_of_the_loop_it_is_named() -> None:
     assert (found.status, found.parts[0].detail) == ("fail", "line 13")
     assert found.parts[0].share_percent == pytest.approx(60.0, abs=1.0)
     assert lead_sentence(found) == (
-        "Work on the host holds 60.0 % of the step, the largest part of it in `train` "
+        "Work on the host takes 60.0 % of the step, the largest part of it in `train` "
         "(train.py:9), most of it in line 13: 60.0 %."
     )

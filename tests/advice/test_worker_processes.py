@@ -91,11 +91,11 @@ def test_the_workers_function_is_named_and_to_be_made_cheaper(judged: Any) -> No
     assert AUGMENT not in finding.parts
     assert lead_sentence(finding) == (
         "Input-bound: waiting for data takes 30.0 % of the time, 3.00 ms a step; "
-        "worker processes spend 82.0 % of theirs in `augment` (data.py:41)."
+        "worker processes spend 82.0 % of their time in `augment` (data.py:41)."
     )
     assert finding_headline(finding).endswith(
-        "Worker processes that make batches: 2, on 2 cores. Of their time 82.0 % is "
-        "spent in `augment` (data.py:41), and 3.0 % waiting for work."
+        "Worker processes that produce batches: 2, on 2 cores. They spend 82.0 % of "
+        "their time in `augment` (data.py:41), and 3.0 % waiting for work."
     )
     assert finding.actions[0].text == (
         "Make the work of the worker processes cheaper where most of it is, in "
@@ -159,7 +159,7 @@ def test_workers_without_a_function_that_stands_out_are_counted(judged: Any) -> 
     time = time_of(most=None, functions=())
     finding = judged(LoaderWorkers(2, 2, used=1.9, full=True), time)
     assert finding_headline(finding).endswith(
-        "Worker processes that make batches: 2, on 2 cores."
+        "Worker processes that produce batches: 2, on 2 cores."
     )
     assert "produced in parallel" in finding.actions[0].text
 
@@ -207,7 +207,7 @@ def test_a_step_that_waits_for_a_pool_names_what_the_pool_does() -> None:
         signals_of_profile(blueprint.profile(blueprint.trace(lines))), THRESHOLDS
     )
     assert lead_sentence(finding) == (
-        "Waiting holds 38.0 % of the step: `take_batch` (train.py:41) waits in "
+        "Waiting takes 38.0 % of the step: `take_batch` (train.py:41) waits in "
         "`Queue.get` while worker processes of the program spend 94.7 % of their time "
         "in `simulate` (sim.py:7)."
     )

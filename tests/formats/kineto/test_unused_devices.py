@@ -94,8 +94,8 @@ def test_in_doubt_nobody_says_that_the_device_was_used(trace_of: Build) -> None:
     trace = trace_of([*marks, *ops], **LISTED)
     document = document_of(trace)
     assert document.headline.text == (
-        "A device is listed, and none of its work was recorded: if the program used "
-        "it, what follows is the host's side only."
+        "A device is listed, but none of its work was recorded: if the program used "
+        "the device, the results cover the host only."
     )
     (line, *_) = document.overview.account
     assert (line.owner, line.percent) == ("host_compute", pytest.approx(90.0))

@@ -132,6 +132,6 @@ def test_what_nothing_explains_is_told_by_what_the_steps_range_holds(
     assert first.name == "after train, to the end of the step's range"
     assert first.ms * (STEPS - 1) == pytest.approx(ranges, abs=0.01)
     (found,) = (one for one in document.findings if one.id == "capture.quality")
-    assert "does the thread of the steps wait then" in finding_headline(found)
+    assert "thread of the steps does not wait in any" in finding_headline(found)
     # These were recorded already, and say what they can.
     assert "--cpuctxsw=process-tree" in (found.actions[0].code or "")

@@ -98,7 +98,7 @@ def test_a_program_that_samples_find_in_calls_of_cuda_used_a_device(
     assert "devices not recorded" in text.splitlines()[1]
     head = " ".join(text.split("Where the")[0].split())
     assert "The program used a device (samples found it in calls" in head
-    assert "A device was used, and none of its work was recorded." in head
+    assert "A device was used, but none of its work was recorded." in head
     assert ":None" not in text
 
 

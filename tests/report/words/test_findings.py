@@ -169,7 +169,7 @@ def test_a_sentence_without_its_number_is_left_out() -> None:
     told = finding_headline(
         passing(note="hidden", value=1.0, share_percent=1.0, facts=(unmeasured,))
     )
-    assert told.endswith("(a matter from 5 % on).")
+    assert told.endswith("(the threshold is 5 %).")
 
 
 @pytest.mark.parametrize(
@@ -280,14 +280,14 @@ def test_a_share_without_steps_is_of_the_recording() -> None:
 @pytest.mark.parametrize(
     ("of_steps", "told"),
     [
-        ("`f` holds 20 % of the step.", "`f` holds 20 % of the recording."),
+        ("`f` takes 20 % of the step.", "`f` takes 20 % of the recording."),
         (
             "Garbage collections delay the steps: 3 %.",
             "Garbage collections delay the program: 3 %.",
         ),
         (
-            "Work on the host holds the step: 3 %.",
-            "Work on the host holds the program: 3 %.",
+            "Work on the host delays the step: 3 %.",
+            "Work on the host delays the program: 3 %.",
         ),
     ],
 )

@@ -25,8 +25,8 @@ def test_ids_name_findings_where_ids_are_in_sight() -> None:
 def test_titles_name_findings_elsewhere() -> None:
     assert together_words(FOUND, by_title=True) == (
         "Together, fixing “the device waits for the host to launch its work” and “the "
-        "host waits for a result before it goes on” may save 10.0 ms a step. Once the "
-        "first is fixed, the longest part of a step would be computing in 32 bit "
+        "host waits for a result before it continues” may save 10.0 ms a step. Once "
+        "the first is fixed, the longest part of a step would be computing in 32 bit "
         "(45.7 % of its critical path)."
     )
     alone = Together(
