@@ -160,7 +160,7 @@ def test_tracks_that_leave_rows_out_or_share_them_are_refused(
     broken = tracks.with_columns(
         event_begin=pl.Series(begins), event_end=pl.Series(ends)
     )
-    with pytest.raises(ValueError, match="do not divide"):
+    with pytest.raises(ValueError, match="exactly once"):
         nest_events(broken, events)
 
 

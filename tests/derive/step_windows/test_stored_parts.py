@@ -42,7 +42,7 @@ def test_parts_of_a_step_that_a_hole_divides_are_no_one_period() -> None:
         one for one in run.derived("vm", consistency) if one.kind == "steps_apart"
     ]
     assert "5 ms apart" in note.message
-    assert "device 1 lies outside" in note.message
+    assert "device 1 is outside" in note.message
     owned = run.derived("vm", account)
     assert isinstance(owned, Account)
     # The other device did nothing in this window: it says nothing of the step.

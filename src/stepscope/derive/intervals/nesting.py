@@ -70,9 +70,7 @@ def nest_events(
     order = np.lexsort((ends, begins))
     edges = np.concatenate(([0], ends[order]))
     if not np.array_equal(edges[:-1], begins[order]) or edges[-1] != len(start_ps):
-        raise ValueError(
-            "the event ranges of the tracks do not cover all rows of events"
-        )
+        raise ValueError("the tracks do not contain each row of events exactly once")
     nested = np.isin(codes(tracks, "kind"), [TRACK_CODES[k] for k in NESTED_KINDS])
     work = _Work(start_ps, dur_ps, _unfilled_nesting(len(start_ps), len(begins)))
     flat = np.unique(flat_rows) if flat_rows is not None else np.empty(0, np.int64)
