@@ -148,12 +148,12 @@ def assemble_trace(
 
 
 def given_table(table: Table) -> Table:
-    """Return the given table or reason; `partial` makes a builder of this function."""
+    """Return the given table or reason, as a builder that computes nothing."""
     return table
 
 
 def compute_once(compute: Callable[[], _Value]) -> Callable[[], _Value]:
-    """Defer a computation to the first call; all calls, from any thread, share it."""
+    """Return a function that computes a value once and returns it to all threads."""
     lock = threading.Lock()
     kept: list[_Value] = []
 
@@ -252,7 +252,7 @@ def is_far_off(start_ns: Int64s, dur_ns: Int64s) -> Bools:
 
 
 def row_order(track: Int32s, start: Int64s, dur: Int64s) -> Int64s:
-    """Return the order of rows by track, start, and longest event; ties keep order.
+    """Return the row order: by track, then start, then longest first; ties keep order.
 
     An event that is inside another event therefore follows the outer event.
     """
@@ -274,7 +274,7 @@ def row_order(track: Int32s, start: Int64s, dur: Int64s) -> Int64s:
 def hull_of_tracks(
     start_ps: Int64s, dur_ps: Int64s, tracks: Iterable[tuple[int, int]]
 ) -> tuple[int, int] | None:
-    """Return the first start and last end of events of tracks; None without events.
+    """Return first start and last end of the tracks' events; None without events.
 
     The rows of each track must be sorted by start.
     """

@@ -26,7 +26,7 @@ def file_system(url: str) -> tuple[Any, str]:
             package refuses access, mostly because credentials are missing.
     """
     try:
-        from fsspec.core import url_to_fs  # noqa: PLC0415 - an extra, used for URLs only
+        from fsspec.core import url_to_fs  # noqa: PLC0415 - optional package, needed only for URLs
     except ImportError as error:
         raise BadInput.at(
             url, "needs the package fsspec, which is not installed", _INSTALL

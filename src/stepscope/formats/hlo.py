@@ -192,7 +192,7 @@ class _Resolver:
     ) -> tuple[_Raw, ...]:
         if computation in self._products or depth > _DEEPEST:
             return self._products.get(computation, ())
-        # Set before the recursion, which ends even if a damaged module calls itself.
+        # Set before the recursion, so that it ends if a damaged module calls itself.
         self._products[computation] = ()
         found: list[_Raw] = []
         for raw in self._computations.get(computation, []):

@@ -47,7 +47,7 @@ def number_shapes(
 
     Returns:
         The table `geometries`, the row of each launch in it (-1 if nothing is known),
-            and per field the number of kernels whose value was refused as impossible.
+        and per field the number of kernels whose value was refused as impossible.
     """
     # One column per field: whether its values are possible; null if not recorded.
     parts = [name for name in _COLUMNS_OF["shared memory"][:2] if name in recorded]

@@ -163,7 +163,7 @@ def _runs_of_files(
             elif _readable_formats({file: format_}):
                 why = None
                 if file.suffix == _DATABASE:
-                    from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - for databases alone
+                    from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - imported only for databases
                         still_written,
                     )
 
@@ -181,7 +181,7 @@ def _runs_of_files(
 def _cached_format(file: Path, size: int, changed_ns: int) -> str:
     del size, changed_ns  # Part of the cache key: a changed file is examined again.
     if file.suffix == _DATABASE:
-        from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - for databases alone
+        from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - imported only for databases
             is_export,
         )
 
@@ -233,7 +233,7 @@ def _remote_directory(path: str | os.PathLike[str]) -> RemoteDirectory | None:
     text = os.fspath(path)
     if not is_url(text) or Path(text).exists():
         return None
-    from stepscope.formats.remote import RemoteDirectory  # noqa: PLC0415 - for URLs
+    from stepscope.formats.remote import RemoteDirectory  # noqa: PLC0415 - imported only for URLs
 
     return RemoteDirectory(text)
 
@@ -281,8 +281,7 @@ def _readable_formats(formats: Mapping[Path, str]) -> set[str]:
 
 
 def _most_frequent(formats: Mapping[Path, str], readable: set[str]) -> str:
-    # Files that only add tables to a recording are a run only if there are no
-    # recordings.
+    # Files that only add tables are a run only if there are no recordings.
     recordings = readable - {reader.format for reader in READERS if reader.beside}
     chosen = recordings or readable
     counts = Counter(it for it in formats.values() if it in chosen)
@@ -441,7 +440,7 @@ def _duplicate_notes(hosts: Sequence[HostFiles]) -> list[QualityNote]:
 
 
 def _same_bytes(one: HostFiles, other: HostFiles) -> bool:
-    from filecmp import cmp  # noqa: PLC0415 - for runs of several hosts alone
+    from filecmp import cmp  # noqa: PLC0415 - imported only for several hosts
 
     return all(
         cmp(mine, theirs, shallow=False)
@@ -467,8 +466,8 @@ def _with_host_notes(traces: Sequence[TraceData]) -> list[TraceData]:
                     "any.host_name_collides", counts[name], scope=host, inside=name
                 )
             ]
-        # In file names, every character except letters, digits, points, dashes and
-        # underscores becomes an underscore.
+        # In file names, all characters except letters, digits, `.`, `-`, `_` become
+        # `_`.
         elif re.sub(r"[^A-Za-z0-9._-]", "_", name) != host.rsplit("/", 1)[-1]:
             notes = [quality_note("any.host_name_differs", scope=host, inside=name)]
         else:

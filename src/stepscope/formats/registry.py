@@ -78,8 +78,7 @@ READERS: Final = (
     Reader("memory_snapshot", _import_when_called(f"{_MEMORY}.snapshot", "read")),
     Reader("device_memory_profile", _import_when_called(f"{_MEMORY}.pprof", "read")),
 )
-#: Return the tables that `ncu` prints of a report, as CSV, from the paths of report and
-#: tool.
+#: (Path of a report, path of `ncu`) → CSV tables that `ncu` prints of the report.
 printed_tables: Final[Callable[[Path, str | None], bytes]] = _import_when_called(
     _NSIGHT_COMPUTE, "printed_tables"
 )

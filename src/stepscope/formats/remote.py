@@ -129,7 +129,7 @@ class RemoteDirectory:
         }
         self._files = listed
         if list(listed) == [Path()]:
-            # The URL is that of one file.
+            # The URL names one file.
             (file,) = listed.values()
             run = run_of_file(Path(file.path))
             (host,) = run.hosts

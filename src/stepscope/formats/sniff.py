@@ -105,7 +105,7 @@ def read_head(path: Path) -> bytes:
             if not head.startswith(b"\x1f\x8b"):
                 return head
             file.seek(0)
-            import gzip  # noqa: PLC0415 - for packed files alone
+            import gzip  # noqa: PLC0415 - imported only for compressed files
 
             try:
                 with gzip.open(file) as packed:

@@ -41,7 +41,7 @@ def run_vendor_tool(
     """
     tool = command[0]
     try:
-        done = subprocess.run(  # noqa: S603 - no shell, and the arguments are ours
+        done = subprocess.run(  # noqa: S603 - no shell; this program builds the arguments
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,

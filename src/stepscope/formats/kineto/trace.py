@@ -151,8 +151,7 @@ def read(source: HostFiles) -> TraceData:
     """Read the trace of one process.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, the problem and a
-            remedy.
+        BadInput: Nothing can be read; the message names the problem and a remedy.
     """
     path = only_file(source)
     document = open_document(path, limit_bytes=source.limit_bytes, mapped=source.mapped)

@@ -70,8 +70,7 @@ def read(source: HostFiles) -> TraceData:
     """Read one device memory profile.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, the problem and a
-            remedy.
+        BadInput: Nothing can be read; the message names the problem and a remedy.
     """
     path = only_file(source)
     content, damage = open_bytes(

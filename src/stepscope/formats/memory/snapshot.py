@@ -204,8 +204,7 @@ def read(source: HostFiles) -> TraceData:
     """Read one memory snapshot.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, the problem and a
-            remedy.
+        BadInput: Nothing can be read; the message names the problem and a remedy.
     """
     path = only_file(source)
     content, _ = open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)

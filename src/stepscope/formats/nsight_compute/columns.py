@@ -1,7 +1,7 @@
 """Convert launches and metrics of Nsight Compute to the three declared tables.
 
 A metric has the name of its counter on the raw page and with `--metrics`, and a title
-on the details page. Releases of Nsight Compute changed both.
+on the details page. Names and titles changed between releases of Nsight Compute.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ class Measured(Frozen, frozen=True):
 
 
 def collect_launches(file: TableFile) -> Measured:
-    """Collect the launches of all tables; a launch may have rows in several."""
+    """Collect the launches of a file; one launch may have rows in several tables."""
     forms = NumberForms(_number_texts(file.tables))
     collected = _Collected(forms, Counter(file.refused))
     for table in file.tables:
@@ -288,7 +288,7 @@ class _Collected:
         )
 
     def add_wide(self, table: Table) -> None:
-        """Add a table with one row per launch; a row without one holds the units."""
+        """Add a table with one row per launch; rows without a launch hold units."""
         cells = _Cells(table.header)
         columns = [
             (at, name) for at, name in enumerate(table.header) if name not in _LEADING

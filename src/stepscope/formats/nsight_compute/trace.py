@@ -116,8 +116,7 @@ def read(source: HostFiles) -> TraceData:
     """Read one table.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, the problem and a
-            remedy.
+        BadInput: Nothing can be read; the message names the problem and a remedy.
     """
     path = only_file(source, "table")
     return _trace_of_table(
@@ -129,8 +128,7 @@ def read_report(source: HostFiles) -> TraceData:
     """Read one report through the local `ncu`.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, the problem and a
-            remedy.
+        BadInput: Nothing can be read; the message names the problem and a remedy.
     """
     path = only_file(source, "table")
     return _trace_of_table(source.host, path, import_report(path))

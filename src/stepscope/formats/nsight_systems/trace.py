@@ -1,6 +1,6 @@
 """Read a database into the tables of a trace, and group the databases of one session.
 
-Only `nsys` itself can read its reports (`.nsys-rep`, `.qdrep`), and exports them.
+Only `nsys` can read its reports (`.nsys-rep`, `.qdrep`); it exports them to databases.
 """
 
 from __future__ import annotations
@@ -122,8 +122,7 @@ def read(source: HostFiles) -> TraceData:
     """Read the database of one report.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, the problem and a
-            remedy.
+        BadInput: Nothing can be read; the message names the problem and a remedy.
     """
     return _trace_of_database(source, read_export)
 

@@ -41,8 +41,7 @@ def read(source: HostFiles) -> TraceData:
     """Read the profile of one host; several files are parts of one message.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, the problem and a
-            remedy.
+        BadInput: Nothing can be read; the message names the problem and a remedy.
     """
     first, *others = source.paths
     if not others and is_spool(first.name):
@@ -68,8 +67,7 @@ def read_timeline(source: HostFiles) -> TraceData:
     """Read a JSON timeline that was made from the profile of one host.
 
     Raises:
-        BadInput: Nothing can be read; the message names the file, the problem and a
-            remedy.
+        BadInput: Nothing can be read; the message names the problem and a remedy.
     """
     # Imported only for JSON timelines, because it imports the profile writer.
     from stepscope.formats.xplane.trace_json import profile_message  # noqa: PLC0415

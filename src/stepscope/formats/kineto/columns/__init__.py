@@ -1,1 +1,1 @@
-"""From messages to columns, with interned names."""
+"""Conversion of Kineto messages to columns, with interned names."""

@@ -126,5 +126,5 @@ def holds_ranges(category: str | None) -> bool:
 
 
 def is_annotation(name: str) -> bool:
-    """Return whether the name of an operator event is that of a range."""
+    """Return whether the name of an operator event is the name of a range."""
     return name in BOOKKEEPING or _ANNOTATION.match(name) is not None

@@ -302,7 +302,7 @@ def integer_series(name: str, values: Sequence[int | None]) -> pl.Series:
 
 
 def whole_number(value: int | str | None) -> int | None:
-    """Return the id of a process or thread as a number; None if it is not one."""
+    """Return the id of a process or thread as a number; None for other texts."""
     if isinstance(value, int):
         return wrap_to_64_bits(value)
     if value is None or not 0 < len(value) <= _MOST_DIGITS:

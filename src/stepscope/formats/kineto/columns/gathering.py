@@ -130,7 +130,6 @@ class _Gathering:
         self._total = 0
 
     def add(self, batch: Batch) -> None:
-        """Append the events of a batch to the columns."""
         self._lenient += batch.lenient
         if batch.cut_at is not None:
             self._cut_at = batch.cut_at
@@ -169,7 +168,6 @@ class _Gathering:
         self._total += len(events)
 
     def result(self, document: Document) -> FileColumns:
-        """Join the columns of all batches."""
         columns, cut = self._event_columns, Shortening()
         name = _join_arrays(columns, "name", np.int32)
         packed = np.flatnonzero(np.isin(name, list(self._packed)))

@@ -79,8 +79,8 @@ class OpTexts(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         strings: Handle → text; each text occurs once.
-        name: int32 per number of a name; its handle, or -1 if it is not an operator's.
-        shape: int32 per number of a shape; handle of its text, or -1 without a text.
+        name: int32 by name number; handle of an operator's name, -1 for other names.
+        shape: int32 by shape number; handle of the shape's text, -1 without a text.
     """
 
     strings: tuple[str, ...]

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.columns.declared import EventColumns, FileColumns
 
-#: Code → (is an operator, is a range that the program named); None if the class of
-#: events does not show it.
+#: Code → (is an operator, is a range that the program named); None if unknown.
 _ANSWERS: Final = ((False, False), (True, False), (False, True), (None, None))
 _NEITHER, _OP, _ANNOTATION, _UNSAID = range(len(_ANSWERS))
 
@@ -89,7 +88,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     far: Int64s
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
-        """Return first start and last end of events of tracks; None without events."""
+        """Return first start and last end of events on tracks; None without events."""
         begin, end = self.event_begin.tolist(), self.event_end.tolist()
         rows = ((begin[track], end[track]) for track in tracks)
         return hull_of_tracks(self.start_ps, self.dur_ps, rows)
@@ -98,7 +97,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
 def build_timeline(
     events: EventColumns, types: Int32s, track: Int32s, *, tracks: int
 ) -> Timeline:
-    """Order all events, without events that have no track or an impossible time.
+    """Order all events; leave out events without a track or with impossible times.
 
     Args:
         events: Events in file order.

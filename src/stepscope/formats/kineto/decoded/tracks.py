@@ -232,7 +232,6 @@ class _Placing:
             )
 
     def result(self) -> Placement:
-        """Return the tracks in order, and the track of every event."""
         order = sorted(range(len(self._found)), key=lambda at: self._found[at][0])
         final = np.full(len(order) + 1, -1, np.int32)
         final[order] = np.arange(len(order), dtype=np.int32)

@@ -1,1 +1,1 @@
-"""From the bytes of a PyTorch trace to messages."""
+"""Parser of PyTorch's JSON traces, from bytes to messages."""

@@ -181,7 +181,7 @@ class _Reading:
 
 
 def _next_boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None, int]:
-    """Return the end of the next object that ends, and the start of the next object.
+    """Return the end of an object after `wanted`, and the start of the next object.
 
     The end is None if no object ends within `LARGEST_EVENT` bytes.
     """
@@ -195,7 +195,7 @@ def _next_boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None,
 def _skip_large_event(
     view: memoryview, at: int, end: int, patience: _Patience
 ) -> tuple[Batch, int]:
-    """Skip an oversized event; return a batch that notes it, and the next offset."""
+    """Skip an oversized event; return a batch with a note, and the next offset."""
     closing = _end_of_event(view, at, end, patience)
     if closing > at:
         # The event ends earlier than expected; the bytes after it are not an event.

@@ -1,1 +1,1 @@
-"""From columns to the tables of a trace, one module each."""
+"""Builders of trace tables from a Kineto file's columns, one module per topic."""

@@ -101,8 +101,8 @@ def collect_activity(recording: Recording) -> Activity:
     kernels = np.flatnonzero(np.isin(kind, (_KINDS["kernel"], _KINDS["collective"])))
     shapes = arguments[kernels].select(
         *(f"{of}_{axis}" for of in ("block", "grid") for axis in "xyz"),
-        # AMD's tracer writes 0 registers, or none. PyTorch's estimated achieved
-        # occupancy is ignored, because it is not the theoretical occupancy.
+        # AMD's tracer writes 0 registers, or no such field. PyTorch's estimate of
+        # achieved occupancy is ignored, because it is not the theoretical occupancy.
         registers=pl.col("registers").replace(0, None),
         shared_memory_bytes="shared",
     )

@@ -209,7 +209,6 @@ class _Collecting:
         }
 
     def add(self, raws: Sequence[Raw], event: Int32s) -> None:
-        """Add the arguments of some events."""
         arguments = _decode_arguments(raws)
         counts = np.fromiter(map(len, arguments), np.int64, len(arguments))
         owner = np.repeat(event, counts)
@@ -246,7 +245,6 @@ class _Collecting:
         return np.concatenate(events), np.concatenate(values)
 
     def result(self) -> EventValues:
-        """Return the table `stats` and its texts."""
         # Replace numbers of texts by handles; each text is converted once.
         handle = np.array(
             [

@@ -331,7 +331,7 @@ def _read_batches(
         for name, dtype in columns.items()
     )
     # An index may be damaged, or may run expressions of the file's author.
-    cursor = connection.execute(f'SELECT {listed} FROM "{table}" NOT INDEXED')  # noqa: S608 - declared names
+    cursor = connection.execute(f'SELECT {listed} FROM "{table}" NOT INDEXED')  # noqa: S608 - only declared names, none from the file
     # Maximum number of rows in the file; a damaged file may list a page many times.
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()

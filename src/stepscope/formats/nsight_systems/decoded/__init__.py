@@ -1,1 +1,1 @@
-"""Events, the tracks that they lie on, and the texts that name them."""
+"""Events of an Nsight Systems database, with their tracks and names."""

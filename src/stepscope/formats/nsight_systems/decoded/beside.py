@@ -57,7 +57,7 @@ def records_waited_for(
 
     Returns:
         The rows in their order, with `on_stream` and `recorded`. Both are null if no
-            record is known, and for other kinds of synchronisation.
+        record is known, and for other kinds of synchronisation.
     """
     records = (
         export.frame("CUPTI_ACTIVITY_KIND_CUDA_EVENT")

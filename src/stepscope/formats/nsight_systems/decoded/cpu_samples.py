@@ -188,7 +188,7 @@ def _runs_of_functions(
     """Yield intervals per stack depth: `globalTid`, `start`, `dur`, `name`.
 
     Consecutive samples with the same function below the same callers are one interval.
-    It ends halfway to the next sample, or half a period later.
+    An interval ends halfway to the next sample, or half a period after its last one.
     """
     thread, start = looks["globalTid"].to_numpy(), looks["start"].to_numpy()
     gap = np.diff(start)

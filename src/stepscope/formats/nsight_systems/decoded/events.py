@@ -56,7 +56,7 @@ class Names:
     def number_ids(
         self, ids: pl.Series, shown: Callable[[str], str] | None = None
     ) -> pl.Series:
-        """Return the numbers of the names of ids.
+        """Return the numbers of the names that the ids refer to.
 
         Args:
             ids: Ids as recorded; null becomes `(unnamed)`.

@@ -41,7 +41,7 @@ _MOST_DEVICES: Final = 2**16
 APART_NS: Final = 1_000_000
 #: Maximum distance, in ns, between the bounds of a clock offset that is corrected.
 _PRECISE_NS: Final = 1_000_000
-#: Minimum number of waits and of launches for a clock offset; fewer may mislead.
+#: Minimum number of waits and of launches; fewer may match an offset by chance.
 _ENOUGH: Final = 10
 _STREAM: Final = "Stream Synchronize"
 _NO_WAIT: Final = "StreamWaitEvent"
@@ -87,7 +87,7 @@ def gpu_metrics(
     return (
         named.group_by("name", (pl.col("timestamp") - first) // period)
         .agg(start=pl.col("timestamp").max(), value=pl.col("value").mean())
-        # A value describes the time before its timestamp, so a period has its last one.
+        # A value describes the time before it, so a period gets its last timestamp.
         .sort("start", "name")
         .select(
             "start",
@@ -289,7 +289,7 @@ def _only_process(frame: pl.DataFrame) -> int | None:
 def _only_call(called: pl.Series, wanted: pl.Series) -> Int32s | None:
     """Return the row of the call with each number, -1 if there is no such call.
 
-    Return None if two calls have one number, or the numbers need a too large table.
+    The result is None if two calls share a number or the table would be too large.
     """
     least, most = (int(it or 0) for it in (called.min(), called.max()))  # type: ignore[arg-type]
     if most - least >= _PLACES_OF_A_CALL * len(called):

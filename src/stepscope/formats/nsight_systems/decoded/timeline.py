@@ -71,7 +71,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
     far: int
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
-        """Return first start and last end of events of tracks; None without events."""
+        """Return first start and last end of events on tracks; None without events."""
         begin, end = (self.tracks[it].to_list() for it in ("event_begin", "event_end"))
         start_ps, dur_ps = (self.events[it].to_numpy() for it in ("start_ps", "dur_ps"))
         rows = ((begin[track], end[track]) for track in tracks)

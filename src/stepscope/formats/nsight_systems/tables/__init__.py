@@ -1,1 +1,1 @@
-"""One module per table of the trace."""
+"""Builders of trace tables from an Nsight Systems database, grouped by topic."""

@@ -147,7 +147,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
 
 
 def _memory_name(main: int | None) -> pl.Expr:
-    """Return the allocator name, as `GPU_0_driver`, with any process but the main."""
+    """Return the allocator name, `GPU_0_driver`; other processes add their number."""
     number = pl.col("device")
     known = pl.col("memory").is_in(_ON_DEVICE) | pl.col("memory").is_null()
     on_device = pl.concat_str(pl.lit("GPU_"), number, pl.lit("_driver"))

@@ -1,1 +1,1 @@
-"""What is read off a decoded profile message, before any table."""
+"""Tracks, timeline and stats of a decoded profile message, shared by all tables."""

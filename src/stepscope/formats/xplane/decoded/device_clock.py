@@ -45,7 +45,7 @@ def use_device_clock(
 
     Returns:
         The largest correction of a start or a duration, in ps; 0 if no event has
-            original times.
+        original times.
     """
     of_key = [_stat_by_event(space, it, len(start)) for it in (_OFFSET, _DURATION)]
     if any(one is None for one in of_key):

@@ -48,9 +48,8 @@ class TimeBase(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         epoch_ns: Time 0 in nanoseconds since 1970; None if lines have relative times.
         shift_ps: Time to add to the event offsets of each line.
-        anchored: Number of relative lines in a file with absolute times; they start at
-            0.
-        impossible: Number of lines with an impossible time; they start at 0.
+        anchored: Number of relative lines next to absolute ones; these start at 0.
+        impossible: Number of lines with an impossible time; these start at 0.
     """
 
     epoch_ns: int | None
@@ -86,7 +85,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     file_rows: int
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
-        """Return first start and last end of events of tracks; None without events."""
+        """Return first start and last end of events on tracks; None without events."""
         filled = [it for it in tracks if self.event_end[it] > self.event_begin[it]]
         if not filled:
             return None
@@ -195,7 +194,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
 
 
 def _survey_lines(space: XSpace, base: TimeBase) -> Int64s:
-    """Return for each line: odd times, rows out of order, and the last end."""
+    """Return for each line: out-of-range times, unordered rows, and the last end."""
     start, dur = space.events.offset_ps, space.events.dur_ps
     begin, end = space.lines.event_begin, space.lines.event_end
     shift = base.shift_ps.tolist()

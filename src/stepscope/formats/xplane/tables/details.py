@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 _PAIR: Final = Pattern(r"([A-Za-z_]+):(\S+)")
 _TRIPLE: Final = Pattern(r"(-?\d+),(-?\d+),(-?\d+)\Z")
 _MOST_BYTES: Final = 2**63 - 1
-#: Resolution of occupancies in percent; rounding errors below it do not split a launch
-#: shape.
+#: Resolution of occupancies, in percent; smaller differences are rounding errors.
 _OCCUPANCY_STEP: Final = 0.001
 
 
@@ -179,7 +178,7 @@ def number_geometries(
 
     Returns:
         The row of each kernel in the table (-1 for none), the table, and per field the
-            number of kernels whose value was refused as impossible.
+        number of kernels whose value was refused as impossible.
     """
     texts = distinct_handles(details, len(strings))
     parsed = {int(text): parse_geometry(strings[text]) for text in texts.tolist()}
@@ -248,8 +247,7 @@ class CopyTable:
     """The details of copies, by the number of their text.
 
     Args:
-        handles: Number of each event's details text, or -1; None if no event has
-            details.
+        handles: Number of each event's details text, or -1; None without details.
     """
 
     def __init__(self, handles: Int32s | None, strings: Sequence[str]) -> None:
