@@ -1,1 +1,1 @@
-"""How long a step would take after a change: a replay of its dependencies."""
+"""Prediction of step time after a change, by replaying the dependencies of its work."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Maximum number of replayed windows; more windows cost time and add little accuracy.
 MOST_WINDOWS: Final = 20
 
-#: Flags of a step that performs setup for later steps.
+#: A step with all of these flags performs setup that later steps use.
 _COLD: Final = frozenset(("first", "compile", "outlier"))
 
 NO_STEPS: Final = WHY["no_replayed_steps"]
@@ -71,7 +71,7 @@ _COPIES: Final = tuple(
 #: is the percentile `_NEARLY_ALL` of the measured gaps.
 _STREAM_GAP_PS: Final = 3 * PS_PER_US
 _NEARLY_ALL: Final = 90
-#: Maximum delay of an explained start, in ps; the launch latency if that is longer.
+#: Edges explain a start that is at most this much later, in ps (or one launch latency).
 _LATE_PS: Final = 10 * PS_PER_US
 
 
@@ -81,7 +81,7 @@ class Pace(Frozen, frozen=True):
     Attributes:
         latency_ps: From a launch call to its activity on an idle stream.
         stream_gap_ps: Between two activities of a stream if the second is queued.
-        late_ps: Maximum delay of a start after its edges that the edges explain.
+        late_ps: A start later than its edges by more than this is unexplained.
     """
 
     latency_ps: int

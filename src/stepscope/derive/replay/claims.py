@@ -29,11 +29,11 @@ class Edit(Frozen, frozen=True):
     """The arrays of a graph after a what-if edit.
 
     Attributes:
-        lag_ps: By edge: its lag; `NEVER` removes the edge.
-        from_start: By edge: whether the lag counts from the start of its source.
+        lag_ps: By edge: lag of the edge; `NEVER` removes the edge.
+        from_start: By edge: whether the lag counts from the start of the source node.
         most_delay_ps: By node: maximum slack that the node keeps.
-        comes: By node: whether an arrival from outside just before the node cannot
-            happen earlier than recorded.
+        comes: By node: whether an arrival from outside (such as a batch) just before
+            the node happens no earlier than recorded.
     """
 
     dur_ps: Int64s
@@ -100,7 +100,7 @@ def kernels_scaled(graph: Graph, chosen: Bools, *, factor: float) -> Edit:
     """Scale the duration of some activities by `factor`.
 
     Args:
-        chosen: By node: whether to scale it; nodes of threads are never scaled.
+        chosen: By node: whether to scale the node; nodes of threads never are.
     """
     nodes = graph.nodes
     meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
@@ -113,8 +113,8 @@ def exchanges_at_rate(graph: Graph, chosen: Bools, *, needed_ps: Int64s) -> Edit
     """Shorten some collectives to the time that their bytes need; none becomes longer.
 
     Args:
-        needed_ps: By node: time of its bytes at the rate of the link, plus the time of
-            waiting for other members.
+        needed_ps: By node: time of the collective's bytes at the rate of the link, plus
+            the time of waiting for other members.
     """
     nodes = graph.nodes
     meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured

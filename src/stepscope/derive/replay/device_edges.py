@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.activities import Activities, Pace
 
 _NONE: Final = -1
-#: Number of ends before a start that are tested as its explanation.
+#: Number of latest activity ends that are tested as the reason for a start.
 _LOOKED_BACK: Final = 8
 
 

@@ -64,9 +64,9 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
 
 _NONE: Final = -1
-#: Maximum delay, in ps, between an awaited end and the return of the waiting call.
+#: Maximum time, in ps, from the end of awaited work to the return of the waiting call.
 _RETURNS_PS: Final = 200 * PS_PER_US
-#: Minimum length of a wait that shows an arrival from outside, as a share of a step.
+#: A wait of at least this share of a step shows when something from outside arrived.
 _LONG: Final = 0.01
 #: Pattern of calls that wait for all streams of a device.
 _WHOLE_DEVICE: Final = r"^(?:cu|cuda|hip)(?:Device|Ctx|Context)Synchronize"
@@ -407,7 +407,7 @@ def _finish_graph(
     may_wait[given_work[given_work >= 0]] = True
     arrival = np.full(len(nodes.kind), _NONE, np.int32)
     outside = host.outside[host.outside >= 0]
-    # A short wait does not show when the awaited object arrived.
+    # A short wait does not show when the awaited event occurred.
     period = (chosen.last_ps - chosen.first_ps) / chosen.count
     outside = outside[nodes.dur_ps[outside] > _LONG * period]
     next_one = outside + 1

@@ -95,7 +95,9 @@ def find_handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Hando
 
 
 class _Work(Frozen, frozen=True, eq=True):
-    """The work intervals of all threads except the program's, by start and by end."""
+    """The work intervals of all threads except the program's, sorted by start and by
+    end.
+    """
 
     thread: Int64s
     start_ps: Int64s
@@ -122,7 +124,7 @@ class _Work(Frozen, frozen=True, eq=True):
         return cls(thread[order], start[order], end, np.argsort(end, kind="stable"))
 
     def last_ended(self, when_ps: Int64s, thread: Int64s) -> tuple[Int64s, Int64s]:
-        """Return the last other thread whose work ended by each time, and the end."""
+        """Return, for each time, the other thread that ended work last, and when."""
         source = np.full(len(when_ps), _NONE, np.int64)
         source_ps = when_ps.copy()
         ends = self.end_ps[self.by_end]
@@ -137,7 +139,7 @@ class _Work(Frozen, frozen=True, eq=True):
         return source, source_ps
 
     def last_begun(self, when_ps: Int64s, thread: Int64s) -> Int64s:
-        """Return the last other thread to begin work that still runs at a time."""
+        """Return, for each time, the other working thread that started last."""
         source = np.full(len(when_ps), _NONE, np.int64)
         place = np.searchsorted(self.start_ps, when_ps, side="left") - 1
         for back in range(_LOOKED_BACK):
@@ -150,7 +152,7 @@ class _Work(Frozen, frozen=True, eq=True):
         return source
 
 
-#: Number of intervals that are tested for one of another thread.
+#: Number of work intervals to search for one that belongs to another thread.
 _LOOKED_BACK: Final = 8
 
 
@@ -255,7 +257,7 @@ def _handed_over(found: Releases, waiting: Spans) -> Releases:
     return found._replace(source=source, source_ps=source_ps)
 
 
-#: The end of a wait may be off by 1/20 of the wait from the end of the awaited work.
+#: Maximum delay of the end of a wait after the awaited work, as 1/n of the wait.
 _PART: Final = 20
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.threads import Thread
 
 _NEVER: Final = -(2**61)
-#: The last part of a staged copy is 1/20 of the copy.
+#: Length of the last part of a staged copy, as 1/n of the copy.
 _LAST_PART: Final = 20
 
 

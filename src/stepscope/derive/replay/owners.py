@@ -92,7 +92,8 @@ def without_owners(
                 (own_sets if owner in owners else other_sets).append(
                     worked.clip(*within)
                 )
-        # While removed device work runs, only thread work for the same owners goes too.
+        # While removed device work runs, only thread work of the same owners is
+        # removed.
         stays, goes = Spans.union_of(other_sets), Spans.union_of(own_sets)
         spans = (gone - stays) | (busy & goes)
         less[mine] = spans.within(nodes.start_ps[mine], graph.end_ps[mine])
@@ -118,7 +119,7 @@ def without_owners(
 def _arrivals_by_owners(
     graph: Graph, classes: HostClasses, owners: Collection[str]
 ) -> Bools:
-    """Return before which nodes an arrival ends a wait of some owners."""
+    """Return which nodes follow a wait for an arrival that some owners own."""
     found = np.zeros(graph.count, np.bool_)
     for at in np.flatnonzero(graph.arrival_of >= 0).tolist():
         before = int(graph.arrival_of[at])

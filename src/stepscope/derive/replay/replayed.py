@@ -58,7 +58,7 @@ class Gain(Frozen, frozen=True):
         return self.kept_percent <= _KEPT_PERCENT_OF_PATH
 
 
-#: Values in place of an edge: the piece is the node itself; nothing explains the piece.
+#: Values instead of an edge number: the piece is a node, or nothing explains the piece.
 NODE: Final = -1
 NOTHING: Final = -2
 #: Kind of the time passed when walking back to the end of a node, to its start, and to
@@ -230,7 +230,7 @@ def replay_check(*, step_graph: Graph) -> Identity:
     recorded = reached_bounds(step_graph, step_graph.nodes.start_ps, step_graph.end_ps)
     chosen = step_graph.sampled
     reached = (run.bounds_ps > NEVER) & (recorded > NEVER)
-    # A bound that no node of the graph reaches does not move.
+    # A window bound that no node of the graph reaches keeps its recorded time.
     bounds = np.where(
         reached, chosen.bounds_ps + (run.bounds_ps - recorded), chosen.bounds_ps
     )
@@ -289,7 +289,7 @@ def replay_graph(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Rep
 
 
 def reached_bounds(graph: Graph, start_ps: Int64s, end_ps: Int64s) -> Int64s:
-    """Return when each bound of the windows is reached."""
+    """Return when each bound of the windows is reached, in ps."""
     found = np.full(len(graph.boundary) + 1, NEVER, np.int64)
     np.maximum.at(found, graph.completes, end_ps)
     known = graph.boundary >= 0

@@ -67,7 +67,7 @@ _AS_ONE: Final[dict[int, int]] = {
 
 
 class HostClasses(Frozen, frozen=True):
-    """When the step threads of a host are in which class.
+    """The spans of each class of host work on the step threads of a host.
 
     The spans of one thread are disjoint; those of several threads may overlap.
 
@@ -161,7 +161,7 @@ def host_classes(
     activity_steps: Int32s | Unavailable,
     windows: Windows,
 ) -> HostClasses | Unavailable:
-    """Return when each step thread is in which class, by its innermost event."""
+    """Return the spans of each class on the step threads, by innermost event."""
     if not event_types["known"].any():
         return WHY["nameless_host"]
     host = HostEvents(trace, tracks, events, event_kinds, stats, host_values)

@@ -13,7 +13,7 @@ from stepscope.frozen import Frozen
 
 
 class Owner(Frozen, frozen=True, eq=True):
-    """What the time of a step is spent on.
+    """Owner of time: what a step spends the time on.
 
     Attributes:
         category: The category of the results that contains the owner's time.
@@ -101,7 +101,7 @@ def category_owners(category: str) -> tuple[str, ...]:
 
 
 class HostCode(IntEnum):
-    """What an event means on its thread; 0 defers to the enclosing event."""
+    """Kind of an event's time on its thread; 0 means the kind of the enclosing event."""
 
     NOTHING = 0
     #: A consumer waits for an input pipeline; counts on any thread.
@@ -120,9 +120,9 @@ class HostCode(IntEnum):
     PIPELINE = 9
     #: An op that may or may not launch device work.
     LAUNCH_OR_COMPUTE = 10
-    #: A call that waits for work of other threads; not counted itself.
+    #: A call that waits for work of other threads; the time belongs to that work.
     BLOCKED = 11
-    #: Way to a launch: ops that enclose a launch, and short ops between launches.
+    #: Preparing a launch: ops that enclose a launch, and short ops between launches.
     DISPATCH = 12
     #: Start, stop and buffer handling of the recorder.
     PROFILER = 13

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Minimum duration, in ps, of an event that shows where the program was.
 _NEIGHBOUR_PS: Final = 100 * PS_PER_US
-#: Maximum delay, in ps, of a write for which the preceding calls are a preparation.
+#: Maximum time, in ps, before a write in which calls count as its preparation.
 _SOON_PS: Final = 10 * PS_PER_MS
 
 
@@ -42,14 +42,14 @@ class Surroundings(Frozen, frozen=True, eq=True):
     """The events of one thread that show where the program was, in time order.
 
     Attributes:
-        start_ps: Start of each event that lies in no other event.
+        start_ps: Start of each outermost event.
         types: Rows of event_types of these events, followed by -1 for no event.
         writes_ps: Start of each event that writes files, wrappers included.
         written: Type of the innermost writing event inside each of these.
         calls_ps: Start of each call of a graph, and of each step.
         mark_start_ps: Start of each outermost range that marks a step.
-        inner: Starts, ends and types (as in `types`) of events that lie in no other
-            event except a range that marks a step.
+        inner: Starts, ends and types (as in `types`) of the outermost events apart from
+            ranges that mark a step.
     """
 
     start_ps: Int64s

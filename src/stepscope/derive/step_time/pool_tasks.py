@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.names.event_kinds import EventKinds
 
-#: Maximum number of tasks in a chain; chains are short, as a parallel loop halves
-#: itself.
+#: Maximum length of a chain of tasks that hand over tasks; chains are short, because a
+#: parallel loop halves itself.
 _MOST_ROUNDS: Final = 64
 #: Maximum entries per id in a lookup table over the whole range of ids.
 _ENTRIES_PER_ID: Final = 8

@@ -120,7 +120,7 @@ def _mark_driven(found: Bools, track: Int32s, window: Int32s) -> None:
 
 
 def of_the_program(event_types: pl.DataFrame, kinds: EventKinds) -> Bools:
-    """Return by type whether it is a call or range that only the program itself makes.
+    """Return by event type whether only the program itself has such calls or ranges.
 
     Ranges count if the producer marks them as annotations, except ranges that a
     framework puts around its own work, which also occur on threads of the framework.
