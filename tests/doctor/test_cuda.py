@@ -82,7 +82,7 @@ def test_a_library_without_the_symbol_is_said_to_be_another_one(
     )
     library = found["CUPTI", "library"]
     assert library.state == "fail"
-    assert "damaged, or another library" in library.fact
+    assert "damaged, or not libcupti" in library.fact
     assert library.commands
 
 

@@ -94,7 +94,6 @@ def answer_request(request: CaptureRequest) -> int:
                 max_bytes=request.max_bytes,
             )
     except client.CaptureFailed as failed:
-        # The table has already shown the error of each host.
         say_line(_NOBODY)
         if table is None:
             click.echo(_outcome_json(failed.outcome))

@@ -103,7 +103,6 @@ def _short_report(logdir: Path) -> list[Line]:
 
 
 def _stepscope_command() -> str:
-    """Return the command that starts stepscope in the user's shell."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m stepscope"

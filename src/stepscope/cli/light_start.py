@@ -235,7 +235,6 @@ def _are_small(paths: Iterable[str]) -> bool:
                 if left < 0:
                     return False
     except OSError:
-        # A path is a URL, or the file does not exist.
         return False
     return left < _SMALL
 

@@ -55,7 +55,6 @@ class _WithProgram(click.Command):
     """A command that accepts a program and its arguments after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Remove the program and its options from the arguments."""
         if _PROGRAM in args:
             place = args.index(_PROGRAM)
             ctx.params["program"] = tuple(args[place + 1 :])

@@ -140,7 +140,6 @@ def _kernel_patterns(asked: NcuRequest) -> tuple[str, ...]:
 
 
 def _resolve_program(command: Sequence[str], name: str) -> list[str]:
-    """Return the command line of the program that a tool is to run."""
     arguments = resolve_command(command)
     check_alone(arguments, name)
     return arguments

@@ -47,8 +47,7 @@ def answer_request(asked: ReportRequest) -> int:
     check_free(asked.output, force=asked.force)
     kept_in = None
     if asked.store:
-        # Needed only with --store.
-        from stepscope.compare.store import promise_file, read_promises  # noqa: PLC0415
+        from stepscope.compare.store import promise_file, read_promises  # noqa: PLC0415 - needed only with --store
 
         kept_in = promise_file(asked.paths[0])
         # A damaged file is detected before any analysis.
@@ -70,7 +69,6 @@ def answer_difference(asked: DiffRequest) -> int:
 
 
 def _check_options(asked: ReportRequest) -> None:
-    """Raise BadUsage for options that cannot be combined."""
     if asked.form not in REPORT_FORMS:
         raise BadUsage.unknown_name("format", asked.form, REPORT_FORMS)
     if asked.explain is not None and (asked.against or asked.store):
@@ -107,8 +105,7 @@ def _report_run(asked: ReportRequest, kept_in: Path | None) -> None:
 
 
 def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
-    # Needed only to compare two runs.
-    from stepscope.compare.comparison import compare_runs  # noqa: PLC0415
+    from stepscope.compare.comparison import compare_runs  # noqa: PLC0415 - needed only with --against
     from stepscope.report.outline.comparison import (  # noqa: PLC0415
         comparison_outline,
     )
@@ -136,8 +133,7 @@ def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
 
 
 def _explain_verdict(asked: ReportRequest, rule: str) -> None:
-    # Needed only with --explain.
-    from stepscope.report.outline.explanation import (  # noqa: PLC0415
+    from stepscope.report.outline.explanation import (  # noqa: PLC0415 - needed only with --explain
         explanation_outline,
     )
 
@@ -171,9 +167,7 @@ def _measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> Measure
 def _keep_promises(
     asked: ReportRequest, kept_in: Path, run: Measured
 ) -> tuple[Answer, ...]:
-    """Evaluate the promises of earlier runs, and store those of this run."""
-    # Needed only with --store.
-    from stepscope.compare.store import (  # noqa: PLC0415
+    from stepscope.compare.store import (  # noqa: PLC0415 - needed only with --store
         answer_promises,
         read_promises,
         write_promises,

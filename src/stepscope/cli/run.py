@@ -97,9 +97,7 @@ def answer_request(request: RunRequest) -> int:
 
 
 def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> int:
-    """Run the program with a profiler server in it, and return its status."""
-    # Needed only with --serve.
-    from stepscope.remote.autoserve import (  # noqa: PLC0415
+    from stepscope.remote.autoserve import (  # noqa: PLC0415 - needed only with --serve
         CERTIFICATE_VARIABLE,
         ServePlan,
     )
@@ -178,10 +176,7 @@ def record_program(arguments: Sequence[str], plan: RunPlan) -> int:
 
 
 def _folder_for_notes(logdir: str) -> str:
-    """Create a folder in which processes write notes about their recordings.
-
-    If no folder can be created, the program still runs, but no notes are read.
-    """
+    """Create a folder for notes; if that fails, return a path that does not exist."""
     for place in (None, logdir):
         with contextlib.suppress(OSError):
             return make_folder("run", within=place)

@@ -74,7 +74,6 @@ def answer_request(request: ServeRequest) -> int:
 
 
 def _make_capturing(store: Store, request: ServeRequest) -> Capturing:
-    """Return an object that records the given addresses into the log directory."""
     grpc_module()
     logdir, token = request.logdir, request.capture_token
     if token is not None:

@@ -53,7 +53,6 @@ _CLOSELY: Final = (
     "For the calls, kernels, copies and dominant cost of one op: --op NAME; for all "
     "ops below a path: --scope PREFIX."
 )
-#: Binary formats.
 _BYTES: Final = frozenset({"parquet", "pprof"})
 #: Level of gzip; a low level is enough, because traces are very repetitive.
 _COMPRESSION: Final = 5
@@ -121,7 +120,6 @@ def _write_trace(
 
 
 def _check_request(request: ShowRequest) -> Tool:
-    """Return the tool; raise BadUsage for an invalid request before reading files."""
     tool = find_tool(request.tool)
     if request.form not in SHOW_FORMS:
         raise BadUsage.unknown_name("format", request.form, SHOW_FORMS)

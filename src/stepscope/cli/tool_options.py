@@ -93,7 +93,6 @@ def _option_help(name: str, fields: dict[str, inspect.Field], value: _Value) -> 
             sentence += f" One of {', '.join(value.words)}."
         if value.several and not value.by_commas:
             sentence += " May be repeated."
-        # An empty default is not mentioned.
         if field.default not in (None, "", (), False):
             sentence += f" By default {field.default}."
         said.setdefault(sentence, []).append(tool)

@@ -109,7 +109,6 @@ _HERE: Final = "here and now"
 #: Free space that is enough: a recording of some steps takes a few to a few hundred MB.
 _LEAST_BYTES: Final = 2**30
 _GIB: Final = 2**30
-#: Maximum number of programs that are listed.
 _LISTED: Final = 5
 #: Default ports, which the documentation uses as well → what uses them.
 _PORTS: Final = {6007: "stepscope serve", 6009: "profiler servers"}

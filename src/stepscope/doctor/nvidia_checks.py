@@ -51,7 +51,6 @@ def nvidia_checks(machine: Machine) -> list[Check]:
 
 
 def _driver_version(machine: Machine) -> str | None:
-    """Return the version of the kernel driver; None if it is not visible."""
     text = machine.text("proc/driver/nvidia/version") or ""
     found = re.search(r"Kernel Module\s+(?:for \S+\s+)?(\d[\d.]*)", text)
     return None if found is None else found[1]

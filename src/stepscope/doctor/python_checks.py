@@ -87,7 +87,6 @@ def _check_framework(
 ) -> Check:
     names = [installed]
     if installed == "jax":
-        # Packages that contain JAX's compiled code.
         names += sorted(
             it for it in packages if it == "jaxlib" or _OF_JAX.fullmatch(it)
         )

@@ -303,11 +303,7 @@ class Profiler:
 
 
 class _AddedStep(NamedTuple):
-    """A step that has ended, unless a `with` block enters it.
-
-    Attributes:
-        begin_ns: Start of the step; None if it was not recorded.
-    """
+    """A step that has ended; `begin_ns` is None if the step was not recorded."""
 
     step: int
     begin_ns: int | None
@@ -321,7 +317,6 @@ def _warn_unread(argument: str) -> None:
 
 
 def _recorded_file(run: Run) -> Path:
-    """Return the file of a run; raise BadUsage if there is none."""
     if run.path is None:
         why = " ".join(run.warnings) or "Nothing was stored."
         raise BadUsage(f"the recording has no file to read. {why}")

@@ -108,7 +108,7 @@ def read_request(given: Mapping[str, object]) -> ViewRequest:
             raise BadUsage.unknown_name("option of a view", name, KNOWN)
     options = dict(given)
     notes = [
-        f"{name} is ignored: {why}."
+        f"{name}: this option is ignored: {why}."
         for name, why in _NO_THRESHOLDS.items()
         if options.pop(name, 0)
     ]
@@ -171,7 +171,6 @@ class ModelView:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return the text."""
         return self.text
 
 
@@ -190,7 +189,6 @@ class Advice:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return the text."""
         return self.text
 
 

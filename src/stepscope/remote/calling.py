@@ -354,7 +354,6 @@ def _told_ns(data: str) -> int | None:
 
 
 def _check_profile(content: bytes | memoryview) -> None:
-    """Raise MalformedMessage unless all bytes are fields of a message."""
     for count, _ in enumerate(read_fields(content)):
         if count == _MAX_PROFILE_FIELDS:
             raise MalformedMessage

@@ -169,7 +169,6 @@ class Captures:
                 return b""
             self._check_goes_on()
             recording = self._begin_recording(options)
-            # A step count of 0 means that steps are not counted.
             steps = request.opts.steps
             with StepsBegun(steps, over) if steps else contextlib.nullcontext():
                 _wait_for_end(
@@ -485,7 +484,6 @@ def check_request(request: ProfileRequest) -> tuple[int, ProfilerOptions]:
 
 
 def _profiler_options(asked: ProfileOptions) -> ProfilerOptions:
-    """Return the requested options; the defaults if the request has none."""
     if not asked.version:
         return ProfilerOptions(tensorflow_server=False)
     for name, most in _LEVELS.items():

@@ -143,7 +143,6 @@ class Continuous:
             return None
         content = held.end_once()
         with suppress(Exception):
-            # If this fails, the next snapshot reports that nothing is recorded.
             again = self._begin(held.recording.options)
             self._hold_recording(again, held.owner._replace(peer=client.peer))
         return content

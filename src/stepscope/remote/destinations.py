@@ -169,11 +169,7 @@ class _Part:
         self._file: io.FileIO | None = None
 
     def write_piece(self, piece: bytes | memoryview) -> None:
-        """Write a piece; after an error, move the file to the next folder.
-
-        Raises:
-            OSError: No folder can store the file.
-        """
+        """Write a piece; after an error, move the file to the next folder, if any."""
         if not piece:
             return
         try:

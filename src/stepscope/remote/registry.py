@@ -32,7 +32,6 @@ from stepscope.remote.processes import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-#: Maximum number of processes listed in a sentence.
 _LISTED: Final = 5
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 #: Process id → its servers (address → token). A forked child has no entry.
@@ -236,7 +235,6 @@ def _read_servers(path: Path) -> tuple[Listening, ...]:
 
 
 def _write_servers(path: Path, servers: Mapping[str, str | None]) -> None:
-    """Write a file that only its user may read, atomically."""
     fields = {
         "servers": servers,
         "program": sys.argv[0] or sys.executable,
@@ -262,7 +260,6 @@ def _why_untrusted(folder: Path) -> str | None:
         try:
             status = one.lstat()
         except OSError:
-            # The folder does not exist yet.
             return None
         if not stat.S_ISDIR(status.st_mode):
             return f"{one} is not a folder but a link or a file"

@@ -119,25 +119,23 @@ def start(
         host: Address to listen at. Only this machine can connect to the default. Only
             this user can connect to `unix:/PATH`, a socket in a private folder.
         logdir: Directory in which clients may have files written. Without it clients
-            receive recordings over the network only.
+            only receive recordings over the network.
         token: Token that clients must send; otherwise `STEPSCOPE_TOKEN`, or a new
             token.
-            Stepscope clients of the same user find the token. A Unix socket needs none.
+            Stepscope clients of the same user find it. A Unix socket needs none.
         certificate: Private key and certificate chain (PEM), to encrypt calls.
-        open_to: Clients that may call without a token, such as those of TensorFlow and
-            XProf, which cannot send one: "machine" for any user of this machine,
-                "network"
-            for every client that can connect. The server logs a warning.
-        peers: Addresses that this server calls for a client that records several
-            programs
-            through it (`worker_list` in TensorFlow and XProf), in the client's
-                spelling.
-            The server's own address is included. Without `logdir` none is called.
+        open_to: Clients that may call without a token (those of TensorFlow and XProf
+            cannot send one), with a warning: "machine" for any user of this machine,
+            "network" for every client that can connect.
+        peers: Addresses that this server calls, next to its own, for a client that
+            records
+            several programs through it (`worker_list`). Without `logdir` none is
+                called.
 
     Raises:
-        BadUsage: gRPC is not installed, the port is invalid or in use, other users can
-            access the folder of a socket, `open_to` contradicts another argument, gRPC
-            cannot send the token, or the key does not match the certificate chain.
+        BadUsage: gRPC is missing, the port is invalid or in use, other users can access
+            the folder of a socket, `open_to` contradicts another argument, the token
+            cannot be sent, or the key does not match the certificate chain.
     """
     grpc = grpc_module()
     place = Place(host, port)

@@ -18,7 +18,6 @@ SERVICE: Final = "tensorflow.ProfilerService"
 ANALYSIS: Final = "tensorflow.ProfileAnalysis"
 #: Stepscope's own service, which sends a recording in pieces of plain bytes.
 PIECES: Final = "stepscope.Recordings"
-#: Maximum bytes of one piece.
 PIECE_BYTES: Final = 2**20
 #: Default maximum bytes of a recording; one gRPC message holds at most 2 GB.
 MAX_ANSWER_BYTES: Final = 4 * 2**30
@@ -120,7 +119,6 @@ def begin_as_ours(begin: Callable[[], object]) -> None:
     before = set(threading.enumerate())
     begin()
     for thread in set(threading.enumerate()) - before:
-        # The program may have started a thread at the same time.
         runs = getattr(thread, "_target", None)
         if getattr(runs, "__module__", "").partition(".")[0] == _GRPC:
             thread.name = _OURS

@@ -153,11 +153,7 @@ _FOLDER: Final = "stepscope"
 
 
 def _log_to_mlflow(run: Any, logged: Logged, *, step: int | None) -> None:
-    """Log metrics, the table of findings as JSON, and files, under `stepscope/`.
-
-    Args:
-        step: Step of the metrics; None for 0.
-    """
+    """Log metrics (at step 0 without `step`), findings as JSON, and files."""
     mlflow: Any = sys.modules["mlflow"]
     client = mlflow.MlflowClient()
     number = run.info.run_id
@@ -178,11 +174,7 @@ def _log_to_mlflow(run: Any, logged: Logged, *, step: int | None) -> None:
 
 
 def _log_to_wandb(run: Any, logged: Logged, *, step: int | None) -> None:
-    """Log numbers, a table and an artifact of type `profile`.
-
-    Args:
-        step: Step of the run's history; None for the next one.
-    """
+    """Log numbers, a table and an artifact, at the next step without `step`."""
     wandb: Any = sys.modules["wandb"]
     table = wandb.Table(columns=list(FINDING_COLUMNS), data=logged.findings)
     run.log({**logged.numbers, f"{PREFIX}findings": table}, step=step)

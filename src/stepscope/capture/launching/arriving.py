@@ -43,7 +43,7 @@ class Arrivals:
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """Return the spec from the other finders; None for modules not watched."""
+        """Return a spec from another finder; None for modules not watched."""
         if name not in self._waited:
             return None
         for finder in sys.meta_path:
@@ -71,8 +71,7 @@ class Arrivals:
         try:
             vars(loader)["exec_module"] = execute_and_announce
         except TypeError:
-            # A loader without a `__dict__` cannot be changed: its import is not
-            # reported.
+            # A loader without a `__dict__` is not patched: its import goes unreported.
             return
 
     def _announce_module(self, name: str) -> None:

@@ -61,12 +61,7 @@ class Armed:
     """A process that starts recording at a step, after some time, or at its exit."""
 
     def __init__(self, plan: RunPlan, *, steps_only: bool = False) -> None:
-        """Follow a plan.
-
-        Args:
-            steps_only: Whether to record nothing unless the process counts steps, as
-                forked processes do.
-        """
+        """Follow a plan; with `steps_only`, record nothing unless steps are counted."""
         from stepscope.capture.launching.counting import (  # noqa: PLC0415 - keeps process startup fast
             StepCounter,
         )

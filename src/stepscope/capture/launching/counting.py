@@ -41,8 +41,7 @@ class RepeatedCalls:
         self._settled = False
         #: Former leaders that are parts of a longer step.
         self._parts: set[Hashable] = set()
-        #: Functions called since the leader's last call, and functions called before
-        #: the leader started again from other arguments.
+        #: Functions called since the leader's last call.
         self._since: set[Hashable] = set()
         self._before_anew: set[Hashable] = set()
 

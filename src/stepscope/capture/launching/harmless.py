@@ -61,7 +61,6 @@ def harmless(
                 why = f"{fault}" if is_ours else f"{type(fault).__name__}: {fault}"
                 what = f"recording stops: {why}"
                 say_line(what)
-                # The line above has already announced the end of the recording.
                 with suppress_faults():
                     after_fault(what)
                 return None

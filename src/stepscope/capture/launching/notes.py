@@ -11,7 +11,7 @@ from stepscope.errors import is_from_handler
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Code that child processes of `multiprocessing` run if they were not forked.
+#: Code of child processes of `multiprocessing` that the program did not fork itself.
 _CHILD: Final = ("from multiprocessing.spawn ", "from multiprocessing.forkserver ")
 #: Maximum number of characters of `-c` code that are shown as a program's name.
 _SHOWN: Final = 48

@@ -26,7 +26,6 @@ _MUCH: Final = 0.25
 #: Number of steps from the last skipped step to the first recorded one. It is 2 if a
 #: step is known only by its end, because the start of the first step is then unknown.
 _FIRST_KNOWN: Final = 2
-#: Maximum number of programs listed in a sentence.
 _LISTED: Final = 3
 _NOT_REACHED: Final = (
     "nothing was recorded: no Python process of the command could be reached. It may "

@@ -108,7 +108,6 @@ def _ancestor_times() -> Iterator[tuple[int, float]]:
 
 def _uses_a_device() -> bool:
     """Return whether a framework uses a device, which needs no processor time."""
-    # The program's framework may be in any state, so errors are suppressed.
     uses: list[Any] = []
     with suppress_faults():
         uses.append(sys.modules["torch"].cuda.is_initialized())

@@ -78,7 +78,6 @@ class Window:
             begun: Called each time a recording has begun.
             left: Called if the process ends during a recording, which it must end.
             over: Called once, when nothing more will be recorded.
-            now_s: Clock, in seconds.
         """
         self.plan = plan
         self.counted: str | None = None
@@ -446,7 +445,6 @@ class Window:
             return False
         times = control.measured_slowdown(self._now_s())
         if times is None:
-            # Steps take as long without recording.
             self._is_acquitted = True
         else:
             less = lower_options(options)
@@ -465,7 +463,6 @@ class Window:
                 return False
             options = less.options
             self._cost.set_baseline(control.steps_s)
-        # The new recording replaces the recording before the comparison.
         self._open_steps(first, options)
         self._extent.begins_anew(first)
         return True
@@ -567,7 +564,6 @@ class Window:
         write_note(self.plan.notes, self._noted)
 
     def _end_recording(self) -> None:
-        # A step in progress never ends, so it is not recorded.
         self.mark = StepMark()
         if self.phase is not Phase.OVER:
             self.phase = Phase.OVER

@@ -94,7 +94,6 @@ class Session:
         self.logdir = logdir
         self.run = run
         self.options = options
-        # Skip stepscope's own stack frames.
         frame = sys._getframe()  # noqa: SLF001 - the only way to get the caller's frame
         while frame.f_back and frame.f_code.co_filename.startswith(_OURS):
             frame = frame.f_back
@@ -328,7 +327,6 @@ class Session:
                 self._lock.release()
 
     def _abandon_in_child(self) -> None:
-        """Forget the parent's recording in a forked child."""
         _slot.lock = threading.RLock()
         _slot.session = None
         annotate.forget_forwards()

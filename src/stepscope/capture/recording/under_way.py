@@ -147,7 +147,6 @@ class UnderWay:
         try:
             under_way._start_collectors(options)
         except BaseException:
-            # After an interrupt by the user, stop the collectors that have started.
             under_way.drop_events()
             raise
         return under_way
@@ -272,7 +271,6 @@ class UnderWay:
             if collector is first_own:
                 # The frameworks have started and imported their modules by now.
                 collect_what_is_due()
-            # A collector whose start fails must also be stopped.
             self._started.append(collector)
             asked = options
             if any(it.traces_python for it in self._tracers):

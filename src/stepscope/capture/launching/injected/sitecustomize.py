@@ -54,7 +54,6 @@ def _arm_process() -> None:
 
 
 def _import_next() -> None:
-    """Import the next `sitecustomize` on the path, if there is one."""
     ours = sys.modules.pop(__name__)
     try:
         importlib.import_module(__name__)

@@ -137,7 +137,6 @@ class _Carried:
         self._returned: dict[object, dict[int, _Kept]] = {}
 
     def comes_back(self, called: object, arguments: Any, result: Any) -> bool:
-        """Return whether an argument of this call is part of the last result."""
         looked = self._looked.get(called, 0)
         comes_back = called in self._came_back
         if looked >= (_FOLLOWED if comes_back else _LOOKED_AT):

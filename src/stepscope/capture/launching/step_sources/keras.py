@@ -66,8 +66,7 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
         # TensorFlow may be tracing a graph, which updates no variable.
         tensorflow = sys.modules.get("tensorflow")
         if tensorflow is None or tensorflow.executing_eagerly():
-            # `carries` ranks an update above other calls, even above more frequent
-            # ones.
+            # `carries` ranks an update above more frequent calls.
             counter.call_ended(_UPDATES, id(optimizer), carries=True)
 
     undone.append(_wrap_method(Optimizer, "apply", after=optimizer_updated))
@@ -120,11 +119,9 @@ def _wrap_method(
     after: Callable[..., object] | None = None,
     fit: _Fit | None = None,
 ) -> Callable[[], None]:
-    """Patch a method of a class to report its calls; return a function that undoes it.
+    """Patch a method to call `before` and `after`; return a function that undoes it.
 
     Args:
-        before: Called with the object and arguments before the method.
-        after: Called with the object after the method has returned.
         fit: Its `calling` is set during the call.
     """
     method = getattr(owner, name)

@@ -27,8 +27,7 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
         # A call inside another `tf.function`, or during tracing, is not a step.
         if context.executing_eagerly():
             name = getattr(function.python_function, "__name__", "without a name")
-            # A function may be created again for each call; its code object is the
-            # same.
+            # A function may be created again for each call, with the same code object.
             place = getattr(function.python_function, "__code__", id(function))
             counter.call_ended(f"calls of tf.function {name}", place)
 

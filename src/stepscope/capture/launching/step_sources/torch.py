@@ -68,10 +68,7 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
 
 def _hear_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
-    """Count the backward passes; return a stop function.
-
-    PyTorch versions without this function are not counted; a time window is used.
-    """
+    """Count the backward passes, if this PyTorch version allows it; return an undo."""
     autograd: Any = sys.modules.get("torch.autograd")
     run = getattr(autograd, "_engine_run_backward", None)
     if run is None:
