@@ -95,9 +95,7 @@ def find_handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Hando
 
 
 class _Work(Frozen, frozen=True, eq=True):
-    """The work intervals of all threads except the program's, sorted by start and by
-    end.
-    """
+    """The work intervals of all threads except the program's, in two orders."""
 
     thread: Int64s
     start_ps: Int64s

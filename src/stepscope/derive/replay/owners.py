@@ -92,8 +92,7 @@ def without_owners(
                 (own_sets if owner in owners else other_sets).append(
                     worked.clip(*within)
                 )
-        # While removed device work runs, only thread work of the same owners is
-        # removed.
+        # While removed device work runs, only thread work of the same owners goes too.
         stays, goes = Spans.union_of(other_sets), Spans.union_of(own_sets)
         spans = (gone - stays) | (busy & goes)
         less[mine] = spans.within(nodes.start_ps[mine], graph.end_ps[mine])

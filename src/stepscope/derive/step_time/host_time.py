@@ -101,7 +101,7 @@ def category_owners(category: str) -> tuple[str, ...]:
 
 
 class HostCode(IntEnum):
-    """Kind of an event's time on its thread; 0 means the kind of the enclosing event."""
+    """Kind of an event's time on its thread; 0 means that of the enclosing event."""
 
     NOTHING = 0
     #: A consumer waits for an input pipeline; counts on any thread.

@@ -1,4 +1,4 @@
-"""Flags of windows: a flagged window deserves its own look, and stays in `rows`."""
+"""Flags of unusual windows; flagged windows stay in the table of windows."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-#: Minimum number of closed steps that remain after the warm-up steps are removed.
+#: Minimum number of other closed steps, for the first steps to count as warm-up.
 _REMAIN: Final = 8
-#: Minimum typical wait for input, as a share of the median step time.
+#: Warm-up is detected only if steps typically wait for input this share of their time.
 _TYPICAL: Final = 0.05
 #: A step finds its batch ready if it waits less than this share of the typical wait.
 _READY: Final = 0.5
@@ -81,8 +81,8 @@ _OUTLIER_SHARE: Final = 0.10
 _AUTOTUNE: Final = r"redzone_checker|XlaAutotuner"
 #: Prefix of a `tf_function_call` value if the call traced the function.
 _TRACED: Final = "traced"
-#: An end step is cut off or unrecorded if the share of its calls with device records is
-#: below this part of the share of the reference steps.
+#: A first or last step is incomplete if the share of its calls with device records is
+#: below this part of the share in other steps.
 _FEWER_EXECUTED: Final = 0.9
 
 

@@ -165,7 +165,7 @@ def step_kernels(
             count=int(place.max()) + 1,
             where=chosen,
         )
-        # Add the count, so that kernels of length 0 outweigh a place without a kernel.
+        # Add the count, so that kernels of length 0 outweigh a stream without kernels.
         chosen &= place == int(np.argmax(found.total + found.count))
     step = np.where(chosen, activity_steps, np.int32(-1))
     hulls = hulls_by_code(

@@ -1,8 +1,9 @@
 """Evidence that separates steps from layers: step edges, and the calls around segments.
 
-Layers repeat as steps do. But only a step copies a batch, reads a result back, waits
-for the device, computes gradients, updates the weights, serves a request or runs a
-separate program. And several layers lie inside one call of a module, op or program.
+Layers repeat as steps do. But only a step has edges, events with which it begins or
+ends: copying a batch, reading a result back, waiting for the device, computing
+gradients, updating weights, serving a request or running a program. And several layers
+are inside one call of a module, op or program.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.sequences import SymbolSequence
 
-#: Minimum share of the segments that contain an edge, for the edge to mark steps.
+#: A kind of edge marks steps if at least this share of the segments contains it.
 _IN_NEARLY_ALL: Final = 0.9
 #: Minimum repetitions per enclosing call that prove that the call contains them.
 _PER_CALL: Final = 1.5
@@ -92,7 +93,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     def lacks_an_edge(
         self, start_ps: Int64s, *, on_device: bool, programs: bool = True
     ) -> bool:
-        """Return whether nearly all segments lack every kind of step edge.
+        """Return whether no kind of step edge is in nearly all segments.
 
         Args:
             start_ps: Start of each segment, ascending; the last segment is ignored.
@@ -147,7 +148,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         )
 
     def inside_one_call(self, track: Int32s, start_ps: Int64s) -> bool:
-        """Return whether several segments lie inside one module, op or request call."""
+        """Return whether several segments are inside one module, op or request call."""
         for calls in self._calls:
             shared = 0
             for thread in np.unique(track).tolist():
@@ -267,7 +268,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         return found
 
     def _copies_scalars(self, rows: Int64s) -> Bools:
-        """Return which events lie in an op that copies a scalar to the device.
+        """Return which events are inside an op that copies a scalar to the device.
 
         Such an op waits for its copy, and can occur in any layer of a model.
         """

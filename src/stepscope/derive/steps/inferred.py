@@ -253,7 +253,7 @@ def _lacks_an_edge(
 def _repeats_inside_run(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period
 ) -> bool:
-    """Return whether repetitions lie inside one program execution, as layers do."""
+    """Return whether repetitions are inside one program execution, as layers are."""
     if sequence.launch is None or evidence.correlation is None:
         return False
     launch = sequence.launch[period.first]

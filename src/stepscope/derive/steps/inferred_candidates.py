@@ -122,7 +122,7 @@ def candidate_objection(measured: Measured) -> str:
 
 
 def ranking_key(measured: Measured) -> tuple[bool, float]:
-    """Return the key by which the best candidate is the maximum."""
+    """Return a sort key that is highest for the best candidate."""
     good = not candidate_objection(measured)
     return good, measured.confidence
 
@@ -309,7 +309,7 @@ def _outermost_events(
 
 
 def _once_per_cycle(code: Int32s, cycle: Int64s, names: int, cycles: int) -> Int64s:
-    # The first cycles show as much as all cycles.
+    # Reading the first cycles is enough.
     cycles = min(cycles, _CYCLES_READ)
     read = cycle < cycles
     code, cycle = code[read], cycle[read]

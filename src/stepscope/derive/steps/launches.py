@@ -69,7 +69,7 @@ def host_launches(
     event = event[program_threads(tracks)[of_track[event]]]
     captured = wanted_rows(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
     inside = _begins_inside(events, event, captured)
-    # Keep module calls that lie in no other module call of their thread.
+    # Keep the outermost module calls of each thread.
     type_of, track_of = handles(events, "type"), handles(events, "track")
     call = wanted_rows(type_of, event_kinds.has(EventFlag.MODULE_CALL))
     call = call[program_threads(tracks)[track_of[call]]]
@@ -138,7 +138,7 @@ def module_launches(
 
 
 def is_outermost(start: Int64s, end: Int64s) -> Bools:
-    """Return which of a thread's events, in time order, lie in no earlier event."""
+    """Return a mask of a thread's outermost events; events are in time order."""
     reach = np.maximum.accumulate(end)
     outer: Bools = np.ones(len(start), np.bool_)
     outer[1:] = start[1:] >= reach[:-1]
@@ -158,7 +158,7 @@ def _repeated_launches(events: pl.DataFrame, event: Int64s) -> list[Launch]:
     for code in order[often[order]][:_TRIED].tolist():
         mine = np.flatnonzero(program.code == code)
         first = program.first[code]
-        # Keep the starts of events that lie in no earlier event.
+        # Keep the starts of the outermost events.
         end = start[mine] + dur[mine]
         inside = np.concatenate([[False], end[1:] <= np.maximum.accumulate(end)[:-1]])
         starts: Int64s = start[mine][~inside]

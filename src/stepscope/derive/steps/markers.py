@@ -421,7 +421,7 @@ def engine_iterations(
     of_type = handles(events, "type")
     row = wanted_rows(of_type, event_kinds.has(EventFlag.ENGINE_ITERATION))
     row = row[program_threads(tracks)[handles(events, "track")[row]]]
-    # Keep ranges that lie in no other range of their thread, in time order.
+    # Keep the outermost ranges of each thread, in time order.
     start_ps, dur = (ints(events, name)[row] for name in ("start_ps", "dur_ps"))
     thread, end = handles(events, "track")[row], start_ps + dur
     kept = np.zeros(len(row), np.bool_)

@@ -241,7 +241,7 @@ def _begin_after_pause(sequence: SymbolSequence, first: Int64s) -> Int64s:
 def _proposed_symbols(sequence: SymbolSequence) -> Int64s:
     """Return symbols to try: per plausible count, those after the longest pauses.
 
-    A count is plausible if the symbols that occur that often weigh much or are many: in
+    A count is plausible if the symbols with this count have much weight or are many: in
     n equal steps most symbols occur n times, or a multiple of n.
     """
     counts = sequence.counts
@@ -346,7 +346,7 @@ def even_indices(n: int, most: int) -> Int64s:
 def _segment_signatures(
     sequence: SymbolSequence, edges: Int64s, taken: Int64s, symbols: Int64s
 ) -> Int64s:
-    """Count occurrences per segment and symbol; the last column is the rest."""
+    """Count occurrences by segment and symbol; the last column counts the others."""
     # Ascending search keys are faster; the order of symbols is restored below.
     rank = np.argsort(symbols)
     base = symbols[rank][:, None] * (len(sequence) + 1)

@@ -75,7 +75,7 @@ class _Paths(Frozen, frozen=True):
     name: Int32s
 
     def has_path(self) -> UInt8s:
-        """Return by item 1 if it has a path, else 0."""
+        """Return 1 for each item with a path, and 0 for each item without."""
         if not self.level.shape[1]:
             return np.zeros(len(self.level), np.uint8)
         return (self.level[:, 0] >= 0).astype(np.uint8)

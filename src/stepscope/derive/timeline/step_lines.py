@@ -160,7 +160,7 @@ class LaunchLines(Frozen, frozen=True):
 
     @classmethod
     def no_lines(cls) -> LaunchLines:
-        """Return launch lines of no device."""
+        """Return an empty set of launch lines."""
         return cls([], pl.DataFrame(schema=_TOTALS))
 
 

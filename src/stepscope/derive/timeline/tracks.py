@@ -313,7 +313,7 @@ class TrackRows(Frozen, frozen=True):
 def lay_spans(start_ps: Int64s, dur_ps: Int64s) -> tuple[Int32s, tuple[Lane, ...]]:
     """Lay out one track's spans: starts ascending, durations descending.
 
-    A span that lies inside another span is placed below it.
+    A span inside another span is placed below it.
     """
     row = np.empty(len(start_ps), np.int32)
     return row, _lay_chosen(start_ps, dur_ps, None, row, nested=True, kind="main")
