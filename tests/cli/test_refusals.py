@@ -175,7 +175,7 @@ def test_an_empty_path_is_refused(arguments: list[str]) -> None:
     """It was the working directory, which nobody named."""
     given = ["" if word == "@" else word for word in arguments]
     done = CliRunner().invoke(main, given)
-    assert "The path is empty." in one_line(done.stderr)
+    assert "An empty path names nothing." in one_line(done.stderr)
     assert done.exit_code == 2
 
 
