@@ -110,8 +110,7 @@ def check_threads(computing: int | None = None) -> None:
 
     Args:
         computing: Number of computing threads, unless the user sets it; None for one
-            per
-            core.
+            per core.
 
     Raises:
         BadUsage: A limit of the system is too low; the message has a remedy.

@@ -14,12 +14,10 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         group: Group of the check: Python, frameworks, machine, NVIDIA, CUPTI, tools,
-            here
-            and now; for a recording, its host.
+            here and now; for a recording, its host.
         name: Subject of the check.
         state: "ok"; "warn" if something cannot be recorded; "fail" if nothing of its
-            kind
-            can be recorded; "skip" if the check does not apply here.
+            kind can be recorded; "skip" if the check does not apply here.
         fact: Result of the check, in one line.
         remedy: What to do; null if nothing has to be done.
         commands: Commands to copy, in order, the least privileged first.

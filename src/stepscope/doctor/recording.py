@@ -25,8 +25,7 @@ def recording_checks(
     Args:
         profile: The recording.
         fitting: Returns the remedy for something missing, for this recorder and
-            program;
-            None if the program cannot have it.
+            program; None if the program cannot have it.
     """
     found = []
     for host in profile.hosts:

@@ -162,8 +162,8 @@ class Profiler:
             named: Options as keyword arguments.
 
         Raises:
-            BadUsage: An option does not exist, the recording could not be written, or
-                a package for reading recordings is not installed.
+            BadUsage: An option does not exist, the recording could not be written, or a
+                package for reading recordings is not installed.
         """
         if isinstance(scope, Mapping):
             options = {**scope, **(options or {})}

@@ -71,35 +71,30 @@ def trace(  # noqa: PLR0917 - the signature of TensorFlow's function
 
     Args:
         service_addr: `host:port`, a comma-separated list, `unix:/PATH`, `@FILE` with
-            one
-            address per line, or `tpu://NAME:port` for the workers of a Cloud TPU.
+            one address per line, or `tpu://NAME:port` for the workers of a Cloud TPU.
         logdir: Directory for the run on this machine, or a URL for fsspec (`s3://…`,
             `gs://…`). If storing fails, the recording is kept in a temporary directory,
             which the error names.
         duration_ms: Duration of the recording, in ms.
         worker_list: More addresses, which are recorded at the same time.
         num_tracing_attempts: Maximum attempts per host that recorded nothing, is busy
-            or
-            does not answer.
+            or does not answer.
         options: What to record, and `delay_ms`; None for the defaults.
         allow_partial: Whether to succeed if only some hosts were recorded.
         token: Token for servers of other users and machines; servers of this user on
-            this
-            machine receive their own token.
+            this machine receive their own token.
         root_certificate: Certificate to trust (PEM); if given, calls are encrypted.
         on_progress: Called with each host's outcome when it is known.
         steps: Number of whole steps to record on each host, for at most `duration_ms`.
             Servers of TensorFlow and JAX do not count steps and record for
             `duration_ms`.
         max_bytes: Maximum bytes of a recording per host. Recordings are written while
-            they
-            arrive. Servers of TensorFlow and JAX send one message of at most 2 GB, of
-            which gRPC holds three copies in memory.
+            they arrive. Servers of TensorFlow and JAX send one message of at most 2 GB,
+            of which gRPC holds three copies in memory.
 
     Raises:
         CaptureFailed: No host was recorded, or one was not and `allow_partial` is
-            false.
-            The recordings of other hosts are stored nevertheless.
+            false. The recordings of other hosts are stored nevertheless.
         BadUsage: An address, the token or the certificate is invalid, or gRPC is not
             installed.
         BadInput: The file system of a URL is unknown, or its package is not installed.

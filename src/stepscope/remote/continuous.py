@@ -95,8 +95,8 @@ class Continuous:
 
     Args:
         lease_s: Seconds without a call after which a client is considered gone.
-        max_growth_bytes: Growth of the process at which a recording ends; its bytes
-            are then kept for its client until the lease ends.
+        max_growth_bytes: Growth of the process at which a recording ends; its bytes are
+            then kept for its client until the lease ends.
     """
 
     def __init__(

@@ -18,8 +18,7 @@ class HostOutcome(NamedTuple):
         text: Description of the error; empty without an error.
         seconds: Duration of the call, in seconds.
         clock_offset_ns: How far the host's clock is ahead of this machine's; None if
-            the
-            host does not return its time.
+            the host does not return its time.
         clock_doubt_ns: Maximum error of the offset; None as above.
     """
 

@@ -121,16 +121,14 @@ def start(
         logdir: Directory in which clients may have files written. Without it clients
             only receive recordings over the network.
         token: Token that clients must send; otherwise `STEPSCOPE_TOKEN`, or a new
-            token.
-            Stepscope clients of the same user find it. A Unix socket needs none.
+            token. Stepscope clients of the same user find it. A Unix socket needs none.
         certificate: Private key and certificate chain (PEM), to encrypt calls.
         open_to: Clients that may call without a token (those of TensorFlow and XProf
             cannot send one), with a warning: "machine" for any user of this machine,
             "network" for every client that can connect.
         peers: Addresses that this server calls, next to its own, for a client that
-            records
-            several programs through it (`worker_list`). Without `logdir` none is
-                called.
+            records several programs through it (`worker_list`). Without `logdir` none
+            is called.
 
     Raises:
         BadUsage: gRPC is missing, the port is invalid or in use, other users can access

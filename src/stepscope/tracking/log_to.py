@@ -39,11 +39,9 @@ def log_to(
 
     Args:
         run: Run of Weights & Biases (`wandb.run`, returned by `wandb.init`) or of
-            MLflow
-            (`mlflow.active_run()`, returned by `mlflow.start_run`).
+            MLflow (`mlflow.active_run()`, returned by `mlflow.start_run`).
         logdir: As in `ss.open`: a log directory (its newest run is used), the directory
-            of
-            a run, or a file.
+            of a run, or a file.
         step: Training step at which the numbers are logged.
 
     Raises:

@@ -25,10 +25,8 @@ class Note(NamedTuple):
     Attributes:
         program: Script, module or code of the process, as given on its command line.
         how: What opened the window: "steps" or "time"; "early" if the program ended
-            before
-            its window; "waited" if it only started other processes (kept only if no
-                other
-            process has a recording); "none" if nothing was recorded.
+            before its window; "waited" if it only started other processes (kept only if
+            no other process has a recording); "none" if nothing was recorded.
         counted: Description of what was counted as steps; None without steps.
         path: File of the recording; None if no file was written.
         unrecorded_s: Durations of the last steps before the window, in seconds.

@@ -26,21 +26,17 @@ class RunPlan(NamedTuple):
         notes: Folder to which each process writes a note about its recording.
         skip_steps: Number of steps that are counted but not recorded.
         least_s: Minimum seconds to record after the first step; more than `steps` steps
-            are
-            recorded if they take less.
+            are recorded if they take less.
         max_s: Maximum seconds to record after the first step; the recording ends with
-            the
-            step in progress at that time.
+            the step in progress at that time.
         wait_s: Seconds before recording begins if the program has no steps.
         record_s: Seconds to record if the program has no steps.
         max_slowdown: Maximum slowdown of recorded steps over earlier ones; 1 means
-            twice as
-            long. Above it, less is recorded.
+            twice as long. Above it, less is recorded.
         max_events: Maximum number of framework events in a window, because the program
             waits while they are stored; 0 for no limit.
         watches: Whether to record steps and counters before the window, in case the
-            program
-            ends before the window opens.
+            program ends before the window opens.
         host_tracer_level: As in `ProfilerOptions`, like all further fields.
     """
 
