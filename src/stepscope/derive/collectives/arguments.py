@@ -219,8 +219,7 @@ def bus_share(kind: str, members: int) -> float:
     """Return the bytes that one member's link carries, per byte of a collective.
 
     This factor makes times of different kinds and group sizes comparable with the
-    bandwidth of a link: an all-reduce of n members sends (n - 1) / n of the bytes
-    twice.
+    bandwidth of a link: an all-reduce of n members sends 2 (n - 1) / n of the bytes.
 
     Definition: docs/definitions/device-work.md#collectives.
     """

@@ -59,8 +59,7 @@ class Surroundings(Frozen, frozen=True, eq=True):
     """Host events around the launches of activities: rows of events, -1 for none.
 
     Attributes:
-        range: Innermost event of a communication library around the launch, by
-            activity.
+        range: Innermost event of a communication library around the launch.
         record: Innermost event around the launch in which a framework recorded the
             arguments of the collective, by activity.
     """

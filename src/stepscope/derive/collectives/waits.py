@@ -1,8 +1,7 @@
 """Waiting in collectives of several workers, and clock offsets between their hosts.
 
 A worker is one device of one host. All members of a group call its collectives in the
-same order, so the n-th call of a kind in a step belongs to the n-th call of that kind
-on every other member.
+same order, so all n-th calls of a kind in a step are one collective.
 
 All devices leave a collective at the same time. The device that enters last spends the
 least time in the collective: the transfer time. Longer time on another device is
@@ -95,8 +94,7 @@ def waiting_spans(calls: pl.DataFrame) -> tuple[Spans, Spans, Spans]:
     """Return when a device waited in collectives, transferred, or did one of the two.
 
     The third set contains the calls whose split is unknown. The three sets do not
-    overlap: where calls run at the same time, transfer counts before unknown and
-    unknown before waiting.
+    overlap: where calls run at the same time, transfer comes first, then unknown.
 
     Args:
         calls: The calls of one device with `start_ps`, `dur_ps` and `wait_ps`.
@@ -114,8 +112,7 @@ def matched_collectives(calls: pl.DataFrame) -> pl.DataFrame:
     """Number the collectives in which several workers took part.
 
     Calls without a recorded group are assigned to one group of all workers with calls
-    in the step. If members made different numbers of calls of a kind, no call of that
-    kind is matched.
+    in the step. If members made different numbers of calls of a kind, none is matched.
 
     Args:
         calls: `host`, `device`, `step` (equal for the same step on all hosts; null if
@@ -192,8 +189,7 @@ class HostClock(Frozen, frozen=True, eq=True):
             None if the offset is unknown.
         doubt_ps: Error of `shift_ps` if all members of a collective leave it at the
             same time: the largest deviation of one collective. With few collectives it
-            is `bound_ps`; with steps, the duration of the longest step. None if
-            unknown.
+            is `bound_ps`; with steps, the longest step's duration. Else None.
         bound_ps: Largest possible error of `shift_ps`, whichever member left first;
             None if the hosts share no collective.
         offset_ps: Picoseconds by which the absolute clock recorded on this host is
@@ -313,8 +309,7 @@ def _through_collectives(
 ) -> dict[str, _Tie]:
     """Find the offset of every host that collectives connect to the first host.
 
-    The path through the fewest hosts is used; of equally short paths, the one with most
-    collectives.
+    The path through the fewest hosts is used; if equal, that with most collectives.
     """
     ties = {hosts[0]: _Tie(0, 0, 0, 0)}
     nearest = [host for host in hosts[:1] if host in by_host]
@@ -342,7 +337,7 @@ def _through_collectives(
 
 
 def _tie_clocks(mine: pl.DataFrame, others: pl.DataFrame) -> _Tie | None:
-    """Return the offset from my clock to the other's; None if it cannot be determined.
+    """Return the offset from the first clock to the other; None if it is unknown.
 
     The offset is the median difference of the ends. With `came` and `left` as the times
     of entering and leaving, each collective bounds it: `came_other - left_mine <= shift

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
     from stepscope.trace.reading.stat_keys import StatKey
 
-#: Rows compared with a handle in one block, so that the results stay in the processor's
-#: cache.
+#: Rows compared with a handle in one block, so that the results stay in the cache.
 _BLOCK_ROWS: Final = 1 << 16
 
 
@@ -29,8 +28,7 @@ class StatRows(NamedTuple):
     """Selected rows of `stats` or `type_stats`, in the table's order.
 
     Attributes:
-        owner: Row of events (for stats) or event_types (for type_stats) with this
-            value.
+        owner: Row of events (stats) or event_types (type_stats) with this value.
         key: Index of the value's name in `trace.strings`.
         kind: Type of the value, as declared for the column `kind`.
         value: The 64 bits of the value; `kind` determines their type.

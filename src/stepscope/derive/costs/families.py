@@ -217,8 +217,7 @@ def _pooled_windows() -> Rule:
     return Rule(count_flops, result_sizes)
 
 
-#: Minimum number of operands of a sum over dimensions: the tensor, the dimensions, and
-#: whether to keep them.
+#: Least number of operands of a sum: tensor, dimensions, whether to keep them.
 _LONG_FORM: Final = 3
 #: Operations per element of a normalisation: mean, deviation, square, variance, and the
 #: product with the inverse square root.
@@ -356,8 +355,7 @@ def execution_cost(op_type: str, given: Operands) -> Cost | None:
         if any(one.size_bytes is None for one in given.each_tensor()):
             # The contents of a list of tensors are not recorded.
             return None
-        # Functions of integers compute indices and masks; only integer products are
-        # counted.
+        # Functions of integers compute indices and masks, and are not counted.
         flops = 0
     return Cost(family.part, flops, _accessed_bytes(given, rule, outputs))
 

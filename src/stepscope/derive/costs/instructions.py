@@ -25,8 +25,7 @@ INSTRUCTION_COSTS: Final[dict[str, pl.DataType]] = {
 }
 
 #: Opcodes with one operation per element of the result, if its type is floating-point.
-#: The source is XLA's cost analysis; unlike there, transcendental functions are also
-#: counted.
+#: Source: XLA's cost analysis, plus transcendental functions.
 _ELEMENTWISE: Final = OPCODES["elementwise"]
 #: Opcodes without floating-point operations, or whose operations are those of
 #: separately recorded instructions.

@@ -111,8 +111,7 @@ class Operands(Frozen, frozen=True, eq=True):
     Attributes:
         tensors: Tensors of each operand: one, several for a list of tensors, none for
             an operand that is not a tensor.
-        values: Plain value of each operand as JSON, None for a tensor. Empty if plain
-            values were not recorded.
+        values: Plain value of each operand as JSON, or None. Empty if not recorded.
         equation: Equation of an einsum (`ij,jk->ik`), else None.
     """
 

@@ -37,7 +37,7 @@ def _product_rule(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rul
 
 
 def _matrix_product(left: int, right: int) -> Rule:
-    """Return the rule of (…, m, k) times (…, k, n); leading sizes are equal or 1."""
+    """Return the rule for (…, m, k) times (…, k, n); leading sizes are equal or 1."""
     return _product_rule(
         lambda given: _product_shape(
             given.tensor_at_place(left), given.tensor_at_place(right)
@@ -126,8 +126,7 @@ def _attention_rule(
 
     Sizes are (batch, heads, length, width) or (batch, length, heads, width). The
     operand at index `causal` says whether a query attends only to earlier keys.
-    `products` is the number of matrix products: those of the forward pass, or of the
-    backward pass.
+    `products` is the number of matrix products.
     """
 
     def result_sizes(given: Operands) -> tuple[int, ...] | None:
@@ -140,8 +139,7 @@ def _attention_rule(
         found = [given.tensor_at_place(first + place) for place in range(3)]
         if any(one is None or len(one.sizes) != 4 for one in found):
             return None
-        # A one-dimensional int32 operand marks packed sequences, whose lengths are
-        # unknown.
+        # A one-dimensional int32 operand marks packed sequences of unknown lengths.
         if any(
             tensor.dtype in ("int", "int32") and len(tensor.sizes) == 1
             for operand in given.tensors[first + 3 :]
@@ -152,8 +150,7 @@ def _attention_rule(
         axis = 2 if heads_first else 1
         pairs = query[0] * query[3 - axis] * query[axis] * key[axis]
         # Half of the products, rounded down, involve the width of the values; the rest
-        # involve the width of the keys. The odd product recomputes the scores in the
-        # backward pass.
+        # involve the width of the keys. The backward pass recomputes the scores.
         over_values = products // 2
         width = (products - over_values) * query[3] + over_values * value[3]
         # A causal mask leaves half of the query-key pairs. Each remaining pair costs
@@ -176,8 +173,7 @@ class Window(Frozen, frozen=True, eq=True):
 
     Attributes:
         size: Number of elements in the window.
-        stride: Distance in the input between the windows of neighbouring result
-            elements.
+        stride: Distance between the windows of neighbouring result elements.
         low: Number of zeros before the input; negative if input elements are cut off.
         spread: Distance between the elements of the window (its dilation).
         gaps: Distance between the input's elements, with zeros between them.
@@ -206,7 +202,7 @@ class _Places(Frozen, frozen=True, eq=True):
 
 
 def _forward_convolution(places: _Places) -> Rule:
-    """Return the rule of input (batch, channels, …), weight (out, in / groups, …)."""
+    """Return the rule for input (batch, channels, …), weight (out, in / groups, …)."""
 
     def result_sizes(given: Operands) -> _Sizes | None:
         return _convolution_sizes(given, places)
@@ -291,7 +287,7 @@ def _read_setting(
 
 
 def _read_padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
-    """Return the zeros at either end; -1 if the result is as long as the input."""
+    """Return the padding at each end; -1 if the result is as long as the input."""
     value = None if place is None else given.value_at_place(place)
     if value == "valid":
         return (0,) * room
@@ -328,7 +324,7 @@ def _convolution_gradients() -> Rule:
 
 
 def _flops_of_input_gradient(given: Operands) -> int | None:
-    """Count the operations of input sizes, result gradient, weight (out, in, …)."""
+    """Count the operations for input sizes, result gradient, weight (out, in, …)."""
     outer, weight = given.tensor_at_place(1), given.tensor_at_place(2)
     if outer is None or weight is None or not weight.sizes or not weight.sizes[0]:
         return None
@@ -336,7 +332,7 @@ def _flops_of_input_gradient(given: Operands) -> int | None:
 
 
 def _input_gradient(*, depthwise: bool) -> Rule:
-    """Return the rule; operands: input sizes, filter (…, in, out), result gradient."""
+    """Return the rule for input sizes, filter (…, in, out) and result gradient."""
 
     def count_flops(given: Operands) -> int | None:
         kernel, outer = given.tensor_at_place(1), given.tensor_at_place(2)
@@ -400,8 +396,7 @@ def convolution_terms(
             return None
         if of_result[label] > _LONGEST:
             return None
-        # Count the pairs of a result element and a window element that meet an input
-        # element.
+        # Count pairs of a result and a window element that meet an input element.
         starts = np.arange(of_result[label], dtype=np.int64) * window.stride[place]
         gaps = window.gaps[place]
         reach = (of_input[label] - 1) * gaps + 1

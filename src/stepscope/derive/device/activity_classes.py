@@ -39,8 +39,7 @@ class Exposure(Frozen, frozen=True):
     """Time in which an activity or a group of ops runs alone on its device.
 
     Attributes:
-        alone_ps: Time in which no other activity of the device runs; int64 by row of
-            device_activity.
+        alone_ps: Time in which no other activity of the device runs, by activity.
         group_ps: Device → time in which only activities of one group run; int64 by
             `group` of the ops of `activity_ops`.
         busy_ps: Device → length of the union of its activities.

@@ -143,9 +143,8 @@ class _Program:
         used: set[int] = set()
         for at, kernel in enumerate(kernels):
             row = self._by_name.get(kernel or "", _NONE)
-            # An instruction runs once per graph. XLA compiles instructions with equal
-            # work into one kernel name, so a second kernel of that name belongs to
-            # another instruction.
+            # An instruction runs once per graph; a second kernel with its name belongs
+            # to another instruction with equal work, which XLA compiles only once.
             if row not in used and row != _NONE:
                 found[at] = row
                 used.add(row)
@@ -196,8 +195,7 @@ def _assign_instructions(
     """Assign the kernels of a range to the instructions scheduled in it.
 
     A single instruction gets all kernels. Of several instructions each gets one kernel
-    and the memsets before it; if their number differs from that of the kernels, none is
-    known.
+    and the memsets before it; if the numbers differ, none is known.
     """
     if len(between) == 1:
         return [between[0]] * len(kernels)
@@ -249,8 +247,7 @@ class ActivityOps(Frozen, frozen=True):
     """The op of each activity.
 
     Attributes:
-        op: Row of `ops`, int32 by row of device_activity; row 0, `(no annotation)`, for
-            an activity without an op.
+        op: Row of `ops`, int32 by row of device_activity; row 0 means no op.
         ops: Columns `OPS_SCHEMA`, one row per distinct instruction, even of the same
             framework op; `group` numbers the distinct pairs (module, name) from 0 up.
         no_op: Reason why there is no op, a `NoOp`; uint8 by row of device_activity.

@@ -39,7 +39,6 @@ class DeviceTimeline(Frozen, frozen=True):
 
     Attributes:
         devices: One entry per device with activity, by ascending device number.
-        row_count: Number of rows of device_activity.
     """
 
     devices: tuple[DeviceRows, ...]

@@ -49,10 +49,8 @@ class DeviceExecutions(Frozen, frozen=True):
             (executions known to be eager, and known to be part of a function).
         of_class: Row of `rows`, int32 by class of activities.
         owner: Row of `rows` to which all work launched by the execution belongs, int32
-            by execution of `host_op_events`; -1 if it launched nothing, or work of
-            several ops or devices.
-        launched: Whether the execution put work on a device, by execution of
-            `host_op_events`.
+            by execution of `host_op_events`; -1 if none or several.
+        launched: Whether the execution put work on a device.
     """
 
     rows: pl.DataFrame
@@ -117,8 +115,7 @@ def device_executions(
     )
     stored = _stored_eager(trace, device_activity, stats)
     if stored is not None:
-        # Executions are divided in proportion to the recorded modes of their
-        # activities.
+        # Executions are divided in proportion to the modes of their activities.
         eager_count, function = (
             np.bincount(place[stored == flag], minlength=len(rows))
             for flag in (_EAGER, _FUNCTION)
@@ -143,8 +140,7 @@ class _Kernels(Frozen, frozen=True):
     Attributes:
         group: Group of the op, int32 by class.
         places: Codes of the distinct pairs (device, group).
-        programs: Codes of the distinct pairs (place, program); an unknown program
-            counts as one program.
+        programs: Codes of the distinct pairs (place, program); -1 is unknown.
         kernels: Codes of the distinct kernels of each program.
     """
 

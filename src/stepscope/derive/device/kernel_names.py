@@ -79,8 +79,7 @@ _MARKS: Final = Pattern(
 #: Template arguments of a mangled name, one letter per type: `f` is a float.
 _MANGLED_FLOAT: Final = Pattern(r"I(?:L[a-z]\d+E)*[bcahstijlmxy]*f")
 
-#: AMD's libraries write the operand's type after two index blocks; `MX` marks products
-#: with TF32 operands.
+#: AMD's libraries write the operand's type after two index blocks; `MX` marks TF32.
 _TENSILE: Final = Pattern(
     r"Cijk_[A-Za-z]+_[A-Za-z]+_(F[468]|B[68]|I8|[A-Z])[A-Z0-9]*(_MX)?"
 )
@@ -110,8 +109,7 @@ _UNCONFIRMED_PARTS: Final = (
 #: Products of block-scaled types: both operands, the accumulator, the tile.
 _BLOCK_SCALED: Final = Pattern(r"^(?:bmm|gemm)_\w+_fp32_t\d+x\d+x\d+")
 #: Parts of names that also contain a part of `_MATRIX_PARTS`, although a hardware
-#: counter showed no matrix instructions: these kernels compute on vector lanes or
-#: prepare a product.
+#: counter showed no matrix instructions: they use vector lanes or prepare a product.
 _WITHOUT: Final = (
     *("_ffma_", "_simt_", "depthwise_convolution", "conv2d_c1_k1", "execute_split_k"),
     *("flash_bwd_convert", "flash_bwd_dot_do_o", "convertqgrad", "bwdograddoto"),
@@ -136,8 +134,7 @@ _PRODUCT: Final = Pattern(
     r"|flash_(?:fwd|bwd)|flashattn|flash_attn|fmha|sdpa|attn_(?:fwd|bwd)|attention"
     r"|prefillwith|matmul|mm_kernel|triton_mm|fused_moe_kernel|tem_fused_\w*(?:mm|conv)"
 )
-#: Names of kernels that match `_PRODUCT` but only prepare or finish a product, or read
-#: the cache of attention.
+#: Names that match `_PRODUCT` of kernels that only prepare or finish a product.
 _BESIDE: Final = Pattern(
     r"compute\w*offset|gemm_pointers|reshape_and_cache|workspace|splitkreduce"
     r"|reducesplitk|depthwise|populate_rng|attention_?mask|triton_(?:poi|red|per)_"
@@ -161,8 +158,7 @@ def width_of_name(name: str, capability: tuple[int, int] | None = None) -> Width
 
     Args:
         capability: Compute capability of the kernel's device, if known. Matrix
-            instructions without a stated type are 16-bit before 8.0 and TF32 from 8.0
-            on.
+            instructions without a stated type are 16-bit before 8.0, then TF32.
     """
     tensile = _TENSILE.search(name)
     if tensile:

@@ -60,10 +60,9 @@ class Kernels(Frozen, frozen=True):
             (recorded, or computed if all inputs are known), `tensor_core_evidence`,
             `precision` ("16", "32", "64", "tf32"; null for activities that do not
             compute), `precision_evidence`, `count`, `total_ps`, `min_ps`, `max_ps`,
-            `exposed_ps`, `step_ps` (null without steps). Null means unknown; `op_name`
-            is "" for an unknown op.
-        without_geometry: Reason why all launch shapes are unknown; None if any is
-            known.
+            `exposed_ps`, `step_ps` (null without steps). Null means unknown; an unknown
+            `op_name` is "".
+        without_geometry: Reason why all launch shapes are unknown, else None.
     """
 
     rows: pl.DataFrame

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.intervals.nesting import Nesting
 
-#: Latency if it cannot be measured: the lower end of the 20 to 40 µs in the TensorFlow
-#: GPU guide.
+#: Latency if not measurable: the least of 20 to 40 µs in TensorFlow's GPU guide.
 ASSUMED_LATENCY_PS: Final = 20 * PS_PER_US
 #: Minimum number of launches or gaps from which a typical value is computed.
 ENOUGH_SAMPLES: Final = 30
@@ -50,12 +49,10 @@ _SWITCH_QUANTILE: Final = 10
 _LONGEST_SWITCH_PS: Final = 10 * PS_PER_US
 _CLOCK_QUANTILE: Final = 99
 #: Maximum share of activities on an idle device that begin before their launch call.
-#: With more of them, the clock offset between host and device is about as long as a
-#: launch.
+#: With more of them, the clock offset to the host is about as long as a launch.
 _MOST_EARLY: Final = 0.1
 _LONG_QUANTILE: Final = 95
-#: Minimum share of the calls at a place that lead to activity, for activity to be
-#: usual.
+#: Minimum share of a place's calls with activity for the others to count as lost.
 _USUAL: Final = 0.5
 #: Activity that stands for all kernels of a replayed graph.
 _REPLAYED_GRAPH: Final = r"^CudaGraphExec"
@@ -74,8 +71,7 @@ class LaunchLatency(Frozen, frozen=True):
             device was idle with an empty queue. Assumed with few samples, or if the
             clock offset between host and device is too large.
         latency_samples: Number of launches in the median `latency_ps`; 0 if assumed.
-        switch_ps: Longest idle time attributed to the device's switch between
-            activities.
+        switch_ps: Longest idle time attributed to switching between activities.
         most_ps: Longest wait from a launch call to its activity that the launch
             explains; a longer wait has another cause.
     """
@@ -101,8 +97,7 @@ def launch_latency(*, tracks: pl.DataFrame, correlation: Correlation) -> LaunchL
 def idle_waits_ps(correlation: Correlation) -> Int64s:
     """Return the times from launch calls to their activities, if the device was idle.
 
-    A negative time is an activity that begins before its call, because the clocks of
-    host and device differ.
+    A negative time shows a clock offset: the activity begins before its call.
     """
     launch_of = correlation.launch_of_activity
     known = _rows_with_launch(launch_of)
@@ -129,13 +124,9 @@ class LaunchFacts(Frozen, frozen=True):
     """The cost of launching work on one host.
 
     Attributes:
-        latency_ps: As in `LaunchLatency`, like `latency_samples`.
-        median_call_ps: Median duration of the calls that launched work; None without
-            such calls.
+        median_call_ps: Median duration of the calls that launched work; None if none.
         median_kernel_ps: Median duration of a kernel; None without kernels.
-        kernels: Number of kernels.
-        graph_percent: Share of the kernel time in replayed graphs, in percent; None
-            without kernels.
+        graph_percent: Percentage of kernel time in replayed graphs, or None.
         clock_error_ps: Smallest possible clock offset between host and device: the time
             by which activities begin before their launch call, or end after a call that
             waited for them (the larger 99th percentile); 0 without such activities.
@@ -278,15 +269,14 @@ def _lost_launches(
     A place is a thread, the name of the call, and the innermost event around the call.
     (A call that clears 0 bytes never leads to activity, wherever it is repeated.) Calls
     before the first or after the last one with activity on their thread are not lost:
-    the device's records began later, or the work was still queued when recording
-    stopped.
+    the device's records began later, or recording stopped earlier.
     """
     if not used.any() or used.all():
         return np.empty(0, np.intp)
     track, type_ = handles(launches, "track"), handles(launches, "type")
     unused = np.zeros(int(type_.max()) + 1, np.bool_)
     unused[type_[~used]] = True
-    # Calls whose name always has activity lost none.
+    # Calls whose name always leads to activity have lost none.
     rows = np.flatnonzero(unused[type_])
     last = np.full(int(track.max()) + 1, np.iinfo(np.int64).min)
     first = np.full(len(last), np.iinfo(np.int64).max)

@@ -185,8 +185,7 @@ def _evidence_by_class(
         instruction = (by_hlo.get(hlo), PrecisionEvidence.HLO)
         compiled = hlo >= 0 and opcodes[hlo] != _CUSTOM_CALL
         if compiled and not (instruction[0] == WIDE and name[0] == TF32):
-            # The instruction counts, except for 32-bit operands that the name shows as
-            # TF32.
+            # The instruction counts, but the name decides between 32 bits and TF32.
             name, instruction = instruction, name
         shaped = (by_shape.get(shape), PrecisionEvidence.SHAPE)
         found.append(

@@ -81,11 +81,10 @@ def tensor_cores(
     devices: pl.DataFrame | Unavailable,
     hlo_ops: pl.DataFrame | Unavailable,
 ) -> TensorCores:
-    """Decide for every kernel by its name, and for every op by its type.
+    """Decide the use of matrix units for kernels by name, and for ops by type.
 
     The answer is unknown, not no, for names without information on instructions, for
-    activities without an op, for ops that may contain any other op, and for devices
-    that are not GPUs.
+    activities without an op, for ops that may contain others, and on non-GPU devices.
 
     Definition: docs/tools/kernel_stats.md#how-each-number-is-defined.
     """

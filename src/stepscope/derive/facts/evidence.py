@@ -110,14 +110,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         function: The function, if the part is a function; else null.
         file: File of the function; null if not recorded.
         line: First line of the function; null if not recorded.
-        lines: First and last line of the part within the function; null for the whole
-            function.
+        lines: First and last line of the part of the function; null for all of it.
         loop: Whether the function is the loop around the steps, and not work of a step.
         thread: Name of another thread of the program that executes the function while
             the steps wait; null for work of the steps themselves.
         share_percent: Share of all judged steps' time.
-        inclusive: Whether the share is total time, greater than the function's self
-            time.
+        inclusive: Whether the share is total time and exceeds the self time.
     """
 
     name: str
@@ -133,7 +131,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_function(cls, name: FunctionName, share_percent: float) -> Part:
-        """Return a part for a function."""
+        """Return the part for a function and its share."""
         return cls(
             name=name.function,
             function=name.function,
@@ -144,7 +142,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str | None, str | None, int | None]:
-        """Identity of a function: its name, its file and its first line."""
+        """Identity of the part's function: its name, its file and its first line."""
         return self.function, self.file, self.line
 
 
@@ -177,8 +175,7 @@ def places_of_largest(values: Int64s) -> Int64s:
     """
     chosen = np.arange(len(values))
     if len(values) > SHOWN:
-        # Only candidates for the result are sorted, including values equal to the
-        # smallest.
+        # Only candidates are sorted, including values equal to the smallest.
         least = np.partition(values, -SHOWN)[-SHOWN]
         equal = np.flatnonzero(values == least)[:SHOWN]
         chosen = np.sort(np.append(equal, np.flatnonzero(values > least)))

@@ -103,11 +103,9 @@ class HostSteps(Frozen, frozen=True):
         source: How the steps were found; null without steps.
         confidence: 0 to 1; 0 without steps.
         count: Number of steps.
-        anchor: Whether windows start at host markers or at kernels; null without
-            windows.
+        anchor: Whether windows start at host markers or kernels; null if none.
         period_ps: Median length of a judged window; null without steps.
-        left_out: Flag → number of windows with this flag, which excludes them from
-            means.
+        left_out: Flag → number of windows that it excludes from means.
         tried: Candidate divisions into steps, accepted and most certain first.
         requests: Number of requests that the program served.
         outside_percent: If batches are fetched outside the step markers, the share of
@@ -195,8 +193,7 @@ def unexplained_outside(
     """Return the percentage of a recording that is unexplained before and after work.
 
     This time belongs to the program's start or end, or the recording began too early or
-    ended too late; it is not part of a step. Recordings with steps and devices without
-    work are excluded.
+    ended too late. Recordings with steps and devices without work are left out.
     """
     if windows.has_steps:
         return {}

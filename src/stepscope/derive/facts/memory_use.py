@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 _RSS: Final = "process RSS (bytes)"
 #: Name that stands for the memory of the process itself.
 PROCESS: Final = "process"
-#: PyTorch's events for an allocation, which shows that memory was profiled, and for a
-#: failed allocation.
+#: PyTorch's events for an allocation and for a failed allocation.
 _ALLOCATION: Final = "[memory]"
 _FAILED: Final = "[OutOfMemory]"
 _AVAILABLE: Final = "memory available (bytes)"
@@ -49,8 +48,7 @@ class MemoryUse(Frozen, frozen=True):
         fragmentation: 1 - largest free piece / free memory at the peak; None if not
             recorded.
         alive: Ops with the largest blocks at the peak, as shares of the peak.
-        least_bytes: Least use in each closed step, in time order; for a process, its
-            use in each sample.
+        least_bytes: Least use in each closed step; for a process, use in each sample.
         at_step: Step number of each value of `least_bytes`; for a process, a fraction.
         grown: Ops with the largest blocks that were allocated in the recording and
             existed at its end, as shares of the peak.
@@ -94,8 +92,7 @@ class Failure(Frozen, frozen=True):
         device: Number of the device; None if not recorded.
         asked_bytes: Requested size; None if not recorded.
         allocated_bytes: Memory in use; None if not recorded.
-        reserved_bytes: Memory that the allocator reserved, in use or not; None if not
-            recorded.
+        reserved_bytes: Memory reserved by the allocator; None if not recorded.
         recovered: Whether a later allocation succeeded, so that the program went on.
     """
 

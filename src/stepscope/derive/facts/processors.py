@@ -96,12 +96,9 @@ class Processors(Frozen, frozen=True):
         waiting_percent: Share of the time in which at least one thread of the machine
             waited for a core, by judged step.
         machine: Mean number of cores in use.
-        own: Mean number of cores that the program and its worker processes use; None if
-            not recorded.
-        threads: Number of threads of the program, plus one per worker process; None if
-            not recorded.
-        workers: Mean number of cores that the worker processes use; None without
-            workers.
+        own: Mean number of cores of program and workers; None if unknown.
+        threads: Number of threads, plus one per worker; None if unknown.
+        workers: Mean number of cores used by the workers; None without any.
     """
 
     cores: int
@@ -239,8 +236,7 @@ def asleep(
     """Return the sleep of the program's thread on each host where it is known.
 
     None if all cores are in use and library threads may have computed for the thread:
-    such threads rarely got a core, so their low CPU use does not show that they were
-    idle.
+    such threads rarely got a core, so their low CPU use proves nothing.
     """
     cores = None if isinstance(processor_signals, Unavailable) else processor_signals
     if host_waits.pooled and cores is not None and cores.are_full(THRESHOLDS):

@@ -43,8 +43,7 @@ class ProgramTraits(Frozen, frozen=True, eq=True):
     Attributes:
         compiled: Whether parts of the program ran as compiled by PyTorch.
         updates: Whether the program updates weights; True if unknown.
-        trains: Whether the program updates weights or computes gradients; True if
-            unknown.
+        trains: Whether it updates weights or computes gradients; True if unknown.
         engine: Whether a serving engine runs the model.
         graphed: Whether graph calls take more time than eager ops.
     """

@@ -50,8 +50,7 @@ def record_grade(*, trace: OfHosts[TraceData]) -> float:
 _COPY: Final = r"(?i)^(copy|memcpy)"
 #: Calls that launch a recorded graph, of CUDA, ROCm and XLA.
 _REPLAY: Final = r"(?i)graph_?(?:exec_?)?launch|command_?buffer"
-#: Maximum share of graph launches without device activity, which may come after the end
-#: of the recording.
+#: Maximum share of graph launches whose activity may follow after the recording.
 _WITHOUT_WORK: Final = 0.1
 #: Kinds of quality notes in which the recorder reports missing records.
 _COUNTERS: Final = frozenset({"dropped_events", "truncated_file"})
@@ -70,8 +69,7 @@ class CaptureSignals(Frozen, frozen=True):
         devices: Number of devices listed in one recording.
         computing: Number of these devices that ran kernels.
         copying: Number of these devices that copied within or between devices but ran
-            no kernel. Programs send data only to devices that compute on it, so kernels
-            are missing.
+            no kernel. Such devices also compute, so kernels are missing.
         functions: Whether the program's functions were recorded.
         few_looks: Number of stack samples, if functions are known only from samples and
             there are too few; else None.
@@ -219,12 +217,9 @@ class HostVersions(Frozen, frozen=True):
     """Versions and devices of one host.
 
     Attributes:
-        runtime: Version of the CUDA runtime, 1000 × major + 10 × minor; null if not
-            recorded.
-        driver: Newest CUDA version that the driver supports, in the same form; null if
-            not recorded.
-        newest: Compute capability of the newest device that did work; null if not
-            recorded.
+        runtime: CUDA runtime version, 1000 × major + 10 × minor; null if unknown.
+        driver: Newest CUDA version of the driver, in this form; null if unknown.
+        newest: Compute capability of the newest used device; null if unknown.
         device: Product name of that device; null if not recorded.
         vendors: Vendors of the devices that did work.
     """
@@ -256,8 +251,7 @@ def version_signals(
     )
 
 
-#: Recorder events that handle buffers; the other recorder events are its start and
-#: stop.
+#: Recorder events that handle buffers; all others are its start and stop.
 _BUFFERS: Final = r"(?i)buffer|^Instrumentation$"
 
 
@@ -267,7 +261,6 @@ class RecorderTime(Frozen, frozen=True):
     Attributes:
         start_stop_ps: Time of starting and stopping, in the whole recording.
         buffers_ps: Time of passing on and writing buffers, in the whole recording.
-        buffers: Number of buffer events.
         judged_ps: Part of both times that is in judged steps.
     """
 

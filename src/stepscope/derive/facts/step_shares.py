@@ -49,7 +49,7 @@ _NO_WINDOW: Final = Unavailable(
 
 
 class NamedTime(Frozen, frozen=True):
-    """A named part of an owner's time.
+    """A named part of the time of one owner (a cause in the time account).
 
     Attributes:
         place: "inside" a step, or "between" two steps.
@@ -74,30 +74,26 @@ class StepShares(Frozen, frozen=True):
     """Time account of the judged steps of one device, or of a host without devices.
 
     Attributes:
-        device: Number of the device; None for the step threads of a host without
-            devices.
+        device: Number of the device; None for step threads without devices.
         step_source: Source of the steps; None if the whole profile is one window.
         step_confidence: 0 to 1; 0 without steps.
         closed: Whether each judged window ends where the next step starts.
         window_ps: Length of each judged window.
         inside_ps: Owner or topic → its time inside the step, in each window. A topic's
             time is also part of the time of owners.
-        between_ps: Owner of idle time, or topic → its time between two steps, in each
-            window.
+        between_ps: Idle owner or topic → its time between two steps, in each window.
         missing: Owner or topic → reason why its time is unknown.
         working_ps: Time in which the device computed or copied within itself; the
             device with the largest share is judged.
         names: Named parts of idle owners and of topics, most time first.
-        callers: Functions of the program that call most of an idle owner's time at a
-            place.
+        callers: The program's functions that call most of an idle owner's time.
         gaps: Number of intervals that end with a late launch.
         clock_error_ps: Clock offset between host and device.
         lost_ps: Estimated device time of lost records.
         ranges: (owner or topic, place) → its longest intervals in all judged windows.
         numbers: Step number of each window; empty if steps have no numbers.
         bounds: Start and end of each window.
-        held: (topic, owner, place) → the owner's time that belongs to the topic, over
-            all judged windows.
+        held: (topic, owner, place) → the topic's part of the owner's total time.
     """
 
     host: str

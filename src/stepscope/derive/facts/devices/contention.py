@@ -70,8 +70,7 @@ def busy_threads(classes: HostClasses) -> BusyThreads | None:
     return BusyThreads(times, np.diff(times, append=times[-1:]), busy)
 
 
-#: Longest gap between two launches that counts as their pace; in a longer gap the
-#: thread did something else.
+#: Longest gap between launches in which the thread is assumed to do nothing else.
 _PAUSE_PS: Final = PS_PER_MS
 _HIGH: Final = 90
 
@@ -82,14 +81,11 @@ class Contention(Frozen, frozen=True):
     "Busy time" is the time in which input threads use most of the cores.
 
     Attributes:
-        cores: Cores of the machine.
         contended_ps: Busy time in which the device waits for launches, by judged step.
         busy_launches: Number of launches after another one in busy time.
         quiet_launches: Number of launches after another one in other time.
-        busy_pace_ps: 90th percentile of the gaps between launches in busy time; None
-            without such gaps.
-        quiet_pace_ps: 90th percentile of the gaps in other time; None without such
-            gaps.
+        busy_pace_ps: 90th percentile of the gaps in busy time; None without gaps.
+        quiet_pace_ps: 90th percentile of the gaps in other time; None without gaps.
         chance: Probability that gaps in busy time are longer only by chance; None
             without gaps of both kinds.
     """

@@ -37,8 +37,7 @@ _OWNER: Final = {
 }
 _PAGEABLE: Final = r"(?i)pageable"
 _PINNED: Final = r"(?i)pinned"
-#: Minimum ratio of call to copy duration from which the call counts as waiting for the
-#: copy.
+#: Minimum ratio of call to copy duration at which the call waits for the copy.
 _BLOCKS: Final = 0.8
 #: Minimum share of a group's copies that must be between the same two ops.
 _VOTE: Final = 0.8

@@ -36,10 +36,9 @@ class Unfilled(Frozen, frozen=True):
     Attributes:
         name: The op, or the kernel if the op is unknown.
         idle_ps: Time of the kernel × share of empty multiprocessors or block slots.
-        for_one_each: Factor by which the number of blocks would have to grow for one
-            block per multiprocessor.
-        for_three_rounds: Factor for three full rounds of blocks; None if the number of
-            block slots is unknown.
+        for_one_each: Factor on the blocks that gives each multiprocessor one block.
+        for_three_rounds: Factor on the blocks that gives three full rounds; None if
+            unknown.
     """
 
     name: str
@@ -61,8 +60,7 @@ class DeviceFill(Frozen, frozen=True):
         idle_ps: `unfilled_ps` × share of multiprocessors without a block.
         steps: Number of steps in which these times were measured.
         last_round_ps: Part of `kernel_ps` in kernels whose blocks run in two or three
-            rounds with a last round less than half full; None if block slots are
-            unknown.
+            rounds with a last round less than half full; None if unknown.
         last_round_idle_ps: `last_round_ps` × share of empty block slots in all rounds.
         classes: Share of multiprocessors without a block → rows of `activity_classes`
             of the kernels that leave this share empty.
@@ -83,8 +81,7 @@ class DeviceFill(Frozen, frozen=True):
     def unfilled_percent(self, shares: StepShares) -> float:
         """Return the share of the step in kernels with too few blocks.
 
-        The ratio of kernel times is that of all steps, the compute time that of judged
-        steps.
+        Kernels are summed over all steps, the compute time over judged steps.
         """
         compute = shares.percent(*COMPUTE)
         return compute * self.unfilled_ps / max(self.kernel_ps, 1)

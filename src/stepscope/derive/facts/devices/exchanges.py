@@ -103,8 +103,7 @@ class ExchangeSignals(Frozen, frozen=True):
         window_ps: Length of each judged step.
         exposed_ps: Time per step in which only an all-reduce ran.
         count: All-reduces per step.
-        small: All-reduces per step below the threshold `small_exchange`; None if any
-            size is unknown.
+        small: All-reduces per step below `small_exchange` bytes; None if unknown.
         bytes: Bytes of the all-reduces per step; None if any size is unknown.
         least_ps: Time per step of the large all-reduces, each on the worker where it
             was shortest, so that waiting for other workers is excluded.
@@ -243,7 +242,7 @@ def _link_rate(
     """Return the bandwidth of the link in 10^9 bytes/s, and the number's source."""
     devices = hosts[judged.host]
     if isinstance(devices, Unavailable):
-        # The best bandwidth in the recording is no reference: if all collectives are
+        # The best bandwidth in the recording is not used: if all collectives are
         # slow, each one would seem fast.
         return None, None
     if len(hosts) == 1:

@@ -59,8 +59,7 @@ def kernel_traits(
         tensors = None if given is None else tuple(given.each_tensor())
         odd = shape = None
         if eligible and tensors:
-            # The first two sizes of the weights are output and input channels in most
-            # layouts.
+            # The first two sizes of the weights are usually output and input channels.
             sizes = [size for tensor in tensors[1:2] for size in tensor.sizes[:2]]
             if not _CONVOLUTION.search(type_ or ""):
                 sizes = [size for tensor in tensors[:3] for size in tensor.sizes[-2:]]

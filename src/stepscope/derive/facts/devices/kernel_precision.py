@@ -54,8 +54,7 @@ class _Kernels(Frozen, frozen=True):
 
     Attributes:
         code: Row of device_activity → its class.
-        classes: Row of `activity_classes` of each class with kernels; the other arrays
-            are by these classes.
+        classes: Row of `activity_classes` by class; all arrays below are by class.
         type: Row of event_types.
         op: Row of the ops of `activity_ops`.
         narrow: Whether the kernels compute in 16 bit or narrower.
@@ -139,14 +138,12 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
         undecided_16_ps: Part of `undecided_ps` known to be 16 bit or narrower.
         wide_per_step_ps: Eligible time in 32 bit, without TF32, per step on the busiest
             device; null without steps.
-        tf32_per_step_ps: Eligible time in TF32 per step on the busiest device; null
-            without steps.
+        tf32_per_step_ps: `wide_per_step_ps` of TF32; null without steps.
         step_confidence: 0 to 1; 0 without steps.
         step_ps: Mean step on the busiest device; null without steps.
         steps: Number of judged steps in these means.
         narrow_kernels: Number of compute kernels in 16 bit or narrower.
-        evidence_percent: Kind of evidence → share of the eligible time whose precision
-            was found by it.
+        evidence_percent: Evidence for the precision → share of the eligible time.
         largest: Eligible 32-bit and TF32 ops with their times in µs, largest first.
         causes: Eligible 32-bit and TF32 ops with most time, with their shares of the
             step; empty without steps.

@@ -43,8 +43,7 @@ class KernelWork(Frozen, frozen=True, dict=True):
 
     Attributes:
         label: The device, `host:device`.
-        steps: Number of steps over which times are averaged; 1 for a window without
-            steps.
+        steps: Number of steps over which times are averaged; 1 without steps.
         stepped: Whether there are steps.
         step_confidence: 0 to 1; 0 without steps.
         step_ps: Mean length of a judged step.

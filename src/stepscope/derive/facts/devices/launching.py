@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.unavailable import Unavailable
 
-#: Minimum share of kernel launches inside calls of compiled programs from which a step
-#: can count as one program.
+#: Minimum share of kernel launches in compiled programs for a one-program step.
 _HELD: Final = 0.8
 _KERNELS: Final = [
     ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
@@ -47,13 +46,11 @@ class LaunchSignals(Frozen, frozen=True):
     Attributes:
         latency_ps: Median time from a launch call to its kernel on an idle device.
         latency_samples: Number of launches in the median; 0 if the latency is assumed.
-        median_kernel_ps: Median duration of a kernel.
         median_call_ps: Median duration of a launch call; None without launches.
         kernels_per_step: Mean number of kernels in a step; None without steps.
         graph_percent: Share of device time in replayed graphs whose nodes have no rows.
         one_program: Whether every step launches all of its kernels by one call, or
-            calls one compiled program that launches nearly all of them; None if steps
-            or launches are unknown.
+            calls one compiled program that launches nearly all; None if unknown.
     """
 
     latency_ps: int

@@ -36,16 +36,14 @@ class MovedData(Frozen, frozen=True):
     """The copies of a host's devices in its judged steps; times in ps.
 
     Attributes:
-        devices: Labels of the devices; the one that receives its input last comes
-            first.
+        devices: Labels of the devices, first the one that receives its input last.
         step_source: Source of the steps; None if the recording is one window.
         step_confidence: 0 to 1.
         window_ps: Length of each judged step.
         in_turn_ps: If devices receive their input one after another: idle time of the
             last one while the others receive theirs.
         between_ps: Exposed time of copies between devices, on the device with most.
-        gathered_ps: If only one device copies results to the host: exposed time of
-            these copies.
+        gathered_ps: If only one device copies results to the host: their exposed time.
         gathering: Label of that device; None if there is no such device.
         bytes: (source, destination) → bytes in a step, without copies of unknown size.
     """

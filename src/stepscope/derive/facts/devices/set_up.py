@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["set_up", "first_runs", "captured", "over"]
 
-#: Number of steps from which every step repeats the same work, so that no wait is
-#: set-up.
+#: Minimum number of steps at which waits in all of them are not set-up.
 _FEW_STEPS: Final = 3
 _OWNERS: Final = ("launch", "host_compute")
 #: A first execution of an op is long if it takes this many times the median of its
@@ -70,8 +69,6 @@ class _Calls(Frozen, frozen=True):
     """Long calls of a runtime; arrays by call.
 
     Attributes:
-        start_ps: Start, int64.
-        dur_ps: Duration, int64.
         name: Row of `names`.
     """
 
@@ -105,7 +102,7 @@ def set_up_signals(
     function_frames: FunctionFrames | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
 ) -> dict[int | None, SetUp]:
-    """Return the largest such wait of each device; devices without any are left out."""
+    """Return, by device, the largest wait that more launches would not shorten."""
     measured = windows.measured
     if windows.has_steps and measured.height >= _FEW_STEPS:
         return {}
@@ -133,7 +130,7 @@ def set_up_signals(
         into_graph = (waits - over) & captured
         first = waits - over - into_graph
         long_ps, by_name = _held_time(first, calls)
-        # Runtime calls alone; the work of an op's first execution is otherwise unknown.
+        # Only runtime calls count; the work of an op's first execution is unknown.
         called_ps, _ = _held_time(first, calls[:-1])
         lengths: dict[Kind, int] = {
             "set_up" if 2 * called_ps >= long_ps else "first_runs": long_ps,
@@ -169,8 +166,7 @@ def _held_time(
     """Return the time of `waits` within long calls, in total and by name."""
     by_name: Counter[str] = Counter()
     waited_ps = waits.length_ps
-    # Time of earlier lists is not counted again, for example recorded and sampled
-    # calls.
+    # Time that is both recorded and sampled is counted once.
     for recorded in filter(None, calls):
         by_name.update(recorded.time_by_name(waits))
         waits = waits - recorded.spans()

@@ -68,14 +68,11 @@ class InputSignals(Frozen, frozen=True):
         consumer_recorded: Whether any batch fetch was recorded.
         parallel: Whether the pipeline transforms or loads several elements in parallel.
         ahead: Whether the pipeline produces elements before they are requested.
-        mean_fetch_ps: Host → mean duration of the fetches in each judged step that has
-            fetches.
-        hidden_fetch_ps: `host:device` → part of `mean_fetch_ps` during which the device
-            was busy.
+        mean_fetch_ps: Host → mean duration of a fetch in each judged step with any.
+        hidden_fetch_ps: `host:device` → `mean_fetch_ps` while the device was busy.
         pieces: `host:device` → median number per judged step of groups of large copies
             to the device that other work separates. A batch usually is one group.
-        pinned: Devices, as `host:device`, whose large copies to the device all came
-            from pinned memory.
+        pinned: Devices, as `host:device`, with large copies only from pinned memory.
     """
 
     consumer_recorded: bool

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
 #: TensorFlow's ops that call Python: `tf.py_function`, `tf.numpy_function`.
 _OPS: Final = r"(?:^|[:/])(?:Eager)?PyFunc(?:Stateless)?$"
-#: Purposes of the functions that call an op's Python function, and that request batches
-#: from a Keras dataset.
+#: Purposes: calling an op's Python function, requesting batches in Keras.
 _CALLERS: Final = ("calls_back_from_graph", "asks_keras_dataset")
 
 
@@ -50,8 +49,7 @@ class PythonElements(Frozen, frozen=True):
         of_keras: Whether a `PyDataset` of Keras calls the function; such datasets have
             their own option for workers.
         waiting: Share of this time, in percent, in which no thread of the program
-            wanted a core, so that the function waits and holds no lock; None if
-            unknown.
+            wanted a core, so that the function waits; None if unknown.
     """
 
     percent: float
@@ -111,8 +109,7 @@ class LoaderCalls(Frozen, frozen=True):
     """How much of the time of each function was called by a loader.
 
     Attributes:
-        percent: (name, file, line) of a function → share of its time called by a
-            loader.
+        percent: (name, file, line) of a function → share called by a loader.
     """
 
     percent: dict[tuple[str, str | None, int | None], float]
@@ -164,8 +161,7 @@ class MadeElsewhere(Frozen, frozen=True, eq=True):
     """What the program's thread waits for while the step waits by the time account.
 
     Attributes:
-        sent_percent: Share of that time in calls that wait for another process or a
-            network.
+        sent_percent: Share in calls that wait for another process or a network.
         threads_percent: Share of that time in calls that wait for another thread.
     """
 

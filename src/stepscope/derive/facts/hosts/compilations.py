@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-#: Number of first steps in which compiling is normal; later steps should reuse the
-#: result.
+#: Number of first steps in which compiling is normal; later steps reuse code.
 FIRST_STEPS: Final = 2
 #: Maximum number of earlier calls that are searched for an enclosing call.
 _NESTED: Final = 64
@@ -43,7 +42,6 @@ class CompiledFunction(Frozen, frozen=True):
     """A compiled function, or a compilation stage if the function is unknown.
 
     Attributes:
-        name: Name of the function or stage.
         steps: Number of judged steps after the first ones in which it was compiled.
         time_ps: Time of its compilations in those steps.
         reason: The framework's reason for compiling; None if not recorded.

@@ -51,8 +51,7 @@ MOSTLY_PERCENT: Final = 50.0
 _NEARLY_ALL: Final = 0.8
 #: Minimum share of the steps' time at which a function counts as the loop around them.
 _LOOP: Final = 0.95
-#: Shortest time without ops that counts as work of the host; calling the next op takes
-#: far less.
+#: Shortest time without ops that counts as work; ops in a row are closer.
 _SILENCE_PS: Final = PS_PER_MS
 
 
@@ -60,7 +59,6 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     """When functions ran inside the judged steps of a host without devices.
 
     Attributes:
-        host: Name of the host.
         frames: Calls of functions.
         purposes: Purposes of known library functions.
         tracks: Rows of tracks of the threads that are searched for functions; threads
@@ -72,8 +70,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         threads: Rows of tracks of the threads that run the program.
         called: The ops that these threads ran.
         ran: The ops that any thread driving the steps ran.
-        exchanging: When the host waited for other workers, according to the time
-            account.
+        exchanging: When the host waited for other workers, by the time account.
         collecting: When garbage was collected.
         awake: When the program's own thread wanted a core; None if unknown.
         lines: Executed lines; None if not recorded.
@@ -188,13 +185,11 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         """Return the program's own functions that mostly work in the judged steps.
 
         A function that fills nearly all steps is the loop and is excluded. If the steps
-        are calls of Keras's `predict`, the innermost function that makes these calls is
-        included.
+        are calls of Keras's `predict`, the innermost caller is included.
         """
         working, predicting = [], []
         for kind, name in self.frames.names.items():
-            # Names that end with ">", such as `<lambda>`, are parts of another function
-            # or the whole program.
+            # Names that end with ">", such as `<lambda>`, are not named functions.
             if name.library is not False or name.function.endswith(">"):
                 continue
             ran, part = self.spans_of_types([kind]), Part.from_function(name, 0.0)
@@ -249,7 +244,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     @cached_property
     def own_lines(self) -> tuple[OwnLines, ...]:
-        """Return the function's lines that do self work; empty if lines are unknown."""
+        """Return the lines that do host work other than calling ops."""
         lines = self.runs.line_runs
         return () if lines is None else lines.working_lines(self.kinds)
 
@@ -273,14 +268,12 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     def sampled(self) -> SampledTime:
         """Return when the function certainly ran, without a margin at each end.
 
-        The margin is half a sample period, because samples are exact only to one
-        period.
+        The margin is half a sample period, the error of a sample's time.
         """
         hz, spans = self.runs.frames.hz, self.seen
         if hz is None:
             return SampledTime(spans, spans, 0)
-        # At most a quarter is removed at each end, so that the middle of a single
-        # sample remains.
+        # At most a quarter is removed at each end; the middle of each span remains.
         lengths = spans.end_ps - spans.start_ps
         margins = np.minimum(int(PS_PER_S / hz / 2), lengths // 4)
         ran = Spans.from_events(spans.start_ps + margins, lengths - 2 * margins)
@@ -336,7 +329,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         """Return when the function itself works while no op runs; empty if unproven.
 
         Functions that it calls are included, except those with their own parts of
-        `silence`. Gaps below 1 ms are no proof, because every caller of ops has them.
+        `silence`. Gaps below 1 ms prove nothing, because every caller of ops has them.
         Longer gaps may be waits for unrecorded ops; they count if the thread's CPU time
         shows that it works, or if they are most of the function.
         """
@@ -405,8 +398,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         """Return whether the model runs during the function, called by it or not.
 
         One pass of the model is enough if the function runs in at least half of the
-        steps. A function in fewer steps, such as a validation, must contain all of the
-        model.
+        steps. A function in fewer steps, for example validation, needs both passes.
         """
         all_of_it = self.runs.ran.run_within(SampledTime(self.seen, self.seen, 0))
         if 2 * self.times_ps.count(0) > len(self.times_ps):

@@ -41,8 +41,7 @@ class Way(Frozen, frozen=True, eq=True):
             calls, including compiled operators and methods called from these lines.
         elements: Time in library functions that return elements one by one.
         libraries: Time in all other library functions.
-        waiting: Time in which the function's thread did not want a core; None if
-            unknown.
+        waiting: Time in which the thread did not want a core; None if unknown.
     """
 
     own: float
@@ -55,15 +54,13 @@ class FunctionWays(Frozen, frozen=True):
     """Data of a host from which the time division of any function is computed.
 
     Attributes:
-        frames: Calls of functions.
         purposes: Purposes of known library functions.
         lines: Executed lines; None if not recorded.
         work: Device → when the host worked for it according to the time account; key
             None for a host without devices.
         places: Identity of each thread in `clocks`, by row of tracks.
         clocks: CPU times of threads; None if not recorded.
-        waits: When the program's own thread waits, on a host without devices; None if
-            unknown.
+        waits: When the program's thread waits without a device; None if unknown.
         ops: When ops run; whether threads wait in ops is unknown.
     """
 
@@ -193,7 +190,6 @@ class RareFunctions(Frozen, frozen=True):
     """When the program's own functions ran, on one host.
 
     Attributes:
-        frames: Calls of functions.
         starts_ps: Start of each judged step.
         ends_ps: End of each judged step.
     """
@@ -206,8 +202,7 @@ class RareFunctions(Frozen, frozen=True):
         """Return the program's function that makes the chosen steps longer than others.
 
         None if no function runs mostly in the chosen steps and explains most of their
-        extra time. A function's total time counts, so callers come before the functions
-        they call.
+        extra time. A function's total time counts, so callers come before callees.
 
         Args:
             chosen: Whether each judged step is chosen.

@@ -30,29 +30,24 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.step_windows.windows import Windows
 
-#: Minimum share of a line's samples that must find its own work.
+#: Minimum share of a line's samples without a running op, for the line to be work.
 _MOST: Final = 0.8
 #: Maximum distance of line numbers within one piece of work; it allows one line without
 #: samples, such as an empty line or a comment.
 _NEXT: Final = 2
-#: Minimum samples of a line at either end of a piece, relative to the piece's most
-#: sampled line.
+#: Minimum samples of a piece's first and last line, relative to the most sampled.
 _OFTEN: Final = 0.25
 
 
 class OwnLines(Frozen, frozen=True, eq=True):
-    """Neighbouring lines of a function that do self work.
+    """Neighbouring lines of a function that do host work other than calling ops.
 
     Attributes:
-        first: First line number.
-        last: Last line number.
-        spans: When the lines ran, without other functions of the program that they
-            call.
+        spans: When the lines ran, without called functions of the program.
         working: Part of `spans` in which no thread ran an op.
         looked_ps: Estimate of the length of `working` from the share of samples.
         looks: Number of samples of the lines.
-        most: The line with at least half of the samples of several lines; None for
-            none.
+        most: The line with half of the samples of several lines; None for none.
     """
 
     first: int
@@ -79,8 +74,6 @@ class LineRuns(Frozen, frozen=True):
     """When lines of the program ran on the threads that run its steps.
 
     Attributes:
-        lines: Executed lines.
-        frames: Calls of functions.
         hz: Stack samples per second.
         tracks: Rows of tracks of the threads.
         inside: Time to which results are limited.
@@ -97,11 +90,10 @@ class LineRuns(Frozen, frozen=True):
     unshared: Spans
 
     def working_lines(self, kinds: Sequence[int]) -> tuple[OwnLines, ...]:
-        """Return the lines of a function that do self work, in their order.
+        """Return a function's lines that do host work other than calling ops.
 
         In nearly all samples of such a line the host worked, its threads ran no op, and
-        they were not in a framework's function, since all work of a framework is for
-        its ops.
+        they were not in a framework's function, which works for its ops.
 
         Args:
             kinds: Types of the function, as in `FunctionLines.type`.
@@ -178,8 +170,7 @@ def _sample_times(spans: Spans, hz: float) -> Int64s:
 
 #: Minimum share of the work that the function must contain.
 _MOST_OF_WORK: Final = 0.8
-#: Minimum share of the function's time that must be this work; it excludes the training
-#: loop.
+#: Minimum share of the function's time in this work; excludes the training loop.
 _OWN_PART: Final = 0.6
 
 
@@ -239,8 +230,7 @@ def _is_deeper(
 
     Both are given as (time of calls, work in the calls, type). The function with less
     time is usually the inner one. If one of them calls the other, samples may give both
-    equal times or miss the caller; then the one that contains more of the work fits
-    better.
+    equal times or miss the caller; then the one with more of the work fits better.
     """
     below_best, below_other = (
         frames.rows_called_from(frames.type == kind) for kind in (best[2], other[2])

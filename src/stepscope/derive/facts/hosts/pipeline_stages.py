@@ -37,8 +37,7 @@ class Stage(Frozen, frozen=True):
         mean_self_ps: Mean self time of an execution.
         transparent: Whether the stage only passes elements on.
         ready_percent: Share of the waiting in which the elements that the stage
-            prefetches were ready before the request; 0 for a stage that does not
-            prefetch.
+            prefetches were ready before the request; 0 without prefetching.
     """
 
     type: str
@@ -175,7 +174,7 @@ class Service(Frozen, frozen=True):
 
     @property
     def busy_percent(self) -> float:
-        """Return the percentage of the time in which the stage works."""
+        """Return the percentage of its possible time in which the stage works."""
         return 100 * self.batch_ps / (self.at_once * self.period_ps)
 
 

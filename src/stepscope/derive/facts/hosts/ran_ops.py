@@ -77,8 +77,7 @@ class RanOps(Frozen, frozen=True, dict=True):
     def kinds_within(self, time: SampledTime) -> Bools:
         """Return, by kind, whether at least half of its time is within a function.
 
-        The ops during the certain time of the function represent all of its sampled
-        time.
+        Ops during the certain time of the function represent all of its time.
         """
         # 1 ps is added so that ops with a duration of 0 also count.
         length = self.end_ps - self.start_ps + 1
@@ -168,8 +167,7 @@ def ran_ops(
         bool,
     )
     kind = kind.ravel()
-    # The engine's event of a node encloses the node's own event, so only one is
-    # counted.
+    # The engine's event of a node encloses the node's event; only one counts.
     bare = np.array([not name.startswith(_ENGINE) for name in names], bool) & backward
     count = int((bare if bare.any() else backward)[kind].sum())
     # Ops that run in both passes get a separate kind for the backward pass.

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 _WORKERS: Final = "worker processes"
 _USED: Final = "worker processes CPU (percent)"
 _MACHINE: Final = "machine CPU (percent)"
-#: Minimum use of a core per worker from which workers count as computing; below it they
-#: mostly wait.
+#: Minimum use of a core per worker from which workers count as computing.
 _COMPUTES: Final = 0.5
 #: Advised factor for the number of workers that mostly wait.
 _TIMES: Final = 2
@@ -132,7 +131,6 @@ class WorkerTime(Frozen, frozen=True, eq=True):
     """Division of the time of one host's worker processes, in percent.
 
     Attributes:
-        workers: Number of worker processes.
         waits_percent: Share in which the workers wait for work.
         functions: Functions in which the workers work, most time first.
         most: Function with most of the workers' total time: the program's own function,

@@ -37,10 +37,9 @@ if TYPE_CHECKING:
 
 
 class Gone(Frozen, frozen=True):
-    """Removes the time of some owners.
+    """Removes the time of some owners (causes in the time account).
 
     Attributes:
-        owners: Names of the owners.
         place: "inside" steps, "between" steps or "any".
     """
 
@@ -115,8 +114,7 @@ class Beside(Frozen, frozen=True):
     """Runs copies in parallel with kernels, from memory that needs no staging copy.
 
     Attributes:
-        owners: Owners of the copies' time; of these, "copy_in" and "copy_out" are
-            moved.
+        owners: Owners of the copies' time; "copy_in" and "copy_out" move.
         effect_ms: Time of these owners in a mean step.
     """
 
@@ -138,7 +136,7 @@ _PARTLY: Final = frozenset({"input"})
 
 
 class Recorded(Frozen, frozen=True):
-    """Data of one host from which changes of its graph are computed.
+    """Data of one host from which changes of its dependency graph are computed.
 
     Attributes:
         class_of: Class of each row of device_activity; empty without devices.
@@ -170,7 +168,7 @@ class Recorded(Frozen, frozen=True):
 
 
 class Edits(Frozen, frozen=True, eq=True):
-    """The graph edits that a change stands for.
+    """The edits of the dependency graph that a change stands for.
 
     Attributes:
         least: Edit for the smallest effect of the change.
@@ -178,8 +176,7 @@ class Edits(Frozen, frozen=True, eq=True):
         claimed_ms: Time per replayed step that the change removes or moves.
         compared: Measured time of which `claimed_ms` is a sample: the finding's
             "effect", its greatest possible saving ("bound"), or "nothing".
-        effect_ms: This time in a mean step, if it is not the finding's effect; else
-            None.
+        effect_ms: This time in a mean step; None if it is the finding's effect.
         partly: Whether the change rarely removes all of the time.
         device: Whether the change affects device work or waits for a device; unrecorded
             time of threads may then be a wait for the same device.
@@ -197,7 +194,7 @@ class Edits(Frozen, frozen=True, eq=True):
 def apply_change(  # noqa: PLR0911 - one return for each kind of change
     change: Change, recorded: Recorded, device: int | None
 ) -> Edits:
-    """Return the edits of a host's graph for a change on one of its devices."""
+    """Return the edits of a host's dependency graph for a change on a device."""
     match change:
         case Gone():
             return _remove_owners(change, recorded, device)
@@ -291,8 +288,7 @@ def _await_nothing(change: NotAwaited, recorded: Recorded, device: int | None) -
     graph = recorded.graph
     spans = recorded.topics[device][change.topic]
     begun = graph.nodes.start_ps
-    # The device is idle from the end of its work, which is also the end of the waiting
-    # call.
+    # The device is idle from the end of its work, when the waiting call ends.
     resumed = (graph.nodes.kind == NodeKind.RESUMED) & (
         spans.within(begun, begun + 1) > 0
     )
@@ -309,8 +305,7 @@ def _overlap_copies(change: Beside, recorded: Recorded, device: int | None) -> E
         on_device & recorded.copies[owner][row] & (owner in change.owners)
         for owner in ("copy_in", "copy_out")
     )
-    # The copy call returns at once; code that reads the result still waits for the
-    # copy.
+    # The copy call returns at once; reading the result still waits for the copy.
     staged = np.zeros(graph.count, np.bool_)
     waits = edges.kind == EdgeKind.SYNCHRONISE
     staged[edges.target[waits & into[edges.source]]] = True

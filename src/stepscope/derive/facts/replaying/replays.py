@@ -53,7 +53,7 @@ _FEW: Final = 3
 
 
 class HostReplay(Frozen, frozen=True):
-    """The graph of one host, and the data from which its changes are computed.
+    """The dependency graph of one host, and the data for computing its changes.
 
     Attributes:
         recorded: The graph and the recorded data.
@@ -67,7 +67,7 @@ class HostReplay(Frozen, frozen=True):
 
     @property
     def graph(self) -> Graph:
-        """Return the graph."""
+        """Return the dependency graph of the replayed steps."""
         return self.recorded.graph
 
     def edits_for_changes(
@@ -274,8 +274,7 @@ def _gain_scale(
 def _raise_floor(limits: Limits | None, gain: Gain) -> Limits:
     """Return limits whose floor is at least the busiest track's work after a change.
 
-    If the mean step is shorter than the replayed steps, this work is reduced in
-    proportion.
+    If the mean step is shorter than the replayed steps, so is this work.
     """
     period_ms = gain.period_ps / PS_PER_MS
     effect_ms, step_ms, floor_ms = (
@@ -321,7 +320,7 @@ def host_replay(
     idle_topics: IdleTopics | Unavailable,
     host_states: HostStates | Unavailable,
 ) -> HostReplay:
-    """Collect the graph of one host and the data for computing its changes."""
+    """Collect the dependency graph of a host and the data for computing changes."""
     class_of = np.empty(0, np.int32)
     copies, exchanges = {}, np.empty(0, np.bool_)
     if not isinstance(activity_classes, Unavailable) and not isinstance(
