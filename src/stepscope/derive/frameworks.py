@@ -56,7 +56,8 @@ def frameworks_used(
 
     Without ops, return the frameworks that names of other events show, else those that
     stepscope recorded, else those whose functions ran, because a short program ends
-    before its framework is recorded. Without any of these, return "Python".
+    before its framework is recorded. Without any of these, return "Python", or nothing
+    if another profiler recorded.
     """
     counts = dict.fromkeys(_NAMES.values(), 0)
     for kinds in known_hosts(event_kinds).values():

@@ -207,7 +207,7 @@ def _line_runs(
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     parts = [np.arange(begins[track], ends[track]) for track in sorted(hz)]
     rows = np.concatenate(parts).astype(np.int32)
-    # Lines without duration add no time and may confuse the nesting.
+    # Lines without duration add no time and may start with the line around them.
     rows = rows[ints(events, "dur_ps")[rows] > 0]
     values = rows_of_owners(stats, "event", rows)
     key = find_handle(trace.strings, StatKey.SOURCE_LINE)

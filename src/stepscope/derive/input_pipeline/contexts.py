@@ -116,7 +116,7 @@ def match_handovers(made: Elements, taken: Elements) -> tuple[Int64s, Int64s]:
     """Join the production of elements with their taking.
 
     An element belongs to the first taking that ends after its production began. Numbers
-    are reused when an iterator is created again, but elements are not.
+    repeat when an iterator is created again; each element is handed over once.
 
     Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 

@@ -1,9 +1,9 @@
 """Whether an effect over steps is a finding, and its severity.
 
 Rules and tools get their verdicts from this module. Effects that may be by chance are
-recognised by a block bootstrap: each draw takes runs of ⌈∛n⌉ consecutive steps, wrapped
-around the end, so that waits that occur in bursts stay together. The random numbers are
-fixed: equal input has an equal interval.
+recognised by a block bootstrap: each draw takes blocks of ⌈∛n⌉ consecutive steps,
+wrapped around the end, so that waits that occur in bursts stay together. The random
+numbers are fixed: equal input has an equal interval.
 
 Definition: docs/definitions/judging.md#status.
 """
