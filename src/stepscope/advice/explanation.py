@@ -48,8 +48,8 @@ class PathShare(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Owner, op or thread; null if unknown.
-        ms: Its time in the mean step.
-        percent: Its share of the path, which is as long as the steps.
+        ms: Time of the part in the mean step.
+        percent: Share of the part in the path, which is as long as the steps.
     """
 
     name: str | None

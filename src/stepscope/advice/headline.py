@@ -46,7 +46,7 @@ _FEW: Final = 3
 _OF_WORK: Final = 1 / 3
 #: Gains count as about the same if their ratio is at least this.
 ABOUT: Final = 0.9
-#: Minimum share of the time, in percent, of a finding that comes first.
+#: Minimum share of the time, in percent, of a finding that can be the headline.
 _LEAST: Final = 1.0
 #: Share of the time, in percent, from which on slow steps hold most of the time.
 _MOST_OF_TIME: Final = 50.0
@@ -67,8 +67,8 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
         kind: Topic of the sentence.
         owner: Owner of the time in the account, "busy" for all work of a device; null
             if the sentence is not about time.
-        place: Where that time is, relative to steps; null if it is not about time.
-        percent: Its share of the judged steps, in percent; null if not about time.
+        place: Where that time is, relative to steps; null if not about time.
+        percent: Share of that time in the judged steps; null if not about time.
         finding: Id of the finding; null if the sentence is not about a finding.
         host: Host of the account; null if the sentence is not about time.
         device: Ordinal of the device; null for a host without one.

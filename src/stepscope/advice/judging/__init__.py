@@ -1,1 +1,1 @@
-"""Judging steps that several rules share, from signals to a finding."""
+"""Code that several rules share for judging an effect, from signals to a finding."""

@@ -156,7 +156,7 @@ def _compare_step_workers(step: PodStep, *, on_host: bool) -> StepWorkers:
     all_known = len(known) == len(work) > 1
     busiest = max(work, key=lambda one: one[0] or 0.0)[1]
     last = max(step.workers, key=lambda one: one.waited_for_ms or 0.0)
-    # The awaited worker does not wait; with two workers it would halve the wait.
+    # Leave out the awaited worker, which does not wait and would lower the median.
     waits = [
         one.collective_wait_ms
         for one in step.workers

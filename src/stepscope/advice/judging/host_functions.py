@@ -150,9 +150,8 @@ def _functions_with_work(
 ) -> tuple[HostFunction, ...]:
     """Return the functions with most of the work.
 
-    The self time of the training loop, and of libraries that run it, is the step,
-    except for lines with separate work. The same holds for a function that calls the
-    model.
+    The self time of the training loop, of libraries that run it, and of a function that
+    calls the model is the step, except for lines whose work is separate from the model.
     """
     runs = signals.of(function_runs).get(shares.host)
     accounted = shares.parts(OWNER, place="inside")
@@ -229,7 +228,7 @@ def _judged_function(
 def _working_lines(
     part: Part, runs: FunctionRuns, shares: StepShares
 ) -> Iterator[HostFunction]:
-    """Yield lines of a function around the model that have separate work."""
+    """Yield lines of a function around the model with work separate from the model."""
     for lines in runs.time_of_function(part).own_lines:
         time_ps, scale = lines.working.length_ps, 1.0
         if runs.is_blurred and time_ps:

@@ -104,7 +104,7 @@ class WorkerProcesses(Frozen, frozen=True):
         return (_INPUT.action("make_workers_cheaper_in", place=place),)
 
 
-#: No worker processes produce the batches.
+#: Value for a program without worker processes that produce batches.
 NO_WORKERS: Final = WorkerProcesses(None, None)
 
 

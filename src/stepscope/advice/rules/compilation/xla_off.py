@@ -89,7 +89,7 @@ def _finding_of_compilation(
         for one in signals.of(memory_signals).memories
         if one.of_device and one.counted and one.used is not None
     ]
-    # The finding of late launches or fusable runs already promises the time.
+    # The finding of late launches or of fusable runs already has this saving.
     owner = launch_delay.evaluate if late else judge_fusable_runs
     return _ITEM.finding(
         "fail" if failed else "pass",

@@ -74,13 +74,13 @@ def judged_all_reduces(signals: Signals, *, sized: bool = True) -> ExchangeSigna
 
 
 def change_to_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> tuple[Change, ...]:
-    """Return the change that some all-reduces take only the time that they need.
+    """Return the change: some all-reduces take only the time that they need.
 
     Args:
         calls: Rows of `ExchangeSignals.calls`.
-        needed_ps: Needed time of each, without waiting for other workers.
+        needed_ps: Needed time of each call, without waiting for other workers.
     """
-    # The time that a worker waits for others remains.
+    # The time for which a worker waits for other workers remains.
     lost = (pl.col("least_ps") - needed_ps).clip(lower_bound=0)
     left = calls.select("activity", left=(pl.col("dur_ps") - lost).cast(pl.Int64))
     needed = dict(left.iter_rows())
@@ -96,7 +96,7 @@ _SPARE: Final = 2
 def all_reduce_count_changes(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
-    """Return the change that surplus all-reduces take only the time of their bytes."""
+    """Return the change: surplus all-reduces take only the time of their bytes."""
     found = judged_all_reduces(signals)
     expected = _expected_count(found, thresholds)
     # The largest all-reduces of each step remain unchanged.
@@ -151,7 +151,7 @@ _GAIN: Final = 0.7
 
 
 def packing_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Return the change that packing kernels take a part of their time."""
+    """Return the change: packing kernels take only a part of their time."""
     work = signals.needed(kernel_work)
     classes = _packing_kernels(work)["class"].unique().to_list()
     return (Faster(classes, (1 - _GAIN / 2, 1 - _GAIN)),)
@@ -238,7 +238,7 @@ _ALL_REDUCE_TIME_ITEM: Final = rule_item("allreduce.time")
 def all_reduce_time_changes(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
-    """Return the change that large all-reduces take the time of their links."""
+    """Return the change: large all-reduces take the time of their links."""
     found = judged_all_reduces(signals, sized=False)
     large = found.calls.filter(
         (pl.col("bytes") >= thresholds.large_exchange.value)

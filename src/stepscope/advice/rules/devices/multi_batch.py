@@ -29,7 +29,7 @@ _BETWEEN: Final = ("sync", "between")
 _EXCHANGING: Final = ("collective", "peer")
 
 
-#: Maximum reliable ratio of a fitting batch; beyond it, tensors are small.
+#: Maximum ratio of the fitting batch to the batch that is reliable.
 _MUCH: Final = 10
 #: The gain is estimated for at most this many times the batch, as fixed costs may grow.
 _TRIED: Final = 2
@@ -72,7 +72,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if fits and not costs.causes and costs.unknown is not None:
         return _ITEM.cannot_tell(costs.unknown)
     failed = fits and bool(costs.causes)
-    # Unfilled kernel time also shrinks, but it is unknown by how much; leave it out.
+    # Time that kernels leave unused grows less than the batch; how much is unknown.
     fixed = sum(costs.shares[one] for one in _FIXED)
     note = None if fits else "full"
     if failed and room > _MUCH:

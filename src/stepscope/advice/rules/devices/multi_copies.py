@@ -61,7 +61,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     judged = judge_series(_ITEM, signals, thresholds, series)
     if judged.verdict.status == "pass" and found.step_source is None:
-        # Without steps, copies one after the other may also occur in each step.
+        # Without steps it is unknown whether each step feeds the devices one by one.
         return _ITEM.cannot_tell("unknown_steps")
     causes = judged.verdict.causes
     words = {

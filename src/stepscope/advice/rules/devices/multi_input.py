@@ -41,7 +41,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     note = "full" if full else None
     if several == 1 and waiting:
         note = "alone"
-    # How many times the devices the pipeline could feed before it is full.
+    # Factor by which the number of devices could grow before the pipeline is full.
     feeds = (
         float(thresholds.service_warn.value // first.busy_percent)
         if first.busy_percent
@@ -74,6 +74,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             ),
         ),
         inputs=("pipeline_graph", "pipeline_calls", "account", "pod_viewer"),
-        # `input.bound` promises the time that the devices wait.
+        # The finding `input.bound` already has the saving of these waits.
         explained_by=("input.bound",) if failed else (),
     )

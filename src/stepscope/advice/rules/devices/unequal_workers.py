@@ -45,7 +45,7 @@ _TEXTS: Final = shared_texts("excess")
 CORE_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(account_signals, processor_signals, worker_ops),
 )
-#: Maximum share of ops that only one worker runs, for its work to count as equal.
+#: Maximum percentage of extra op executions of a worker whose work counts as equal.
 _ALIKE: Final = 1.0
 
 _OWNERS: Final = frozenset(one.name for one in OWNERS if one.category in HOST_WORK)
@@ -156,11 +156,11 @@ _BALANCE_ITEM: Final = rule_item("multi.balance")
 
 
 def balance_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Return the change that the busiest worker has as much work as the others.
+    """Return the change: the busiest worker has as much work as the others.
 
-    The reduction is at least half of the excess. It is computed only for hosts with one
-    device: with several devices, their waits in collectives depend on each other, and
-    without devices a collective is a wait of threads that another rank ends.
+    At least half of the excess is removed. The change is computed only for hosts with
+    one device: with several devices, their waits in collectives depend on each other,
+    and without devices a collective is a wait of threads that another rank ends.
     """
     found = compared_workers(signals)
     if found.devices != 1:

@@ -145,7 +145,7 @@ def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
         for it, weight in zip((loads, stores), weights, strict=True)
     )
     wasted = pl.sum_horizontal(loads * weights[0], stores * weights[1]) / known
-    # If both are unknown, the quotient is 0 / 0.
+    # Without known loads and stores the quotient is 0 / 0.
     wasted = pl.when(known > 0).then(wasted)
     least = thresholds.wasted_sectors.value / 100
     partly = (loads.is_null() & _touches_memory("load")) | (
@@ -173,7 +173,7 @@ def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _touches_memory(what: str) -> pl.Expr:
-    """Return whether a kernel makes such requests at all; true if unknown."""
+    """Return whether a kernel has global memory requests of a kind; true if unknown."""
     return (pl.col(f"global_{what}_requests") != 0).fill_null(value=True)
 
 

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 _FUSABLE_RUNS_ITEM: Final = rule_item("fuse.runs")
 
-#: Part of the time of a run that is saved, low and high, without measured bytes.
+#: Low and high saved part of the time of a run of kernels, if bytes are unknown.
 _FUSABLE_RUNS_GAIN: Final = (0.25, 0.75)
 
 
 def fusable_runs_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Return the change that each run becomes one kernel with a part of the time."""
+    """Return the change: each run becomes one kernel that takes a part of the time."""
     work = signals.needed(kernel_work)
     low, high = _FUSABLE_RUNS_GAIN
     classes = work.runs.rows["class"].to_list()

@@ -30,7 +30,7 @@ _GOOD: Final = 60.0
 
 
 def hot_op_changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
-    """Return the change that the op's kernels become at best as fast as good ones."""
+    """Return the change: kernels of the op become at best as fast as good kernels."""
     work, roofs = signals.of(kernel_work), signals.of(op_roofs)
     if isinstance(work, Unavailable) or isinstance(roofs, Unavailable):
         return ()

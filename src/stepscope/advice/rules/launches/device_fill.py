@@ -30,7 +30,7 @@ _KERNEL_FILL_ITEM: Final = rule_item("kernel.fill")
 
 
 def kernel_fill_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Return the change that kernels take less by the share of idle multiprocessors.
+    """Return the change: kernels take less time by the share of idle multiprocessors.
 
     Other work on idle multiprocessors gains that much: a larger batch (per sample), or
     branches that are computed together.

@@ -112,7 +112,7 @@ def _finding_of_eager_ops(
     }
     if not failed:
         return _ITEM.finding("pass", note="hidden" if eager else None, **fields)
-    # The finding `launch.delay` promises the time.
+    # The finding `launch.delay` already has this saving.
     by = ("launch.delay",) if on_device else ()
     if are_ops_of_function(signals, shares, caller, thresholds):
         by = ("host.work",)

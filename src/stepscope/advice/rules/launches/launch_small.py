@@ -42,7 +42,7 @@ _ITEM: Final = rule_item("launch.small")
 def joined_kernel_changes(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
-    """Return the change that consecutive brief kernels are launched as one.
+    """Return the change: consecutive brief kernels are launched as one.
 
     The kernels keep their durations: whether one kernel is faster is unknown.
     """
@@ -128,7 +128,7 @@ def _judge_device_kernels(
         ),
         inputs=("kernels", "device_ops", "launch_facts", "account"),
         actions=_ITEM.actions_for("device", *program_facts(signals)),
-        # The device waits for launches, so `launch.delay` promises the time.
+        # The device waits for launches, and `launch.delay` already has this saving.
         explained_by=("launch.delay",) if starved else (),
     )
 
@@ -237,7 +237,7 @@ def _judge_host_ops(
 def _run_one_by_one(
     signals: Signals, shares: StepShares, thresholds: Thresholds
 ) -> bool:
-    """Return whether ops run one by one: `launch.eager` then has their time."""
+    """Return whether ops run one by one, which is the topic of `launch.eager`."""
     found = signals.of(eager_signals)
     ops = None if isinstance(found, Unavailable) else found.hosts.get(shares.host)
     return ops is not None and ops.lead(thresholds)

@@ -63,7 +63,7 @@ _COPIED: Final = msgspec.structs.replace(
 _COPY_CALL: Final = Pattern(r"(?i)memcpy")
 #: Share of the wait in such calls from which on the wait counts as copies.
 _ALL_COPIES: Final = 0.9
-#: Minimum share of the wait, in percent, that one cause of it must take.
+#: Minimum share of the wait, in percent, of an op or process that causes the wait.
 _MOSTLY: Final = 50.0
 #: Maximum confidence if only the order of events shows the cause.
 _CIRCUMSTANTIAL: Final = 0.6

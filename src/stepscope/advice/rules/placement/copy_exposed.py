@@ -41,7 +41,7 @@ _OWNED: Final = Owned(
 def parallel_copy_changes(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
-    """Return the change that copies to and from the host run in parallel with kernels.
+    """Return the change: copies to and from the host run in parallel with kernels.
 
     The copies then use pinned memory. For copies within the device it is unknown which
     kernel could run without them, or when a transfer could have started.
@@ -114,7 +114,7 @@ def _reasons_for_long_copies(
 def _without_input_copies(
     found: Finding, shares: StepShares, thresholds: Thresholds
 ) -> Finding:
-    """Remove the copies to the device if `input.bound` already promises them."""
+    """Remove the copies to the device if `input.bound` already has their saving."""
     into = sum(shares.times("copy_in"))
     if found.status != "fail" or not _is_input(shares, thresholds):
         return found
@@ -131,7 +131,7 @@ def _without_input_copies(
 
 
 def _is_input(shares: StepShares, thresholds: Thresholds) -> bool:
-    """Return whether `input.bound` promises the copies to the device."""
+    """Return whether `input.bound` already has the saving of copies to the device."""
     both = shares.percent("input", "copy_in")
     stepped = shares.step_confidence >= thresholds.medium_confidence.value
     return stepped and both >= thresholds.input_warn.value

@@ -32,7 +32,7 @@ _OWNED: Final = Owned(
 
 
 def unawaited_check_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Return the change that no call waits for the check of the gradients."""
+    """Return the change: no call waits for the check of the gradients."""
     if signals.of(device_signals).recorded == "host_only":
         return ()
     return (NotAwaited("scaling"),)

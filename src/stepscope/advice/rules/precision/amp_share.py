@@ -34,7 +34,7 @@ _ITEM: Final = rule_item("amp.share")
 def narrower_kernel_changes(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
-    """Return the change that eligible 32-bit and TF32 kernels become 16-bit kernels.
+    """Return the change: eligible 32-bit and TF32 kernels become 16-bit kernels.
 
     Kernels with recorded 16-bit counterparts take the time of these counterparts.
     """
@@ -105,7 +105,8 @@ def _reason_share_unknown(
 def _depends_on_undecided(found: PrecisionSignals, thresholds: Thresholds) -> bool:
     """Return whether the kernels that may be eligible could change the verdict."""
     narrow = found.undecided_narrow_ps
-    # Undecided kernels not known as 16-bit may all be wider; others may all be 16-bit.
+    # At worst all undecided kernels that are not known to be 16-bit are wider; at best
+    # all that may be 16-bit are 16-bit.
     wide = found.undecided_ps - found.undecided_16_ps
     worst = _is_wide(
         found.eligible_ps + wide, found.eligible_narrow_ps, found.compute_ps, thresholds

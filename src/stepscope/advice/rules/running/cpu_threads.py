@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("cpu.threads")
 
-#: Note by whose threads take the cores; any other cause has the note "unsure".
+#: Note by owner of the threads that take the cores; the default is "unsure".
 _NOTES: Final[dict[str, str | None]] = {"own": None, "others": "others"}
 #: Work of the host itself, which would end sooner with a free core.
 _OWNED: Final = Owned(

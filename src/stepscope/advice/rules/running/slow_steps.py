@@ -87,7 +87,7 @@ def _fields_of_slow_steps(
     return {
         "devices": judged.signals.needed(account_signals).ranked_labels(),
         "parts": named_parts(shares, slow, largest, function),
-        # Other findings are about the same time, and promise it.
+        # Other findings are about the same time, and already have its saving.
         "saving_ms": None,
         "evidence": longest_slow_steps(shares, slow),
         "inputs": ("windows", "account"),

@@ -30,10 +30,10 @@ class _Flaw(Frozen, frozen=True, eq=True):
     """A flaw of the recording.
 
     Attributes:
-        word: Its identifier.
-        severity: How serious it is.
-        percent: Share of the time that it hides; 0 if it hides none.
-        owner: Owner of that time; None without an owner.
+        word: Identifier of the flaw.
+        severity: How serious the flaw is.
+        percent: Share of the time that the flaw hides; 0 if it hides none.
+        owner: Owner of the hidden time; None without an owner.
     """
 
     word: str

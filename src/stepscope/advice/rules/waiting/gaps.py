@@ -146,7 +146,7 @@ _READBACK_ON_DEVICE: Final = msgspec.structs.replace(
 
 
 def readback_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Return the change that no call waits for a result, because it is read later."""
+    """Return the change: no call waits for a result, because it is read later."""
     if signals.of(device_signals).recorded == "host_only":
         return ()
     return (NotAwaited("read_back"),)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("host.work")
 
-#: Minimum share of the work of a part that represents the work.
+#: Minimum share of the work of the largest part, for the part to be named.
 _LEADS: Final = 0.5
 #: Kinds of work with specific actions, if they take half the time; most certain first.
 _WORKS: Final = (
@@ -63,7 +63,7 @@ _OWNED: Final = Owned(
 def change_without_function(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
-    """Return the change without the blocking function, on a host without devices."""
+    """Return the change: the blocking function is removed; () if none blocks."""
     shares = owned_shares(_OWNED, signals, thresholds)
     blocking = host_functions(signals, shares, thresholds).blocking
     if blocking is None or blocking.time is None:
