@@ -85,9 +85,9 @@ def find_idle_waits(
     `busy_until` is the latest end of the activities of the device that began before
     this one. `empty` receives 1 if the device was idle from the begin of the launch
     call to the begin of the activity, and `latency` the time from the end of the call
-    to the begin of the activity; both are 0 otherwise. `early` (two zeros before)
-    receives the number of activities that begin before their call, and the longest such
-    time.
+    to the begin of the activity; both are 0 otherwise. `early` (two entries, zero
+    before the call) receives the number of activities that begin before their call, and
+    the longest such time.
 
     Returns:
         The number of activities that found the device idle, or `BAD_RANGE`.
@@ -137,8 +137,8 @@ def count_executions(
     """Count the distinct executions of each place, in one pass.
 
     The place of an execution's first row owns it. `owner` (by execution) must be -1 and
-    `count` (by place) 0 before. Rows of an execution at other places are written to
-    `spilled` while they fit, for another pass.
+    `count` (by place) 0 before the call. Rows of an execution at other places are
+    written to `spilled` while they fit, for another pass.
 
     Returns:
         The number of spilled rows, including those that did not fit; or `BAD_RANGE`.

@@ -147,8 +147,8 @@ def sum_groups(
 ) -> cython.longlong:
     """Compute count, total, least and greatest value of each group.
 
-    The four outputs must hold zeros before. Rows of negative groups are skipped, and
-    rows where `where` is 0, unless `where` is empty. A group without rows keeps its
+    The four outputs must be zero before the call. Rows of negative groups are skipped,
+    and rows where `where` is 0, unless `where` is empty. A group without rows keeps its
     zeros. Empty `least` and `greatest` are not computed, which halves the time.
 
     Returns:
@@ -197,8 +197,8 @@ def group_hulls(
 ) -> cython.longlong:
     """Find the first begin and the last end of each group.
 
-    The outputs must hold zeros before. Rows with a negative code are skipped. Times are
-    within ±(2**62 - 1), so that no end can overflow.
+    The outputs must be zero before the call. Rows with a negative code are skipped.
+    Times are within ±(2**62 - 1), so that no end can overflow.
 
     Returns:
         The number of rows, or `BAD_RANGE`.
@@ -236,7 +236,7 @@ def tally_names(
     place: cython.const[cython.int][::1],
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """Count the rows of each group and name; `out` must hold zeros before.
+    """Count the rows of each group and name; `out` must be zero before the call.
 
     `place` is the column of each name, negative if the name is not counted. Rows of
     negative groups are skipped.

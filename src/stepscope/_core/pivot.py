@@ -40,8 +40,8 @@ def pivot_stats(
     """Write each stat with a wanted key to [its key's slot, its event's row].
 
     `slot_of_key` has one entry per handle of strings, -1 for keys that are not wanted.
-    Row 0 of the outputs is `first_event`. The outputs must hold zeros before. The last
-    of several stats with the same event and slot wins.
+    Row 0 of the outputs is `first_event`. The outputs must be zero before the call. The
+    last of several stats with the same event and slot wins.
 
     Returns:
         The number of stats written; or `BAD_RANGE`, also if a wanted stat belongs to an
@@ -438,7 +438,7 @@ def sqlite_numbers(
         pages: Numbers of the leaf pages, from `sqlite_leaves`.
         slots: Row of `out` for each column of the table; -1 if not wanted.
         out: Receives the values: the integer, or the 64 bits of a float.
-        known: Receives `NUMBER` or `FRACTION`; must be 0 before.
+        known: Receives `NUMBER` or `FRACTION`; must be 0 before the call.
         number: Scratch array for one number.
     """
     row: cython.longlong = 0

@@ -88,8 +88,8 @@ class Drained(NamedTuple):
         end_ns: int64; end of the annotation, in nanoseconds of `clock_ns`.
         thread: int64; OS id of the annotation's thread.
         stats: Values of the annotation by name; empty if it has none.
-        `beside`: 1 if the annotation was also forwarded to another recorder that recorded
-            from its begin to its end.
+        `beside`: 1 if the annotation was also forwarded to another recorder that
+            recorded from its begin to its end.
     """
 
     names: list[Any]

@@ -309,7 +309,7 @@ def count_children(
     chosen: cython.const[cython.uchar][::1],
     count: cython.int[::1],
 ) -> cython.longlong:
-    """Count the rows directly inside each chosen row; `count` must be 0 before.
+    """Count the rows directly inside each chosen row; `count` must begin as 0.
 
     Returns:
         The number of rows directly inside chosen rows, or `BAD_RANGE`.
@@ -350,7 +350,7 @@ def mark_calls(
 
     Only a row whose code is marked in `plain` (256 entries) changes. `parent` is a
     smaller row number, or negative for none. `of_type` (by row) is a place in `is_op`.
-    `enclosing` must be 0 before; it receives 1 for every row around a launching row.
+    `enclosing` must begin as 0; it receives 1 for every row around a launching row.
 
     Returns:
         The number of rows that enclose a launching row, or `BAD_RANGE`.

@@ -97,8 +97,8 @@ def sweep_intervals(
     """Find the time in which each interval, and each key, runs alone.
 
     Starts ascend. `heap` (two rows) and `running` (by key, zeros) are scratch arrays.
-    `alone_ps` by row and `key_ps` by key must hold zeros. They receive the time in
-    which only this interval runs, and the time in which only intervals of this key run.
+    `alone_ps` (by row) receives the time in which only this interval runs, `key_ps` (by
+    key) the time in which only intervals of this key run. Both must begin as zeros.
 
     Returns:
         The length of the union of all intervals, or an error code: `NO_ROOM` (never

@@ -244,8 +244,8 @@ def scan_chunks(
     After a malformed event no event is counted, but fields of the line are still read.
     The contents of stats are not checked, so `fill_columns` may find fewer events.
 
-    `head` must hold zeros. Its columns receive: id, position and length of the name,
-    timestamp, duration, display id, position and length of the display name.
+    `head` must be zero before the call. Its columns receive: id, position and length of
+    the name, timestamp, duration, display id, position and length of the display name.
 
     Returns:
         The number of chunks, or `BAD_RANGE`.

@@ -38,8 +38,8 @@ SamplesKind = Literal[
     "source_lines_of_worker",
 ]
 #: Beginning of a line's name for each kind; a beginning that contains another one is
-#: listed first. Readers that do not know worker processes take their lines for threads
-#: in parallel with the steps, which also have no share of step time.
+#: listed first. A reader without support for worker processes treats their lines as
+#: threads in parallel with the steps; neither has a share of step time.
 _BEGINNINGS: Final[dict[SamplesKind, str]] = {
     "functions_of_worker": "samples beside the steps of worker process",
     "source_lines_of_worker": "source lines of worker process",

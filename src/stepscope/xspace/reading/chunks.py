@@ -138,7 +138,7 @@ def divide_into_tasks(
 def thread_pool(
     size: int, threads: int | None = None
 ) -> AbstractContextManager[Executor | None]:
-    """Return threads if there are several cores and the kernels release the GIL.
+    """Return a thread pool if cores and kernels allow one, else an empty context.
 
     Args:
         size: Size of the message, in bytes.

@@ -7,9 +7,9 @@ Damage never stops the reading. A truncated file gives every whole event before 
 A malformed line gives its events before the malformed place, and reading continues
 after the line. `XSpace.damage` lists what was lost.
 
-Memory next to the mapped file of N bytes: an event or stat takes at least two bytes in
-the file and 20 or 21 in columns; together with temporary arrays, at most 32 N. All
-other counts are limited (`outline`), to at most 1.5 GB. A real file takes about 3 N.
+Memory in addition to the mapped file of N bytes: an event or stat takes at least two
+bytes in the file and 20 or 21 in columns; together with temporary arrays, at most 32 N.
+All other counts are limited (`read_outline`), to 1.5 GB. A real file takes about 3 N.
 
 Definition: docs/formats/xplane.md#decoding.
 """

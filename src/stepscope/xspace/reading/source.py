@@ -28,8 +28,8 @@ _MOST_EXPANDED: Final = 200
 _SMALL: Final = 2**26
 #: UTF-8 replacement character, which a conversion to text writes for bytes above 7F.
 _REPLACEMENT: Final = b"\xef\xbf\xbd"
-#: A file in which more than one byte in this many was replaced is taken as converted to
-#: text, because lengths and numbers above 127 are frequent.
+#: A file with more than one replacement character per this many bytes was converted to
+#: text: lengths and numbers above 127 are frequent in profiles.
 _REPLACED_PER_BYTES: Final = 1000
 
 
