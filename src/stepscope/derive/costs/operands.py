@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class Part(IntEnum):
     """Kind of work that a rule counts.
 
-    If an op calls ops whose rules count the same kind of work, their cost is subtracted
-    from its own. So a matrix product inside a layer counts once, and an addition next
-    to the product also counts once.
+    If an op calls ops whose rules count the same kind of work, the cost of the called
+    ops is subtracted from the caller's. So a matrix product inside a layer counts once,
+    and an addition next to the product also counts once.
     """
 
     PRODUCT = 1
