@@ -1,1 +1,1 @@
-"""The profile message that TensorFlow, JAX and XLA write: reading and writing it."""
+"""Reading and writing of the profile message of TensorFlow, JAX and XLA."""

@@ -30,7 +30,7 @@ _BEGINNINGS: Final = (
     ("memcpyhtoh", NOT_ACTIVITY),
     ("memcpy", SOME_COPY),
     ("memset", "memset"),
-    # Page migrations of unified memory; its faults and throttling move no bytes.
+    # Of unified memory only page migrations move bytes, not faults or throttling.
     ("um_bytes_transfer_htod", "h2d"),
     ("um_bytes_transfer_dtoh", "d2h"),
     ("um_bytes_transfer_dtod", "p2p_copy"),

@@ -156,7 +156,7 @@ def join_line_bodies(
 def _sort_events(
     events: bytes, ids: tuple[IdMap, IdMap], missing: tuple[int, int]
 ) -> bytes:
-    """Sort by start, then longest first, as the writer does."""
+    """Sort event fields by start, then longest first, as the writer does."""
     data = np.frombuffer(events, np.uint8)
     rows = index_messages(data, np.zeros(1, np.int64), np.array([len(data)], np.int64))
     begin, end = rows.place, rows.place + rows.size

@@ -63,11 +63,11 @@ class XSpaceBuilder:
         return self.plane("Task Environment")
 
     def error(self, text: str) -> None:
-        """Add an error of the recording."""
+        """Add an error message about the recording."""
         self._errors.append(text)
 
     def warning(self, text: str) -> None:
-        """Add a warning of the recording."""
+        """Add a warning about the recording."""
         self._warnings.append(text)
 
     def dropped(self, count: int, cause: str) -> None:
