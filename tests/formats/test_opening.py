@@ -97,7 +97,7 @@ def test_files_with_equal_bytes_are_named_on_every_host(tmp_path: Path) -> None:
         note for note in traces["c"].quality_notes() if note.kind == "duplicate_hosts"
     ]
     assert [(note.severity, note.count) for note in notes] == [("warning", 2)]
-    assert "files of a and b are equal" in notes[0].message
+    assert "files of a and b are identical" in notes[0].message
     assert "duplicate_hosts" in kinds(traces, "a")
 
 

@@ -289,7 +289,7 @@ def test_launches_whose_kernels_the_window_cut_off_are_counted(tmp_path: Path) -
     )
     (note,) = [it for it in read_file(file).quality_notes() if it.kind[:4] == "work"]
     assert note.count == 1
-    assert note.message.startswith("1 of 2 launches")
+    assert note.message.startswith("1 of 2 kernel launches")
 
 
 def test_graphs_that_were_recorded_as_a_whole_are_said_to_be_missing(

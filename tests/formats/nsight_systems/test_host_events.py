@@ -130,7 +130,7 @@ def test_texts_of_ranges_may_be_ids_and_marks_have_no_length(tmp_path: Path) -> 
     assert frame(trace, "events")["dur_ps"].to_list() == [9_000, 0]
     (note,) = [it for it in trace.quality_notes() if it.kind == "refused_events"]
     assert note.count == 1
-    assert "open when recording ended" in note.message
+    assert "open when the recording ended" in note.message
 
 
 def test_ranges_with_two_ends_do_not_nest_among_those_of_their_thread(
