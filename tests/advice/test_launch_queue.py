@@ -70,7 +70,7 @@ def test_a_finding_about_late_launches_tells_of_the_queue() -> None:
     assert facts["queue_length"].value == pytest.approx(
         (12 * 0.4 + 0.225) / 13, abs=1e-3
     )
-    assert "by tenth of a step" in (facts["queue_length"].note or "")
+    assert "per tenth of a step" in (facts["queue_length"].note or "")
     assert facts["late_starts"].value == 0
     passed = {fact.name for fact in findings(together())["launch.delay"].facts}
     assert "queue_length" not in passed

@@ -139,8 +139,8 @@ def test_without_steps_the_whole_recording_is_judged_on_the_host() -> None:
     # 599 ways and 600 ops, of 20 ms.
     assert found.value == pytest.approx((5.99 + 4.8) / 20 * 100, abs=0.1)
     assert lead_sentence(found).startswith(
-        "600 tiny ops in the recording, most of them aten::add: they and getting from "
-        "one to the next take 54.0 % of the time."
+        "600 tiny ops in the recording, most of them aten::add: these ops and the time "
+        "between them take 54.0 % of the time."
     )
     assert (found.ms_per_step, found.saving_ms) == (None, None)
     advised = [it.text for it in found.actions]

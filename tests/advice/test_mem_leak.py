@@ -123,7 +123,7 @@ def test_a_graph_of_gradients_that_goes_on_is_said_to_hold_activations() -> None
     finding = findings(together() + keeping(30, 0.1, 40))["mem.leak"]
     assert (finding.status, finding.severity) == ("fail", "warn")
     assert lead_sentence(finding) == (
-        "Memory grows in every step: the graph of gradients of `self.kept['all']` "
+        "Memory grows in every step: the gradient graph of `self.kept['all']` "
         "(train.py:12) gains 4 MiB of activations a step; at that rate memory is full "
         "in 2,554 steps."
     )

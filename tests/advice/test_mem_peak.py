@@ -36,7 +36,7 @@ def test_how_full_it_gets_decides(
     ("updates", "engine", "advised"),
     [
         (True, False, "backward pass"),
-        (False, True, "keys and values"),
+        (False, True, "key-value cache"),
         # A notebook that multiplies matrices is no server of requests.
         (False, False, "for gradients"),
     ],

@@ -23,7 +23,7 @@ def test_devices_that_are_fed_in_turn_are_found() -> None:
     assert finding.devices[0] == "vm:7"
     assert finding.saving_ms.low == pytest.approx(0.3 * finding.saving_ms.high)
     moved = {fact.note: fact.value for fact in finding.facts}
-    assert moved["in a step from host to vm:3"] == pytest.approx(8.0)
+    assert moved["per step, from host to vm:3"] == pytest.approx(8.0)
 
 
 def test_what_in_turn_feeding_explains_is_promised_once() -> None:

@@ -156,6 +156,6 @@ def test_nor_is_it_said_to_have_more_work() -> None:
     """1.2 ms of 9.2: beyond what two equal workers differ by otherwise."""
     found = on_full_cores(more_us=1_200)["multi.balance"]
     assert (found.status, found.severity, found.note) == ("fail", "info", "cores")
-    assert "in the same ops, as often" in finding_headline(found)
+    assert "in the same ops, equally often" in finding_headline(found)
     found = on_full_cores(more_us=1_200, busy=60.0)["multi.balance"]
     assert (found.status, found.severity, found.note) == ("fail", "warn", None)

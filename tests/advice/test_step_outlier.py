@@ -166,8 +166,8 @@ def test_what_few_steps_lose_that_hold_most_of_the_time_is_said_first() -> None:
     said = choose_lead_sentence(tuple(found.values()), signals, THRESHOLDS)
     assert said.finding == "step.outlier"
     assert lead_sentence(found["step.outlier"]) == (
-        "5 of 39 steps hold 59.0 % of the time: against a usual step they lose 53.0 % "
-        "of it, most of it host compute."
+        "5 of 39 steps take 59.0 % of the time: compared with usual steps they lose "
+        "53.0 % of the time, most of it host compute."
     )
 
 

@@ -79,7 +79,7 @@ def test_what_is_compiled_is_not_to_be_compiled_again(
     traits = {program_traits: ProgramTraits(compiled=compiled)}
     finding = evaluate(signals_of(shares(launch=2.0), traits), THRESHOLDS)
     (told,) = [one.text for one in finding.actions if one.framework == "PyTorch"]
-    assert told.startswith("What is compiled already" if compiled else "Compile the")
+    assert told.startswith("Replay the compiled program" if compiled else "Compile the")
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_too_few_steps_cannot_tell_whether_it_comes_back(
     finding = evaluate(signals_of(one, {compile_signals: {}}), THRESHOLDS)
     assert finding.status == "cannot_tell"
     assert finding.unavailable is not None
-    assert "comes back" in finding.unavailable.reason
+    assert "happens again" in finding.unavailable.reason
 
 
 def test_a_reason_that_is_no_shape_is_told_as_it_is(
@@ -165,5 +165,6 @@ def test_the_function_of_the_program_that_compiles_is_named() -> None:
     found = findings(lines, devices=None)[RULE]
     assert [part.name for part in found.parts] == ["collect", "train_step"]
     assert lead_sentence(found).startswith(
-        "Compiling goes on after the first steps, called from `collect` (play.py:11): "
+        "Compilation continues after the first steps, called from `collect` "
+        "(play.py:11): "
     )

@@ -216,7 +216,7 @@ def test_an_explanation_holds_the_numbers_of_the_finding(data: Path) -> None:
     assert "Threshold: 3 % (source: xprof)" in text
     assert "7 of 8 windows were judged. • 1 end with the recording" in text
     # The page of the rule, as far as it is documented.
-    assert "Why launches come late" in text
+    assert "Why launches are late" in text
     assert "](" not in text
 
 

@@ -107,14 +107,14 @@ def test_a_pass_of_short_steps_is_held_against_the_time_that_decided() -> None:
         passing(note="short", value=26.4, share_percent=26.4, facts=facts)
     )
     assert told == (
-        "It takes only 70.0 µs a step (a matter from 100 µs on). It is 26.4 % of it "
-        "because the steps are so short."
+        "The effect is only 70.0 µs a step (the threshold is 100 µs). It is 26.4 % of "
+        "the step only because the steps are short."
     )
 
 
 def test_no_wait_at_all_is_nothing_and_no_zero() -> None:
     assert finding_headline(passing(value=0.0, share_percent=0.0)) == (
-        "Data arrives in time: nothing of the time is spent so (a matter from 5 % on)."
+        "Data arrives in time: nothing of the time is affected (the threshold is 5 %)."
     )
 
 
