@@ -103,7 +103,7 @@ def _addresses_in_file(text: str) -> list[str]:
 
 
 def _expand_address(text: str) -> tuple[str, ...]:
-    """Return the addresses of a text; for a TPU's name, one per worker."""
+    """Return the addresses that a text names: one, or one per worker of a TPU."""
     if not text.startswith(TPU):
         return (_check_address(text),)
     name, _, port = text.removeprefix(TPU).rpartition(":")

@@ -1,8 +1,8 @@
 """A profiler server in every Python process of an unmodified program.
 
 `stepscope run --serve` passes a plan to the processes in an environment variable.
-Arming runs before the program begins, so it imports very little. gRPC and the server
-are imported once the program has run for 0.2 s.
+Arming a process runs before its program begins, so it imports very little. gRPC and the
+server are imported once the program has run for 0.2 s.
 """
 
 from __future__ import annotations

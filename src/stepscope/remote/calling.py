@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 _NS_PER_S: Final = 1_000_000_000
 #: Disables the proxy of the environment, which could read the token.
 _NO_PROXY: Final = ("grpc.enable_http_proxy", 0)
-#: Maximum seconds for all clock comparisons with a host, and for a recording beyond its
-#: own duration.
+#: Maximum seconds for all clock comparisons with a host, and maximum seconds that a
+#: recording may take beyond its own duration.
 _GREETING_S: Final = 5.0
 _BEYOND_S: Final = 60.0
 #: Number of clock comparisons; the one with the fastest answer is used.
@@ -117,10 +117,10 @@ class Caller:
         self._channel.close()
 
     def compare_clocks(self) -> int:
-        """Estimate the host's clock offset; return the slowest answer's time, in ns.
+        """Estimate the host's clock offset; return the longest round trip, in ns.
 
-        Servers of TensorFlow and JAX do not return their time; only their answer time
-        is used. The offset stays unknown without an answer or with an implausible time.
+        Servers of TensorFlow and JAX do not return their time, so only the round trip
+        is known. The offset stays unknown without an answer or a plausible time.
         """
         slowest = 0
         until = time.monotonic() + _GREETING_S

@@ -60,7 +60,7 @@ _FURTHEST_S: Final = 60.0
 _MOST_WAITING: Final = 4
 #: Maximum bytes of a recording in one gRPC message.
 _MOST_BYTES: Final = 2**31 - 2**20
-#: Maximum number of files, and of their bytes, that all clients may have written.
+#: Maximum number of files, and their maximum bytes, written for all clients together.
 _MAX_FILES: Final = 100
 _MAX_FILE_BYTES: Final = 16 * 2**30
 #: Maximum seconds that an ending program waits for its last answers to clients.
@@ -415,7 +415,7 @@ class _Recording:
             why = Refusal.ALREADY_EXISTS if busy else Refusal.INVALID_ARGUMENT
             raise RefusedCapture(why, str(refused[0]))
         if not begun:
-            # A signal handler of the program raised; the program gets its exception.
+            # A signal handler of the program raised an exception, which is passed on.
             _remove_folder(logdir)
             raise RefusedCapture(
                 Refusal.ABORTED,
@@ -424,7 +424,7 @@ class _Recording:
         return cls(begun[0], options, left, began_bytes)
 
     def is_full(self, max_growth_bytes: int) -> bool:
-        """Return whether the process grew too much; if so, add a warning to it."""
+        """Return whether the process's memory grew too much, and warn if so."""
         grown_bytes = memory_bytes("RssAnon") - self._began_bytes
         if grown_bytes <= max_growth_bytes:
             return False
@@ -457,7 +457,7 @@ class _Recording:
 
 
 def _on_the_main_thread(call: Callable[[], None]) -> bool:
-    """Call in the main thread; without PyTorch, in this thread if that fails."""
+    """Call in the main thread; if that fails and PyTorch is absent, call here."""
     only_there = "torch" in sys.modules
     within_s = MAIN_THREAD_S if only_there else _PREFERRED_S
     made = at_safe_point(call, within_s=within_s)
@@ -505,7 +505,7 @@ def _wait_for_end(
     *,
     is_full: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Wait for the given seconds, an end event, a gone client or a full memory."""
+    """Wait until the time, `over` or `gone` ends the recording, or it is full."""
     until = time.monotonic() + seconds
     while not gone.is_set() and not is_full():
         left = until - time.monotonic()

@@ -40,7 +40,7 @@ class Recording(Protocol):
         """Stop the recording and discard its events."""
 
     def is_full(self, max_growth_bytes: int) -> bool:
-        """Return whether the process grew too much; if so, add a warning to it."""
+        """Return whether the process's memory grew too much, and warn if so."""
 
 
 class Client(NamedTuple):

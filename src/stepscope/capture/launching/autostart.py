@@ -1,7 +1,7 @@
-"""One armed process: when its recording starts, and what ends the recording.
+"""One armed process: when `stepscope run` starts and ends its recording.
 
-Arming runs before the program begins, so it imports very little. The recording code is
-imported when a recording begins.
+Arming a process runs before its program begins, so it imports very little. The
+recording code is imported when a recording begins.
 """
 
 from __future__ import annotations

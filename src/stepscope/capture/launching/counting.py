@@ -1,6 +1,7 @@
 """Counting the steps of a process, from the most reliable source of steps.
 
-Among repeated calls, the training step is the call that receives its own last result.
+Among repeated calls, the training step is the call that takes its own last result as an
+argument.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from stepscope.capture.launching.window import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-#: Minimum number of calls inside one call that make the inner calls parts of a step.
+#: Minimum calls of a function per call of another one to count as part of its step.
 _LEAST_PARTS: Final = 2
 
 
@@ -41,12 +42,12 @@ class RepeatedCalls:
         self._settled = False
         #: Former leaders that are parts of a longer step.
         self._parts: set[Hashable] = set()
-        #: Functions called since the leader's last call.
+        #: Functions called since the leader's last call, and before it started again.
         self._since: set[Hashable] = set()
         self._before_anew: set[Hashable] = set()
 
     def count_call(self, called: Hashable, *, carries: bool = False) -> int | None:
-        """Count a call; return its number, from 1, for the leader, else None."""
+        """Count a call; return how often the leader was called, None for others."""
         calls = self._calls
         calls[called] += 1
         if called == self._leader:
@@ -185,8 +186,8 @@ class StepCounter(Generic[_Hearer_co]):
     def pass_ended(self, what: str, called: Hashable) -> None:
         """Note that a call that is at least part of a step has ended.
 
-        Such calls count as steps if one repeats and no optimizer step was called. Steps
-        are numbered from the call at which that is certain.
+        A backward pass counts as a step if it repeats and no optimizer steps. Steps are
+        numbered from the call at which that is certain.
         """
         with self._lock:
             if self._muted or not self._takes_source(CALLS):
@@ -280,7 +281,7 @@ STEP_SOURCES: Final = {
 def install_step_source(
     arrived: str, counter: StepCounter[HearsSteps]
 ) -> Callable[[], None]:
-    """Count the steps of an imported module; return a function that undoes it.
+    """Count the steps of an imported module; return a function that stops counting.
 
     Raises:
         ImportError, AttributeError: This version of the module has no such hooks.

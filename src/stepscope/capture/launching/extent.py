@@ -49,7 +49,7 @@ class Extent:
 
     @property
     def second_began_s(self) -> float:
-        """Time at which the second step began, or else the window opened."""
+        """Start of the window's second step; before it, start of the window."""
         return self._second_began_s or self._opened_at_s
 
     def open_window(self, first: int, now_s: float) -> None:
@@ -129,5 +129,5 @@ class Extent:
         )
 
     def is_last_step(self, step: int, now_s: float) -> bool:
-        """Return whether the step that begins now is certainly the last one."""
+        """Return whether a step that begins now is surely the window's last."""
         return step >= self.last and self.is_enough(step + 1, now_s)

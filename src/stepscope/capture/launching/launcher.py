@@ -1,4 +1,4 @@
-"""Running a command with a plan: passes signals on, returns the exit status."""
+"""Running a command that records itself: signals and exit status are passed on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from stepscope.capture.launching.plan import RunPlan
 
-#: Options of the Python interpreter that can replace a script.
+#: Options of the Python interpreter that take the place of a script.
 _OF_PYTHON: Final = ("-m", "-c")
 _SCRIPTS: Final = (".py", ".pyw", ".pyz")
 #: Command names for which this interpreter is used if PATH has no such program.
@@ -55,7 +55,7 @@ def resolve_command(command: Sequence[str]) -> list[str]:
         if not Path(first).is_file():
             raise BadUsage(f"{first}: there is no such file. Name a script that exists")
         return [sys.executable, *command]
-    # Finds scripts of an environment that is not activated.
+    # Scripts of an environment that is not activated are next to its interpreter.
     beside = str(Path(sys.executable).parent)
     this_one = sys.executable if first in _PYTHONS else None
     program = shutil.which(first) or shutil.which(first, path=beside) or this_one

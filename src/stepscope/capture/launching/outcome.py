@@ -135,8 +135,8 @@ def _recording_rank(note: Note, longest_s: float) -> int:
     if note.how == "none" or note.path is None:
         return 0
     if note.how == "waited":
-        # A process that starts many short ones is the program itself. A launcher starts
-        # one process that lasts nearly as long as the launcher.
+        # The program itself may start many short processes. A launcher starts a process
+        # that lasts nearly as long as the launcher.
         return 3 if longest_s < _MUCH * note.seconds else 1
     if note.steps >= _REPEATED:
         return 5

@@ -1,8 +1,8 @@
 """Detection of processes that only start other processes and wait, as launchers do.
 
-A process that is armed writes a file for each of its ancestors, with the processor time
-that the ancestor had used by then. An ancestor only waits if it has used very little
-processor time since, has annotated nothing and uses no device.
+At its start, each recorded process writes a file for each of its ancestors, with the
+processor time that the ancestor had used so far. An ancestor counts as waiting if it
+has used very little processor time since, has annotated nothing and uses no device.
 
 This module also waits for devices to finish, before a step is measured.
 """
@@ -71,7 +71,7 @@ def only_waits(folder: str, *, ours_s: float, ends: bool) -> bool:
 
 
 def is_launcher() -> bool:
-    """Return whether this process runs a launcher, which only starts others."""
+    """Return whether this process runs a launcher, such as `torchrun`."""
     is_one = not _LAUNCHERS.isdisjoint(sys.modules) or _names_launcher(sys.orig_argv)
     return is_one and not _uses_a_device()
 
@@ -107,7 +107,7 @@ def _ancestor_times() -> Iterator[tuple[int, float]]:
 
 
 def _uses_a_device() -> bool:
-    """Return whether a framework uses a device, which needs no processor time."""
+    """Return whether a framework uses a device, even without processor time."""
     uses: list[Any] = []
     with suppress_faults():
         uses.append(sys.modules["torch"].cuda.is_initialized())

@@ -105,7 +105,7 @@ class Window:
         self._start_s = self._stop_s = 0.0
         self._control: Control | None = None
         self._is_acquitted = False
-        #: Options with which the recorded steps of a comparison were recorded.
+        #: Options of the recording that is compared with unrecorded steps.
         self._options: ProfilerOptions | None = None
         self._noted: Note | None = None
         self._lowered: tuple[str, ...] = ()
@@ -125,8 +125,8 @@ class Window:
         """Record steps and counters from now on, unless a recording is in progress."""
         with self._exclusive_access():
             if self.phase is Phase.IDLE and self.plan.watches:
-                # Samples of functions explain a program that ends before its window
-                # opens. They are left out after a window, which may be followed by
+                # Stack samples explain a program that ends before its window opens.
+                # After a window they are left out, because the program may run for
                 # days.
                 self._begin_session(
                     self._watching_options(functions=self._by_time is None)
@@ -175,7 +175,7 @@ class Window:
             control = self._control
             closes = within and self._extent.is_enough(first, self._now_s())
             opens = not within and control is None and last > self.plan.skip_steps
-            # Check the slowdown only until steps were found to be not slower.
+            # The slowdown is not checked again once it was found to be acceptable.
             doubts = (
                 within
                 and not closes
@@ -280,7 +280,7 @@ class Window:
             self.phase = Phase.TIME
 
     def lower_by_time(self) -> None:
-        """Restart the recording without Python calls if noting them costs too much."""
+        """Restart the recording without Python calls if recording them is too slow."""
         with self._exclusive_access():
             session = self._session if self.phase is Phase.TIME else None
             less = session and without_calls(
@@ -357,7 +357,7 @@ class Window:
 
     @contextlib.contextmanager
     def _inside_step(self, *, annotation: bool) -> Iterator[None]:
-        """Note whether an open annotation of the program makes the current call."""
+        """Note whether the current call comes from an annotation of the program."""
         self._within_step = annotation
         try:
             yield
@@ -423,8 +423,8 @@ class Window:
             return
         with self._exclusive_access():
             recorded = max(2, first - (self._extent.first or first))
-            # Time from the start of the second step until the devices were done. If the
-            # devices ran late, this includes work of the first step: subtract that.
+            # Time from the start of the second step until the devices finished, without
+            # the work of the first step that devices still did in this time.
             all_s = self._now_s() - self._extent.second_began_s
             of_first_s = min(waited_s, all_s / recorded)
             recorded_s = (all_s - of_first_s) / (recorded - 1)

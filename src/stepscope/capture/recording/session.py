@@ -155,7 +155,7 @@ class Session:
 
     @property
     def slowdown(self) -> float | None:
-        """Slowdown of the program by noting Python calls; None if unknown."""
+        """Slowdown of the program by recording Python calls; None if unknown."""
         return None if self._under_way is None else self._under_way.slowdown
 
     def count_events(self) -> int:
@@ -171,14 +171,14 @@ class Session:
             self._under_way.add_warning(sentence)
 
     def stop(self, *, save: bool = True) -> Run:
-        """Stop the recording and write its file if `save`; again, return the same run.
+        """Stop the recording, and write its file if `save` is true.
 
-        Collectors are stopped in reverse order. After any error the process can still
-        start another recording.
+        A second call returns the same run. Collectors are stopped in reverse order.
+        After any error the process can still start another recording.
         """
         end = functools.partial(UnderWay.end_collecting, to_file=save)
         left = self._end_once(end)
-        # Join without the lock: the delayed start may be waiting for the lock.
+        # Join without holding the lock, for which the delayed start may be waiting.
         if self._delay not in (None, threading.current_thread()):
             self._delay.join(_ENDS_WITHIN_S)
         return left
@@ -319,7 +319,7 @@ class Session:
             return Run(path=None, run=self.run, warnings=(lost,))
 
     def _stop_with_parent(self) -> None:
-        """Stop from the flush thread, unless another thread already stops and waits."""
+        """Stop the recording, called by the flush thread of a forked child."""
         if self._lock.acquire(blocking=False):
             try:
                 self.stop()

@@ -250,7 +250,7 @@ class UnderWay:
 
     @property
     def slowdown(self) -> float | None:
-        """Slowdown of the program by noting Python calls; None if unknown."""
+        """Slowdown of the program by recording Python calls; None if unknown."""
         found = (getattr(it, "slowdown", None) for it in self._started)
         return next((it for it in found if it is not None), None)
 

@@ -73,7 +73,7 @@ class Place(NamedTuple):
 
     @property
     def target(self) -> str:
-        """Address in gRPC's spelling."""
+        """Address in the form that gRPC needs."""
         return self.host if self.is_socket else f"{self.host}:{self.port}"
 
     def bound_place(self, port: int) -> Place:

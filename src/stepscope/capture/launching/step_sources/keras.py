@@ -119,7 +119,7 @@ def _wrap_method(
     after: Callable[..., object] | None = None,
     fit: _Fit | None = None,
 ) -> Callable[[], None]:
-    """Patch a method to call `before` and `after`; return a function that undoes it.
+    """Patch a method to call `before` and `after`; return what removes the patch.
 
     Args:
         fit: Its `calling` is set during the call.

@@ -68,7 +68,7 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
 
 def _hear_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
-    """Count the backward passes, if this PyTorch version allows it; return an undo."""
+    """Count backward passes if this PyTorch version allows; return a stop function."""
     autograd: Any = sys.modules.get("torch.autograd")
     run = getattr(autograd, "_engine_run_backward", None)
     if run is None:
