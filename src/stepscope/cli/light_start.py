@@ -46,8 +46,8 @@ _KEPT: Final = {
 }
 
 #: Seconds after which a thread in Python lets another one run, such as a thread that
-#: waits to start its next kernel. Python's default of 5 ms is as long as many kernels,
-#: so one core was idle; shorter times gain nothing.
+#: waits to call its next compiled function. Python's default of 5 ms is as long as many
+#: of these functions take, so one core was idle; shorter times gain nothing.
 _TURN_S: Final = 0.0005
 
 #: Number of new objects after which Python searches for garbage. Its default of 700
@@ -60,7 +60,7 @@ _TABLE_BYTES: Final = 340 << 20
 MORE_THREADS: Final = (
     "End other programs, or raise the limit (ulimit -u; --pids-limit of a container)"
 )
-#: Limit of threads from which on starting threads is not tested.
+#: If the system allows this number of threads, starting them is not tested.
 _MANY_THREADS: Final = 1024
 #: Threads of polars that do not compute: its allocator has one per core, at most
 #: `_ALLOCATOR_THREADS`, and `_OTHER_THREADS` clean up.
@@ -96,7 +96,7 @@ def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
     with _no_search_for_cycles(for_good=small):
         _start_single_threaded(_BLAS_THREADS, partial(import_module, "numpy"))
         if small:
-            # Threads of polars start when they are first asked for.
+            # Polars starts its threads when their number is first requested.
             _start_single_threaded(
                 _TABLE_THREADS, lambda: import_module("polars").thread_pool_size()
             )
@@ -148,7 +148,7 @@ def check_threads(computing: int | None = None) -> None:
 
 
 def _can_start(count: int) -> bool:
-    """Return whether N more threads can be started; end them again."""
+    """Return whether `count` more threads can be started; end them again."""
     over = threading.Event()
     started: list[threading.Thread] = []
     try:

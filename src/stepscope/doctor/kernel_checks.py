@@ -1,4 +1,4 @@
-"""Check whether stepscope's own kernels are compiled; fast enough for `--version`."""
+"""Check whether the functions of `_core` (kernels) are compiled; used by `--version`."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ class Continuous:
 
 
 def memory_bytes(kind: Literal["RssAnon", "VmRSS"]) -> int:
-    """Return the size of a kind of this process's memory; 0 if unknown."""
+    """Return the bytes that this process uses of a kind of memory; 0 if unknown."""
     try:
         status = Path("/proc/self/status").read_text("ascii", "replace")
     except OSError:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Callable, Iterable, Iterator
 
-#: Session ids that clients may send: one part of a path, not hidden.
+#: Session ids that clients may send: one folder name, which is not hidden.
 _SESSION: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]*")
 
 
@@ -188,7 +188,7 @@ class _Part:
 
     def check_content(self, check: Callable[[memoryview], None]) -> None:
         with self.path.open("rb") as file:
-            # Not closed here, because the traceback of a refusal may hold a view.
+            # Not closed here: the traceback of an error may still refer to it.
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         check(memoryview(content))
 
@@ -298,7 +298,7 @@ def client_destination(
     def make_client_folder() -> Path:
         with _without_path():
             folder.mkdir(parents=True, exist_ok=True)
-        # A symbolic link that appeared since could lead outside.
+        # A symbolic link created since the check could lead outside.
         if folder.resolve() != folder:
             raise OSError("the folder was replaced by a link")
         return folder

@@ -85,7 +85,7 @@ def note_server(address: str, token: str | None) -> str | None:
 
 
 def forget_server(address: str) -> None:
-    """Remove a server of this process from its file; remove an empty file."""
+    """Remove a server from this process's file; without servers, remove the file."""
     servers = _SERVERS.get(os.getpid(), {})
     servers.pop(address, None)
     for folder in _registry_folders():

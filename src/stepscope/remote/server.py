@@ -176,7 +176,7 @@ def start(
     server = Server(made, captures, place.target, token)
     workers.allow_addresses(server.address, from_this_machine(server.address))
     begin_as_ours(made.start)
-    # Ends calls before the interpreter shuts down.
+    # The exit handler ends all calls before the interpreter shuts down.
     atexit.register(server._at_exit)  # noqa: SLF001 - a class of this module
     _say_who_may_ask(place, token, open_to, was_given=was_given)
     return server
