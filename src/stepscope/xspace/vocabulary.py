@@ -34,7 +34,6 @@ _NAME: Final = Pattern(
     r"(?P<kind>items|bytes|graphs) added to (?P<path>.+)"
     r" of \$(?P<file>[^$]*):(?P<line>\d+) (?P<function>[^$]+)\Z"
 )
-_BEGIN: Final = "functions of worker processes were not sampled: "
 _PYTHON: Final = "Run the program in CPython 3.11, 3.12 or 3.13."
 #: Stat of event types recorded by PyTorch: PyTorch's category of the event.
 CATEGORY: Final = "stepscope_category"
@@ -143,42 +142,59 @@ class Unseen(NamedTuple):
     """Reason why worker processes were not sampled, and what to do.
 
     Attributes:
+        code: Key in `UNSEEN`.
         reason: The reason; continues a sentence after a colon.
         remedy: What to do, as a sentence.
     """
 
+    code: str
     reason: str
     remedy: str
 
     @property
+    def mark(self) -> str:
+        """The end of the warning, by which readers recognise it."""
+        return f"[workers.{self.code}]"
+
+    @property
     def warning(self) -> str:
         """The warning that is written into the file."""
-        return f"{_BEGIN}{self.reason}"
+        return (
+            f"functions of worker processes were not sampled: {self.reason} {self.mark}"
+        )
 
 
 UNSEEN: Final = {
     "permission": Unseen(
+        "permission",
         "the system does not let this process read the memory of its children",
         "Allow it: `sysctl kernel.yama.ptrace_scope=1`, and in a container "
         "`--cap-add=SYS_PTRACE`; or sample the workers with a profiler for "
         "processes.",
     ),
     "system": Unseen(
-        "only Linux offers the memory of other processes as a file", "Record on Linux."
+        "system",
+        "only Linux offers the memory of other processes as a file",
+        "Record on Linux.",
     ),
     "python": Unseen(
-        "where this Python version stores its stack frames is not known", _PYTHON
+        "python",
+        "where this Python version stores its stack frames is not known",
+        _PYTHON,
     ),
     "free_threaded": Unseen(
+        "free_threaded",
         "this Python is built without the GIL, and stores its stack frames at other "
         "places",
         _PYTHON,
     ),
     "layout": Unseen(
+        "layout",
         "a test sample of this Python's own stack differed from the real stack",
         _PYTHON,
     ),
     "other_python": Unseen(
+        "other_python",
         "the worker processes run another Python than the program",
         "Let the workers run the interpreter of the program "
         "(`multiprocessing.set_executable`).",
@@ -188,7 +204,7 @@ UNSEEN: Final = {
 
 def unseen_reason(warning: str) -> Unseen | None:
     """Return the reason in a warning of a file; None for any other warning."""
-    return next((it for it in UNSEEN.values() if warning.endswith(it.warning)), None)
+    return next((it for it in UNSEEN.values() if warning.endswith(it.mark)), None)
 
 
 class ClockStat:
