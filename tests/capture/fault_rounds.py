@@ -1,8 +1,9 @@
 """Records a loop again and again, each time with another call of a collector failing.
 
-    python tests/capture/fault_rounds.py numpy|jax|torch|tensorflow
+    python tests/capture/fault_rounds.py numpy|jax|torch|tensorflow [PART PARTS]
 
-Of calls of the same function from the same place the first fails. The loop has to
+Of calls of the same function from the same place the first fails; with PART and PARTS,
+each PARTS-th of these calls, from number PART on. The loop has to
 compute what it computes unrecorded, no error may reach it, the failure has to be
 reported, and the process has to be free afterwards: a recording in which nothing fails,
 made now and then, has nothing to warn of. Prints what is wrong, and how many calls were
@@ -45,8 +46,8 @@ HANDING_ON = "_annotation"
 NEVER_FAIL = {"set", "remove", "list.remove", "forget_in_child", "_remove"}
 
 
-def rounds(train: Train) -> tuple[int, list[str]]:
-    """Fail every call in turn; (calls tried, what is wrong)."""
+def rounds(train: Train, part: int, parts: int) -> tuple[int, list[str]]:
+    """Fail one call after the other; (calls tried, what is wrong)."""
     logging.disable(logging.CRITICAL)
     train()
     # What importing a framework left is not looked through in every round again.
@@ -58,7 +59,7 @@ def rounds(train: Train) -> tuple[int, list[str]]:
     counted = Faults(0)
     _round(train, truth, counted)
     tried = 0
-    for at in counted.first.values():
+    for at in list(counted.first.values())[part::parts]:
         faults = Faults(at)
         found = _round(train, truth, faults)
         tried += faults.name is not None
@@ -223,8 +224,11 @@ def main() -> int:
     """Run the rounds of a framework and print what was seen."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("framework", choices=LOOPS)
+    parser.add_argument("part", type=int, nargs="?", default=0)
+    parser.add_argument("parts", type=int, nargs="?", default=1)
     options = parser.parse_args()
-    tried, problems = rounds(LOOPS[options.framework]())
+    train = LOOPS[options.framework]()
+    tried, problems = rounds(train, options.part, options.parts)
     print(json.dumps({"tried": tried, "problems": problems}))  # noqa: T201 - a program
     return 0
 

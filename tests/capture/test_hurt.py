@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 PROGRAM = HERE / "hurt_program.py"
 STEPS = 120
+#: Sets of calls that are made to fail in one process each.
+PARTS = 4
 #: Room for the beginning of the recording, not for all of it.
 SMALL_BYTES = 24 * 1024
 #: No file may grow beyond that: each write fails, as on a full disk.
@@ -111,10 +113,13 @@ def test_some_kills_leave_files_that_are_whole_and_readable() -> None:
     assert done.stdout.startswith("6 kills (")
 
 
-def tried_calls(python: str, framework: str) -> int:
-    """How many calls of the collectors were made to fail, nothing being wrong."""
+def tried_calls(python: str, framework: str, part: int) -> int:
+    """How many calls of the collectors were made to fail, nothing being wrong.
+
+    Each `PARTS`-th call fails, from number `part` on.
+    """
     done = subprocess.run(
-        (python, HERE / "fault_rounds.py", framework),
+        (python, HERE / "fault_rounds.py", framework, str(part), str(PARTS)),
         capture_output=True,
         text=True,
         check=False,
@@ -128,15 +133,20 @@ def tried_calls(python: str, framework: str) -> int:
     return tried
 
 
-@pytest.mark.slow
-def test_every_call_of_every_collector_may_fail() -> None:
-    assert tried_calls(sys.executable, "numpy") > 30
+@pytest.mark.slow(seconds=4)
+@pytest.mark.sweep(every=PARTS)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_call_of_every_collector_may_fail(part: int) -> None:
+    assert tried_calls(sys.executable, "numpy", part) > 30 // PARTS
 
 
 @pytest.mark.framework
-def test_every_call_of_a_frameworks_collector_may_fail() -> None:
+@pytest.mark.slow(seconds=12)
+@pytest.mark.sweep(every=PARTS)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_call_of_a_frameworks_collector_may_fail(part: int) -> None:
     """One framework here; the calls of the others fail in their own tests."""
-    assert tried_calls(interpreter("jax"), "jax") > 50
+    assert tried_calls(interpreter("jax"), "jax", part) > 50 // PARTS
 
 
 @pytest.mark.parametrize("how", ["", "exit", "exception", "SIGTERM"])
