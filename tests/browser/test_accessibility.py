@@ -39,7 +39,6 @@ def switch(view: View, theme: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_axe_finds_nothing(page: str, view: View, axe: str) -> None:
     view.go(page, run=RICH.get(page, "vector"))
-    assert violations(view, axe) == []
     for details in view.page.locator("main details").all():
         details.evaluate("(each) => { each.open = true; }")
     for twin in view.page.locator("main button[data-twin]").all():
