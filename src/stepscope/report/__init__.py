@@ -1,1 +1,1 @@
-"""Renderers: results and findings become text, JSON, CSV or Parquet."""
+"""Renderers that write results and findings as text, JSON, CSV or Parquet."""

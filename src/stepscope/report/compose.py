@@ -1,4 +1,4 @@
-"""From a profile to what a renderer is given."""
+"""Composition of the report document from a profile."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.profile_data import ProfileData
 
-#: Ranges of the program that a report names; the tool lists all.
+#: Maximum number of annotations in a report; the tool `model_views` lists all.
 _ANNOTATIONS: Final = 3
 
 #: Number of stages that `compose` announces.
@@ -48,22 +48,22 @@ STAGES: Final = 2 + len(REPORTED)
 
 
 class Stages(Protocol):
-    """A receiver of progress."""
+    """Receiver of progress messages."""
 
     def stage(self, what: str) -> None:
         """Announce the next stage; the previous one is finished."""
 
 
 class Judgement(Frozen, frozen=True, eq=True):
-    """What the rules say of a profile.
+    """Verdicts of the rules on a profile.
 
     Attributes:
-        headline: What is said first.
-        findings: The findings in the order in which to act on them.
-        together: What the costliest findings gain together.
-        silent_device: What points at a device whose work was not recorded; null where
-            there is no such sign.
-        device_in_doubt: Whether nothing shows that the program used that device.
+        headline: First sentence of the report.
+        findings: Findings in the order in which to act on them.
+        together: Joint gain of the costliest findings.
+        silent_device: Evidence of a device whose work was not recorded; null without
+            such evidence.
+        device_in_doubt: Whether no evidence shows that the program used that device.
     """
 
     headline: Headline
@@ -74,7 +74,7 @@ class Judgement(Frozen, frozen=True, eq=True):
 
 
 def compose_report(profile: ProfileData, shown: Stages | None = None) -> Document:
-    """Run each tool of a report once, and every rule."""
+    """Run every tool of a report and every rule, each once."""
     announce = (lambda _: None) if shown is None else shown.stage
     announce("Working out")
     found = tool_answers(
@@ -87,7 +87,7 @@ def compose_report(profile: ProfileData, shown: Stages | None = None) -> Documen
     judged = _judge_signals(profile, signals_of(profile))
     headline = judged.headline
     if headline.percent is None and headline.finding is None:
-        # Where nothing else was recorded: of memory, or of measured kernels.
+        # A profile without times gets a headline on memory, or else on kernels.
         said = peak_sentence(found["memory_profile"]) or measured_sentence(
             [profile.table(host, "kernel_metrics") for host in profile.hosts]
         )
@@ -120,12 +120,12 @@ def compose_report(profile: ProfileData, shown: Stages | None = None) -> Documen
 
 
 def explain_rule(profile: ProfileData, rule: str) -> Explanation:
-    """Explain how a rule came to its verdict.
+    """Explain how a rule reached its verdict.
 
     Raises:
-        BadUsage: There is no such rule.
+        BadUsage: No rule has this id.
     """
-    # Only for one rule, which few ask for.
+    # Imported late because few commands explain a rule.
     from stepscope.advice.explanation import explanation  # noqa: PLC0415
 
     profile.prepare(OF_RULES)
@@ -135,7 +135,7 @@ def explain_rule(profile: ProfileData, rule: str) -> Explanation:
 
 
 def judge_profile(profile: ProfileData) -> Judgement:
-    """Run every rule, and choose what is said first."""
+    """Run every rule, and choose the first sentence of the report."""
     profile.prepare(OF_RULES)
     return _judge_signals(profile, signals_of(profile))
 
@@ -158,7 +158,7 @@ def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
 
 
 def _fitting_findings(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
-    # What only another recorder could do is left out.
+    # Actions that need another recorder than the one of this profile are left out.
     others: Recorder = (
         "framework" if recorder_without_levels(profile) == NSIGHT else "nsight"
     )

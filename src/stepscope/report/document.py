@@ -1,4 +1,4 @@
-"""What a renderer is given: results and findings of one profile, and what it was."""
+"""The document that a renderer receives: results and findings of one profile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stepscope.analysis.tf_data_bottleneck_analysis import (
 from stepscope.report.envelope import Doubt, Profile
 from stepscope.unavailable import Unavailable
 
-#: Tool whose result a report needs → the field of `Document` with that result.
+#: Tool whose result a report needs → field of `Document` that has the result.
 REPORTED: Final = {
     "overview_page": "overview",
     "input_pipeline_analyzer": "input_pipeline",
@@ -40,11 +40,12 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         text: The sentence.
-        owner: Owner of the time that it speaks of, in the account; "busy" for all work
-            of a device; null where it speaks of no time.
-        percent: Share of the judged steps' time, in percent; null likewise. Of a
-            finding about several owners it is the sum of theirs.
-        finding: Id of the finding that it is about; null for none.
+        owner: Owner, in the account, of the time that the sentence is about; "busy" for
+            all work of a device; null if the sentence is not about time.
+        percent: Share of that owner, or of all owners of the finding together, in the
+            time of the judged steps, in percent; null if the sentence is not about
+            time.
+        finding: Id of the finding that the sentence is about; null if it is about none.
     """
 
     text: str
@@ -54,29 +55,28 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a report of one profile says.
+    """Contents of a report of one profile.
 
     Attributes:
         profile: Run, hosts and devices that the numbers come from.
-        overview, ops, kernels, input_pipeline, memory, tf_data, inference: The result
-            of the tool that `REPORTED` names for the field, or why there is none.
-        headline: What is said first.
-        findings: The findings in the order in which to act on them.
-        together: What the costliest findings gain together, and what holds a step
-            then.
-        checklist: The stages of the checklist, in the order of the guides.
-        hardware: What the run had, and how much of its peak the kernels reach.
+        overview, ops, kernels, input_pipeline, memory, tf_data, inference: Result of
+            the tool that `REPORTED` names for the field, or why the tool has none.
+        headline: First sentence of the report.
+        findings: Findings in the order in which to act on them.
+        together: Joint gain of the costliest findings, and the next bottleneck.
+        checklist: Stages of the checklist, in the order of the guides.
+        hardware: Hardware of the run, and the share of its peak that the kernels reach.
         quality: Doubts about the recording.
-        silent_device: What points at a device whose work was not recorded; null where
-            there is no such sign.
-        device_in_doubt: Whether nothing shows that the program used that device.
-        not_understood: Why the work of a device is in no number although it was
-            recorded; null where all of it is understood.
-        frameworks: Frameworks that the ops come from; empty where none is recognised.
-        annotations: The ranges of the program with most host time; empty where it named
-            none.
-        recorder: Whose recordings all hosts are: `kineto` or `nsight`; null for those
-            of TensorFlow, JAX and stepscope.
+        silent_device: Evidence of a device whose work was not recorded; null without
+            such evidence.
+        device_in_doubt: Whether no evidence shows that the program used that device.
+        not_understood: Why recorded work of a device is not part of any number; null if
+            all recorded work is understood.
+        frameworks: Frameworks of the recorded ops; empty if none is recognised.
+        annotations: Named ranges of the program with the most host time; empty if the
+            program named no range.
+        recorder: Recorder of all hosts, `kineto` or `nsight`; null for recordings of
+            TensorFlow, JAX and stepscope.
     """
 
     profile: Profile
@@ -107,5 +107,5 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tools(self) -> dict[str, msgspec.Struct | Unavailable]:
-        """Return the results by the names of their tools."""
+        """Return the result of each tool by the name of the tool."""
         return {tool: getattr(self, field) for tool, field in REPORTED.items()}

@@ -1,4 +1,4 @@
-"""What stands around an answer: the profile that it is of, and the doubts about it."""
+"""The envelope of an answer: its profile, and doubts about the recording."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
         host: Name of the host that the device belongs to.
         device: Ordinal of the device on its host.
         type: "GPU", "TPU" or another kind.
-        name: Product name; null where it was not recorded.
-        compute_capability: Compute capability as `major.minor`; null where it was not
-            recorded.
+        name: Product name; null if not recorded.
+        compute_capability: Compute capability as `major.minor`; null if not recorded.
         activities: Number of activities (kernels, copies, …) recorded on the device.
     """
 
@@ -35,14 +34,15 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the numbers come from.
+    """Run, hosts and devices that the numbers come from.
 
     Attributes:
         run: Name of the run.
-        hosts: Names of the hosts; each is one process that was recorded.
+        hosts: Names of the hosts; each host is one recorded process.
         devices: Accelerators that the captures listed.
-        ranks: Host → its number among the processes of the run, where it was recorded.
-        processes: Number of processes of the run; null where no capture says it.
+        ranks: Host → rank of its process in the run; without hosts whose rank was not
+            recorded.
+        processes: Number of processes of the run; null if no capture recorded it.
     """
 
     run: str
@@ -65,19 +65,19 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool's answer with its circumstances.
+    """The answer of one tool, with the profile, its doubts and its missing values.
 
     Definition: docs/definitions/times-and-values.md#the-json-of-an-answer.
 
     Attributes:
-        schema: Version of this envelope's fields.
+        schema: Version of the fields of this envelope.
         tool: Name of the tool.
         profile: Run, hosts and devices that the numbers come from.
-        unavailable: Why the tool has no answer; null where it has one.
+        unavailable: Why the tool has no result; null if it has one.
         missing: Null fields of the result, each with the reason.
         quality: Doubts about the recording.
-        inputs: Numbers of the events and rows that the tool read.
-        data: The result; null where `unavailable` gives the reason.
+        inputs: Numbers of events and rows that the tool read.
+        data: Result of the tool; null if `unavailable` gives a reason.
     """
 
     schema: int = 1
@@ -129,7 +129,7 @@ def _recorded_numbers(profile: ProfileData, column: str) -> dict[str, int]:
 
 
 def recording_doubts(profile: ProfileData) -> tuple[Doubt, ...]:
-    """Return all rows of `quality`, and the doubts of the derivations."""
+    """Return all rows of `quality`, and the contradictions in the recordings."""
     found: list[Doubt] = []
     for host in profile.hosts:
         noticed = profile.derived(host, consistency)
@@ -140,7 +140,7 @@ def recording_doubts(profile: ProfileData) -> tuple[Doubt, ...]:
 
 
 def result_doubts(result: msgspec.Struct | Unavailable) -> tuple[Doubt, ...]:
-    """Return the doubts that a tool had about the run as a whole."""
+    """Return the doubts of a tool about the run as a whole."""
     return tuple(
         Doubt(host=None, **msgspec.structs.asdict(note))
         for note in getattr(result, "quality", ())

@@ -1,4 +1,4 @@
-"""A table as a file: CSV (RFC 4180, safe to open in a spreadsheet), or Parquet."""
+"""A table as a CSV file (RFC 4180, safe to open in a spreadsheet) or a Parquet file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.report.tables import flatten_table
 
-#: First characters of a cell that a spreadsheet takes for a formula.
+#: First characters of a cell that a spreadsheet reads as a formula.
 _FORMULA: Final = r"^[=+\-@\t\r]"
 _NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
@@ -17,7 +17,7 @@ _NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 def render_csv(frame: pl.DataFrame) -> str:
     """Write a header, then one line per row; an unknown value is an empty cell.
 
-    A text that begins like a formula and is no number is preceded by an apostrophe.
+    A text that begins like a formula and is not a number is preceded by an apostrophe.
 
     Definition: docs/definitions/times-and-values.md#csv.
     """
@@ -38,7 +38,7 @@ def _safe_cell(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def render_parquet(frame: pl.DataFrame) -> bytes:
-    """Write the file; an object without fields, which Parquet lacks, becomes null."""
+    """Write Parquet, which lacks structs without fields: they become null."""
     writable = frame.with_columns(
         _writable_cell(pl.col(name), dtype).alias(name)
         for name, dtype in frame.schema.items()

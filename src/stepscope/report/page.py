@@ -1,7 +1,7 @@
-"""Lines of text with roles, and the small drawings that a page of text is made of.
+"""Lines of text with roles, and the bars and sparklines of a page of text.
 
-A role says what a piece of text is; the code that draws the page decides what that
-looks like. Without roles the text of the page is complete.
+A role names the kind of a piece of text; the caller chooses colours for the roles. The
+text of a page is complete without its roles.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def line(*pieces: Piece | str) -> Line:
 
 
 def more_line(command: str) -> Line:
-    """Make the line that names the command for the rest of a summary."""
+    """Make the line with the command that shows the rest of a summary."""
     return line(Piece("  more: ", "dim"), Piece(command, "code"))
 
 
 def plain_text(lines: Iterable[Line]) -> str:
-    """Return the page without roles; no line ends in blanks."""
+    """Return the text of the lines, without roles and without trailing blanks."""
     written = ("".join(piece.text for piece in one).rstrip() for one in lines)
     return "\n".join(map(printable_text, written)) + "\n"
 
 
 def bar(share: float, width: int) -> str:
-    """Draw `share` (0 to 1) of the width in eighths; what is not zero is visible."""
+    """Draw a bar of `share` (0 to 1) of the width; only zero has no bar at all."""
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     if share > 0:
         eighths = max(eighths, 1)
@@ -60,7 +60,7 @@ def bar(share: float, width: int) -> str:
 
 
 def sparkline(values: Sequence[float], width: int) -> tuple[str, int]:
-    """Draw values as heights from zero to the largest, and return values per mark.
+    """Draw values as heights from zero to the largest; also return the values per mark.
 
     A mark for several values shows the largest of them.
     """
@@ -84,9 +84,9 @@ def cut(text: str, width: int) -> str:
 
 
 def cut_middle(text: str, width: int) -> str:
-    """Cut a name to at most `width` characters in its middle: both ends identify it.
+    """Cut a name to at most `width` characters in its middle.
 
-    Namespaces of C++ without a name go first: they take the room of the function's.
+    Both ends of a name identify a kernel. Unnamed C++ namespaces are removed first.
     """
     if len(text) > width:
         text = UNNAMED_NAMESPACE.sub("", text)
@@ -119,7 +119,7 @@ def table_lines(
     stretch: int,
     indent: int = 2,
 ) -> list[Line]:
-    """Lay out columns two blanks apart; `stretch` is shortened where room is short."""
+    """Lay out columns two blanks apart; column `stretch` is cut to fit the width."""
     widths = [
         max(len(row[column]) for row in (header, *body))
         for column in range(len(header))

@@ -14,7 +14,7 @@ from stepscope.analysis.results.walk import struct_fields
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-#: Readers of JSON keep integers exactly up to here; larger ones are written as text
+#: Largest integer that every JSON reader reads exactly; larger ones are written as text
 #: (docs/definitions/times-and-values.md#the-json-of-an-answer).
 EXACT_INTEGER: Final = 2**53
 
@@ -23,15 +23,15 @@ _REALS: Final = frozenset((float, type(None)))
 _INTEGERS: Final = frozenset((int, type(None)))
 _TEXTS: Final = (pl.String, pl.Boolean, pl.Null, pl.Categorical, pl.Enum)
 
-#: The values JSON is made of.
+#: A JSON value.
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 
 
 def plain(value: object) -> Plain:
-    """Turn structs into objects, frames into lists of rows, NaN and infinity into null.
+    """Convert structs to objects, frames to lists of rows, NaN and infinity to null.
 
     Raises:
-        TypeError: A value has no form in JSON; no result may hold one.
+        TypeError: The value has a type without a JSON form; no result may contain one.
     """
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -59,8 +59,8 @@ def plain_fields(value: msgspec.Struct | dict[str, object]) -> dict[str, Plain]:
 def _plain_cells(values: tuple[Any, ...]) -> list[Plain]:
     """Return each value in its plain form.
 
-    A call for each of a hundred thousand unchanged numbers would be slow, so values of
-    one type are looked at together, and so are all that stand at one place in them.
+    Values of one type are converted together, and so are the values of each of their
+    fields: one call per number would be slow for a hundred thousand numbers.
     """
     kinds = set(map(type, values))
     if kinds <= _AS_THEY_ARE or _are_exact(values, kinds):
@@ -82,8 +82,8 @@ def _plain_cells(values: tuple[Any, ...]) -> list[Plain]:
 
 
 def _are_exact(values: tuple[Any, ...], kinds: set[type]) -> bool:
-    """Tell whether all values are nulls and finite numbers, or nulls and integers."""
-    # The filter leaves out zeros too, which need no look.
+    """Return whether all values are nulls and exact integers, or finite numbers."""
+    # The filter also removes zeros, which are always exact.
     if kinds <= _REALS:
         return all(map(math.isfinite, filter(None, values)))
     if kinds <= _INTEGERS:
@@ -108,7 +108,7 @@ def plain_rows(frame: pl.DataFrame) -> list[Plain]:
 def _is_plain(column: pl.Series) -> bool:
     kind = column.dtype
     if kind.is_float():
-        # No sum with NaN or infinity in it is finite.
+        # A sum of numbers that include NaN or infinity is never finite.
         return math.isfinite(column.sum())
     if kind.is_integer():
         ends: tuple[Any, Any] = column.min(), column.max()

@@ -1,4 +1,4 @@
-"""The tables that a result consists of, and one of them as a reader arranges it."""
+"""The tables in a result, and one table searched and sorted for a reader."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from stepscope.analysis.results.walk import Row
     from stepscope.report.plain import Plain
 
-#: Options that limit long tables on a screen; a file gets all rows.
+#: Options that limit the length of tables on a screen; files contain all rows.
 LIMITS: Final = frozenset({"points", "most_calls"})
-#: Name of the table of all single values.
+#: Name of the table of all single values of a result.
 SUMMARY: Final = "summary"
-#: Names that a result's main table may have; the first that exists is the main one.
+#: Names that the main table of a result may have; the first existing one is used.
 _MAIN: Final = ("rows", "workers", "steps")
 
 
 def tables(result: msgspec.Struct) -> dict[str, pl.DataFrame]:
-    """Return every list of rows in a result by its field name, and the single values.
+    """Return the lists of rows in a result by field name, and its single values.
 
-    Nested fields are joined by dots. Rows inside of rows are a table of their own,
-    whose first column is the number of the outer row, from 0. Single values are in one
-    table with the columns `field` and `value`; both are text, an unknown value is null.
+    The parts of a nested field's name are joined by dots. Rows inside rows become a
+    separate table, whose first column is the number of the outer row, from 0. The table
+    of single values has the text columns `field` and `value`; an unknown value is null.
     """
     found: dict[str, pl.DataFrame] = {}
     lone: list[tuple[str, str | None]] = []
@@ -49,7 +49,7 @@ def tables(result: msgspec.Struct) -> dict[str, pl.DataFrame]:
 
 
 def choose_table(found: dict[str, pl.DataFrame], name: str | None) -> pl.DataFrame:
-    """Return the table of a name, or the main one where no name is given."""
+    """Return the table with a name, or the main table if no name is given."""
     name = name or name_of_main(found)
     if name not in found:
         raise BadUsage.unknown_name("table", name, found)
@@ -57,12 +57,12 @@ def choose_table(found: dict[str, pl.DataFrame], name: str | None) -> pl.DataFra
 
 
 def name_of_main(found: dict[str, pl.DataFrame]) -> str:
-    """Return the name of the table that is shown when none is asked for."""
+    """Return the name of the table that is shown by default."""
     return next((main for main in _MAIN if main in found), next(iter(found)))
 
 
 def flatten_table(frame: pl.DataFrame) -> pl.DataFrame:
-    """Remove nested columns: a struct becomes several columns, a list becomes text."""
+    """Replace nested columns: a struct becomes several columns, a list becomes text."""
     while any(isinstance(dtype, pl.Struct) for dtype in frame.dtypes):
         frame = pl.DataFrame([part for one in frame for part in _widen_struct(one)])
     return frame.with_columns(
@@ -88,7 +88,7 @@ def _widen_struct(series: pl.Series) -> list[pl.Series]:
 
 
 def _with_rows_inside(name: str, rows: Sequence[Row]) -> dict[str, pl.DataFrame]:
-    """Yield a list of rows, and the lists of rows in its fields."""
+    """Return a list of rows as a table, and each list in its fields as another."""
     outer: list[dict[str, Plain]] = []
     inner: dict[str, list[dict[str, Plain]]] = {}
     for number, row in enumerate(rows):
@@ -99,7 +99,7 @@ def _with_rows_inside(name: str, rows: Sequence[Row]) -> dict[str, pl.DataFrame]
                 of_field += [{name: number, **plain_fields(one)} for one in value]
             else:
                 outer[-1][field] = plain(value)
-    # Rows inside of some rows are a table; the other rows have none in it.
+    # A field with rows in some outer rows is a table, so no outer row keeps the field.
     outer = [
         {field: one for field, one in row.items() if f"{name}.{field}" not in inner}
         for row in outer
@@ -128,19 +128,19 @@ def arrange_rows(
     sort: str | None = None,
     descending: bool = False,
 ) -> pl.DataFrame:
-    """Return the flat table with the rows that hold a text, sorted by a column.
+    """Return the flattened table, filtered by a text and sorted by a column.
 
-    Unknown values come last in both orders; equal ones keep the table's own order.
+    Unknown values come last in both orders; equal values keep the order of the table.
 
     Args:
         frame: A table of a result.
-        holding: Text that a cell of the row must hold, in upper or lower case; empty
-            for all rows.
-        sort: Name of a column of the flat table; None for the table's own order.
-        descending: Largest first.
+        holding: Text that a cell of each row must contain, ignoring case; empty for all
+            rows.
+        sort: Name of a column of the flattened table; None for the order of the table.
+        descending: Whether the largest value comes first.
 
     Raises:
-        BadUsage: There is no such column.
+        BadUsage: The flattened table has no column `sort`.
     """
     shown = flatten_table(frame)
     if holding:

@@ -1,6 +1,7 @@
 """JSON of a tool's answer and of a whole report.
 
-It never holds NaN or infinity; integers that readers would round are written as text.
+The JSON never contains NaN or infinity. Integers above 2^53, which many readers round,
+are written as text.
 
 Definition: docs/definitions/times-and-values.md#the-json-of-an-answer.
 """
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from stepscope.report.envelope import Doubt, Profile
     from stepscope.report.plain import Plain
 
-#: Fields of a result that the envelope has next to `data`, not in it.
+#: Fields of a result that the envelope has next to `data`, not inside it.
 _AROUND: Final = frozenset({"missing", "inputs", "quality"})
 
 
@@ -43,7 +44,7 @@ def make_envelope(
     profile: Profile,
     quality: tuple[Doubt, ...],
 ) -> Envelope:
-    """Put a result, or the reason for its absence, into an envelope."""
+    """Put a result, or the reason why it is missing, into an envelope."""
     absent = result if isinstance(result, Unavailable) else None
     return Envelope(
         tool=tool,
@@ -64,7 +65,7 @@ def render_envelope(answer: Envelope) -> bytes:
 def render_document(
     document: Document, beside: dict[str, object] | None = None
 ) -> bytes:
-    """Write the envelopes of all tools, what they share once, and the findings."""
+    """Write the findings, the results of all tools, and the profile once."""
     tools: dict[str, Plain] = {}
     for name, result in document.tools.items():
         answer = make_envelope(
@@ -92,7 +93,7 @@ def render_document(
 def render_comparison(
     found: Comparison, beside: dict[str, object] | None = None
 ) -> bytes:
-    """Write what became of a run, as one object, with the sentences of the page."""
+    """Write a comparison of two runs as one object, with the sentences of its page."""
     words: dict[str, object] = {
         "verdict": verdict_sentence(found),
         "explaining": explaining_sentences(found),
@@ -106,12 +107,12 @@ def render_comparison(
 
 
 def render_explanation(found: Explanation) -> bytes:
-    """Write how a rule came to its verdict, as one object."""
+    """Write how a rule reached its verdict, as one object."""
     return _indented_json({"schema": 1, **plain_fields(found)})
 
 
 def render_gap(found: GapExplanation | Unavailable) -> bytes:
-    """Write who owns an interval of time, with the sentences and labels of the page."""
+    """Write the owners of an interval, with the sentences and labels of its page."""
     if isinstance(found, Unavailable):
         return _indented_json({"schema": 1, "unavailable": plain(found)})
     owners: list[Plain] = [
@@ -130,7 +131,7 @@ def render_gap(found: GapExplanation | Unavailable) -> bytes:
 
 
 def plain_envelope(answer: Envelope) -> dict[str, Plain]:
-    """Return the envelope as values that JSON is made of."""
+    """Return the envelope as plain JSON values."""
     members = struct_fields(answer.data)
     data = members and {k: one for k, one in members.items() if k not in _AROUND}
     return plain_fields({**(struct_fields(answer) or {}), "data": data})

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 _SIZED: Final = 2
-#: `file.py:12 function` and `file.py:12`.
+#: Names of nodes as `file.py:12 function` and `file.py:12`.
 _LINE: Final = Pattern(r"(?P<file>\S.*?):(?P<line>\d+)(?: (?P<function>.+))?")
 #: Columns of a view that a pprof profile needs.
 _NEEDED: Final = ("self_us", "total_us")
 
 
 class _Texts:
-    """The table of texts; the empty one comes first."""
+    """The string table of a pprof profile; entry 0 is the empty text."""
 
     def __init__(self) -> None:
         self._number = {"": 0}
@@ -38,21 +38,21 @@ class _Texts:
 
 
 def render(rows: pl.DataFrame, *, view: str, comments: Sequence[str] = ()) -> bytes:
-    """Write one sample per node with self time, and the nodes above it.
+    """Write one sample per node with self time, with the stack of its parent nodes.
 
-    Sample types are `time/microseconds` and, where any node has operations,
-    `flops/count`. pprof has no unknown values: a node whose operations are not known
-    counts none, which the profile's comments say. Times are rounded so that their sum
-    is kept.
+    Sample types are `time/microseconds` and, if any node has operations, `flops/count`.
+    pprof has no unknown values: a node with unknown operations counts 0, and a comment
+    in the profile says so. Times are rounded such that their sum is kept.
 
     Args:
         rows: Rows of a view, depth first.
-        view: Name of the view; names in `scope` are paths, whose last part becomes the
+        view: Name of the view. In `scope` names are paths, whose last part becomes the
             location.
         comments: Texts to put into the profile.
 
     Raises:
-        BadUsage: The rows have no times, because other columns were selected.
+        BadUsage: The rows lack the columns of times, because other columns were
+            selected.
     """
     if not set(_NEEDED) <= set(rows.columns):
         message = "pprof needs times: select micros as well"
@@ -83,7 +83,7 @@ def render(rows: pl.DataFrame, *, view: str, comments: Sequence[str] = ()) -> by
         spent += micros
         values = [micros, flops[row] or 0] if counted else [micros]
         if own or any(values):
-            # The innermost location comes first.
+            # pprof lists the innermost location first.
             packed = (
                 b"".join(map(encode_varint, part)) for part in (stacks[number], values)
             )
@@ -101,7 +101,7 @@ def render(rows: pl.DataFrame, *, view: str, comments: Sequence[str] = ()) -> by
     body += b"".join(_number_field(13, texts.number(note)) for note in notes)
     body += _number_field(14, texts.number("time"))
     body += b"".join(_sized_field(6, text.encode()) for text in texts)
-    # Without a self time, equal profiles are equal files.
+    # The gzip header has time 0, so that equal profiles give equal files.
     return gzip.compress(body, mtime=0)
 
 

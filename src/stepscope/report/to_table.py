@@ -1,4 +1,4 @@
-"""One table of a tool for the terminal: the columns that fit, and what was left out."""
+"""One table of a tool on the terminal: the columns that fit, and notes on the rest."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from stepscope.report.page import Align, Line
     from stepscope.unavailable import Missing, Unavailable
 
-#: Largest number of rows on a screen; other formats have all.
+#: Maximum number of rows on a screen; other formats have all rows.
 MOST_ROWS: Final = 50
 _NARROWEST_TEXT: Final = 24
 _WIDEST_TEXT: Final = 48
-#: Columns that are shown before others where room is short.
+#: Columns that are kept before other columns if not all fit the width.
 _TELLING: Final = (
     *("rank", "step", "host_or_device", "name", "kernel_name", "op_name", "type"),
     *("occurrences", "total_us", "total_self_time_us", "avg_us", "duration_ms"),
@@ -31,9 +31,9 @@ _TELLING: Final = (
     *("memory_id", "peak_bytes", "capacity_bytes", "peak_fragmentation"),
 )
 _UNKNOWN: Final = "–"
-#: A column of lists of codes, which read as words but for their underscores.
+#: Column of lists of codes; they are shown with blanks in place of underscores.
 _FLAGS: Final = "flags"
-#: Columns that are empty unless a table of Nsight Compute was given.
+#: Columns that are empty unless measurements of Nsight Compute were given.
 _MEASURED: Final = frozenset(
     {"bound", "achieved_occupancy_percent", "match_confidence"}
 )
@@ -52,11 +52,11 @@ def render(
 
     Args:
         missing: Reasons why columns are null.
-        others: Names of the result's other tables.
-        hint: How to see more of a row.
+        others: Names of the other tables of the result.
+        hint: Sentence on how to see more of a row.
     """
     flattened = flatten_table(frame)
-    # Words stand in the place of codes; other forms than this one keep the codes.
+    # Only this format replaces codes by words; other formats keep the codes.
     widened = flattened.with_columns(
         pl.col(name).str.replace_all("_", " ", literal=True)
         if name == _FLAGS
@@ -78,7 +78,7 @@ def render(
 
 
 def render_unavailable(title: str, why: Unavailable, *, width: int) -> str:
-    """Write why there is no table, and what to do."""
+    """Write why a tool has no table, and what to do about it."""
     return plain_text(
         [
             line(Piece(title, "heading")),
@@ -93,7 +93,7 @@ def render_unavailable(title: str, why: Unavailable, *, width: int) -> str:
 def _fitting_columns(frame: pl.DataFrame, width: int) -> list[str]:
     """Choose the columns that fit, important ones first; keep the table's order."""
     texts = [name for name in frame.columns if frame.schema[name] == pl.String]
-    # Names are long and are what people look for, and copy.
+    # People search for names and copy them: their column gets the most width.
     named = [name for name in ("name", "kernel_name") if name in texts]
     widest = next(iter([*named, *texts]), None)
     used = 2
@@ -123,7 +123,7 @@ def _table_body(frame: pl.DataFrame, width: int) -> list[Line]:
     align: list[Align] = [">" if dtype.is_numeric() else "<" for dtype in frame.dtypes]
     columns = [[_cell_text(value) for value in frame[name]] for name in frame.columns]
     texts = [at for at, dtype in enumerate(frame.dtypes) if dtype == pl.String]
-    # The longest text is shortened where not all columns fit.
+    # Only the longest text column is shortened to make the table fit.
     longest = max(
         texts or range(len(columns)),
         key=lambda at: max((len(cell) for cell in columns[at]), default=0),

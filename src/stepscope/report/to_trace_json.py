@@ -2,7 +2,7 @@
 
 The format is the JSON object form of the Chromium project's Trace Event Format. The
 object has the fields of every tool's answer and also `displayTimeUnit` and
-`traceEvents`, so that it is both an answer and a file that trace viewers load.
+`traceEvents`, so that it is both an answer and a file that trace viewers can load.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from stepscope.report.envelope import Envelope
     from stepscope.report.plain import Plain
 
-#: Times are written in µs with as many digits as picoseconds need.
+#: Times are written in µs with six decimals, which is exact for picoseconds.
 _PS_PER_US: Final = 1_000_000
 _DIGITS: Final = 6
-#: Kind of a value's number → its type among the 64 bits that hold it.
+#: Kind of number → its type in the 64 bits that hold it.
 _NUMBER_TYPES: Final = {INTEGER: np.int64, UNSIGNED: np.uint64, REAL: np.float64}
-#: Name and category of the arrows.
+#: Name and category of the arrows from launch calls to device activities.
 _FLOW: Final = '"name":"launch","cat":"launch"'
 
 
@@ -46,7 +46,7 @@ def write_trace(
     spans: Iterable[HostSpans],
     write: Callable[[bytes], object],
 ) -> None:
-    """Write the whole trace with the tool's answer: see `write_spans`."""
+    """Write a whole trace with the answer of the tool, see `write_spans`."""
     write_spans(plain_envelope(answer), hosts, spans, write)
 
 
@@ -59,10 +59,10 @@ def write_spans(
     """Write a trace, holding one piece in memory at a time.
 
     Args:
-        about: Further fields of the object, which viewers pass over.
+        about: Further fields of the object, which trace viewers ignore.
         hosts: Names and numbers of processes and threads.
-        spans: All spans to draw.
-        write: Receives the bytes, in order.
+        spans: Spans to draw, by host.
+        write: Function that receives the bytes, in order.
     """
     head = msgspec.json.encode({**about, "displayTimeUnit": "ns", "traceEvents": []})
     write(head[:-2])
@@ -85,9 +85,9 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
     """Write the events of a piece, one per line, joined by commas.
 
     Args:
-        piece: Some spans.
-        names: Code → name, as JSON.
-        categories: Number → category, as JSON.
+        piece: Spans of one host.
+        names: Names, encoded as JSON, by code.
+        categories: Categories, encoded as JSON, by number.
     """
     if not len(piece.process):
         return b""
@@ -145,7 +145,7 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
 
 
 def _event_line() -> pl.Expr:
-    """Write a line: a slice, an instant if its length is zero, or a counter sample."""
+    """Write an event: a counter sample, a slice, or an instant without length."""
     phase = (
         pl.when(pl.col("counter") & pl.col("args").is_not_null())
         .then(pl.lit('{"ph":"C","pid":'))
@@ -177,7 +177,7 @@ def _event_line() -> pl.Expr:
 
 
 def _microseconds_text(column: str) -> pl.Expr:
-    """Write picoseconds as exact decimals: µs with six digits."""
+    """Write picoseconds as µs with six decimals."""
     size = pl.col(column).abs()
     return pl.concat_str(
         pl.when(pl.col(column) < 0).then(pl.lit("-")).otherwise(pl.lit("")),
@@ -188,7 +188,7 @@ def _microseconds_text(column: str) -> pl.Expr:
 
 
 def _flow_lines(frame: pl.DataFrame, at: Int64s, number: Int64s, start: str) -> str:
-    """Write one end of each arrow; it is tied to the slice that begins there."""
+    """Write one end of each arrow; viewers tie it to the slice that begins there."""
     if not len(at):
         return ""
     ends = frame.select("process", "thread", "start_ps")[at].with_columns(
@@ -212,9 +212,9 @@ def _flow_lines(frame: pl.DataFrame, at: Int64s, number: Int64s, start: str) -> 
 
 
 def _number_texts(numbers: NDArray[Any]) -> pl.Series:
-    """Write numbers in digits; between quotation marks where JSON has none such.
+    """Write numbers in digits, between quotation marks if JSON cannot hold them.
 
-    These are integers that readers would round, NaN and infinity.
+    JSON cannot hold NaN, infinity, and integers that readers would round.
     """
     text = pl.Series(numbers).cast(pl.String)
     if numbers.dtype.kind == "f":
@@ -265,14 +265,14 @@ def _metadata_event(
     )
 
 
-#: Numbers that name a span and where it is drawn.
+#: Columns that identify a span on the timeline, and their types.
 _PLACES: Final[dict[str, pl.DataType]] = {
     "track": pl.Int32(),
     "row": pl.Int32(),
     "item": pl.Float64(),
 }
-#: Columns of slices that are sent as reals. These hold whole numbers, exactly up to
-#: 2^53: a browser has no other numbers of that size.
+#: Columns of slices that are sent as 64-bit reals, the only such numbers in a browser.
+#: Their whole numbers are exact up to 2^53.
 _REALS: Final = pl.col("start_ps", "end_ps", "busy_ps", "count", "item", "first").cast(
     pl.Float64
 )
@@ -286,7 +286,7 @@ class TraceFrame(NamedTuple):
 
 
 def slice_frame(tile: Tiles) -> TraceFrame:
-    """Make the frame of one tile of some tracks."""
+    """Return the frame of one tile of some tracks."""
     return TraceFrame(
         tile.slices.with_columns(_REALS),
         {
@@ -301,7 +301,7 @@ def slice_frame(tile: Tiles) -> TraceFrame:
 
 
 def flow_frame(arrows: TrackFlows) -> TraceFrame:
-    """Make the frame of a window's arrows."""
+    """Return the frame of the arrows in a time range."""
     columns = arrows.flows.select(
         *(pl.col(f"launch_{name}").cast(dtype) for name, dtype in _PLACES.items()),
         pl.col("launch_end_ps").cast(pl.Float64),
@@ -322,7 +322,7 @@ def flow_frame(arrows: TrackFlows) -> TraceFrame:
 
 
 def counter_frame(tile: CounterTile) -> TraceFrame:
-    """Make the frame of one window of some counters."""
+    """Return the frame of some counters in a time range."""
     return TraceFrame(
         tile.samples.with_columns(pl.col("start_ps", "count").cast(pl.Float64)),
         {
