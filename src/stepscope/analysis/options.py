@@ -1,7 +1,8 @@
-"""The options of every tool: one Struct each, known before any tool is loaded.
+"""The options of every tool: one Struct each, available without loading the tool.
 
-Every interface reads an option's type, default and sentence from its Struct; the title
-is the placeholder of the value in the help of the command line.
+The command line, the page and Python read an option's type, default and description
+from its Struct. The `title` of a type is the placeholder of the value in the command
+line's help.
 """
 
 from __future__ import annotations
@@ -16,19 +17,21 @@ from stepscope.derive.model.view_names import AnyView
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Calls that are listed unless all are asked for; their number is always given.
+#: Default for the maximum number of calls in a list; results always contain the number
+#: of all calls.
 MOST_CALLS: Final = 1000
 
 Name = Annotated[str, msgspec.Meta(title="NAME")]
 Prefix = Annotated[str, msgspec.Meta(title="PREFIX")]
 Flag = Annotated[str, msgspec.Meta(title="FLAG")]
 Column = Annotated[str, msgspec.Meta(title="COLUMN")]
-#: Commas are part of it: several are given one by one.
+#: A comma is part of the expression, so the command line takes one expression per flag.
 Regex = Annotated[str, msgspec.Meta(title="REGEX", extra={"holds_commas": True})]
 _Rate = Annotated[float, msgspec.Meta(gt=0, le=1e9, title="RATE")]
-#: Points of a timeline that a screen can tell apart (docs/tools/memory_profile.md).
+#: Default for the number of points of a timeline: as many as a screen can distinguish
+#: (docs/tools/memory_profile.md).
 _POINTS: Final = 2000
-#: The last time, in ms, that picoseconds can count.
+#: Latest time, in ms, whose value in picoseconds fits in an int64.
 _LAST_MS: Final = 9.2e9
 OrderBy = Literal[
     "name",
@@ -45,17 +48,17 @@ Preset = Literal["time_and_memory", "trainable_variables_parameter", "float_oper
 
 
 class OverviewPageOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at.
+    """Options of the overview page.
 
     Attributes:
-        host: Only this host; empty for all.
-        marker: Only the steps of this marker name (train, test, …).
+        host: Analyse only this host; empty for all hosts.
+        marker: Analyse only steps with this marker name (train, test, …).
         exclude_flags: Leave windows with one of these flags out of the statistics.
         parameters: Number of the model's parameters, for the expected time of an
-            all-reduce; left out, the number in the recording's description of the
+            all-reduce; None takes the number from the recording's description of the
             model.
-        bandwidth_gib_per_s: Bandwidth between devices, for the expected time of an
-            all-reduce.
+        bandwidth_gib_per_s: Bandwidth between devices, in GiB/s, for the expected time
+            of an all-reduce.
     """
 
     host: str = ""
@@ -66,11 +69,11 @@ class OverviewPageOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InputPipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at.
+    """Options of the input pipeline analyzer.
 
     Attributes:
-        host: Only this host; empty for all.
-        marker: Only the steps of this marker name (train, test, …).
+        host: Analyse only this host; empty for all hosts.
+        marker: Analyse only steps with this marker name (train, test, …).
         exclude_flags: Leave windows with one of these flags out of the statistics.
     """
 
@@ -80,15 +83,16 @@ class InputPipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FrameworkOpStatsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show.
+    """Options of the op statistics.
 
     Attributes:
-        include_idle: Give idle time rows of its own, and count it in percentages.
-        op: Only the op with this name: its calls, kernels, copies, launches, share of
-            the step, and what dominates.
-        scope: Only the ops whose names begin with this path: their calls, kernels,
-            copies, launches, share of the step, and what dominates; not with `op`.
-        most_calls: Largest number of calls to list; none for all.
+        include_idle: Add a row for idle time, and count idle time in percentages.
+        op: Show only the op with this name: its calls, kernels, copies, launches, share
+            of the step, and dominant cause of its device time.
+        scope: Show only ops whose names begin with this path: their calls, kernels,
+            copies, launches, share of the step, and dominant cause of their device
+            time. Cannot be combined with `op`.
+        most_calls: Maximum number of calls to list; None lists all.
     """
 
     include_idle: bool = False
@@ -98,11 +102,12 @@ class FrameworkOpStatsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KernelStatsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show.
+    """Options of the kernel statistics.
 
     Attributes:
-        op: Only kernels of the op with this name.
-        scope: Only kernels of ops whose name begins with this path; not with `op`.
+        op: Show only kernels of the op with this name.
+        scope: Show only kernels of ops whose names begin with this path. Cannot be
+            combined with `op`.
     """
 
     op: Name | None = None
@@ -110,13 +115,13 @@ class KernelStatsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RooflineModelOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to hold the work against.
+    """Options of the roofline model.
 
     Attributes:
-        peak_tflops: Operations that the device computes at best, in 10^12 per second,
-            in place of what is known of it.
-        peak_gb_per_s: Bytes that its memory moves at best, in 10^9 per second, in place
-            of what is known of it.
+        peak_tflops: Peak compute rate of the device, in 10^12 operations per second;
+            replaces the known rate.
+        peak_gb_per_s: Peak memory bandwidth of the device, in 10^9 bytes per second;
+            replaces the known bandwidth.
     """
 
     peak_tflops: _Rate | None = None
@@ -124,13 +129,14 @@ class RooflineModelOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryProfileOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show.
+    """Options of the memory profile.
 
     Attributes:
-        memory: Only the memory with this id.
-        points: Most points of a timeline; none for every event, as in an export.
-        at_ms: Take the breakdown after the last event by this time, in ms, instead
-            of at the peak.
+        memory: Show only the memory with this id.
+        points: Maximum number of points of a timeline; None keeps every event, as in an
+            export.
+        at_ms: Time of the breakdown, in ms: it shows the memory after the last event by
+            this time. None shows the memory at its peak.
     """
 
     memory: Annotated[str, msgspec.Meta(title="ID")] | None = None
@@ -139,28 +145,29 @@ class MemoryProfileOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodViewerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show.
+    """Options of the pod viewer.
 
     Attributes:
-        hosts: Only the workers of these hosts; empty for all. The comparison still
-            takes all hosts into account: whom they waited for, say.
+        hosts: Show only workers of these hosts; empty for all. The comparison between
+            hosts still uses all hosts.
     """
 
     hosts: tuple[str, ...] = ()
 
 
 class TraceViewerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole trace is shown; there is nothing to choose."""
+    """Options of the trace viewer: none, because it shows the whole trace."""
 
 
 class TfDataBottleneckAnalysisOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at.
+    """Options of the tf.data bottleneck analysis.
 
     Attributes:
-        host: Only this host; empty for all.
-        pipeline: Only graphs of the pipelines of this name (`Host:0`, `Device:1`, …);
-            empty for all.
-        rank: Which call a graph shows, by latency; 0 is the slowest of its pipeline.
+        host: Analyse only this host; empty for all hosts.
+        pipeline: Show only graphs of pipelines with this name (`Host:0`, `Device:1`,
+            …); empty for all.
+        rank: Rank, by latency, of the call that each graph shows; 0 is the slowest call
+            of the pipeline.
     """
 
     host: str = ""
@@ -169,11 +176,11 @@ class TfDataBottleneckAnalysisOptions(msgspec.Struct, frozen=True, kw_only=True)
 
 
 class InferenceProfileOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at.
+    """Options of the inference profile.
 
     Attributes:
-        host: Only this host; empty for all.
-        name: Only requests of this name; empty for all.
+        host: Analyse only this host; empty for all hosts.
+        name: Show only requests with this name; empty for all.
     """
 
     host: str = ""
@@ -181,39 +188,46 @@ class InferenceProfileOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelViewsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show; None leaves it to the preset, and then to the defaults.
+    """Options of the model views.
 
-    A regular expression matches a whole name, or it does not match.
+    None uses the value of the preset or, without one, the default. A regular expression
+    has to match a whole name.
 
     Attributes:
-        view: The view that is shown first; all of them are in the result.
-        op: Only the annotation with this name: its calls, steps, ops and kernels.
-        most_calls: Largest number of calls to list; none for all.
-        preset: Options that go together; each can still be given.
-        step: Only what ran in the step with this number.
-        step_name: Only what ran in steps that are marked with this name.
-        last_steps: Only what ran in the last so many steps (of that name).
-        max_depth: Nodes no deeper than this; 1 is a root.
-        min_micros: Nodes with at least this total time, in µs.
-        min_accelerator_micros: Nodes with at least this total time on devices, in µs.
-        min_cpu_micros: Nodes with at least this total time on hosts, in µs.
-        min_bytes: Nodes that asked for at least so many bytes.
-        min_params: Nodes that read at least so many elements of variables.
-        min_float_ops: Nodes that did at least so many floating-point operations.
-        min_occurrence: Nodes with at least so many executions.
-        order_by: Siblings by this, the greatest first; names and depths the other way.
-        account_type_regexes: Only ops with such a type count at all.
-        start_name_regexes: Only these nodes, and what is beneath them.
-        trim_name_regexes: Not these nodes, and nothing beneath them.
-        show_name_regexes: Only these nodes; what is beneath them moves up.
-        hide_name_regexes: Not these nodes; what is beneath them moves up.
-        account_displayed_op_only: Totals of what is shown alone, and of what is only
-            deeper than `max_depth`.
-        show_trainable_variables: Also nodes with trained variables, however little
-            they cost, and the column of them; variables that are not trained count in
-            no node.
-        select: Groups of columns (micros, accelerator_micros, cpu_micros, bytes,
-            params, float_ops, occurrence, op_types); all where it is left out.
+        view: View to show first; the result contains all views.
+        op: Show only the annotation with this name: its calls, steps, ops and kernels.
+        most_calls: Maximum number of calls to list; None lists all.
+        preset: Name of a set of options; an option that is given replaces the preset's.
+        step: Count only work of the step with this number.
+        step_name: Count only work of steps whose marker has this name.
+        last_steps: Count only work of the last N steps (with the name `step_name`, if
+            given).
+        max_depth: Show only nodes down to this depth; a root has depth 1.
+        min_micros: Show only nodes with at least this total time, in µs.
+        min_accelerator_micros: Show only nodes with at least this total time on
+            devices, in µs.
+        min_cpu_micros: Show only nodes with at least this total time on hosts, in µs.
+        min_bytes: Show only nodes that requested at least N bytes of memory.
+        min_params: Show only nodes that read at least N elements of variables.
+        min_float_ops: Show only nodes with at least N floating-point operations.
+        min_occurrence: Show only nodes with at least N executions.
+        order_by: Column that sorts the children of a node, largest first; `name` and
+            `depth` sort in ascending order.
+        account_type_regexes: Count only ops of a type that one of these matches.
+        start_name_regexes: Show only nodes that one of these matches, and their
+            descendants.
+        trim_name_regexes: Remove nodes that one of these matches, and their
+            descendants.
+        show_name_regexes: Show only nodes that one of these matches; shown descendants
+            of a hidden node move up.
+        hide_name_regexes: Hide nodes that one of these matches; their descendants move
+            up.
+        account_displayed_op_only: Add up totals from shown nodes and nodes deeper than
+            `max_depth` only.
+        show_trainable_variables: Also show all nodes with trained variables and their
+            column, and count no other variables.
+        select: Groups of columns to show (micros, accelerator_micros, cpu_micros,
+            bytes, params, float_ops, occurrence, op_types); None shows all.
     """
 
     view: AnyView = "scope"

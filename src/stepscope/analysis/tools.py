@@ -1,6 +1,6 @@
-"""Tools: the data of a profile becomes one frozen result.
+"""Tools: each computes one frozen result from the data of a profile.
 
-A tool is added by one file and one line in `TOOLS`.
+A new tool needs one file and one line in `TOOLS`.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ TOOLS: Final[tuple[Tool, ...]] = (
 )
 
 
-#: The option that names whose own numbers are asked for.
+#: Name of the option that asks for the producer's own numbers.
 COMPAT: Final = "compat"
-#: What is read of a run beside the answers of its tools: doubts, and what its remedies
-#: need not ask for.
+#: What each tool reads in addition to its own needs: notes on data quality, and the
+#: tracers that were on, because a remedy does not ask for those.
 _DOUBTS: Final[tuple[Wanted, ...]] = ("quality", consistency, tracers)
 
 
 def find_tool(name: str) -> Tool:
-    """Find the tool of a name or a short name.
+    """Find the tool with a name or a short name.
 
     Raises:
-        BadUsage: There is none; the message names those there are.
+        BadUsage: No tool has the name; the message lists the known names.
     """
     for tool in TOOLS:
         if name == tool.name or name in tool.aliases:
@@ -85,7 +85,7 @@ def find_tool(name: str) -> Tool:
 
 
 def tool_needs(name: str) -> tuple[Wanted, ...]:
-    """Return what a tool reads, and what its notes on data quality read."""
+    """Return what a tool and its notes on data quality read."""
     return *find_tool(name).needs, *_DOUBTS
 
 
@@ -97,15 +97,16 @@ def tool_answers(
     readers: Iterable[Reader] = (),
     begun: Callable[[Tool], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Run several tools as they are without options, side by side if it is worth it.
+    """Run several tools with default options, in parallel if that is worth it.
 
     Args:
-        beside: What else will be read of the run: it is computed meanwhile.
-        readers: What else reads the run.
-        begun: Called with the name of each tool when its turn comes, from any thread.
+        beside: Further derivations and tables to prepare at the same time.
+        readers: Further functions that read the run, to run at the same time.
+        begun: Called with each tool when it starts; from any thread.
     """
     tools = [find_tool(name) for name in names]
-    # The class of a result is declared by its tool, which is known by name only.
+    # `Any`, because the class of a result is known only to its tool, which is loaded by
+    # name.
     found: dict[str, Any] = {}
 
     def reader(tool: Tool) -> Reader:
@@ -125,14 +126,14 @@ def tool_answers(
 def analyse(
     profile: ProfileData, name: str, options: Mapping[str, Any]
 ) -> msgspec.Struct | Unavailable:
-    """Run a tool with options by name.
+    """Run a tool, with options by name.
 
-    The option `compat` of a tool that has producers names the one whose own numbers
-    are asked for.
+    For a tool with `compat` producers, the option `compat` names the producer whose own
+    numbers are returned.
 
     Raises:
-        BadUsage: There is no such tool or option, or an option has a value that it
-            cannot have.
+        BadUsage: The tool or an option does not exist, or an option has an invalid
+            value.
     """
     tool = find_tool(name)
     own = dict(options)
@@ -154,11 +155,11 @@ def analyse(
 
 
 class ProfileWithTools(ProfileData):
-    """A run, everything that follows from its traces, and the tools that look at it.
+    """A run, all derivations of its traces, and its tools.
 
     Attributes:
-        run: Shown name of the run.
-        traces: Host → its tables.
+        run: Displayed name of the run.
+        traces: Host → tables of the host.
     """
 
     @overload
@@ -216,10 +217,10 @@ class ProfileWithTools(ProfileData):
     @overload
     def tool(self, name: str, **options: Any) -> msgspec.Struct | Unavailable: ...
     def tool(self, name: str, **options: Any) -> msgspec.Struct | Unavailable:
-        """Run a tool, which declares its options; a frozen result, or `Unavailable`.
+        """Run a tool with its options; return a frozen result, or `Unavailable`.
 
         Raises:
-            BadUsage: There is no such tool or option, or an option has a value that
-                it cannot have.
+            BadUsage: The tool or an option does not exist, or an option has an invalid
+                value.
         """
         return analyse(self, name, options)

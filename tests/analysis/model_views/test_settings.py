@@ -187,7 +187,7 @@ def test_a_preset_shows_its_columns() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"show_name_regexes": ["("]}, "no regular expression"),
+        ({"show_name_regexes": ["("]}, "not a valid regular expression"),
         ({"select": ["micros", "seconds"]}, "seconds"),
         ({"order_by": "size"}, "order_by"),
         ({"view": "tree"}, "view"),

@@ -1,8 +1,8 @@
-"""What TensorFlow itself computed at capture time, as an oracle for tests and sceptics.
+"""The numbers that TensorFlow itself computed at capture time, as an oracle for tests.
 
-TensorFlow counts copies as compute and takes the device's span for the step. The
-numbers here follow it to the nanosecond; the tools' own numbers differ where TensorFlow
-is wrong, and their pages in docs/tools say how.
+TensorFlow counts copies as compute, and takes the span of the device's work as the
+step. The numbers of this package equal TensorFlow's to the nanosecond. The tools' own
+numbers differ where TensorFlow is wrong; the tools' pages in docs/tools explain how.
 
 Definition: docs/definitions/compatibility.md.
 """

@@ -1,8 +1,8 @@
-"""The tools as TensorFlow itself wrote their numbers at capture time.
+"""The tools with the numbers that TensorFlow itself computed at capture time.
 
-TensorFlow's steps are the stored ones. On the host it counts iterators and infeeds
-only, because it knows copies under one spelling alone, takes their self times among all
-ops, and recognises readers that work ahead by parts of their names.
+TensorFlow uses the stored steps. On the host it counts only iterators and infeeds,
+because it recognises copies under one name only. It takes self times among all ops, and
+recognises readers that prefetch by parts of their names.
 
 Definition: docs/definitions/compatibility.md#its-input-analysis.
 """
@@ -59,17 +59,18 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("compat_tensorflow")
 
-#: From this share on TensorFlow's page blames unexplained time on input.
+#: Share of the step in `other`, in percent, from which TensorFlow's page says
+#: POTENTIALLY.
 _POTENTIALLY_PERCENT: Final = 3.0
 
 _READER: Final = r"::(?:TFRecord|TextLine|FixedLengthRecord|SSTable|RecordIO)$"
 _AHEAD: Final = r"::(?:MemoryReader|MemoryWriter|Interleave|Prefetch)"
 _INFEED: Final = r"^InfeedEnqueue"
 
-#: Whose numbers these are, as the option `compat` names it.
+#: Value of the option `compat` that asks for TensorFlow's numbers.
 PRODUCER: Final = "tensorflow"
 
-#: Categories that are device time by TensorFlow's rules.
+#: Categories that TensorFlow counts as device time.
 _ON_DEVICE: Final = (
     "device_compute_16",
     "device_compute_32",
@@ -80,7 +81,7 @@ _ON_DEVICE: Final = (
 
 
 def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
-    """Return the steps as a page shows them, and their means."""
+    """Return the steps in the form of a tool's result, and their statistics."""
     frame = pl.DataFrame(
         [{"step_ps": step.duration_ps, **step.category_ps} for step in steps]
     )
@@ -150,10 +151,10 @@ _ANNOTATED: Final = [
 def compat_placement(
     profile: ProfileData, hosts: Sequence[str]
 ) -> tuple[Placement, Eager] | Unavailable:
-    """Share op executions between the sides as TensorFlow counts them.
+    """Count op executions by side, host or device, as TensorFlow does.
 
-    It counts input pipeline ops as host ops, ops that launch device work on both
-    sides, and on the device only what carries an annotation.
+    TensorFlow counts input pipeline ops as host ops. It counts ops that launch device
+    work on both sides, and on the device only work with an annotation.
     """
     executions = device_executions = 0
     time = eager = device_time = device_eager = 0
@@ -193,10 +194,10 @@ def compat_placement(
 def overview_page(
     profile: ProfileData, options: OverviewPageOptions
 ) -> OverviewPageResult | Unavailable:
-    """Look at a run as `overview_page` does, with what TensorFlow said of its steps.
+    """Return the overview page of a run with TensorFlow's numbers for its steps.
 
-    The summaries of single hosts, the phases, and everything about ops except where
-    they ran follow stepscope's own rules.
+    The summaries by host, the phases and the numbers of ops follow stepscope's rules;
+    only the placement of ops follows TensorFlow's.
     """
     measured = measured_run(profile, host=options.host, marker=options.marker)
     if isinstance(measured, Unavailable):
@@ -259,7 +260,7 @@ def compat_input_ops(profile: ProfileData, host: str) -> pl.DataFrame | Unavaila
 
 
 def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
-    """Measure the stored steps, swept as TensorFlow swept them.
+    """Compute the device side of the input analysis from the stored steps.
 
     Definition: docs/definitions/compatibility.md#its-input-analysis.
     """
@@ -289,7 +290,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
         *(f"by_host.{name}" for name in PERCENTS[1:]),
     )
     kept = [one for one in missing if one.field.startswith((*STEP_TIMES, "steps."))]
-    # The device's time is the step's, and so are the reasons of its nulls.
+    # The device's step time equals the step time, so its nulls have the same reasons.
     kept += [
         msgspec.structs.replace(one, field=f"device_{one.field}")
         for one in kept
@@ -312,7 +313,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
     )
 
 
-#: Fields of a step that TensorFlow's rules do not fill.
+#: Fields of a step that TensorFlow does not compute.
 _NOT_OF_THEIRS: Final = (
     *("input_wait_ms", "input_transfer_ms", "consumer_wait_ms"),
     *("device_busy_least_ms", "device_busy_most_ms"),
@@ -322,9 +323,9 @@ _NOT_OF_THEIRS: Final = (
 def input_pipeline_analyzer(
     profile: ProfileData, options: InputPipelineOptions
 ) -> InputPipelineResult | Unavailable:
-    """Say how input-bound the hosts are by the steps and op times of TensorFlow.
+    """Measure how input-bound the hosts are by TensorFlow's steps and op times.
 
-    `compat_verdict` is the word on TensorFlow's page; `verdict` judges TensorFlow's
+    `compat_verdict` is the word on TensorFlow's page. `verdict` judges TensorFlow's
     share by stepscope's thresholds.
     """
     measured = measured_run(profile, host=options.host, marker=options.marker)
@@ -369,8 +370,8 @@ def input_pipeline_analyzer(
     else:
         remark = (
             " TensorFlow's own page calls it POTENTIALLY input-bound, because "
-            f"{other:.1f} % of the step has no class there; time that nobody "
-            "explains is no evidence of input."
+            f"{other:.1f} % of the step has no class there. stepscope does not count "
+            "unexplained time as input."
         )
     return msgspec.structs.replace(
         result, compat=PRODUCER, compat_verdict=word, text=result.text + remark

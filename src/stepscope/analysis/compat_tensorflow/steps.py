@@ -1,4 +1,4 @@
-"""The stored steps, each instant charged to the largest class that TensorFlow sees."""
+"""The stored steps, with each instant charged to TensorFlow's largest event class."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ DEVICE_TO_DEVICE: Final = 120
 DEVICE_TO_HOST: Final = 130
 DEVICE_COMPUTE_32: Final = 140
 DEVICE_COMPUTE_16: Final = 150
-#: Larger than any class: an event that the sweep leaves out.
+#: Class of events that the sweep leaves out; larger than any other class.
 SKIPPED: Final = 255
-#: Event class → category of the results; what is not listed is `other`.
+#: Event class → category of the results; classes without an entry are `other`.
 CLASS_CATEGORIES: Final = {
     HOST_COMPUTE: "host_compute",
     60: "compilation",
@@ -55,7 +55,8 @@ CLASS_CATEGORIES: Final = {
     160: "device_to_device",
     170: "input",
 }
-#: First match of a host event's name; what matches none is host compute.
+#: Class → pattern of a host event's name. The first match counts; a name without a
+#: match is host compute.
 _HOST_RULES: Final = (
     (SKIPPED, r"^(?:train|test|TraceContext)[^/]*$"),
     (SKIPPED, r"^(?:EagerExecute|EagerLocalExecute|EagerKernelExecute|FunctionRun)"),
@@ -64,9 +65,10 @@ _HOST_RULES: Final = (
     (HOST_PREPARE, r"^ExecutorState::Process"),
     (HOST_WAIT_INPUT, r"^IteratorGetNext"),
 )
-#: Classes that a correlation id overrides.
+#: Classes that a host event keeps even if it launches device work.
 _BEFORE_LAUNCH: Final = (SKIPPED, HOST_TO_DEVICE, HOST_TO_HOST)
-#: First match of a device event's name; what matches none is compute.
+#: Class → pattern of a device event's name. The first match counts; a name without a
+#: match is compute.
 _DEVICE_RULES: Final = (
     (HOST_TO_DEVICE, r"(?i)^memcpyhtod"),
     (DEVICE_TO_HOST, r"(?i)^memcpydtoh"),
@@ -78,7 +80,7 @@ _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
 
 
 class Events(Frozen, frozen=True):
-    """Classified events of one side, one element each.
+    """Classified events of the host or of the devices, one array element per event.
 
     Attributes:
         number: Class; `SKIPPED` where the sweep leaves the event out.
@@ -93,12 +95,12 @@ class Events(Frozen, frozen=True):
     is_marker: Bools
 
     def without_device(self) -> Events:
-        """Return the events with what prepares work of a device as the host's own."""
+        """Return the events with launch preparation counted as host compute."""
         number = np.where(self.number == HOST_PREPARE, HOST_COMPUTE, self.number)
         return msgspec.structs.replace(self, number=number.astype(np.uint8))
 
     def spans_of_markers(self) -> dict[int, tuple[str, int, int]]:
-        """Map groups to name, begin and end of the longest event that marks each."""
+        """Map each group to name, start and end of the longest event that marks it."""
         found: dict[int, tuple[str, int, int]] = {}
         for row in np.flatnonzero(self.is_marker).tolist():
             group, begin = int(self.group[row]), int(self.start_ps[row])
@@ -115,7 +117,7 @@ class Events(Frozen, frozen=True):
 
 
 def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
-    """Return the events of host threads that belong to a stored step group."""
+    """Return the events of host threads that have a stored step group."""
     events, tracks = tables["events"], tables["tracks"]
     found = rows_with_key(
         tables["stats"], "event", find_handle(trace.strings, StatKey.GROUP_ID)
@@ -150,7 +152,7 @@ def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
 def device_events(
     activity: pl.DataFrame, types: pl.DataFrame, trace: TraceData
 ) -> Events:
-    """Return all device activity; what has no step group or no launch is `SKIPPED`."""
+    """Return all device activity; without step group or correlation id `SKIPPED`."""
     names = types["name"]
     by_name = _numbers_by_name(names, _DEVICE_RULES, otherwise=DEVICE_COMPUTE_32)
     half_name = names.str.contains(_HALF_NAME).to_numpy()
@@ -196,12 +198,12 @@ def _numbers_by_name(
 
 
 class CompatStep(Frozen, frozen=True, eq=True):
-    """One step as TensorFlow would have written it.
+    """One step as TensorFlow computes it.
 
     Attributes:
-        start_ps: Begin of the device's step, or of the marker around it.
+        start_ps: Start of the device's step, or of the marker around it.
         duration_ps: Length of the step; the categories add up to it.
-        category_ps: The ten categories of the results.
+        category_ps: Category of the results → time charged to it.
     """
 
     host: str
@@ -215,11 +217,11 @@ class CompatStep(Frozen, frozen=True, eq=True):
 def compat_steps(
     profile: ProfileData, hosts: Sequence[str]
 ) -> tuple[CompatStep, ...] | Unavailable:
-    """Sweep every stored step of the hosts as TensorFlow swept it.
+    """Sweep every stored step of the hosts as TensorFlow does.
 
     Returns:
-        Steps in order of hosts and groups; `Unavailable` where the producer stored no
-        step groups, because only they say which events the sweep saw.
+        Steps by host and group; `Unavailable` if the file has no stored step groups,
+        because only they determine the events of the sweep.
     """
     found: list[CompatStep] = []
     for host in hosts:
@@ -253,7 +255,7 @@ def compat_steps(
 
 
 class _Sweep(Frozen, frozen=True):
-    """The classified events of a host, ready to be swept group by group."""
+    """The classified events of a host; `sweep_step` computes one step group."""
 
     host: str
     on_host: Events
@@ -262,9 +264,9 @@ class _Sweep(Frozen, frozen=True):
     def sweep_step(
         self, group: int, name: str, start_ps: int, end_ps: int
     ) -> CompatStep:
-        """Charge each instant to the largest class that is active.
+        """Charge each instant to the largest class that is active at that instant.
 
-        The step is the marker's span if that includes the given one.
+        The step is the marker's span if that span includes the given one.
         """
         on_host = self.on_host
         is_marker = on_host.is_marker & (on_host.group == group)
@@ -293,7 +295,10 @@ class _Sweep(Frozen, frozen=True):
 def _stored_spans(
     trace: TraceData, tables: Mapping[str, pl.DataFrame]
 ) -> dict[int, tuple[str, int, int]]:
-    """Map groups to name, begin and end of their longest stored step or activity."""
+    """Map groups to name, start and end of their longest stored step.
+
+    Without stored steps, a group's range is the range of its device activity.
+    """
     tracks, events = tables["tracks"], tables["events"]
     found = rows_with_key(
         tables["stats"], "event", find_handle(trace.strings, StatKey.GROUP_ID)

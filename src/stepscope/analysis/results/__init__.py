@@ -1,1 +1,1 @@
-"""What all results share: the shape of a tool, statistics, and nulls with reasons."""
+"""What all results share: the interface of a tool, statistics, and reasons of nulls."""

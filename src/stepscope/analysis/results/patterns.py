@@ -1,8 +1,8 @@
-"""Regular expressions that users give, matched in a time linear in the text.
+"""Regular expressions of users, matched in time linear in the length of the text.
 
-Python's own engine tries alternatives one after the other: `(.*)*X` keeps it busy for
-ever, and the interpreter with it. The engine that polars uses has no look-around and no
-references back, and so no such pattern.
+Python's own engine tries alternatives one after the other, so `(.*)*X` can block the
+interpreter without end. The engine of polars has neither look-around nor
+backreferences, and matches every pattern in linear time.
 """
 
 from __future__ import annotations
@@ -21,29 +21,31 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools
 
-#: The time is also linear in the pattern, counted repetitions written out.
+#: Maximum length of a pattern, in characters, and maximum product of its repetition
+#: counts; the time is also linear in the length of the pattern with its repetitions
+#: written out.
 _LONGEST: Final = 1000
 _MOST_REPEATED: Final = 1000
 _COUNTED: Final = Pattern(r"\{(\d{1,9})(?:,(\d{0,9}))?\}")
 
 
 def check_pattern(pattern: str, what: str) -> None:
-    """Refuse what is no regular expression, or costs too much.
+    """Refuse a pattern that is not a regular expression or is too expensive.
 
     Args:
-        what: Where it was given.
+        what: Name of the option with the pattern, for the message.
 
     Raises:
-        BadUsage: It says what is wrong with it, and the way out.
+        BadUsage: The pattern is refused; the message gives the reason and a way out.
     """
     shown = pattern if len(pattern) <= 80 else f"{pattern[:80]}…"
     if len(pattern) > _LONGEST:
         message = (
             f"{what}: {shown!r} has {len(pattern):,} characters, more than "
-            f"{_LONGEST:,}. Give several shorter ones, or a part of the name"
+            f"{_LONGEST:,}. Give several shorter patterns, or a part of the name"
         )
         raise BadUsage(message)
-    # All counts of a pattern multiplied, as if each were inside the others.
+    # Upper bound of the repetitions: multiply all counts, as if they were nested.
     product = 1
     for least, most in _COUNTED.findall(pattern):
         product *= max(int(least), int(most or 0), 1)
@@ -51,14 +53,14 @@ def check_pattern(pattern: str, what: str) -> None:
             break
     if product > _MOST_REPEATED:
         message = (
-            f"{what}: {shown!r} repeats more than {_MOST_REPEATED:,} times, its counts "
-            "{…} multiplied. Use smaller counts, or * and +"
+            f"{what}: the product of all counts {{…}} in {shown!r} is more than "
+            f"{_MOST_REPEATED:,}. Use smaller counts, or * and +"
         )
         raise BadUsage(message)
     try:
         pl.Series([""]).str.contains(pattern)
     except pl.exceptions.ComputeError as error:
-        # What the engine says, without the picture that it draws.
+        # Keep the engine's error message, without its drawing of the pattern.
         lines = [line.strip() for line in str(error).splitlines()]
         said = next(
             (line for line in lines if line.startswith("error: ")),
@@ -66,25 +68,25 @@ def check_pattern(pattern: str, what: str) -> None:
         )
         reason = said.removeprefix("error: ").rstrip(".")
         message = (
-            f"{what}: {shown!r} is no regular expression here: {reason}. Look-"
-            "around, references back and \\Z are not known; to look for the characters "
-            "themselves put \\ before each of . + * ? ( ) [ ] { } | ^ $"
+            f"{what}: {shown!r} is not a valid regular expression: {reason}. Look-"
+            "around, backreferences and \\Z are not supported. To match one of the "
+            "characters . + * ? ( ) [ ] { } | ^ $ itself, put \\ before it"
         )
         raise BadUsage(message) from error
 
 
 def match_whole_names(names: pl.Series, patterns: Sequence[str]) -> Bools:
-    """Return by name whether one of the checked patterns matches all of it."""
+    """Return for each name whether one of the checked patterns matches all of it."""
     found = np.zeros(len(names), np.bool_)
     for pattern in patterns:
-        # A comment of a pattern in the verbose mode ends with its line.
+        # A pattern in verbose mode may end in a comment, which only a new line ends.
         end = "\n" if re.search(r"\(\?[a-zA-Z]*x", pattern) else ""
         found |= _match_names(names, rf"(?s)\A(?:{pattern}{end})\z")
     return found
 
 
 def match_name_parts(names: pl.Series, pattern: str) -> Bools:
-    """Return by name whether a checked pattern matches a part of it."""
+    """Return for each name whether a checked pattern matches a part of the name."""
     return _match_names(names, pattern)
 
 

@@ -1,4 +1,4 @@
-"""What to do about what is missing, beside what recorded it and what the program is."""
+"""Remedies for missing values, adapted to the recorder and the program's frameworks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _Told = TypeVar("_Told", bound=msgspec.Struct)
 
 
 def with_fitting_remedies(profile: ProfileData, told: _Told) -> _Told:
-    """Return a result, or why there is none, with remedies that fit its recording.
+    """Return a result, or a reason, with remedies that fit the recording.
 
-    Of several hosts a tracer counts as in force where it was on all of them. A program
-    of one framework hears of no other.
+    With several hosts, a tracer counts as on only if it was on at all hosts. Remedies
+    mention only frameworks that the program uses.
 
     Args:
         told: A result with `missing`, a finding with `unavailable`, or a reason.
@@ -47,7 +47,7 @@ def with_fitting_remedies(profile: ProfileData, told: _Told) -> _Told:
 
 
 def remedy_to_do(profile: ProfileData, why: Unavailable) -> str | None:
-    """Return what to do, None where the program cannot have what is missing."""
+    """Return what to do, or None if the program cannot have the missing value."""
     if not isinstance(why.remedy, Remedy):
         return why.remedy
     fitting = _fitting_remedy(profile, why.remedy)
@@ -57,7 +57,7 @@ def remedy_to_do(profile: ProfileData, why: Unavailable) -> str | None:
 def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
     if remedy is Remedy.RECORD_WITH_STEPSCOPE:
         environments = [profile.table(host, "environment") for host in profile.hosts]
-        # Other recorders name no collectors.
+        # Only stepscope's recordings name their collectors.
         if all(
             not isinstance(one, Unavailable)
             and one["collectors"].null_count() < len(one)
@@ -65,7 +65,8 @@ def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
         ):
             return FittingRemedy(words=Remedy.OTHER_MACHINE.value)
     if remedy is Remedy.RECORD_UNKNOWN_TIME:
-        # How often each host's functions were sampled; inf: each call was recorded.
+        # Number of stack samples of each host's functions; inf where each call was
+        # recorded.
         found = (profile.derived(host, function_frames) for host in profile.hosts)
         looks = [
             math.inf if looks is None else looks
@@ -87,7 +88,7 @@ def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
 def _tracers_in_force(profile: ProfileData) -> Tracers:
     recorder = recorder_without_levels(profile)
     if recorder is not None:
-        # Recorders without levels: what the events show to have been on.
+        # The recorder has no levels: infer from the events which tracers were on.
         ops, work, frames = [], [], []
         for host in profile.hosts:
             kinds = profile.derived(host, event_kinds)
@@ -114,9 +115,9 @@ def _tracers_in_force(profile: ProfileData) -> Tracers:
 
 
 def recorder_without_levels(profile: ProfileData) -> str | None:
-    """Return whose recordings all hosts are, where it is one without levels.
+    """Return the recorder of all hosts' files if that recorder has no tracer levels.
 
-    `kineto` or `nsight`; None for those of TensorFlow, JAX and stepscope.
+    `kineto` or `nsight`; None for recordings of TensorFlow, JAX and stepscope.
     """
     recorders = {profile.trace(host).recorder for host in profile.hosts}
     return recorders.pop() if len(recorders) == 1 else None

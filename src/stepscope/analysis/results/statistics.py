@@ -1,4 +1,4 @@
-"""Mean, spread and order statistics of a sample, and why one is missing."""
+"""Mean, standard deviation and order statistics of a sample, and reasons of nulls."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 
 NO_SAMPLES: Final = Unavailable(
     code="NO_SAMPLES",
-    reason="There is no value to form a statistic from.",
-    remedy="Record some complete steps.",
+    reason="The recording contains no value for this statistic.",
+    remedy="Record several complete steps.",
 )
 SINGLE_SAMPLE: Final = Unavailable(
     code="SINGLE_SAMPLE",
-    reason="One value has no spread.",
+    reason="A standard deviation needs at least two values.",
     remedy="Record more than one complete step.",
 )
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """A sample in six numbers; null means not defined.
+    """Six statistics of a sample; null means undefined.
 
     Definition: docs/definitions/times-and-values.md#statistics.
 
     Attributes:
         mean: Arithmetic mean.
-        std: Sample standard deviation, with n - 1; null of fewer than two values.
-        min: Least value.
-        max: Greatest value.
-        median: Mean of the two middle values for an even number of them.
+        std: Sample standard deviation, with n - 1; null for fewer than two values.
+        min: Smallest value.
+        max: Largest value.
+        median: Median; the mean of the two middle values for an even number of values.
         p95: 95th percentile, by nearest rank.
     """
 
@@ -50,12 +50,12 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 def sample_statistics(
     values: ArrayLike, *, field: str, scale: float = 1.0
 ) -> tuple[Statistics, tuple[Missing, ...]]:
-    """Compute statistics of values divided by `scale`, and list their nulls.
+    """Compute statistics of values divided by `scale`, and list which are null.
 
     Args:
         values: Integers or reals; integers are summed exactly.
-        field: Name of the field in the result, for the entries of what is missing.
-        scale: Units of the values in one unit of the result.
+        field: Name of the field in the result, for the entries of missing values.
+        scale: Number of units of `values` in one unit of the result.
     """
     sample = np.sort(np.asarray(values).ravel())
     if not len(sample):
@@ -63,7 +63,7 @@ def sample_statistics(
     mean = float(sample.mean())
     std = None
     if len(sample) > 1:
-        # Equal values have no spread, whatever rounding makes of their mean.
+        # Equal values have a spread of 0, even if rounding changes their mean.
         equal = sample[0] == sample[-1]
         std = 0.0 if equal else float(sample.std(ddof=1)) / scale
     found = Statistics(

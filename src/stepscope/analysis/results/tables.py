@@ -1,4 +1,4 @@
-"""The declared tables of results, and why columns and fields hold nothing."""
+"""The declared tables of results, and reasons for null columns and fields."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from stepscope.trace.schema import Column, TableSchema
 
-#: Types of nearly all that there is inside of anything.
+#: Types of values without members; nearly all values have one of these types.
 _WITHOUT_PARTS: Final = frozenset((type(None), float, int, str, bool))
 
-#: Reason of a null for which no better one is known.
+#: Reason of a null without a more specific reason.
 NOT_RECORDED: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="This capture does not hold it.",
-    remedy="Nothing to do, unless a tracer of the framework writes this.",
+    reason="This capture does not contain this value.",
+    remedy="Record with a tracer of the framework that writes this value, if any.",
 )
 
 _ROOM: Final = Path(__file__).parent
@@ -34,13 +34,13 @@ _ROOM: Final = Path(__file__).parent
 
 @cache
 def tool_tables(tool: str) -> dict[str, TableSchema]:
-    """Return the declared tables of a tool by the names of their fields."""
+    """Return the declared tables of a tool, by name of the result's field."""
     return read_tables(_ROOM.parent / tool / "tables.md", _shared_columns())
 
 
 @cache
 def room_reasons(room: str) -> dict[str, Unavailable]:
-    """Return why results of a tool can lack something, by key."""
+    """Return the reasons why values in a tool's results can be missing, by key."""
     return read_reasons(_ROOM.parent / room / "reasons.md")
 
 
@@ -50,16 +50,16 @@ def _shared_columns() -> dict[str, Column]:
 
 
 def null_paths(value: object, path: str = "") -> Iterator[str]:
-    """Yield dotted names of the nulls of a result; members of a list share one."""
+    """Yield dotted names of a result's null values; members of a list share one."""
     return _null_paths((value,), path)
 
 
 def _null_paths(values: tuple[Any, ...], path: str) -> Iterator[str]:
-    """Yield the names of the nulls in values that stand at one place, and inside.
+    """Yield the names of null values among values with the same name, and inside them.
 
-    Looking at a thousand steps field by field is far faster than step by step.
+    For a thousand steps, going field by field is far faster than step by step.
     """
-    # In the order in which they come, for the same answer in each process.
+    # In order of appearance, so that every process yields the same order.
     kinds = dict.fromkeys(map(type, values))
     if type(None) in kinds:
         yield path
@@ -76,7 +76,7 @@ def _null_paths(values: tuple[Any, ...], path: str) -> Iterator[str]:
 def _parts_by_name(
     kind: type, values: tuple[Any, ...]
 ) -> Iterable[tuple[str, tuple[Any, ...]]]:
-    """Return the parts of values of one type by name; members of a list have none."""
+    """Return the members of values of one type by name; the name is empty for lists."""
     if issubclass(kind, msgspec.Struct):
         columns = zip(*map(msgspec.structs.astuple, values), strict=True)
         return zip(kind.__struct_fields__, columns, strict=False)
@@ -96,14 +96,15 @@ def with_every_null(
     *,
     repeats: Sequence[str] = (),
 ) -> tuple[Missing, ...]:
-    """Add an entry for each null that none of the entries given explains.
+    """Add an entry for each null that none of the given entries explains.
 
-    An entry explains its field and everything inside it.
+    An entry explains its field and all members of the field.
 
     Args:
         parts: Fields of a result with their values.
-        repeats: Prefixes of fields that repeat the fields of the result, whose
-            entries explain them too (`by_host.summary` for `by_host.summary.x`).
+        missing: The given entries.
+        repeats: Prefixes of fields that repeat fields of the result: the entry of
+            `summary.x` also explains `by_host.summary.x`.
     """
     known = {one.field: one for one in missing}
     found = list({(one.field, one.code): one for one in missing}.values())
@@ -136,10 +137,10 @@ def _explaining_entry(path: str, known: dict[str, Missing]) -> Missing | None:
 def declared_reasons(
     table: TableSchema, causes: Mapping[str, tuple[str, str]]
 ) -> dict[str, Unavailable]:
-    """Return why columns are null as a whole, in the words of their declarations.
+    """Return reasons for columns without any value, in the words of the declaration.
 
     Args:
-        table: The table that declares what null means in each column.
+        table: Table that declares the meaning of null in each column.
         causes: Column → code and remedy.
     """
     return {
@@ -160,12 +161,12 @@ def missing_columns(
     prefix: str,
     where: pl.Expr | None = None,
 ) -> list[Missing]:
-    """Return one entry per column that is null in every row, if there is a row at all.
+    """Return one entry for each column that is null in every row; none without rows.
 
     Args:
-        reasons: Column → why it can be null as a whole.
+        reasons: Column → why the whole column can be null.
         prefix: Text before the column's name in the entry.
-        where: Rows that could hold a value; all where it is left out.
+        where: Rows that could hold a value; None means all rows.
     """
     rows = frame if where is None else frame.filter(where)
     if not len(rows):
@@ -180,12 +181,12 @@ def missing_columns(
 def other_slices(
     frame: pl.DataFrame, *, label: str, value: str, slices: int
 ) -> pl.DataFrame:
-    """Return the largest slices of a whole and one for the rest (`other`).
+    """Return the largest slices of a whole, and the slice `other` for the rest of it.
 
     Returns:
-        Columns `name`, the value's, and `percent`; null where the whole is zero.
+        Columns `name`, `value`'s, and `percent`, which is null if the whole is zero.
     """
-    # Rows of a result are few, and three steps over frames take longer to begin.
+    # In Python: a result has few rows, and three polars queries take longer to start.
     sums: Counter[str] = Counter()
     for name, part in zip(frame[label], frame[value], strict=True):
         sums["(unknown)" if name is None else name] += part or 0
@@ -201,18 +202,18 @@ def other_slices(
 
 
 def share_percent(part: pl.Expr, whole: float) -> pl.Expr:
-    """Return a part in percent of a whole; null of a whole that is zero."""
+    """Return a part in percent of a whole; null if the whole is zero."""
     return 100.0 * part / whole if whole else pl.lit(None, pl.Float64)
 
 
 def shared_value(column: str) -> pl.Expr:
-    """Return the value that all rows share; `mixed` of several, null of none."""
+    """Return the value of all rows; `mixed` for several values, null for none."""
     values = pl.col(column).drop_nulls().unique()
     shared = pl.when(values.len() > 1).then(pl.lit("mixed")).otherwise(values.first())
     return shared.alias(column)
 
 
 def sum_of_known(column: str) -> pl.Expr:
-    """Return the sum of what is known of a column; null where nothing is."""
+    """Return the sum of the known values of a column; null if all are unknown."""
     values = pl.col(column)
     return pl.when(values.is_not_null().any()).then(values.sum()).alias(column)

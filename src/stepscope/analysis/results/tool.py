@@ -1,4 +1,4 @@
-"""What a tool is, what its results say they have read, and how fields are defined."""
+"""The interface of a tool, the counts of rows read, and definitions of fields."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 _Analyse: TypeAlias = "Callable[[ProfileData, Any], msgspec.Struct | Unavailable]"
 
-#: Most tools have no answers by another producer's rules.
+#: Default of `Tool.compat`: a tool without answers by another producer's rules.
 _NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Tool(Frozen, frozen=True, eq=True):
     """One tool of the program.
 
-    The room of its name holds it and is imported when the tool is first used, since a
-    report asks half of the tools only.
+    The package with the tool's name holds the code. It is imported at first use, since
+    a report uses only half of the tools.
 
     Attributes:
-        name: The contract name, and that of the room.
-        aliases: Short names accepted beside `name`.
-        title: What the guides call it.
-        compat: Producer of profiles → the room whose function of the tool's name
-            answers with the numbers that the producer wrote itself.
+        name: Public name of the tool and name of its package.
+        aliases: Short names accepted in addition to `name`.
+        title: Name of the tool in the guides.
+        compat: Producer of profiles → package with a function of the tool's name that
+            returns the producer's own numbers.
     """
 
     name: str
@@ -46,27 +46,27 @@ class Tool(Frozen, frozen=True, eq=True):
 
     @property
     def options(self) -> type[msgspec.Struct]:
-        """The Struct of its options, every field with a default."""
+        """The Struct of the tool's options; every field has a default."""
         options: type[msgspec.Struct] = _room_attribute(self.name, "Options")
         return options
 
     @property
     def analyse(self) -> _Analyse:
-        """`(profile, options)` to a frozen result or `Unavailable`."""
+        """Function from `(profile, options)` to a frozen result or `Unavailable`."""
         analyse: _Analyse = _room_attribute(self.name, "analyse")
         return analyse
 
     @property
     def needs(self) -> tuple[Callable[..., object], ...]:
-        """Derivations that the tool asks of each host for its default options.
+        """Derivations that the tool needs of each host for its default options.
 
-        They are computed side by side beforehand.
+        They are computed in parallel before the tool starts.
         """
         needs: tuple[Callable[..., object], ...] = _room_attribute(self.name, "NEEDS")
         return needs
 
     def analyse_as(self, producer: str) -> _Analyse:
-        """Return `analyse` with the numbers of one of the producers in `compat`."""
+        """Return the `analyse` that gives the own numbers of a producer in `compat`."""
         analyse: _Analyse = _room_attribute(self.compat[producer], self.name)
         return analyse
 
@@ -80,10 +80,10 @@ def derived_by_host(
     wanted: Callable[..., _Value | Unavailable],
     hosts: Iterable[str] | None = None,
 ) -> tuple[dict[str, _Value], dict[str, Unavailable]]:
-    """Return what each host has of a derivation, and why the others lack it.
+    """Return a derivation's value by host, and the reason by host without a value.
 
     Args:
-        hosts: Hosts to ask; all where it is left out.
+        hosts: Hosts to ask; None means all hosts.
     """
     known: dict[str, _Value] = {}
     absent: dict[str, Unavailable] = {}
@@ -101,7 +101,7 @@ def rows_read(
     host: str,
     tables: Iterable[str] = ("tracks", "events", "device_activity", "launches"),
 ) -> dict[str, int | None]:
-    """Return how many rows of which tables of a host there are; null of none."""
+    """Return the number of rows of each given table; null for an absent table."""
     counts: dict[str, int | None] = {}
     for name in tables:
         table = profile.table(host, name)
@@ -112,8 +112,8 @@ def rows_read(
 def field_sentences(struct: type) -> dict[str, str]:
     """Return names and texts of the `Attributes:` of a class.
 
-    Fields that it does not describe have the texts of the class that is its
-    `DEFINED_BY`, if any.
+    Fields without a text get their text from the class `DEFINED_BY`, if the class names
+    one.
     """
     _, _, section = inspect.cleandoc(struct.__doc__ or "").partition("Attributes:\n")
     defined_by = getattr(struct, "DEFINED_BY", None)

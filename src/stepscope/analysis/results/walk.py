@@ -1,4 +1,4 @@
-"""One walk over a result: through structs and objects, down to tables and values."""
+"""One walk over a result: through structs and dicts, down to tables and values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Row: TypeAlias = "msgspec.Struct | dict[str, object]"
 
 
 def struct_fields(value: object) -> Mapping[str, object] | None:
-    """Return the fields of a struct or an object; None of anything else."""
+    """Return the fields of a struct or a dict; None for any other value."""
     if isinstance(value, msgspec.Struct):
         return {name: getattr(value, name) for name in value.__struct_fields__}
     return value if isinstance(value, dict) else None
 
 
 def walk_fields(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Yield tables, lists and single values by the dotted path of their field."""
+    """Yield tables, lists and single values, each with the dotted path of its field."""
     fields = struct_fields(value)
     if fields is None:
         yield path, value
@@ -32,9 +32,9 @@ def walk_fields(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 def with_changed_leaves(
     value: object, change: Callable[[str, object], object], path: str = ""
 ) -> object:
-    """Return the same with `change(path, leaf)` in the place of all that `walk` yields.
+    """Return a copy with each leaf of `walk_fields` replaced by `change(path, leaf)`.
 
-    What holds no leaf that changed is the object that it was.
+    A struct or dict without a changed leaf is returned as the same object.
     """
     fields = struct_fields(value)
     if fields is None:
@@ -53,7 +53,7 @@ def with_changed_leaves(
 
 
 def is_rows(value: object) -> TypeGuard[Sequence[Row]]:
-    """Return whether a leaf is a list of structs or objects, and not empty."""
+    """Return whether a leaf is a non-empty list of structs or dicts."""
     return (
         isinstance(value, tuple | list)
         and len(value) > 0
