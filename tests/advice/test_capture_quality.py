@@ -242,7 +242,7 @@ def test_a_tracer_that_was_in_force_is_not_asked_for(
         signals = signals_of(shares(unexplained=5.0), capture=capture)
         return evaluate(signals, THRESHOLDS).actions[0].text
 
-    assert advised(functions=False).startswith("Record the program's functions")
+    assert advised(functions=False).startswith("Also record the program's")
     assert advised(functions=True).startswith("Annotate")
 
 

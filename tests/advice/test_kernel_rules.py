@@ -78,7 +78,7 @@ def test_settings_of_a_framework_are_not_advised_for_kernels_of_the_program(
     for rule in ("tc.unused", "amp.share"):
         assert found[rule].status == "fail"
         first = found[rule].actions[0].text
-        assert first.startswith("No op of the framework") == of_the_program
+        assert first.startswith("Replace these kernels by the") == of_the_program
 
 
 def test_most_of_the_kernels_time_is_not_grave_where_that_is_little_of_the_step() -> (

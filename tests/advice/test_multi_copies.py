@@ -73,7 +73,7 @@ def test_results_that_one_device_copies_are_found() -> None:
     lines = _copied(every=1, kind="MemcpyD2H")
     finding = findings(lines, devices=FOUR)["multi.copies"]
     assert (finding.status, finding.causes[0].cause) == ("fail", "gathered")
-    assert "device 0 alone" in finding.parts[0].name
+    assert "only device 0" in finding.parts[0].name
 
 
 def test_weights_that_are_sent_once_are_no_habit() -> None:

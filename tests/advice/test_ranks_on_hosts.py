@@ -71,7 +71,7 @@ def test_what_the_busiest_rank_does_beyond_the_others_is_named() -> None:
         ranks.append(blueprint.trace(lines, host=f"rank{number}"))
     found = Judged(signals_of(blueprint.profile(*ranks)))["multi.balance"]
     assert (found.parts[0].name, found.parts[0].detail) == ("rank1", "aten::sort")
-    assert "falls to rank1" in finding_headline(found)
+    assert "worker, rank1, has" in finding_headline(found)
     assert "most of it in aten::sort" in finding_headline(found)
 
 
