@@ -1,1 +1,1 @@
-"""Answers as headings, sentences and tables, before they are text or Markdown."""
+"""Outlines: headings, sentences and tables of an answer, for text and Markdown."""

@@ -1,4 +1,4 @@
-"""An outline as Markdown: for a pull request, an issue or a notebook."""
+"""Outlines as Markdown, for pull requests, issues and notebooks."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
     from stepscope.report.outline.parts import Outline, Part
 
-#: What has a meaning in Markdown or HTML wherever it stands in a line; names of kernels
-#: are full of it.
+#: Characters with a meaning in Markdown or HTML anywhere in a line; names of kernels
+#: contain many of them.
 _SPECIAL: Final = Pattern(r"([\\*_\[\]<>|&~])")
-#: What our own texts put between grave accents is code there too.
+#: Text between grave accents is code in the report's own sentences and in Markdown.
 _CODE: Final = Pattern(r"`[^`\n]+`")
-#: What begins a list or a heading: a mark, or a number and a mark.
+#: Start of a Markdown list or heading: a mark, or a number and a mark.
 _BEGINS: Final = Pattern(r"^(\s*\d*)([-+#.)])(?=\s|$)")
 
-#: Marks of a series of values.
+#: Maximum number of marks of a sparkline.
 _MOST_MARKS: Final = 72
 
 
 def render(outline: Outline) -> str:
-    """Write an outline as Markdown that shows every name as it is."""
+    """Write an outline as Markdown; names are escaped and appear unchanged."""
     return "\n\n".join(_markdown_blocks(outline)) + "\n"
 
 
 def _markdown_blocks(outline: Sequence[Part]) -> Iterator[str]:
-    """Write the parts; labels that follow each other are one list."""
+    """Write the parts; consecutive labels become one list."""
     labels: list[str] = []
     for part in outline:
         if isinstance(part, parts.Labelled):
@@ -66,7 +66,7 @@ def _part_blocks(part: Part) -> Iterator[str]:
             yield _table_block(_table_of_bars(part))
         case parts.Items():
             marked = (f"{item.mark} {item.text}" for item in part.items)
-            # A bullet of the page is one of the list.
+            # The Markdown list adds its own bullet to each item.
             items = tuple(text.removeprefix("• ") for text in marked)
             yield from _part_blocks(parts.Bullets(items))
             yield from _markdown_blocks(
@@ -101,7 +101,7 @@ def _sentence_block(part: parts.Sentences) -> str:  # noqa: PLR0911 - one for ea
 
 
 def _table_of_bars(part: parts.Bars) -> parts.Table:
-    """Return the parts of a whole as rows; the last cell says what each consists of."""
+    """Return bars as rows of a table; the last cell says what a bar consists of."""
     notes = [
         "; ".join(
             f"{one.text} {one.note}" if isinstance(one, parts.Excerpt) else one.text
@@ -130,7 +130,7 @@ def _escape_text(text: str) -> str:
     one_line = " ".join(text.split())
     written, end = [], 0
     for code in _CODE.finditer(one_line):
-        # A bar ends a cell of a table even in code.
+        # A vertical bar ends a cell of a table even inside code.
         inside = code.group().replace("|", "\\|")
         written += [_escape_marks(one_line[end : code.start()]), inside]
         end = code.end()

@@ -1,4 +1,4 @@
-"""An outline as a page of text."""
+"""Outlines as pages of text."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from stepscope.report.outline.parts import Outline, Part
     from stepscope.report.page import Align, Line, Role
 
-#: Names are shortened to this before a table gives way to a list.
+#: Width, in characters, to which names are cut before a table becomes a list.
 _NARROWEST: Final = 24
-#: Characters of a bar's name, and of its numbers.
+#: Width of a bar's name and of its numbers, in characters.
 _NAME_WIDTH: Final = 24
 _NUMBERS_WIDTH: Final = 22
-#: Characters of the note on what a mark of a series stands for.
+#: Width of the note on the values per mark of a sparkline, in characters.
 _NOTE_WIDTH: Final = 32
-#: Characters before the text of a finding's labels.
+#: Indentation of the text after a finding's label, in characters.
 _LABEL_WIDTH: Final = 11
 
 
 def render(outline: Outline, *, width: int) -> list[Line]:
-    """Write an outline in lines of at most `width`; sections are a blank line apart.
+    """Write an outline in lines of at most `width`; a blank line separates sections.
 
-    Names of ops and kernels are shortened to fit; commands to copy are not.
+    Names of ops and kernels are shortened to fit; commands to copy are never shortened.
     """
     lines: list[Line] = []
     for at, part in enumerate(outline):
@@ -51,7 +51,7 @@ def render(outline: Outline, *, width: int) -> list[Line]:
 
 
 def render_page(outline: Outline, *, width: int) -> str:
-    """Write an outline that is a whole page, without roles."""
+    """Write an outline as the text of a whole page, without roles."""
     return plain_text(render(outline, width=width)[:-1])
 
 
@@ -137,7 +137,7 @@ def _table_lines(part: parts.Table, width: int) -> list[Line]:
             names = enumerate(part.header)
             part = part.with_columns([at for at, name in names if name != heading])
     if part.words and _least_width(part) > width:
-        # Sentences in cells are wrapped, and a table cannot do that.
+        # Cells with sentences must be wrapped, which a table does not support.
         sentences = tuple(_row_sentence(part, row) for row in part.rows)
         return _bullet_lines(parts.Bullets(sentences), width)
     left = part.left | part.words
@@ -154,7 +154,7 @@ def _least_width(part: parts.Table) -> int:
 
 
 def _row_sentence(part: parts.Table, row: tuple[str, ...]) -> str:
-    """Write a row as its name and its other cells, each after its heading."""
+    """Write a row as one text: the name, then each other cell after its heading."""
     cells = [
         f"{heading}: {cell}" if heading else cell
         for heading, cell in zip(part.header[1:], row[1:], strict=True)

@@ -1,4 +1,4 @@
-"""Cells of tables in words, and tables of the rows of a result."""
+"""Cells of tables as text, and tables from the rows of a result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.report.outline.parts import Part
     from stepscope.unavailable import Missing
 
-#: Heading, field of the row, and how a value is written.
+#: Heading, field of the row, and function that writes the value.
 TableColumn: TypeAlias = "tuple[str, str, Callable[[Any], str]]"
 
 UNKNOWN: Final = "–"
@@ -30,7 +30,7 @@ def table_of_rows(
     left: frozenset[int] = frozenset({0}),
     expendable: tuple[str, ...] = (),
 ) -> Table:
-    """Return rows of a result as a table; what is not known is a dash."""
+    """Return rows of a result as a table; unknown values are a dash."""
     return Table(
         tuple(heading for heading, _, _ in columns),
         tuple(
@@ -43,24 +43,24 @@ def table_of_rows(
 
 
 def reason_parts(missing: Sequence[Missing]) -> Iterator[Part]:
-    """Write at the end of a page why fields of its result are null."""
+    """Write, at the end of a page, why fields of its result are null."""
     if missing:
         yield Break()
         yield from map(Paragraph, reason_sentences(missing))
 
 
 def text_cell(value: str | None) -> str:
-    """Write a name; a dash where it is empty."""
+    """Write a name; an empty name or null is a dash."""
     return value or UNKNOWN
 
 
 def known(write: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Return what writes a dash for null, and other values as told."""
+    """Return a function that writes null as a dash and other values with `write`."""
     return lambda value: UNKNOWN if value is None else write(value)
 
 
 def known_or_zero(write: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Return the same, but zero is `0` without a unit."""
+    """Return a function like that of `known` that writes zero as `0` without a unit."""
     return known(lambda value: write(value) if value else "0")
 
 

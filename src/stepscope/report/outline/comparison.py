@@ -1,4 +1,4 @@
-"""Two runs side by side, in sentences and as an outline."""
+"""Comparison of two runs, in sentences and as an outline."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from stepscope.compare.synthetic import SyntheticInput
     from stepscope.report.outline.parts import Part
 
-#: Of ops and kernels it is not known what changes by chance: smaller parts of a step
-#: are left to JSON.
+#: Minimum change of an op or kernel to be shown, as a share of the base step. Chance is
+#: not known for ops and kernels, so smaller changes are in the JSON only.
 LEAST_SHARE: Final = 0.001
-#: Owners that explain a change, and the share of it from which on they are named.
+#: Maximum number of owners that explain a change; minimum percentage of each.
 _MOST_OWNERS: Final = 3
 _LEAST_PERCENT: Final = 5.0
 _TOPICS: Final = {
@@ -44,15 +44,15 @@ _EVIDENCE: Final = {
     "launch": "repeated launches",
     "period": "repetition",
 }
-#: From here on a factor reads better than percents.
+#: Increase of the step time, in percent, from which on it is written as a factor.
 _MANY_PERCENT: Final = 200.0
 _VOUCHED: Final = (
     "The recordings do not prove that the work is the same; it was stated "
     "(--same-work)."
 )
-#: A share that reads as 100 %.
+#: Minimum overlap of two runs that is rounded to 100 %.
 _ALL: Final = 0.995
-#: How an op or a kernel changed → the words for several of them.
+#: Kind of change of an op or a kernel → words for several such changes.
 _BECAME: Final = {
     "appeared": "appeared",
     "vanished": "vanished",
@@ -62,7 +62,7 @@ _BECAME: Final = {
 
 
 def verdict_sentence(found: Comparison) -> str:
-    """Write in one sentence what became of the step's time."""
+    """Write in one sentence how the step time changed."""
     time = found.step_time
     if time is None:
         why = found.parity.unavailable
@@ -91,14 +91,14 @@ def verdict_sentence(found: Comparison) -> str:
 
 
 def change_words(value: float) -> str:
-    """Write milliseconds with a sign, in a fitting unit."""
+    """Write a change in milliseconds with its sign, in a fitting unit."""
     if value == 0:
         return "0 ms"
     return f"{'+' if value > 0 else '−'}{ms(abs(value))}"
 
 
 def explaining_sentences(found: Comparison) -> tuple[str, ...]:
-    """Write what explains the change of the step; nothing where there is none."""
+    """Write what explains the change of the step time; empty without steps."""
     time = found.step_time
     if time is None:
         return ()
@@ -144,7 +144,7 @@ def _owner_sentences(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def check_words(one: Check) -> str:
-    """Write one look at whether both runs do the same work."""
+    """Write one check of whether both runs do the same work."""
     parts = []
     if one.overlap is not None:
         parts.append(f"{100 * one.overlap:.0f} % in common")
@@ -173,7 +173,7 @@ _MOST_ROWS: Final = 10
 
 @outlined
 def comparison_outline(found: Comparison) -> Iterator[Part]:
-    """Write parity first, then the verdict, then what changed."""
+    """Write the verdict, then whether the work is the same, then what changed."""
     parity = found.parity
     yield Heading(f"{found.new.run} against {found.base.run}", 1)
     yield Paragraph(verdict_sentence(found), strong=True)
@@ -207,7 +207,7 @@ def comparison_outline(found: Comparison) -> Iterator[Part]:
         yield Table(header, rows, frozenset({1}))
     if found.promises:
         yield Heading("Was it worth what was promised?")
-        # Why nothing can be said of any of them is said above.
+        # The section on the same work already says why promises cannot be judged.
         lines = promise_lines(found.promises, found.per, reasons=parity.comparable)
         yield Bullets(tuple(lines))
 

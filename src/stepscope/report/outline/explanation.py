@@ -1,4 +1,4 @@
-"""How a rule came to its verdict, and its page of the documentation, as an outline."""
+"""The explanation of a rule's verdict, and the rule's documentation, as an outline."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.report.outline.parts import Part
 
-#: Parts of the critical path that a page lists, from this share on.
+#: Maximum number of rows in a table of the critical path; minimum percentage of each.
 _MOST_ON_PATH: Final = 6
 _LEAST_ON_PATH: Final = 0.5
-#: Kernels of C++ templates have names of any length.
+#: Maximum length of a text value; names of C++ template kernels can be very long.
 _LONGEST: Final = 60
 _NAMELESS: Final = "without a name"
 _FLAGS: Final = {
@@ -55,7 +55,7 @@ _FLAGS: Final = {
 
 @outlined
 def explanation_outline(found: Explanation) -> Iterator[Part]:
-    """Write verdict, numbers and evidence, then what was left out, then the rule."""
+    """Write verdict, numbers, evidence and left-out steps, then the rule itself."""
     finding = found.finding
     yield Heading(f"{finding.id} · {found.run}", 1)
     yield Paragraph(finding_headline(finding), strong=True)
@@ -141,7 +141,7 @@ def _value_cell(name: str, value: float | str | None) -> str:
         return "yes" if value else "no"
     if isinstance(value, str):
         return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"
-    # Of a series, of an owner's part of it, or of a single time.
+    # The name can belong to a series, to an owner's part of a series, or to one time.
     if any(part.split(" ")[0].endswith("_ps") for part in name.split(".")):
         return duration_text(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
@@ -220,7 +220,7 @@ def _left_out_parts(found: Explanation) -> Iterator[Part]:
 
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
-#: Where the pages are: in a checkout, and in an installed package.
+#: Folders of the rules' pages: in a checkout, and in an installed package.
 _PLACES: Final = (
     _PACKAGE.parents[1] / "docs" / "advice",
     _PACKAGE / "advice" / "pages",
@@ -230,7 +230,7 @@ _ITEM: Final = Pattern(r"\s*(?:[-*]|\d+\.)\s+(.*)")
 
 
 def rule_definition(rule: str) -> tuple[Part, ...] | None:
-    """Return the page of a rule without its title; None where no page is installed."""
+    """Return the page of a rule without its title; None if no page is installed."""
     name = f"{rule.replace('.', '_')}.md"
     for folder in _PLACES:
         try:
@@ -242,7 +242,7 @@ def rule_definition(rule: str) -> tuple[Part, ...] | None:
 
 
 def parse_markdown(text: str) -> Iterator[Part]:
-    """Read the little of Markdown that the pages are written in."""
+    """Parse the subset of Markdown that the rules' pages use."""
     lines: list[str] = []
     fenced = False
     for line in (*text.splitlines(), ""):

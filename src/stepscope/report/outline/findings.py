@@ -1,4 +1,4 @@
-"""Sections on findings: the checklist, and what could not be seen."""
+"""Sections on findings: the checklist, and checks without a verdict."""
 
 from __future__ import annotations
 
@@ -46,38 +46,39 @@ _MARKS: Final[dict[str, tuple[str, Role]]] = {
     "info": ("• note", "dim"),
 }
 _NOTE: Final[tuple[str, Role]] = ("•", "dim")
-#: Gravest status of a stage → its mark.
+#: Worst status of a stage → its mark.
 _STAGE_MARKS: Final[dict[Status, tuple[str, Role]]] = {
     "fail": ("✗", "bad"),
     "cannot_tell": ("?", "warn"),
     "pass": ("✓", "good"),
     "not_applicable": ("–", "dim"),
 }
-#: Largest number of points; what is beyond them is counted.
+#: Maximum number of points; further points are only counted.
 _MOST: Final = 5
-#: Reasons and names that one point gives; the JSON has all.
+#: Maximum number of reasons and of check names in one point; the JSON has all.
 _MOST_REASONS: Final = 2
 _MOST_NAMES: Final = 4
-#: Hosts that a doubt names.
+#: Maximum number of hosts that a doubt names.
 _MOST_HOSTS: Final = 2
-#: Checks on the memory that a framework manages: without a device it is the host's,
-#: which no step waits for.
+#: Checks of memory that a framework manages. Without a device that memory is the
+#: host's, and no step waits for it.
 _ON_MEMORY: Final = frozenset({"mem.peak", "mem.fragmentation", "mem.leak", "mem.oom"})
-#: The one framework that notes allocations that fail.
+#: The only framework that records allocations that fail.
 _NOTES_FAILURES: Final = "PyTorch"
-#: Checks on the stages of a pipeline, and frameworks whose pipelines have some.
+#: Checks of pipeline stages, and the frameworks whose pipelines have stages.
 _OF_STAGES: Final = frozenset({"input.stage", "multi.input"})
 _HAVE_STAGES: Final = frozenset({"TensorFlow", "PyTorch"})
-#: What is unknown for want of a device; the breakdown says so.
+#: Codes of values that need a device; the breakdown already reports the missing device.
 _NO_DEVICE: Final = frozenset({"NO_DEVICE_PLANE", "NO_DEVICE_EVENTS"})
-#: Stage of the checklist about several devices.
+#: Number of the checklist's stage on several devices.
 _SEVERAL: Final = 8
-#: Measured one kernel at a time: worth it where kernels are what holds the step.
+#: Prefix of checks that need each kernel to be measured separately, which is worth the
+#: effort only if kernels bound the step.
 _OF_KERNELS: Final = "kernel."
 
 
 def checklist_parts(document: Document) -> Iterator[Part]:
-    """Write the checklist: a line for each stage, and below it what fails there."""
+    """Write a line for each stage of the checklist, with the failed checks below it."""
     items = []
     for stage in document.checklist:
         mine = [one for one in document.findings if one.id in stage.findings]
@@ -109,7 +110,7 @@ def _failing_parts(
         "basis": standing_words(finding),
     }
     if finding.severity == "info":
-        # A note is no more than its sentence and its gain; the rest is in --explain.
+        # A note shows only its sentence and its gain; `--explain` shows the rest.
         basis = None if finding.calibrated else UNCALIBRATED
         told = {"gain": gain_words(finding), "basis": basis}
     yield from (Labelled(label, text) for label, text in told.items() if text)
@@ -128,10 +129,9 @@ def _failing_parts(
 
 
 def unseen_parts(document: Document) -> Iterator[Part]:
-    """Write what might change the diagnosis, one remedy a point; count the rest."""
+    """Write doubts and remedies that might change the diagnosis; count the rest."""
     doubts = (*document.quality, *result_doubts(document.overview))
-    # Errors lead the page.
-    # Several hosts may have the same doubt.
+    # Errors are already at the top of the page. Several hosts may have the same doubt.
     alike: dict[tuple[str, str | None], list[Doubt]] = defaultdict(list)
     for doubt in doubts:
         if doubt.severity == "warning":
@@ -144,7 +144,7 @@ def unseen_parts(document: Document) -> Iterator[Part]:
         if why is not None and _matters_here(finding, why, document):
             checks[as_sentence(why.remedy)][as_sentence(why.reason)].append(finding.id)
     by_remedy = sorted(checks.items(), key=lambda it: _remedy_rank(it[1], document))
-    # Doubts leave room for one remedy.
+    # Doubts leave space for one remedy.
     doubted = grave[: _MOST - (1 if by_remedy else 0)]
     shown = by_remedy[: _MOST - len(doubted)]
     if doubted:
@@ -197,10 +197,10 @@ def _remedy_rank(reasons: dict[str, list[str]], document: Document) -> tuple[boo
 
 
 def _matters_here(finding: Finding, why: Unavailable, document: Document) -> bool:
-    """Return whether the verdict might tell the owner of this program something."""
+    """Return whether the unknown verdict of a check could matter to this program."""
     frameworks = document.frameworks
     if document.silent_device is None and not document.profile.devices:
-        # The breakdown says that no device was recorded.
+        # The breakdown already says that no device was recorded.
         if why.code in _NO_DEVICE or finding.id in _ON_MEMORY:
             return False
         if finding.stage == _SEVERAL and len(document.profile.hosts) == 1:
@@ -218,7 +218,7 @@ def _matters_here(finding: Finding, why: Unavailable, document: Document) -> boo
 
 def _remedy_point(reasons: dict[str, list[str]], remedy: str) -> str:
     names = [name for those in reasons.values() for name in those]
-    # One reason may say all that another one says, and more.
+    # A reason is left out if another reason begins with its text.
     whole = [
         one
         for one in reasons

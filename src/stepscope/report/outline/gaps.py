@@ -1,4 +1,4 @@
-"""Who owns an interval of time, in sentences and as an outline."""
+"""Owners of an interval of time, in sentences and as an outline."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.gaps.result import GapExplanation, NamedPart, OwnedTime
 
-#: Owners that a sentence names, and the share from which on it does.
+#: Maximum number of owners in a sentence, and the minimum share of each, in percent.
 _MOST_OWNERS: Final = 4
 _LEAST: Final = 1.0
-#: A name is said next to its owner from this share of the owner's time on.
+#: Minimum part of an owner's time that its largest named part must have to be named.
 _NAMED: Final = 0.3
-#: Beyond this share that is not explained, this comes first.
+#: Share of unexplained time, in percent, above which it is mentioned first.
 _NO_ANSWER: Final = 40.0
 _UNEXPLAINED: Final = "unexplained"
-#: Names of kernels may have hundreds of letters.
+#: Maximum length of a kernel's name in a sentence; some names have hundreds of letters.
 _LONGEST: Final = 60
 
 
 def gap_words(found: GapExplanation) -> str:
-    """Write whose time an interval is."""
+    """Write which owners the time of an interval belongs to."""
     told = [_lead_sentence(found)]
     owners = [
         one
@@ -47,7 +47,7 @@ def gap_words(found: GapExplanation) -> str:
         f"{_owner_words(one)} {percent(one.percent)}" for one in owners[:_MOST_OWNERS]
     ]
     dark = found.not_explained_percent
-    # Where no owner is looked for, none is missed.
+    # Time outside of steps never has an owner and does not count as unexplained.
     everywhere = found.outside_ps >= found.dur_ps
     no_answer = f"Not explained: {percent(dark)} of it." if dark else None
     if everywhere:
@@ -92,7 +92,7 @@ def _lead_sentence(found: GapExplanation) -> str:
 
 
 def _owner_words(one: OwnedTime) -> str:
-    """Write an owner, with its largest part where that has a name."""
+    """Write an owner, with its largest part if that part has a name."""
     named = [part for part in one.parts if part.name is not None]
     if not named or named[0].ps < _NAMED * one.ps:
         return OWNER_WORDS[one.owner]
@@ -100,7 +100,7 @@ def _owner_words(one: OwnedTime) -> str:
 
 
 def named_words(part: NamedPart) -> str:
-    """Write a name, with its file and line where it is a function."""
+    """Write a name, with file and line if it is a function."""
     if part.name is None:
         return "without a name"
     if part.detail in PART_WORDS:
@@ -118,17 +118,17 @@ def named_words(part: NamedPart) -> str:
 
 
 def where_words(found: GapExplanation) -> str:
-    """Write where an interval lies."""
+    """Write host, device, step, start and end of an interval."""
     device = "" if found.device is None else f", device {found.device}"
     step = "" if found.step is None else f", step {found.step}"
-    # Exactly enough to find them again.
+    # Six decimals are nanoseconds: enough digits to select the interval again.
     begin, end = (
         f"{time_ps / PS_PER_MS:,.6f} ms" for time_ps in (found.begin_ps, found.end_ps)
     )
     return f"{found.host}{device}{step}, from {begin} to {end}"
 
 
-#: Names that a page gives of one owner, and the share of the interval from which on.
+#: Maximum number of names under an owner; minimum percentage of the interval.
 _MOST_NAMES: Final = 4
 _LEAST_LISTED: Final = 0.5
 _MOST_WORK: Final = 10
@@ -136,7 +136,7 @@ _MOST_WORK: Final = 10
 
 @parts.outlined
 def gap_outline(found: GapExplanation) -> Iterator[parts.Part]:
-    """Write the sentence, then the owners by name, then what ran meanwhile."""
+    """Write the sentence, then the owners by name, then the host's other work."""
     yield parts.Heading(where_words(found), 1)
     yield parts.Paragraph(gap_words(found), strong=True)
     yield from _owner_parts(found)

@@ -1,4 +1,4 @@
-"""The parts that an outline is made of."""
+"""The parts of an outline."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 class Title(Frozen, frozen=True, eq=True):
-    """The name of the run that a report is about."""
+    """Title of a report: the name of its run."""
 
     run: str
 
 
 class Heading(Frozen, frozen=True, eq=True):
-    """The title of what follows; level 1 is that of the whole answer."""
+    """Title of a section; level 1 is the title of the whole answer."""
 
     text: str
     level: int = 2
 
 
 class Break(Frozen, frozen=True, eq=True):
-    """The end of a section after which none with a heading comes."""
+    """Blank line after a section if the next section has no heading."""
 
 
 class Paragraph(Frozen, frozen=True, eq=True):
-    """Sentences; `strong` ones are what has to be seen first, at the margin."""
+    """Sentences; `strong` sentences are not indented and are read first."""
 
     text: str
     strong: bool = False
@@ -40,7 +40,7 @@ class Paragraph(Frozen, frozen=True, eq=True):
 
 
 class Excerpt(Frozen, frozen=True, eq=True):
-    """A name that is shortened where a page is narrow, and a note about it."""
+    """A name that a narrow page shortens, and a note on it."""
 
     text: str
     note: str
@@ -48,14 +48,14 @@ class Excerpt(Frozen, frozen=True, eq=True):
 
 
 class Labelled(Frozen, frozen=True, eq=True):
-    """Sentences behind a label.
+    """Sentences after a label.
 
     Attributes:
         label: One short word.
         text: The sentences.
-        again: Whether a part before has the same label, so that a page need not show
-            it once more.
-        shortened: Whether a narrow page cuts the text and does not wrap it.
+        again: Whether an earlier part has the same label, so that a page can leave the
+            label blank.
+        shortened: Whether a narrow page cuts the text instead of wrapping it.
     """
 
     label: str
@@ -65,7 +65,7 @@ class Labelled(Frozen, frozen=True, eq=True):
 
 
 class Bullets(Frozen, frozen=True, eq=True):
-    """A list of sentences; numbered where their order matters."""
+    """A list of sentences, numbered if their order matters."""
 
     items: tuple[str, ...]
     numbered: bool = False
@@ -73,14 +73,14 @@ class Bullets(Frozen, frozen=True, eq=True):
 
 
 class Code(Frozen, frozen=True, eq=True):
-    """A line to copy; it is never wrapped or shortened."""
+    """A line to copy, which is never wrapped or shortened."""
 
     text: str
     indent: int = 6
 
 
 class More(Frozen, frozen=True, eq=True):
-    """The command for the rest of what a section sums up."""
+    """The command that shows the rest of a section."""
 
     command: str
 
@@ -89,13 +89,13 @@ class Table(Frozen, frozen=True, eq=True):
     """Rows under a header.
 
     Attributes:
-        header: Heading of each column; the first column holds names and is shortened
-            where a page is narrow, the others hold numbers.
-        rows: The cells, as many as the header has.
-        words: Columns after the first that hold words, not numbers; where the page is
-            too narrow for them, each row becomes a sentence.
-        left: Columns that are not aligned like numbers though they are no such words.
-        expendable: Headings of columns that a narrow page drops, one after the other.
+        header: Heading of each column. The first column has names, which a narrow page
+            shortens; the other columns have numbers.
+        rows: Cells of each row, as many as the header has.
+        words: Indices of columns after the first that have words instead of numbers. If
+            a page is too narrow for these columns, each row becomes a sentence.
+        left: Indices of other columns that are aligned left.
+        expendable: Headings of columns that a narrow page drops, in this order.
     """
 
     header: tuple[str, ...]
@@ -105,7 +105,7 @@ class Table(Frozen, frozen=True, eq=True):
     expendable: tuple[str, ...] = ()
 
     def with_columns(self, shown: Sequence[int]) -> Table:
-        """Return the table with these columns only."""
+        """Return the table with only the columns at these indices."""
         places = list(enumerate(shown))
         return Table(
             header=tuple(self.header[column] for column in shown),
@@ -116,14 +116,14 @@ class Table(Frozen, frozen=True, eq=True):
         )
 
     def without_unknown(self) -> Table:
-        """Return the table without columns in which every row holds a dash."""
+        """Return the table without columns in which every cell is a dash."""
         columns = zip(*self.rows, strict=True)
         known = [at for at, cells in enumerate(columns) if not at or {*cells} != {"–"}]
         return self.with_columns(known) if self.rows else self
 
 
 class Bar(Frozen, frozen=True, eq=True):
-    """A part of a whole: its name, its time and its share, and what it consists of."""
+    """A part of a whole: its name, time and share, and the lines below it."""
 
     name: str
     time: str
@@ -132,21 +132,21 @@ class Bar(Frozen, frozen=True, eq=True):
 
 
 class Bars(Frozen, frozen=True, eq=True):
-    """Parts of a whole; `time` says what their times are of."""
+    """Parts of a whole; `time` is the heading of their times."""
 
     bars: tuple[Bar, ...]
     time: str
 
 
 class Series(Frozen, frozen=True, eq=True):
-    """Values in the order of time, behind a label."""
+    """Values in order of time, after a label."""
 
     label: str
     values: tuple[float, ...]
 
 
 class Check(Frozen, frozen=True, eq=True):
-    """A finding, as the heading of what is said of it."""
+    """Heading of a finding."""
 
     mark: str
     role: Role
@@ -155,7 +155,7 @@ class Check(Frozen, frozen=True, eq=True):
 
 
 class Item(Frozen, frozen=True, eq=True):
-    """A marked sentence, and what belongs below it."""
+    """A marked sentence, and the parts below it."""
 
     mark: str
     role: Role
@@ -164,12 +164,12 @@ class Item(Frozen, frozen=True, eq=True):
 
 
 class Items(Frozen, frozen=True, eq=True):
-    """A list of marked sentences with details."""
+    """A list of marked sentences with parts below each."""
 
     items: tuple[Item, ...]
 
 
-#: What is a line or a paragraph by itself.
+#: Parts that are one line or one paragraph.
 Sentences = Title | Heading | Paragraph | Excerpt | Labelled | More | Series | Check
 Part = Sentences | Break | Bullets | Code | Table | Bars | Items
 Outline = tuple[Part, ...]
@@ -177,7 +177,7 @@ Asked = ParamSpec("Asked")
 
 
 def outlined(yields: Callable[Asked, Iterable[Part]]) -> Callable[Asked, Outline]:
-    """Make a function that returns an outline of one that yields its parts."""
+    """Convert a function that yields parts into one that returns an outline."""
 
     @wraps(yields)
     def outline(*args: Asked.args, **options: Asked.kwargs) -> Outline:

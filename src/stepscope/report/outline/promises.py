@@ -1,4 +1,4 @@
-"""What became of promised gains, in sentences and as an outline."""
+"""Comparison of promised gains with measured gains, in sentences and as an outline."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def promise_lines(
     """Write a sentence about each promise.
 
     Args:
-        outcomes: What became of the promises.
+        outcomes: Outcomes of the promises.
         per: "step" or "batch".
-        reasons: Whether to say why runs are not comparable.
+        reasons: Whether to write why runs are not comparable.
     """
     for one in outcomes:
         what = join_words(list(one.findings))
@@ -65,7 +65,7 @@ def _gain_text(value: float) -> str:
 
 @outlined
 def answers_outline(answers: Sequence[Answer], kept_in: str) -> Iterator[Part]:
-    """Write what a run says to earlier promises, and where its own are kept."""
+    """Write the outcomes of earlier promises, and where this run's are kept."""
     yield Heading("Promises of earlier runs")
     told = [one for one in answers if one.outcomes]
     for one in told:

@@ -1,4 +1,4 @@
-"""Sections on time: where it went as bars, the steps, and the hosts side by side."""
+"""Sections on time: the breakdown as bars, the steps, and one row per host."""
 
 from __future__ import annotations
 
@@ -43,28 +43,28 @@ if TYPE_CHECKING:
     from stepscope.report.page import Role
     from stepscope.unavailable import Missing
 
-    #: The numbers of a run, or of one of its hosts.
+    #: Result for a run or for one of its hosts.
     Summary = OverviewPageResult | StepSummary
 
-#: Parts of a category are shown from this share of the step on.
+#: Minimum share of the step, in percent, of a category whose owners are listed.
 _TOLD_PERCENT: Final = 1.0
-#: Named parts of a category are shown from this share of the step on.
+#: Minimum share of the step, in percent, of a named part of a category.
 _NAMED_PERCENT: Final = 5.0
-#: A smaller share of a category is not written.
+#: Minimum share of the step, in percent, of an owner that is listed.
 _SMALLEST_WRITTEN_PERCENT: Final = 0.1
-#: Named parts of a category that are written.
+#: Maximum number of named parts of a category.
 _MOST_PARTS: Final = 3
-#: Where there are more step numbers than this, only their count is shown.
+#: Maximum number of step numbers in a list; longer lists are shown as a count.
 _MOST_NUMBERS: Final = 8
-#: Fewer steps are not drawn.
+#: Minimum number of steps of a host for a sparkline.
 _LEAST_DRAWN: Final = 3
-#: Largest number of hosts that are drawn one by one.
+#: Maximum number of hosts with separate bars.
 _MOST_HOSTS: Final = 3
-#: Flags that every recording has and that only the tool's own page shows.
+#: Flags that every recording has; only the page of the tool shows them.
 _USUAL_FLAGS: Final = frozenset({"first"})
-#: Codes of a recording without any work of a device.
+#: Codes of a recording without device activity.
 _NO_DEVICE: Final = frozenset({"NO_DEVICE_PLANE", "NO_DEVICE_EVENTS"})
-#: Categories that a device alone has, and those that it shares with its host.
+#: Categories of device work alone; the second set adds the ones that involve a host.
 _ONLY_OF_DEVICES: Final = frozenset(
     {"device_to_device", "device_compute_16", "device_compute_32"}
 )
@@ -76,9 +76,10 @@ _OF_DEVICES: Final = _ONLY_OF_DEVICES | {
 
 
 def where_time_went(document: Document) -> Iterator[Part]:
-    """Draw a bar for each category; name those that were not measured, with why.
+    """Draw a bar for each category; name the unmeasured categories, with the reasons.
 
-    Hosts that do not run in lock step have no common mean: each is shown by itself.
+    Hosts that do not run in lock step have no common mean, so each host is shown
+    separately.
     """
     overview = document.overview
     if isinstance(overview, Unavailable):
@@ -132,7 +133,7 @@ def _category_bars(
     nothing = []
     whole = sum(summary.breakdown_ms.values())
     input_percent = summary.breakdown_percent.get("input") or 0.0
-    # What is judged as input though no category says so.
+    # Time that counts as input but is in category `other`: no event shows its cause.
     silent = (summary.input_percent or 0.0) - input_percent
     for name, title in CATEGORY_NAMES.items():
         time = summary.breakdown_ms.get(name)
@@ -175,7 +176,7 @@ def _owner_shares(summary: Summary, category: str, time: float) -> Iterator[Para
         for name, part in sorted(told.items(), key=lambda one: -one[1])
         if 100 * part / whole >= _SMALLEST_WRITTEN_PERCENT
     ]
-    # The only part says nothing that the category does not say, unless it is "other".
+    # A single part repeats what its category says, except in the category `other`.
     if len(words) > 1 or (words and category == "other"):
         yield Paragraph(f"of it {join_words(words)}", role="dim", indent=4)
 
@@ -185,7 +186,7 @@ def _named_excerpts(
 ) -> Iterator[Excerpt]:
     if not whole:
         return
-    # What has one name inside of steps and between them is one part of the program.
+    # Parts with the same name inside steps and between steps are added up.
     took: dict[tuple[str, Role], float] = defaultdict(float)
     for entry in account:
         for part in entry.parts or ():
@@ -193,7 +194,7 @@ def _named_excerpts(
                 role: Role = "code" if part.function else "plain"
                 took[_part_words(part), role] += part.ms
     largest = sorted(took.items(), key=lambda one: -one[1])[:_MOST_PARTS]
-    # What a function calls has names of its own.
+    # Functions that a function calls are listed under their own names.
     own: dict[Role, str] = {"code": " self time"}
     for (words, role), time in largest:
         share = 100 * time / whole
@@ -216,7 +217,7 @@ def _part_words(part: AccountPart) -> str:
 def _categories_not_recorded(
     document: Document, overview: OverviewPageResult
 ) -> Iterator[Paragraph]:
-    """Name the categories that are left out, grouped by reason."""
+    """Name the categories that were not recorded, grouped by reason."""
     why: dict[Missing, list[str]] = {}
     absent = {one.field: one for one in overview.missing}
     for name in CATEGORY_NAMES:
@@ -234,7 +235,7 @@ def _categories_not_recorded(
         if names == ["input"] and not isinstance(found, Unavailable):
             most = found.input_at_most_percent
             text += "" if most is None else f" It is at most {percent(most)}."
-        # What a program without a framework does on a device no tracer shows.
+        # No tracer shows the device work of a program without a framework.
         if missing.code in _NO_DEVICE and not document.is_plain:
             text += f" {missing.remedy}"
         yield Paragraph(text, role="dim")
@@ -243,7 +244,7 @@ def _categories_not_recorded(
 def _naming_advice(
     document: Document, overview: OverviewPageResult
 ) -> Iterator[Paragraph]:
-    """Say how time that nobody explains gets a name, where no finding says it."""
+    """Write how to name unexplained time, unless a finding already says so."""
     told = any(
         action.cause in _NAMING
         for finding in document.findings
@@ -265,7 +266,7 @@ def _naming_advice(
     yield Paragraph(f"To name what is unexplained: {remedy}")
 
 
-#: Causes whose actions are to name the unexplained.
+#: Causes whose actions are about naming unexplained time.
 _NAMING: Final = frozenset({"unexplained", "annotate", "damaged", "unblocked"})
 _ANNOTATE: Final = "annotate what the program does then (with ss.Trace('name'):)."
 _NAME_RANGES: Final = (
@@ -279,7 +280,7 @@ _RECORD_FUNCTIONS: Final = (
 
 
 def step_parts(document: Document) -> Iterator[Part]:
-    """Write how many steps there are, how long they take, and which are special."""
+    """Write the number of steps, how long they take, and which steps are special."""
     overview = document.overview
     if isinstance(overview, Unavailable):
         return
@@ -347,7 +348,7 @@ def _statistics_paragraphs(overview: OverviewPageResult) -> Iterator[Paragraph]:
 
 
 def host_table(document: Document) -> Iterator[Table]:
-    """Write one line per host, where there are several."""
+    """Write one row per host if the run has several hosts."""
     overview = document.overview
     names = document.profile.hosts
     if len(names) < 2 or isinstance(overview, Unavailable):

@@ -1,4 +1,4 @@
-"""Sections on what single tools found, each in a few lines."""
+"""Sections on the results of single tools, each of a few lines."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from stepscope.report.page import Role
     from stepscope.unavailable import Missing
 
-#: Category of a call that waits for worker processes.
+#: Category of calls that wait for worker processes.
 _WAITED_FOR: Final = "waiting_for_workers"
-#: This many functions of worker processes are told here.
+#: Maximum number of functions of worker processes.
 _MOST_FUNCTIONS: Final = 8
-#: Verdicts that this section reports; the findings report the others.
+#: Verdicts that this section reports; findings report the other verdicts.
 _BOUND: Final = frozenset({"moderately_input_bound", "highly_input_bound"})
 _MOST_MEMORIES: Final = 8
-#: Lines of the program that are named for each memory.
+#: Maximum number of program lines for each memory.
 _MOST_LINES: Final = 3
 _MEMORIES: Final[tuple[TableColumn, ...]] = (
     ("memory", "memory_id", text_cell),
@@ -55,13 +55,13 @@ _MEMORIES: Final[tuple[TableColumn, ...]] = (
     ("capacity", "capacity_bytes", known(bytes_text)),
     ("peak at", "peak_time_ms", known(ms)),
 )
-#: A file that shows one instant knows no peak, and no time of one.
+#: Columns for a file that shows memory at one instant and thus has no peak.
 _AT_ONE_INSTANT: Final[tuple[TableColumn, ...]] = (
     _MEMORIES[0],
     ("in use", "peak_bytes", known(bytes_text)),
     *_MEMORIES[2:4],
 )
-#: Columns of the result that the section shows.
+#: Fields of the result that the section shows.
 _MEMORY_COLUMNS: Final = ("rows.peak_bytes", "rows.peak_capacity", "rows.capacity")
 _ROLES: Final[dict[str, Role]] = {"warning": "warn", "critical": "bad"}
 _WAITING: Final = (
@@ -75,7 +75,7 @@ _KERNELS: Final[tuple[TableColumn, ...]] = (
     ("mean", "avg_us", us),
     ("of all kernels", "device_time_percent", percent_cell),
 )
-#: Rows of the tables of ops and of kernels.
+#: Maximum number of rows in the tables of ops and of kernels.
 _MOST_ROWS: Final = 5
 _ONE_OP: Final = (
     "One of them closely, down to what dominates it: "
@@ -85,7 +85,7 @@ _ONE_RANGE: Final = "One of them closely: stepscope show model_views PATH --op N
 
 
 def input_pipeline(document: Document) -> Iterator[Part]:
-    """Write verdict, work on input and slowest stage; nothing where all is well."""
+    """Write verdict, work on input and slowest stage; nothing if input is in time."""
     result = document.input_pipeline
     if isinstance(result, Unavailable) or result.verdict not in _BOUND:
         return
@@ -173,7 +173,7 @@ def _slowest_stage(document: Document) -> str | None:
 
 
 def request_parts(document: Document) -> Iterator[Part]:
-    """Write latencies in all and by batch size; nothing where there is no request."""
+    """Write request latencies, also by batch size; nothing without requests."""
     result = document.inference
     if isinstance(result, Unavailable):
         return
@@ -201,7 +201,7 @@ def request_parts(document: Document) -> Iterator[Part]:
 
 
 def memory_parts(document: Document) -> Iterator[Part]:
-    """Write the peak of each memory, and which were nearly full."""
+    """Write the peak of each memory, and which memories were nearly full."""
     result = document.memory
     if isinstance(result, Unavailable):
         return
@@ -211,7 +211,7 @@ def memory_parts(document: Document) -> Iterator[Part]:
     left = result.rows.height - shown.height
     if left:
         yield Paragraph(f"{left} more", role="dim")
-    # Devices that do the same hold the same: they are written once.
+    # Memories that hold the same allocations are written once.
     holding: dict[tuple[str, ...], list[str]] = {}
     for name, memory in result.memories.items():
         known = memory.lines.drop_nulls("source").head(_MOST_LINES)
@@ -228,7 +228,7 @@ def memory_parts(document: Document) -> Iterator[Part]:
         for part in held:
             yield Paragraph(f"{of}: {part}")
     for name, memory in result.memories.items():
-        # How free memory is fragmented matters where it runs short; the page shows it.
+        # The memory page shows fragmentation, which matters if memory runs short.
         for warning in memory.warnings:
             if warning.kind == "near_capacity":
                 share = percent(100 * warning.value)
@@ -241,7 +241,7 @@ def memory_parts(document: Document) -> Iterator[Part]:
 
 
 def memory_gaps(document: Document) -> tuple[Missing, ...]:
-    """Return why columns of the section on memory are unknown."""
+    """Return why columns of the memory section are unknown."""
     if isinstance(document.memory, Unavailable):
         return ()
     found = document.memory.missing
@@ -249,7 +249,7 @@ def memory_gaps(document: Document) -> tuple[Missing, ...]:
 
 
 def collective_parts(document: Document) -> Iterator[Part]:
-    """Write the collectives by kind; none where devices exchanged nothing."""
+    """Write the collectives by kind; nothing if no collective ran."""
     overview = document.overview
     if isinstance(overview, Unavailable) or not overview.collectives:
         return
@@ -266,14 +266,14 @@ def collective_parts(document: Document) -> Iterator[Part]:
         for one in overview.collectives
     )
     header = ("kind", "count", "time", "exposed", "bytes", "GiB/s", "bus GiB/s")
-    # The part of the time and the rate that say least.
+    # A narrow page drops the two least informative columns.
     yield Table(header, rows, expendable=("exposed", "GiB/s"))
     if any(one.bytes is not None for one in overview.collectives):
         yield Paragraph(_WAITING, role="dim")
 
 
 def top_ops(document: Document) -> Iterator[Part]:
-    """Write the ops with most self time: on devices, or on the host without any."""
+    """Write the ops with the most self time: device ops, or host ops without any."""
     result = document.ops
     if isinstance(result, Unavailable):
         if not document.is_plain:
@@ -286,8 +286,8 @@ def top_ops(document: Document) -> Iterator[Part]:
     if top.is_empty():
         yield Paragraph("No op was recorded.")
         return
-    # Ops of PyTorch have no type but their name, and what is named in parentheses, as
-    # "(no annotation)", has none: their types would take the room of the names.
+    # The type of a PyTorch op is its name, and names in parentheses, such as "(no
+    # annotation)", have no type: a column of types would only take space.
     named_ops = top.filter(~pl.col("name").str.starts_with("("))
     typed = bool((named_ops["type"] != named_ops["name"]).any())
     types: tuple[TableColumn, ...] = (("type", "type", text_cell),) if typed else ()
@@ -303,7 +303,7 @@ def top_ops(document: Document) -> Iterator[Part]:
 
 
 def top_kernels(document: Document) -> Iterator[Part]:
-    """Write the kernels with most total time; none in a run without a device."""
+    """Write the kernels with the most total time; nothing without a device."""
     result = document.kernels
     if isinstance(result, Unavailable):
         return
@@ -314,7 +314,7 @@ def top_kernels(document: Document) -> Iterator[Part]:
 
 
 def top_annotations(document: Document) -> Iterator[Part]:
-    """Write the ranges of the program with most host time; none where it named none."""
+    """Write the named ranges of the program with the most host time."""
     rows = tuple(
         (
             one.name,

@@ -1,6 +1,6 @@
-"""A whole report as an outline: verdict first, then what it rests on.
+"""A whole report as an outline: the verdict first, then its evidence.
 
-A section is a function from the document to parts; `SECTIONS` is their order.
+A section is a function from the document to parts; `SECTIONS` lists them in order.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from stepscope.report.envelope import Device
     from stepscope.report.outline.parts import Outline, Part
 
-    #: Heading and parts; no section where there is no part.
+    #: Heading and parts; a section without parts is left out.
     Section = tuple[str, Callable[[Document], Iterable[Part]]]
 
 _MOST_HOSTS: Final = 4
-#: The cause that only a framework's own tracer can have.
+#: Remedy that applies only to the tracers of frameworks.
 _OF_FRAMEWORKS: Final = Remedy.FIND_CUPTI
-#: Shares from here on are written as 100 %.
+#: Shares from this percentage on are written as 100 %.
 _ALL: Final = 99.95
-#: What is known for less of the time than this says nothing of a run as a whole.
+#: Minimum percentage of device time with a known share of the peak rate.
 _LEAST: Final = 25.0
 
 
@@ -88,7 +88,7 @@ def _device_words(document: Document) -> str:
     if not used and not silent and not _has_no_timeline(document):
         return f"CPU only; not used: {text}"
     idle = len(devices) - len(used)
-    # Each process lists all devices of its machine, also those of other processes.
+    # Each process lists all devices of its machine, including those of other processes.
     shared = document.profile.processes is not None and document.profile.processes > 1
     if not used or not idle or shared:
         return text
@@ -105,7 +105,7 @@ def _damage_parts(document: Document) -> Iterator[Part]:
 
 
 def _silent_device(document: Document) -> Iterator[Part]:
-    """Say that a device was used whose work was not recorded, and what to do."""
+    """Report a device whose work was not recorded, with usual causes and remedies."""
     unknown = document.not_understood
     if unknown is not None:
         text = "! The work of a device is not understood."
@@ -129,7 +129,7 @@ def _silent_device(document: Document) -> Iterator[Part]:
     why = document.kernels
     by_nsight = document.recorder == NSIGHT
     if by_nsight and isinstance(why, Unavailable):
-        # Nsight Systems may not have been told to record it.
+        # Nsight Systems may have run without tracing the device.
         yield Bullets((why.remedy,))
     for remedy in CAUSES_OF_SILENT_DEVICES:
         if not by_nsight or remedy != _OF_FRAMEWORKS:
@@ -172,7 +172,7 @@ def _device_name(device: Device, document: Document) -> str:
 
 
 def hardware_words(document: Document) -> str | None:
-    """Write on what a run ran, and how much of it was used; None where unknown."""
+    """Write the hardware of a run and how much of it was used; None if unknown."""
     found = document.hardware
     used = [one for one in document.profile.devices if one.activities]
     kinds = Counter(_device_name(one, document) for one in used)
@@ -187,13 +187,13 @@ def hardware_words(document: Document) -> str | None:
             f"{whose} kernels reach {percent(found.peak_percent)} of the peak of the "
             f"units that they use{known}"
         )
-    # The devices alone stand in the head of the page already.
+    # The head of the page already names the devices.
     if len(parts) == len(kinds):
         return None
     return f"On {', '.join(parts)}."
 
 
-#: The verdict and what it is about: the report in short.
+#: Short report: the verdict and the breakdown.
 FIRST_SECTIONS: Final[tuple[Section, ...]] = (
     ("", _header_parts),
     ("", _damage_parts),
@@ -215,14 +215,14 @@ SECTIONS: Final[tuple[Section, ...]] = (
     ("Time per annotation", top_annotations),
     ("What could not be seen", unseen_parts),
 )
-#: Sections that a file without any times would fill with one and the same reason.
+#: Sections that would only repeat one reason if a file has no times at all.
 _OF_TIMES: Final = (STEP_TIME, "Findings", "Top ops")
 
 
 def report_outline(
     document: Document, *, sections: tuple[Section, ...] = SECTIONS
 ) -> Outline:
-    """Return the sections that are not empty, one after the other."""
+    """Return the outline of all sections that are not empty."""
     first, *others = document.findings or (None,)
     if (
         first is not None

@@ -1,1 +1,1 @@
-"""Sections of the report as text."""
+"""Pages of tools as text."""

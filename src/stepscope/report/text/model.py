@@ -1,4 +1,4 @@
-"""Views of the model, and a named range looked at closely, as pages of text."""
+"""Pages of text for views of the model, and for one named range in detail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.report.outline.parts import Part
 
 _INDENT: Final = "  "
-#: Column → its heading on the screen.
+#: Column → its heading on the page.
 _HEADINGS: Final = {
     "total_us": "total",
     "percent": "%",
@@ -41,7 +41,7 @@ _HEADINGS: Final = {
     "allocated_bytes": "allocated",
     "type": "type",
 }
-#: The view of the program's lines, and its columns.
+#: The view of source lines, and its columns.
 _LINES: Final = "source"
 _OF_LINES: Final = {
     "self_us": "self",
@@ -63,21 +63,21 @@ _BOTH: Final = (
     "Of some functions the lines are not recorded: where exact is false (--format "
     "csv), the times are of all lines of the function."
 )
-#: Columns whose numbers need a unit to be readable.
+#: Columns of times in µs, which are written with a unit.
 _TIMES: Final = frozenset({"total_us", "step_us", *_OF_LINES} - {"percent"})
 #: Column of large numbers → its unit.
 _LARGE: Final = {"flops": "", "parameters": "", "allocated_bytes": "B"}
-#: The view of the ranges that the program named.
+#: The view of ranges that the program named.
 _RANGES: Final = "annotation"
 _CLOCK: Final = (
     "total and self are times of the host's clock in a range, with and without the "
     "ranges inside it; device is the work that was launched in it."
 )
 _OUTSIDE: Final = "unannotated_device_us"
-#: Fields that are about one view each.
+#: Fields of the result that belong to one view each.
 _OF_VIEWS: Final = frozenset({"scope", "graph", "op", "code", _LINES, _RANGES})
 _THOUSANDS: Final = (" ", " k", " M", " G", " T", " P", " E")
-#: Smallest share that is written as 100.0.
+#: Minimum percentage that is written as 100.0.
 _ALL_PERCENT: Final = 99.95
 
 
@@ -85,11 +85,11 @@ _ALL_PERCENT: Final = 99.95
 def view_outline(
     result: ModelViewsResult, *, view: str, title: str, others: Sequence[str]
 ) -> Iterator[Part]:
-    """Write the tree of one view, then the names of the result's other tables."""
+    """Write the tree of one view, then the names of the other tables of the result."""
     rows: pl.DataFrame = getattr(result, view)
     shown = rows
     if rows.height > MOST_ROWS and "total_us" in rows.columns:
-        # A parent costs no less than its child.
+        # A parent takes as long as its child, so parents of shown nodes are shown.
         by_time = rows.sort(
             "total_us", "id", descending=[True, False], maintain_order=True
         )
@@ -120,7 +120,7 @@ def view_outline(
 
 
 def _node_labels(rows: pl.DataFrame, view: str) -> list[str]:
-    """Return indented names; of a path only the part that the parent does not show."""
+    """Return indented names; of a path, only the part below its parent's path."""
     if view == _LINES:
         return rows["name"].to_list()
     names = dict(zip(rows["id"], rows["name"], strict=True))
@@ -150,7 +150,7 @@ def _number_cell(name: str, value: float | str | None) -> str:
 
 
 def _scaled_number(value: float) -> str:
-    """Write four digits and a power of a thousand: `6.011 T`."""
+    """Write a number with four digits and a prefix of its unit: `6.011 T`."""
     for unit in _THOUSANDS:
         if abs(value) < 1000 or unit == _THOUSANDS[-1]:
             return f"{value:.4g}{unit}"
@@ -196,7 +196,7 @@ def _view_notes(
     return [*notes, f"More views and tables (--table NAME): {', '.join(left)}."]
 
 
-#: Rows that the page shows of each table.
+#: Maximum number of rows of each table on the page.
 _SHOWN: Final = 10
 _OF_ANNOTATION: Final = frozenset(
     {"annotation", "detail", "hosts", "unannotated_device_us"}
@@ -237,10 +237,10 @@ _KERNELS: Final[tuple[TableColumn, ...]] = (
 def annotation_outline(
     result: AnnotationDetailResult, *, title: str, others: Sequence[str]
 ) -> Iterator[Part]:
-    """Write the time of one annotation, its calls, its steps and what it holds.
+    """Write the time of one annotation, its calls, its steps, and its ops and kernels.
 
     Args:
-        others: Names of the tables that can be shown or exported whole.
+        others: Names of tables that can be shown or exported in full.
     """
     detail = result.detail
     yield Paragraph(title, strong=True)

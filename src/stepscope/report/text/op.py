@@ -1,4 +1,4 @@
-"""An op or a scope looked at closely, as a page of text."""
+"""Pages of text for one op or scope in detail."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 10
 _BAR: Final = 30
-#: Number of rows that the page shows of each table.
+#: Tables of the result that the page names for `--table`.
 _TABLES: Final = ("rows", "calls", "kernels", "copies", "launches", "shapes")
-#: Fields whose missing values are explained on the page of all ops, not here.
+#: Fields whose missing values are explained on the page of all ops, not on this page.
 _OF_THE_ROWS: Final = ("rows", "pies", "device_idle_us", "host_idle_us")
 
 _CAUSE: Final = {
@@ -44,7 +44,7 @@ _CAUSE: Final = {
     "mixed": "Nothing dominates: transfer, utilisation and compute share its device "
     "time.",
 }
-#: (Part of `Cause`, its words).
+#: Field of `Cause`, and its words.
 _PARTS: Final = (
     ("transfer_us", "copies, memsets and collectives"),
     ("waiting_us", "the device idle and waiting for it"),
@@ -115,10 +115,10 @@ _SHAPES: Final[tuple[TableColumn, ...]] = (
 def op_outline(
     result: OpDetailResult, *, title: str, others: Sequence[str]
 ) -> Iterator[Part]:
-    """Write the time of an op, its cause, its parts and its calls.
+    """Write the time of an op, its cause, its kernels and copies, and its calls.
 
     Args:
-        others: Names of the tables that can be shown or exported whole.
+        others: Names of tables that can be shown or exported in full.
     """
     yield Paragraph(title, strong=True)
     yield Paragraph(result.selected, role="heading", indent=0)

@@ -1,4 +1,4 @@
-"""The workers of a run side by side, as a page of text."""
+"""Page of text for all workers of a run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.pod_viewer.result import WorkerSummary
     from stepscope.report.outline.parts import Part
 
-#: Field of a worker → heading of its column; a column that is null for all workers is
-#: left out.
+#: Field of a worker → heading of its column; a column without any value is left out.
 _COLUMNS: Final = {
     "total_ms": "step",
     "device_work_ms": "own work",
@@ -46,11 +45,11 @@ _SHORT: Final = {
 def pod_outline(
     result: PodViewerResult, *, title: str, doubts: Sequence[str], others: Sequence[str]
 ) -> Iterator[Part]:
-    """Write which worker is slow and why, how the clocks were compared, all workers.
+    """Write the slowest worker and why, how clocks were compared, and all workers.
 
     Args:
         doubts: Doubts about the run as a whole.
-        others: Names of the tables that can be shown or exported whole.
+        others: Names of tables that can be shown or exported in full.
     """
     yield Paragraph(title, strong=True)
     yield Break()
@@ -61,12 +60,12 @@ def pod_outline(
         yield Paragraph(head, role="heading")
         yield Paragraph(because)
     elif head not in {note.message for note in result.quality}:
-        # The doubts above may say so already.
+        # The doubts above may already contain this sentence.
         yield Paragraph(head)
     yield Paragraph(_clock_sentence(result))
     yield Break()
     yield _worker_table(result.workers[:MOST_ROWS])
-    # Two tables are a blank line apart.
+    # A page of text puts a blank line between two tables.
     yield _breakdown_table(result.workers[:MOST_ROWS])
     yield Break()
     notes = ["Times are means of a step."]
@@ -78,7 +77,7 @@ def pod_outline(
     notes.append(f"Whole tables (--table NAME): {', '.join(others)}.")
     yield Paragraph(" ".join(notes))
     own = [one for one in result.missing if one.field.startswith("workers")]
-    # A worker that is a host has no device: nothing is missing.
+    # A worker without a device is a host, so its null device is not a missing value.
     yield from reason_parts([one for one in own if one.field != "workers.device"])
 
 
@@ -117,7 +116,7 @@ def _worker_table(workers: Sequence[WorkerSummary]) -> Table:
 
 
 def _breakdown_table(workers: Sequence[WorkerSummary]) -> Table:
-    """Write the categories that hold time, side by side, in percent of the step."""
+    """Write the categories with any time, one column each, in percent of the step."""
     shown = [
         category
         for category in _SHORT

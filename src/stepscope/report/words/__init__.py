@@ -1,1 +1,1 @@
-"""Names and sentences of results."""
+"""Names and sentences for results."""

@@ -1,4 +1,4 @@
-"""What is said of all checks: of each stage, what is worth most, and the joint gain."""
+"""Sentences on all checks: each stage, the most valuable findings, their joint gain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.replayed import Together
 
-#: Severity of a fail → the words for one and for several.
+#: Severity of a failed check → words for one and for several.
 _SEVERITY_WORDS: Final[dict[Severity, tuple[str, str]]] = {
     "critical": ("critical", "critical"),
     "warn": ("warning", "warnings"),
@@ -35,10 +35,10 @@ _SEVERITY_WORDS: Final[dict[Severity, tuple[str, str]]] = {
 def stage_line(
     stage: CheckedStage, findings: Sequence[Finding], *, named: bool = True
 ) -> str:
-    """Write how many checks of a stage came to which verdict.
+    """Write how many checks of a stage have each verdict.
 
-    Checks that could not tell are named, since they are what is left to do; not where
-    the checks unfold below the line.
+    Checks that cannot tell are named, since they need a better recording. A page that
+    lists the checks below the line leaves the names out.
     """
     checks = [one for one in findings if one.id in stage.findings]
     parts = []
@@ -58,7 +58,7 @@ def stage_line(
     return f"{stage.title}: {' · '.join(parts)}"
 
 
-#: What is said before each of the findings that are worth the first look.
+#: Labels of the most valuable findings, in order.
 _ORDER: Final = ("First", "Then", "After that")
 
 
@@ -67,13 +67,13 @@ class Valuable(Frozen, frozen=True, eq=True):
 
     Attributes:
         finding: Id of the finding.
-        label: "Do first" where the headline says already what was found; else the
-            place in the order.
-        found: What was found; empty where the headline says it.
-        action: What to do; empty where no change is known.
-        promise: What that may save; empty where it is not known.
-        code: The change as a line of code or as variables of the environment; empty
-            where there is none.
+        label: "Do first" if the headline already says what was found; otherwise the
+            finding's position in the order.
+        found: Sentence on what was found; empty if the headline says it.
+        action: Sentence on what to do; empty if no change is known.
+        promise: Sentence on the possible gain; empty if the gain is unknown.
+        code: The change as a line of code or as environment variables; empty if the
+            change has no such form.
     """
 
     finding: str
@@ -85,7 +85,7 @@ class Valuable(Frozen, frozen=True, eq=True):
 
     @property
     def text(self) -> str:
-        """Return what was found, what to do, and what that may save."""
+        """Return what was found, what to do, and what the change may save."""
         return " ".join(
             part for part in (self.found, self.action, self.promise) if part
         )
@@ -96,12 +96,11 @@ def most_valuable(
 ) -> tuple[Valuable, ...]:
     """Return at most three failing findings, the one that may save most first.
 
-    Those are left out whose removal is known to gain nothing, other work being in the
-    way.
+    Findings are left out if fixing them is known to save nothing because of other work.
 
     Args:
         findings: All findings.
-        first: Id of the finding of the headline, which comes first; null for none.
+        first: Id of the headline's finding, which comes first; null without one.
     """
     worth = (
         one
@@ -110,7 +109,7 @@ def most_valuable(
     )
     ranked = sorted(worth, key=lambda one: one.id != first)
     if ranked and ranked[0].note == "ended":
-        # What the start of a program cost is not what keeps it from its steps.
+        # A program that ended before its steps has no other finding that matters.
         ranked = ranked[:1]
     return tuple(
         _make_valuable(one, label, told=one.id == first, frameworks=frameworks)
@@ -128,7 +127,7 @@ def _make_valuable(
     actions = fitting_actions(finding, frameworks)
     action = actions[0].text if actions else ""
     if actions and not frameworks and actions[0].framework != "any":
-        # The framework of the program is not known.
+        # The framework of the program is unknown.
         action = f"{action.removesuffix('.')} (as in {actions[0].framework})."
     promise = gain_words(finding) if _gains_something(finding) else None
     return Valuable(
@@ -145,11 +144,12 @@ _TITLES: Final = {rule.item.id: f"“{rule.item.title}”" for rule in RULES}
 
 
 def together_words(found: Together, *, by_title: bool = False) -> str | None:
-    """Write one sentence about it, or two; None where no replay can tell.
+    """Write the joint gain and the next bottleneck; None if a replay knows neither.
 
     Args:
-        found: The findings, and what holds the step without them.
-        by_title: Call findings by their titles, where their ids are not in sight.
+        found: The findings, their joint gain, and the longest part of the step
+            afterwards.
+        by_title: Whether findings are called by title, for pages that do not show ids.
     """
     joint = None
     if found.saving_ms is not None:
@@ -175,7 +175,7 @@ def _next_bottleneck(found: Together, *, by_title: bool) -> str | None:
     first = found.findings[0]
     without = f"Without what {first} finds"
     if by_title:
-        told = found.saving_ms is not None  # the sentence before names it
+        told = found.saving_ms is not None  # The sentence before names the finding.
         without = f"Once {'the first' if told else _TITLES[first]} is fixed"
     return (
         f"{without}, the longest part of a step would be {what} "

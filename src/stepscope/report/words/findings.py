@@ -1,4 +1,4 @@
-"""Findings in sentences, made from the numbers that the rules give."""
+"""Findings as sentences, with the numbers of the rules."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 _SEVERITIES: Final = {"critical": 0, "warn": 1, "info": 2}
 _SEVERITY_WORDS: Final = {"critical": "Critical", "warn": "Warning", "info": "Note"}
-#: Fewer steps show no pattern.
+#: Minimum number of steps that can show a pattern.
 _SEVERAL: Final = 3
 
-#: Unit → how numbers of a finding and its facts are written.
+#: Unit → function that writes the numbers of a finding and of its facts.
 _UNITS: Final[dict[str, Callable[[float], str]]] = {
     "us": us,
     "ms": ms,
@@ -41,7 +41,7 @@ _UNITS: Final[dict[str, Callable[[float], str]]] = {
     "count": "{:,.0f}".format,
     "ratio": "{:.3g}".format,
 }
-#: Unit → how thresholds are written: round numbers that somebody chose.
+#: Unit → function that writes thresholds, which are round numbers that a person chose.
 _LIMITS: Final[dict[str, Callable[[float], str]]] = {
     "percent": "{:g} %".format,
     "ps": duration_text,
@@ -53,7 +53,7 @@ _WORDS: Final = {rule.item.id: rule.item.words for rule in RULES}
 
 
 def number_words(value: float, unit: str) -> str:
-    """Write a number of a finding or of a fact."""
+    """Write a number of a finding or of one of its facts."""
     return _UNITS[unit](value)
 
 
@@ -63,14 +63,14 @@ def limit_words(limit: Threshold) -> str:
 
 
 def status_words(finding: Finding) -> str:
-    """Write a verdict in one word or two; a fail is called by its severity."""
+    """Write a verdict in one or two words; a failed check is named by its severity."""
     if finding.status == "fail":
         return _SEVERITY_WORDS[finding.severity]
     return finding.status.capitalize().replace("_", " ")
 
 
 def threshold_words(finding: Finding) -> str | None:
-    """Write what the value was compared with, and what reaching it means."""
+    """Write the threshold of a finding, with its meaning and source."""
     limit = finding.threshold
     if limit is None:
         return None
@@ -78,7 +78,7 @@ def threshold_words(finding: Finding) -> str | None:
 
 
 def number_rows(finding: Finding) -> list[tuple[str, str, str]]:
-    """Return the numbers of a finding that are known: name, value, what it is from."""
+    """Return name, value and note of each known number of a finding."""
     told = [
         ("value", finding.value, finding.unit, ""),
         ("effect of a step", finding.ms_per_step, "ms", ""),
@@ -95,7 +95,7 @@ def number_rows(finding: Finding) -> list[tuple[str, str, str]]:
 
 
 def sort_by_urgency(findings: Sequence[Finding]) -> list[Finding]:
-    """Order findings as a person wants to read them, each kind in the guides' order."""
+    """Sort findings by status, severity and stage of the checklist."""
     return sorted(
         findings,
         key=lambda one: (
@@ -125,7 +125,7 @@ def finding_headline(finding: Finding) -> str:
 
 
 def lead_sentence(finding: Finding) -> str:
-    """Write the one sentence about a failing finding that a report begins with."""
+    """Write the one sentence that begins a report about a failing finding."""
     words = _WORDS[finding.id]
     known = _known_values(finding, words)
     text = words.sentences(finding.status, finding.note)
@@ -138,19 +138,19 @@ def lead_sentence(finding: Finding) -> str:
 
 
 def _fit_to_recording(finding: Finding, text: str) -> str:
-    """Speak of the recording where there are no steps that a share could be of."""
+    """Replace "step" by "recording" if the finding's share is not a share of steps."""
     of_steps = finding.ms_per_step is not None or not (finding.owners or finding.topics)
     return text if of_steps else recording_words(text)
 
 
 def recording_words(text: str) -> str:
-    """Write of the recording what was written of a step."""
+    """Rewrite a sentence about the step as a sentence about the recording."""
     text = re.sub(r"\b([Hh]olds?|[Dd]elays?) the steps?\b", r"\1 the program", text)
     return re.sub(r"\bof the step\b", "of the recording", text)
 
 
 class _Told(Frozen, frozen=True, eq=True):
-    """A number in words; a placeholder may bring a word of its own for zero."""
+    """A value as text; the format spec of a placeholder is its word for zero."""
 
     text: str
     is_zero: bool = False
@@ -162,7 +162,7 @@ class _Told(Frozen, frozen=True, eq=True):
 def _first_complete(
     alternatives: tuple[str, ...], known: Mapping[str, _Told]
 ) -> str | None:
-    """Write the first alternative whose names are all known, as a sentence."""
+    """Write the first alternative whose placeholders are all known, as a sentence."""
     for template in alternatives:
         try:
             text = template.format_map(known)
@@ -214,7 +214,7 @@ def _known_values(finding: Finding, words: Words) -> dict[str, _Told]:
 
 
 def pattern_sentence(finding: Finding) -> str | None:
-    """Write how an effect is spread over the steps."""
+    """Write how an effect is distributed over the steps."""
     spread = finding.pattern
     if finding.status != "fail" or spread is None or finding.steps_clean is None:
         return None
@@ -229,14 +229,14 @@ def pattern_sentence(finding: Finding) -> str | None:
 
 
 def burst_words(spread: Pattern) -> str:
-    """Write which steps are hit, and how long each waits."""
+    """Write how many steps are affected, and how long each waits."""
     shortest = spread.longest_ms if spread.shortest_ms is None else spread.shortest_ms
     long = range_ms(shortest, spread.longest_ms)
     return f"{spread.steps_hit} of {spread.steps} steps wait {long}"
 
 
 def _called_function(parts: tuple[Part, ...]) -> str | None:
-    """Write the largest part where it is a function that the steps call."""
+    """Write the largest part if it is a function that the steps call."""
     if not parts or parts[0].function is None or parts[0].loop:
         return None
     detail = parts[0].detail if parts[0].lines else None
@@ -248,7 +248,7 @@ def _largest_part_words(part: Part) -> dict[str, str | None]:
     bare = part_words(msgspec.structs.replace(part, detail=None))
     return {
         "named": name,
-        # A verb follows: what is said of most of it is put in commas.
+        # The subject precedes a verb: a comma ends the clause after its name.
         "subject": name if part.lines or name == bare else f"{name},",
         "detail": part.detail,
         "sleeper": f"{bare} waits" + (f" in `{part.detail}`" if part.detail else ""),
@@ -256,7 +256,7 @@ def _largest_part_words(part: Part) -> dict[str, str | None]:
 
 
 def cause_words(finding: Finding) -> str | None:
-    """Write where the effect comes from."""
+    """Write the causes of the effect, with their shares."""
     words = _WORDS[finding.id].causes
     parts = [
         f"{words.get(cause.cause, cause.cause)} {percent(cause.share_percent)}"
@@ -278,14 +278,15 @@ def part_shares(finding: Finding) -> str | None:
     return "; ".join(parts) or None
 
 
-#: Below this part of its own time a finding has left the gain to another one.
+#: A gain below this fraction of a finding's time is counted with another finding.
 _REST: Final = 0.02
 
 
 def gain_words(finding: Finding) -> str | None:
     """Write what a change would save.
 
-    A zero is no promise: other work is in the way, or another finding has the gain.
+    A gain of zero is not written as a number: other work delays the step as long, or
+    another finding has the gain.
     """
     if finding.saving_ms is None:
         return None
@@ -298,7 +299,7 @@ def gain_words(finding: Finding) -> str | None:
 
 
 def saving_words(saving: Saving) -> str:
-    """Write a gain per step, and whether it may be more."""
+    """Write a gain per step, and whether the gain may be larger."""
     if not saving.open_above:
         return f"{range_ms(saving.low, saving.high)} a step"
     if saving.low > 0:
@@ -309,7 +310,7 @@ def saving_words(saving: Saving) -> str:
 
 
 def standing_words(finding: Finding) -> str:
-    """Write how many steps the verdict rests on, and how certain it is."""
+    """Write how many steps the verdict is based on, and how certain the verdict is."""
     parts = []
     if finding.steps_clean is not None and finding.steps_hit is not None:
         steps = "step" if finding.steps_clean == 1 else "steps"
@@ -332,12 +333,12 @@ def standing_words(finding: Finding) -> str:
 
 
 def fitting_actions(finding: Finding, frameworks: Collection[str]) -> list[Action]:
-    """Return what to change, as it is done in the frameworks that were recorded.
+    """Return the actions of a finding for the frameworks of the program.
 
     Args:
-        finding: The finding; only a failing one has actions to return.
-        frameworks: Frameworks that the program uses; where it is empty every action
-            is returned. Where it is known, none of another is.
+        finding: The finding; only a failing finding has actions.
+        frameworks: Frameworks that the program uses; empty if unknown, which returns
+            the actions for all frameworks.
     """
     if finding.status != "fail":
         return []
@@ -348,7 +349,7 @@ def fitting_actions(finding: Finding, frameworks: Collection[str]) -> list[Actio
 
 
 def evidence_words(evidence: Evidence) -> str:
-    """Write where on the timeline to look."""
+    """Write the place of the evidence on the timeline."""
     start = evidence.start_ps / PS_PER_MS
     length = ms((evidence.end_ps - evidence.start_ps) / PS_PER_MS)
     track = f", {evidence.track}" if evidence.track else ""

@@ -1,4 +1,4 @@
-"""The first sentence of a report: from the advice, or else of memory or of kernels."""
+"""The first sentence of a report: on the advice, or else on memory or on kernels."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from stepscope.advice.headline import Lead
     from stepscope.analysis.memory_profile import MemoryProfileResult
 
-#: What distinguishes one node of a graph from another of the same op.
+#: Number at the end of a graph node's name; it distinguishes nodes of the same op.
 _NUMBER: Final = Pattern(r"_\d+$")
 
 
 def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:
-    """Write what a report says first, in one sentence."""
+    """Write the first sentence of a report."""
     if lead.kind == "finding":
         (finding,) = (one for one in findings if one.id == lead.finding)
         return _name_place(lead_sentence(finding), lead if finding.owners else None)
@@ -35,7 +35,7 @@ def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:
 
 
 def _name_place(said: str, lead: Lead | None) -> str:
-    """Name the host or the device that a sentence is about where there are several."""
+    """Add the host or the device that a sentence is about if the run has several."""
     if lead is None or lead.host is None:
         return said
     if lead.hosts > 1:
@@ -55,17 +55,17 @@ def _time_sentence(lead: Lead) -> str:
     size = percent(lead.percent)
     whole = "the step" if lead.steps else "the recording"
     if lead.owner == "between":
-        # No part of a step lies between steps.
+        # Time between steps is not part of a step.
         whole = "the time"
     if lead.kind == "device":
         return f"Compute-bound: the device is busy {size} of {whole}."
     what = OWNER_WORDS[lead.owner]
     if lead.kind == "host" and not lead.steps and _is_function(lead):
-        # Whether they work or wait is not known.
+        # The recording does not show whether the functions compute or wait.
         what = "time in functions of the program"
     told = f"{what}{_part_names(lead)}"
     if lead.kind == "idle" and lead.owner == "compile" and not lead.stepped:
-        # The first call of a program and one that is traced again look the same.
+        # A program's first call and a later retracing look the same.
         return (
             f"{size} of {whole} is {told}: a recording of more steps, begun after the "
             "first ones, shows whether it comes back."
@@ -90,7 +90,7 @@ def _part_names(lead: Lead) -> str:
         name = part_words(largest)
     size = percent(largest.share_percent)
     if lead.percent is None or largest.share_percent >= lead.percent / 2:
-        # An op is what a function of the program called.
+        # The function of the program that called an op is named with the op.
         if caller is not None and largest.function is None:
             name += f" in {part_words(caller)}"
         return f", mostly {name}"
@@ -99,17 +99,17 @@ def _part_names(lead: Lead) -> str:
     return f", the largest part of it {name} ({size})"
 
 
-#: A line with less says nothing of a memory of which most is of no known line.
+#: A line with a smaller percentage of a memory is named only if most lines are known.
 _LEAST_PERCENT: Final = 10.0
-#: What the code of a compiled program is called among what a memory holds.
+#: Region type of the code of a compiled program.
 _CODE: Final = "executable"
 
 
 def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
-    """Write how full a memory became, and which line of the program holds most then.
+    """Write the peak of the fullest memory, and the program line that holds most of it.
 
     Returns:
-        None where no use of any memory is known.
+        None if the use of no memory is known.
     """
     if isinstance(result, Unavailable):
         return None
@@ -125,7 +125,7 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
             == {_CODE}
         )
     }
-    # What a program keeps comes before the code of its programs.
+    # Memories that contain only compiled code come last.
     fullest = min(every, key=lambda it: it["memory_id"] in programs)
     name = fullest["memory_id"]
     memory, size = result.memories[name], bytes_text(fullest["peak_bytes"])
@@ -145,24 +145,24 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
         return f"{peak}; of {percent(nameless)} of it no line of the program is known."
     of_it = "" if share is None else f" ({percent(share)})"
     size = bytes_text(most["allocation_bytes"])
-    # What no line is known of may be the larger part.
+    # The part without a known line is mentioned only if it is the larger part.
     more = nameless > (share or 0.0)
     rest = f", and {percent(nameless)} of no known line" if more else ""
     return f"{peak}; {size} of it{of_it} in {what} {most['source']}{rest}."
 
 
-#: Names of kernels may fill a page.
+#: Maximum length of a kernel's name, in characters.
 _LONGEST_NAME: Final = 60
 
 
 def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | None:
-    """Write which kernel takes most of the measured time, and what bounds its longest.
+    """Write the kernel with most measured time, and its shares of the peak rates.
 
     Args:
         tables: The table `kernel_metrics` of each host.
 
     Returns:
-        None where no duration was measured.
+        None if no duration was measured.
     """
     known = [one for one in tables if not isinstance(one, Unavailable)]
     rows = pl.concat(known).filter(pl.col("duration_ps") > 0) if known else None

@@ -1,4 +1,4 @@
-"""Names and numbers of results in the words of the guides."""
+"""Names and numbers of results, in the terms of the guides."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CATEGORY_NAMES: Final = {
     "device_compute_32": "Device compute, 32-bit",
     "other": "All others",
 }
-#: What ties the clocks of hosts together, and what follows from it.
+#: How the clocks of hosts are aligned → sentence on what can be compared.
 CLOCK_WORDS: Final = {
     "collectives": "Their clocks are laid side by side by the collectives that they "
     "leave together",
@@ -35,15 +35,15 @@ CLOCK_WORDS: Final = {
     "can be compared to within a step",
     "none": "Nothing ties their clocks together: begins are not compared",
 }
-#: Shares below by no more than rounding are all.
+#: Shares from here on, in percent, are the whole: the difference is rounding.
 _ALL: Final = 100 - 1e-6
-#: What Python calls the code of a file outside of its functions.
+#: Python's name for the code of a module outside of functions.
 MODULE: Final = "<module>"
-#: A call as Python's tracers name it.
+#: Name of a call as Python's tracers record it.
 _FRAME: Final = Pattern(r"\$(?P<place>[^ /\\]+\.py:\d+) (?P<function>\S+)\Z")
-#: How names of C++ functions begin that include their arguments.
+#: Start of a C++ function name that includes its arguments.
 _CPP: Final = Pattern(r"void |[A-Za-z_][\w:]*<")
-#: Kinds of work that the host does on input, in the words of the guides.
+#: Category of host work on input → its title, in the terms of the guides.
 INPUT_CATEGORY_NAMES: Final = {
     "demanded_file_read": "Reading on demand",
     "advanced_file_read": "Reading ahead",
@@ -51,22 +51,22 @@ INPUT_CATEGORY_NAMES: Final = {
     "enqueue": "Sending to the device",
     "unclassified": "Not classified",
 }
-#: What a column of input ops may name instead.
+#: Category of an input op → its title.
 _INPUT_CODES: Final = INPUT_CATEGORY_NAMES | {
     "waiting_for_workers": "Waiting for worker processes"
 }
-#: What a thing to do for the input is about → its title.
+#: Topic of a recommendation on input → its title.
 INPUT_STEP_NAMES: Final = _INPUT_CODES | {
     "outside_markers": "Iterator outside the markers",
     "not_recorded": "Before a batch is copied",
 }
-#: What worker processes do → what is said of it.
+#: State of a worker process → its words.
 WORKER_STATES: Final = {
     "works": "Other work",
     "hands_over": "Handing over what was made",
     "waits_for_work": "Waiting for work",
 }
-#: Kind of a part of the account → what is written before its name.
+#: Kind of a part of the account → words before its name.
 PART_WORDS: Final = {"dispatch": "dispatch of", "launch call": "launch calls of"}
 SOURCE_WORDS: Final = {
     "marker": "from the program's step markers",
@@ -75,7 +75,7 @@ SOURCE_WORDS: Final = {
     "launch": "inferred: repeated launches of one program",
     "period": "inferred: the work repeats",
 }
-#: Units that compute, as the roofline names them.
+#: Compute unit of the roofline → its name.
 UNIT_NAMES: Final = {
     "fp32": "Vector lanes, 32-bit",
     "fp16": "Vector lanes, 16-bit",
@@ -84,20 +84,20 @@ UNIT_NAMES: Final = {
     "all": "All units",
     "given": "Given as an option",
 }
-#: How well the blocks of a kernel can fill its device.
+#: How well the blocks of a kernel fill its device → words.
 FILL_WORDS: Final = {
     "full": "full",
     "small_grid": "too few blocks",
     "low_occupancy": "low occupancy",
     "unknown": "not known",
 }
-#: Column of a table → what its codes are called.
+#: Column of a table → words for its codes.
 CODE_WORDS: Final = {
     "bottleneck": CATEGORY_NAMES,
     "category": _INPUT_CODES,
     "evidence": {"shapes": "shapes and bytes", "unknown": "not known"},
     "fill": FILL_WORDS,
-    # What NVIDIA's rules are.
+    # Kinds of messages of NVIDIA's rules.
     "kind": {"OPT": "optimization", "INF": "information", "WRN": "warning"},
     "match": {
         "one_op": "only op that launches it",
@@ -129,19 +129,19 @@ CODE_WORDS: Final = {
 
 
 def ms(value: float) -> str:
-    """Write milliseconds in a fitting unit."""
+    """Write milliseconds as a duration in a fitting unit."""
     return duration_text(value * PS_PER_MS)
 
 
 def us(value: float) -> str:
-    """Write microseconds in a fitting unit."""
+    """Write microseconds as a duration in a fitting unit."""
     return duration_text(value * PS_PER_US)
 
 
 def range_ms(low: float, high: float) -> str:
-    """Write a range in one unit: `13.4 to 26.7 ms`, `up to 26.7 ms` from nothing on.
+    """Write a range in one unit: `13.4 to 26.7 ms`, or `up to 26.7 ms` from zero on.
 
-    What is less than a hundredth of the range's end is nothing.
+    A lower end below a hundredth of the upper end counts as zero.
     """
     if low < high / 100:
         return f"up to {ms(high)}"
@@ -154,7 +154,7 @@ def range_ms(low: float, high: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Write a share in percent: never as 0 what is some, nor as 100 what is not all."""
+    """Write a share in percent; only zero is written as 0 and only the whole as 100."""
     if 0 < value < 0.1:
         return "<0.1 %"
     if 99.95 <= value < _ALL:
@@ -163,9 +163,9 @@ def percent(value: float) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Write a function as people do: with its file after it, and without arguments.
+    """Write a function's name without arguments; a Python function's file follows.
 
-    A C++ function loses its result, its template's arguments and its own.
+    The result type and template arguments of a C++ function are removed as well.
     """
     frame = _FRAME.match(name)
     if frame is not None:
@@ -183,25 +183,25 @@ def plain_name(name: str) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """Make a sentence of a text: with a capital and a full stop."""
+    """Write a text with a capital and a full stop."""
     return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
 def join_words(names: Sequence[str]) -> str:
-    """Join texts: `a, b and c`."""
+    """Join texts as `a, b and c`."""
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-#: Heading of where the time of a step went …
+#: Heading of the breakdown of the steps.
 STEP_TIME: Final = "Where the step time went"
-#: … and of where it went in a recording without steps.
+#: Heading of the breakdown of a recording without steps.
 _RECORDED_TIME: Final = "Where the recorded time went"
 
 
 def time_heading(window: str) -> str:
-    """Return the heading of a breakdown: of the steps, or of all that was recorded."""
+    """Return the heading of a breakdown of the steps or of the whole recording."""
     return STEP_TIME if window == "steps" else _RECORDED_TIME
 
 
@@ -212,7 +212,7 @@ def part_words(part: Part) -> str:
         name = "the top level"
     if part.file is not None:
         place = part.file.replace("\\", "/").rpartition("/")[2]
-        # Where a module begins says nothing of one of its variables.
+        # The first line of a module says nothing about a variable in it.
         is_variable = part.function == MODULE != part.name
         at = "" if part.line is None or is_variable else f":{part.line}"
         if part.lines is not None:

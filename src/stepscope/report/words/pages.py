@@ -1,4 +1,4 @@
-"""The sentences that the pages of tools show of their result."""
+"""Sentences about a result on the page of its tool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
     from stepscope.unavailable import Missing
 
-#: This many fields are named that are null for one reason; `--table missing` has all.
+#: Maximum number of null fields named for one reason; `--table missing` has all.
 _MOST_FIELDS: Final = 8
 _BY: Final = {
     "device_work": "Its device works longest",
@@ -25,13 +25,13 @@ _BY: Final = {
 
 
 def page_words(tool: str, result: object) -> dict[str, str]:
-    """Return the sentences of a result by their place on the page; often none."""
+    """Return the sentences about a result by key; most tools have none."""
     words = _WORDS.get(tool)
     return {} if words is None else words(result)
 
 
 def reason_sentences(missing: Sequence[Missing]) -> Iterator[str]:
-    """Write why fields of a result are null, each reason once, with the fields."""
+    """Write each reason why fields of a result are null, with these fields."""
     fields: dict[tuple[str, str], list[str]] = defaultdict(list)
     for one in missing:
         fields[one.reason, one.remedy].append(one.field)
@@ -44,12 +44,12 @@ def reason_sentences(missing: Sequence[Missing]) -> Iterator[str]:
 
 
 def worker_name(host: str, device: int | None) -> str:
-    """Write which worker it is."""
+    """Write the host of a worker, and its device if it has one."""
     return host if device is None else f"{host}, device {device}"
 
 
 def slowest_words(result: PodViewerResult) -> tuple[str, str]:
-    """Write which worker is the slowest, and why; why none is, and nothing."""
+    """Write which worker is slowest, and why; or why none is, and an empty text."""
     slowest = result.slowest
     if slowest is None:
         why = [one.reason for one in result.missing if one.field == "slowest"]
@@ -64,14 +64,14 @@ def slowest_words(result: PodViewerResult) -> tuple[str, str]:
             f"In collectives the other workers waited {ms(slowest.waited_for_ms)} for "
             f"it, added up. {cause}"
         ).strip()
-        # Its own steps may be the shortest: it waits for nobody.
+        # This worker waits for no other, so its own steps may be the shortest.
         return f"The others wait for {name}{steps}.", because
     because = f"{_BY[slowest.by]}. {cause}".strip()
     return f"{name} is the slowest worker{steps}.", because
 
 
 def _is_one_whole(result: PodViewerResult) -> bool:
-    """Return whether no steps are known, so that the recording stands for one."""
+    """Return whether no steps are known and the whole recording counts as one step."""
     return len(result.steps) == 1 and result.steps[0].step is None
 
 
