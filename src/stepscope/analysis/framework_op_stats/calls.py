@@ -59,10 +59,10 @@ def call_rows(
     *,
     most: int | None,
 ) -> pl.DataFrame:
-    """Return the calls by their time on devices, then on hosts; columns `CALL_ROWS`.
+    """Return the calls by time on devices, then on hosts; columns `CALL_ROWS`.
 
     Args:
-        most: How many rows at most; all where it is None.
+        most: Maximum number of rows; None keeps all.
     """
     frames = [
         _calls_of_host(profile, work).with_columns(shape)
@@ -110,14 +110,14 @@ def _calls_of_host(profile: ProfileData, work: OpWork) -> pl.DataFrame:
         )
     found = pl.DataFrame(_device_columns(profile, work))
     if "launches" in work.absent:
-        # What a call on the host put on a device is not known.
+        # Without launches, the device work of a call on the host is unknown.
         seen = pl.int_range(pl.len()) >= work.executions
         found = found.select(pl.when(seen).then(pl.all()))
     return calls.hstack(found)
 
 
 def _device_columns(profile: ProfileData, work: OpWork) -> list[pl.Series]:
-    """Return columns of `_ON_DEVICE`."""
+    """Return the columns `_ON_DEVICE` of all calls."""
     count = len(work.calls)
     activity = require_available(profile.table(work.host, "device_activity"))
     dur_ps = ints(activity, "dur_ps")[work.activity]
@@ -164,9 +164,9 @@ def _device_columns(profile: ProfileData, work: OpWork) -> list[pl.Series]:
 def _idle_times(
     profile: ProfileData, work: OpWork, device: Int32s, end_ps: Int64s
 ) -> pl.Series:
-    """Return by call the idle time of its devices from begin to last activity.
+    """Return by call the idle time of its devices, from its start to its last activity.
 
-    Null where the begin is not known, and of calls without work on a device.
+    Null if the start is unknown, and for calls without device work.
     """
     count = len(work.calls)
     start_ps = ints(work.calls, "start_ps")
@@ -189,10 +189,10 @@ def _idle_times(
 
 
 def _step_numbers(profile: ProfileData, work: OpWork) -> pl.Series:
-    """Return the number of the step of each call; null where there is none.
+    """Return the step number of each call; null for none.
 
-    The step of its device work where that is known, else the step during which it
-    began on the host.
+    The step is the step of the call's device work. If that is unknown, it is the step
+    during which the call began on the host.
     """
     found = profile.derived(work.host, steps)
     row = np.full(len(work.calls), -1, np.int64)
@@ -219,7 +219,7 @@ def kernel_rows(
     """Return one row per kernel, op and launch shape, by total time.
 
     Args:
-        fills: Host → as `kernel_fill` returns.
+        fills: Host → result of `kernel_fill`.
     """
     frames = []
     for work in works:
@@ -267,7 +267,7 @@ def kernel_rows(
 
 
 def copy_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
-    """Return one row per direction, name and op, by total time: copies and memsets."""
+    """Return a row per direction, name and op of copies and memsets, by total time."""
     frames = []
     for work in works:
         activity = require_available(profile.table(work.host, "device_activity"))
@@ -330,7 +330,7 @@ def _rank_by_time(
 
 
 def launch_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
-    """Return one row per API call that put work on a device, by total time."""
+    """Return one row per API function that launched device work, by total time."""
     calls, started = [], []
     for work in works:
         launches = require_available(profile.table(work.host, "launches"))

@@ -29,68 +29,66 @@ _WHY: Final = room_reasons("framework_op_stats")
 
 
 class Limit(Frozen, frozen=True, eq=True):
-    """A number that decides something, and why it is this one."""
+    """A limit of the analysis, and the reason for its value."""
 
     value: float
     reason: str
 
 
-#: What decides the cause.
+#: Limits that decide the cause.
 LIMITS: Final = {
     "dominates_percent": Limit(
-        50.0, "More than all the rest together: no other share can be larger."
+        50.0, "A part with more than half of the total is larger than any other part."
     ),
     "low_occupancy_percent": Limit(
         25.0,
-        "Arithmetic takes about 4 cycles, and 4 schedulers of a multiprocessor issue "
-        "one instruction each: 16 of its 64 warps hide that latency (CUDA C++ "
-        "Programming Guide, multiprocessor level). With fewer, units wait.",
+        "Arithmetic takes about 4 cycles, and each of the 4 schedulers of a "
+        "multiprocessor issues one instruction per cycle, so 16 of 64 warps hide that "
+        "latency (CUDA C++ Programming Guide, multiprocessor level).",
     ),
     "known_starts_percent": Limit(
         95.0,
-        "The begin of a recording cuts off the launches of what was queued already; "
-        "that few calls without a begin change no verdict.",
+        "Launches from before the recording are missing, so calls of the work queued "
+        "then have no start. Up to 5 % of such calls do not change a verdict.",
     ),
 }
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _KERNEL: Final = _KINDS.index("kernel")
 
-#: Parts of the device time in the order in which overlapping time is charged.
+#: Parts of the device time; time of overlapping parts is charged to the first of them.
 _PARTS: Final = ("compute", "unknown", "low_occupancy", "small_grid", "transfer")
 _FILLED: Final = ("compute_us", "low_occupancy_us", "small_grid_us")
 _FILLS: Final = ("full", "unknown", "low_occupancy", "small_grid")
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the time of the op on the devices goes; the parts add up to the total.
+    """Where the device time of the op goes; the parts add up to the total.
 
-    Where kernels are in `unknown_us`, each part that could hold them is a lower bound,
-    and null where that bound is zero.
+    If kernels are in `unknown_us`, each part that could contain them is a lower bound,
+    and null if that bound is zero.
 
     Attributes:
-        dominant: The part that is more than half of the total: `transfer`,
-            `utilisation` or `compute`; `mixed` where none is, null where that cannot be
-            decided.
-        transfer_percent: Share of the total in copies, memsets and collectives; null
-            where unknown.
-        utilisation_percent: Share of the total in waiting, small grids and low
-            occupancy; null where unknown.
-        compute_percent: Share of the total in kernels that fill the device; null where
+        dominant: The part with more than half of the total: `transfer`, `utilisation`
+            or `compute`; `mixed` if no part has that much, null if undecided.
+        transfer_percent: Share of the total in copies, memsets and collectives; null if
             unknown.
-        total_us: Time of all parts together, over all devices; null where waiting is
+        utilisation_percent: Share of the total in idle time, small grids and low
+            occupancy; null if unknown.
+        compute_percent: Share of the total in kernels that fill the device; null if
             unknown.
-        transfer_us: Time of copies, memsets and collectives that no kernel of the op
-            hides.
-        waiting_us: Time in which the device idled between the begin of a call and its
-            last activity; null where unknown.
+        total_us: Sum of all parts, over all devices; null if the idle time is unknown.
+        transfer_us: Time of copies, memsets and collectives that do not overlap with
+            kernels of the op.
+        waiting_us: Idle time of the device between the start of a call and the call's
+            last activity; null if unknown.
         small_grid_us: Time of kernels with fewer blocks than the device has
             multiprocessors.
-        low_occupancy_us: Time of kernels below the limit of occupancy; matrix products,
-            whose threads hide latency by themselves, are never counted here.
-        compute_us: Time of all kernels that fill the device.
-        unknown_us: Time of kernels of which neither blocks nor occupancy is known.
-        untested_us: The part of `compute_us` whose occupancy is unknown.
+        low_occupancy_us: Time of kernels whose occupancy is below the limit; without
+            matrix products, whose threads hide latency by themselves.
+        compute_us: Time of kernels that fill the device.
+        unknown_us: Time of kernels whose number of blocks and occupancy are unknown.
+        untested_us: Part of `compute_us` in kernels whose occupancy is unknown.
     """
 
     dominant: Literal["transfer", "utilisation", "compute", "mixed"] | None
@@ -108,12 +106,12 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Parts(Frozen, frozen=True):
-    """The disjoint parts on the devices of one host.
+    """The disjoint parts of the device time on one host.
 
     Attributes:
-        ps: Name of `Cause` without its unit → length; without `waiting`.
-        waiting_ps: None where too few begins of calls are known.
-        untested_ps: Part of compute.
+        ps: Part, named as in `Cause` without the unit → time; without `waiting`.
+        waiting_ps: Idle time; None if too few starts of calls are known.
+        untested_ps: Part of `compute` in kernels whose occupancy is unknown.
     """
 
     ps: dict[str, int]
@@ -122,16 +120,16 @@ class Parts(Frozen, frozen=True):
 
 
 def kernel_fill(kernels: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
-    """Find how well each class of kernels can fill its device.
+    """Determine how well each class of kernels fills its device.
 
     Returns:
         The rows with `blocks`, `multiprocessors`, `fill` (full, small_grid,
-        low_occupancy, unknown) and `untested` (full judging by the grid; the
-        occupancy is unknown).
+        low_occupancy, unknown) and `untested` (the number of blocks is known, the
+        occupancy is not).
     """
     matrix = pl.col("uses_tensor_core") | pl.col("tensor_core_eligible")
     excused = matrix.fill_null(value=False)
-    # Nothing that ran has an occupancy of 0: some tracers write it for "unknown".
+    # Some tracers write an occupancy of 0 for "unknown"; a kernel that ran has more.
     percent = pl.when(pl.col("occupancy_percent") > 0).then("occupancy_percent")
     low = percent < LIMITS["low_occupancy_percent"].value
     known = devices.select(
@@ -167,10 +165,10 @@ def kernel_fill(kernels: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
 
 
 def _block_bound(bound: Literal["least", "most"]) -> pl.Expr:
-    """Return the fewest or the most blocks that a recorded grid can mean.
+    """Return the minimum or maximum number of blocks that a recorded grid can mean.
 
-    Some launch calls of AMD's runtime count a grid in threads, others in blocks, and
-    the recording does not say which of them it was.
+    Some launch calls of AMD's runtime count a grid in threads, others in blocks. The
+    recording does not show which of these calls was used.
     """
     blocks, groups = pl.lit(1, pl.Int64), pl.lit(1, pl.Int64)
     for axis in "xyz":
@@ -185,10 +183,10 @@ def _block_bound(bound: Literal["least", "most"]) -> pl.Expr:
 def device_time_parts(
     profile: ProfileData, work: OpWork, fills: pl.DataFrame | None
 ) -> Parts:
-    """Charge the device time of one host's calls, and the waits between.
+    """Divide the device time of one host's calls, idle time included, into parts.
 
     Args:
-        fills: As `kernel_fill` returns; None where the host has no kernels.
+        fills: Result of `kernel_fill`; None if the host has no kernels.
     """
     activity = require_available(profile.table(work.host, "device_activity"))
     classes = require_available(profile.derived(work.host, activity_classes))
@@ -241,7 +239,7 @@ def device_time_parts(
 
 
 def _part_of_class(count: int, fills: pl.DataFrame | None) -> tuple[Int64s, Bools]:
-    """Return by class of activities the place in `_PARTS`, and whether untested."""
+    """Return by activity class the index in `_PARTS`, and whether it is untested."""
     part = np.full(count, _PARTS.index("unknown"), np.int64)
     untested = np.zeros(count, np.bool_)
     if fills is not None and len(fills):
@@ -258,11 +256,11 @@ def _part_of_class(count: int, fills: pl.DataFrame | None) -> tuple[Int64s, Bool
 def dominant_cause(
     parts: Sequence[Parts], absent: Unavailable | None
 ) -> tuple[Cause, list[Missing]]:
-    """Add up the hosts and say what dominates.
+    """Add up the parts of all hosts, and find the dominant part.
 
     Args:
-        parts: Parts of every host whose calls put work on a device.
-        absent: Why there is none, where no device could be looked at.
+        parts: Parts of every host whose calls launched device work.
+        absent: Why no device could be analysed; None if any could.
     """
     if not parts:
         nothing = dict.fromkeys(Cause.__struct_fields__)
@@ -289,7 +287,7 @@ def dominant_cause(
     doubtful = {"low_occupancy"} if untested else set()
     if ps["unknown"]:
         doubtful |= {"compute", "low_occupancy", "small_grid"}
-    # A zero may be unknown time; what is not zero is at least so much.
+    # A part of zero may contain unknown time; any other part is a lower bound.
     known_ps = {
         name: None if name in doubtful and not value else value
         for name, value in ps.items()
@@ -325,7 +323,7 @@ def _share_range(low: float, more: float) -> tuple[float, float]:
 def _dominant_part(
     shares: dict[str, tuple[float, float]],
 ) -> Literal["transfer", "utilisation", "compute", "mixed"] | None:
-    """Return the part above half whatever is unknown; None where that decides."""
+    """Return the part above half for any split of unknown time; None if undecided."""
     half = LIMITS["dominates_percent"].value / 100.0
     names: tuple[Literal["transfer", "utilisation", "compute"], ...]
     names = ("transfer", "utilisation", "compute")

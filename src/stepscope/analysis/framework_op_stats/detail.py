@@ -1,4 +1,4 @@
-"""An op or a scope looked at closely: its calls, their work, their share, the cause."""
+"""Details of an op or a scope: its calls, their work, share of the step, and cause."""
 
 from __future__ import annotations
 
@@ -74,26 +74,25 @@ _OF_LAUNCHES: Final = declared_reasons(
     {
         "median_wait_us": (
             "NO_SAMPLES",
-            "Nothing is wrong: there was always work queued.",
+            "Nothing to do: each launch was queued behind other work.",
         )
     },
 )
 
 
 class StepShare(msgspec.Struct, frozen=True, kw_only=True):
-    """Share of the step that the op takes; of closed steps where there are any.
+    """Share of the step that the op takes; in closed windows if there are any.
 
     Attributes:
-        steps: Number of steps, of all hosts, that the shares are of; null without
-            steps.
-        device_percent: Share of the step in which any work of the op's calls ran on the
-            device, averaged over the devices that have activity; overlapping work
-            counts once. Null where unknown.
-        exposed_percent: Share of the step in which work of the op's calls ran and
-            nothing else ran on that device: what the step could lose if the op took no
-            time. Null where unknown.
-        host_percent: Share of the step in which any thread was inside a call of the op,
-            averaged over the hosts; null where unknown.
+        steps: Number of steps in the shares, over all hosts; null without steps.
+        device_percent: Share of the step in which work of the op's calls ran on the
+            device, averaged over the devices with activity; overlapping work counts
+            once. Null if unknown.
+        exposed_percent: Share of the step in which only work of the op's calls ran on
+            the device: what the step could save if the op took no time. Null if
+            unknown.
+        host_percent: Share of the step in which at least one thread was inside a call
+            of the op, averaged over the hosts; null if unknown.
     """
 
     steps: int | None
@@ -103,25 +102,24 @@ class StepShare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpDetailResult(FrameworkOpStatsResult, frozen=True, kw_only=True):
-    """The rows of the chosen ops, and their calls with all that was done inside them.
+    """The rows of the selected ops, and their calls with all work inside the calls.
 
-    The percentages of the rows and the distributions are of all ops.
+    The percentages of the rows, and the distributions, refer to all ops.
 
     Attributes:
-        selected: `op NAME` or `scope PREFIX`.
-        call_count: Number of calls, listed or not; null where none could be looked at.
-        calls: The calls with most time on devices, then on hosts.
-        kernels: Kernels and collectives that the calls launched; null where no device
-            could be looked at.
-        copies: Copies and memsets that the calls launched; null where no device could
-            be looked at.
-        launches: Calls of the driver made inside the calls; null where launch calls are
-            not known.
-        shapes: Calls by op and shape of their operands; null where no shape was
-            recorded.
-        share: Share of the step that the chosen ops take.
-        cause: What dominates the device time of the op: transfer, utilisation or
-            compute.
+        selected: The selection as text: `op NAME` or `scope PREFIX`.
+        call_count: Number of calls, listed or not; null if the recording shows no
+            calls.
+        calls: Calls of the selected ops, by time on devices, then on hosts.
+        kernels: Kernels and collectives that the calls launched; null if no device
+            could be analysed.
+        copies: Copies and memsets that the calls launched; null if no device could be
+            analysed.
+        launches: Launch calls of the driver made inside the calls; null if launch calls
+            are unknown.
+        shapes: Calls by op and operand shapes; null if no shape was recorded.
+        share: Share of the step that the selected ops take.
+        cause: Dominant part of the op's device time: transfer, utilisation or compute.
     """
 
     selected: str
@@ -142,11 +140,11 @@ def op_detail(
     *,
     most_calls: int | None,
 ) -> OpDetailResult:
-    """Look closely at the chosen ops on all hosts.
+    """Compute the details of the selected ops on all hosts.
 
     Args:
-        selection: Ops that exist.
-        most_calls: How many calls to list at most; all where it is None.
+        selection: Ops that exist in the profile.
+        most_calls: Maximum number of calls to list; None lists all.
     """
     works = [op_work(profile, host, selection) for host in profile.hosts]
     shapes = [call_shapes(profile, work) for work in works]
@@ -172,7 +170,8 @@ def op_detail(
     found = OpDetailResult(
         **known,
         selected=selection.words,
-        # A chosen op ran: no call at all means that nothing shows its calls.
+        # The selected ops ran, so no calls means that the recording does not show
+        # calls.
         call_count=sum(len(work.calls) for work in works) or None,
         calls=call_rows(profile, works, shapes, most=most_calls),
         kernels=kernel_rows(profile, with_device, fills) if with_device else None,
@@ -236,7 +235,7 @@ def _step_share(
 def _device_share(
     profile: ProfileData, work: OpWork, windows: Windows
 ) -> tuple[int, int, int]:
-    """Add up over devices: the steps, the op's work in them, and its work alone."""
+    """Return (time of steps, the op's time in steps, the op's time alone) of devices."""
     steps = _measured_spans(windows)
     activity = require_available(profile.table(work.host, "device_activity"))
     chosen = np.zeros(len(activity), np.bool_)

@@ -19,8 +19,8 @@ class Pie(msgspec.Struct, frozen=True, kw_only=True):
     """One distribution of self time.
 
     Attributes:
-        without_idle: The ten largest slices and `other`.
-        with_idle: The ten largest slices and `other`, with idle time among them.
+        without_idle: The ten largest slices and `other`, without idle time.
+        with_idle: The ten largest slices and `other`, with idle time as a slice.
     """
 
     without_idle: Annotated[pl.DataFrame, PIE_ROWS]
@@ -40,17 +40,17 @@ class FrameworkOpStatsResult(msgspec.Struct, frozen=True, kw_only=True):
     """Ops of all selected hosts and devices.
 
     Attributes:
-        rows: Device ops by self time, then host ops. Percentages are of all ops of
-            the side, shown or not.
-        pies: Distributions of self time: by op and by op type, of the hosts and of the
-            devices.
-        device_idle_us: Idle time added up over devices; null without device activity.
-        host_idle_us: Idle time added up over hosts; null without host ops.
-        launch_latency_us: Usual time from the begin of a launch call to its activity
-            on an idle device; small ops are those whose runs last less than twice that.
-        launch_latency_samples: Number of launches that it is the median of; 0 where it
-            is assumed.
-        missing: Columns, sides and hosts that could not be looked at.
+        rows: Device ops by self time, then host ops by self time. Percentages refer to
+            all ops of the side, shown or not.
+        pies: Distributions of self time: by op and by op type, on hosts and on devices.
+        device_idle_us: Idle time summed over devices; null without device activity.
+        host_idle_us: Idle time summed over hosts; null without host ops.
+        launch_latency_us: Usual time from the start of a launch call to the start of
+            its activity on an idle device. Small ops have activities shorter than twice
+            that.
+        launch_latency_samples: Number of launches with this median latency; 0 if the
+            latency is assumed.
+        missing: Columns, sides and hosts that could not be analysed.
         inputs: Host → number of host and device op executions that were read.
     """
 

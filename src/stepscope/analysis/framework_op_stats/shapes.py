@@ -1,4 +1,4 @@
-"""Operands of the chosen calls: their shapes, and what was computed on them."""
+"""Operand shapes of the selected calls, and the operations and bytes of the calls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SHAPE_ROWS: Final = tool_tables("framework_op_stats")["shapes"]
 
-#: Values of a host event that name the sizes of its operands and their element types.
+#: Keys of host event values with operand sizes, and with operand element types.
 _SIZES: Final = (StatKey.INPUT_DIMS, StatKey.SHAPES, StatKey.SHAPE)
 _TYPES: Final = (StatKey.INPUT_TYPE, StatKey.TYPES)
 
@@ -40,10 +40,9 @@ _UNKNOWN: Final = -1
 
 
 def call_costs(profile: ProfileData, work: OpWork) -> pl.DataFrame:
-    """Return by call `flops` and `accessed_bytes`; null where they are not known.
+    """Return by call `flops` and `accessed_bytes`; null if unknown.
 
-    They are those of the work that the call's time is of: of calls inside each other
-    the innermost has it.
+    Work inside nested calls counts for the innermost call, as its time does.
     """
     count = len(work.calls)
     flops = np.full(count, _UNKNOWN, np.int64)
@@ -61,7 +60,7 @@ def call_costs(profile: ProfileData, work: OpWork) -> pl.DataFrame:
 def _fill_host_calls(
     profile: ProfileData, work: OpWork, flops: Int64s, accessed: Int64s
 ) -> None:
-    """Fill in, in place, the calls that host events show."""
+    """Fill in the calls that host events show; changes `flops` and `accessed`."""
     costs = profile.derived(work.host, execution_costs)
     events = profile.derived(work.host, host_op_events)
     if not work.executions or isinstance(costs, Unavailable):
@@ -72,7 +71,7 @@ def _fill_host_calls(
     call[place] = np.arange(len(place))
     order = np.argsort(costs.depth, kind="stable")
     cuts = np.flatnonzero(np.diff(costs.depth[order])) + 1
-    # One round per level of nesting, the outermost first.
+    # One round per level of nesting, outermost level first.
     for rows in np.split(order, cuts)[1:]:
         open_rows = rows[call[rows] < 0]
         call[open_rows] = call[costs.parent[open_rows]]
@@ -81,22 +80,22 @@ def _fill_host_calls(
         worked = require_available(
             profile.derived(work.host, device_executions)
         ).launched
-    # What an op that only calls others has as its own says nothing of their work.
+    # An op that only calls other ops has own values that do not include their work.
     types = work.calls["type"].head(work.executions).fill_null("").to_list()
     callers = {one: calls_only(one) for one in set(types)}
     tells = ~np.array([callers[one] for one in types], np.bool_)
     inside = call >= 0
     telling = tells & (costs.flops[place] >= 0)
     flops[: work.executions] = _sum_by_call(costs.flops, call, inside, worked, telling)
-    # What an op reads and writes is told by its own operands; those of the ops that it
-    # calls are in part its own intermediate results.
+    # An op's own operands give the bytes that it accesses. The operands of the ops that
+    # it calls include intermediate results.
     own = costs.accessed_bytes[place]
     others = _sum_by_call(costs.accessed_bytes, call, inside & worked, worked, own >= 0)
     parent = costs.parent[place]
     around = np.zeros(len(place), np.bool_)
     above = call[parent[parent >= 0]]
     around[above[above >= 0]] = True
-    # The time of a call that holds another chosen one is not its own.
+    # The time of a call around another selected call is partly the inner call's.
     accessed[: work.executions] = np.where(
         around, _UNKNOWN, np.where(own >= 0, own, others)
     )
@@ -105,7 +104,7 @@ def _fill_host_calls(
 def _sum_by_call(
     values: Int64s, call: Int64s, inside: Bools, worked: Bools, telling: Bools
 ) -> Int64s:
-    """Add up by call; unknown where work is, unless the call's own operands tell it."""
+    """Add up by call; unknown if work has no value, except for a `telling` call."""
     count = len(telling)
     known = inside & (values >= 0)
     total = np.zeros(count, np.int64)
@@ -120,7 +119,7 @@ def _sum_by_call(
 def _fill_device_calls(
     profile: ProfileData, work: OpWork, flops: Int64s, accessed: Int64s
 ) -> None:
-    """Fill in, in place, the calls that only devices show, by their instructions."""
+    """Fill in the calls that only devices show, from their instructions' costs."""
     if "device_activity" in work.absent or len(work.calls) == work.executions:
         return
     costs = profile.derived(work.host, run_costs)
@@ -129,7 +128,7 @@ def _fill_device_calls(
         return
     mine = work.call >= work.executions
     call, op = work.call[mine], ops.op[work.activity[mine]]
-    # An instruction ran once in a call, however many kernels it has.
+    # An instruction counts once per call, however many kernels it has.
     runs = number_rows([call.astype(np.int32), op.astype(np.int32)]).first
     call, op = call[runs], op[runs]
     for name, target in (("flops", flops), ("accessed_bytes", accessed)):
@@ -141,9 +140,10 @@ def _fill_device_calls(
 
 
 def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
-    """Return the shape of each call of one host, null where nothing recorded it.
+    """Return the shape of each call of one host; null if no shape was recorded.
 
-    What the device event of the first activity says, else what the host event says.
+    The shape is that of the call's first device activity with a shape, else that of its
+    host event.
     """
     texts = pl.Series("shape", [None], pl.String).extend_constant(
         None, max(len(work.calls) - 1, 0)
@@ -152,7 +152,7 @@ def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
         call, code, known = found
         if len(call):
             number = np.full(len(work.calls), -1, np.int64)
-            # Of several the first counts.
+            # If a call has several shapes, the first one counts.
             number[call[::-1]] = code[::-1]
             names = pl.Series("shape", [*known, None], pl.String)
             own = names[np.where(number < 0, len(known), number)]
@@ -212,7 +212,7 @@ def _shapes_of_events(profile: ProfileData, work: OpWork) -> _Found:
 def _recorded_texts(
     trace: TraceData, values: StatRows, names: Sequence[StatKey]
 ) -> pl.DataFrame | None:
-    """Return `event` and `text` of the first name that any of the events holds."""
+    """Return `event` and `text` for the first of the names that any event has."""
     for name in names:
         handle = find_handle(trace.strings, name)
         found = values.only(values.key == handle)
@@ -232,13 +232,13 @@ def shape_rows(
     """Return one row per op and shape, by time on devices, then on hosts.
 
     Args:
-        shapes: Their shapes, as `call_shapes` returns.
+        shapes: Shapes of the calls of each host, from `call_shapes`.
     """
     frames = [
         work.calls.select("op", "host_ps")
         .with_columns(shape, device_ps=_device_ps(profile, work))
         .with_columns(
-            # Of the side that did the work of each call.
+            # Time of the side that did the work of the call.
             worked_ps="host_ps" if "device_activity" in work.absent else "device_ps"
         )
         .with_columns(*call_costs(profile, work))
@@ -269,7 +269,7 @@ def shape_rows(
 
 
 def _rate_expression(what: str, unit: float) -> pl.Expr:
-    """Return units per second; null unless the work of every call is known."""
+    """Return a rate per second; null unless the work of every call is known."""
     known = (pl.col(what).null_count() == 0) & (pl.col("worked_ps").null_count() == 0)
     spent = pl.col("worked_ps").sum()
     rate = pl.col(what).sum() * (PS_PER_S / unit) / spent
@@ -277,7 +277,7 @@ def _rate_expression(what: str, unit: float) -> pl.Expr:
 
 
 def _device_ps(profile: ProfileData, work: OpWork) -> pl.Series:
-    """Return the device time of each call; null where no device was looked at."""
+    """Return the device time of each call; null if no device could be analysed."""
     if "device_activity" in work.absent:
         return pl.Series("device_ps", [None] * len(work.calls), pl.Int64)
     activity = require_available(profile.table(work.host, "device_activity"))
@@ -285,5 +285,5 @@ def _device_ps(profile: ProfileData, work: OpWork) -> pl.Series:
     np.add.at(spent, work.call, ints(activity, "dur_ps")[work.activity])
     if "launches" not in work.absent:
         return pl.Series("device_ps", spent)
-    # What a call on the host put on a device is not known.
+    # Without launches, the device work of a call on the host is unknown.
     return nullable_series("device_ps", spent, np.arange(len(spent)) >= work.executions)

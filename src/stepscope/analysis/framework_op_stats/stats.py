@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("framework_op_stats")
 
-#: What is asked of each host for the options as they are.
+#: Derivations that the tool needs of each host for its default options.
 NEEDS: Final = (device_ops, host_op_costs, host_ops, op_costs)
 
 _SLICES: Final = 10
@@ -70,7 +70,7 @@ def analyse(
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
 
     Raises:
-        BadUsage: There is no such op or scope as was asked for.
+        BadUsage: The requested op or scope does not exist.
     """
     host, device = host_side(profile), device_side(profile)
     if not len(host.rows) and not len(device.rows):
@@ -115,7 +115,7 @@ def analyse(
     )
     if meant is None:
         return whole
-    # Only for ops that were asked for by name.
+    # Details are computed only for ops that the options select.
     from stepscope.analysis.framework_op_stats.detail import op_detail  # noqa: PLC0415
 
     return op_detail(profile, whole, meant, most_calls=options.most_calls)
@@ -124,7 +124,7 @@ def analyse(
 def _rows_of_side(
     side: Side, name: str, costs: pl.DataFrame, *, idle: bool, latency_ps: float
 ) -> pl.DataFrame:
-    """Return the rows of one side in rank order, without the rank."""
+    """Return the rows of one side in order of rank, without the column `rank`."""
     merged = side.rows.hstack(work_rates(side.rows, costs))
     whole = int(merged["self_ps"].sum())
     if idle:
@@ -185,12 +185,12 @@ def _rows_of_side(
     )
 
 
-#: Columns that follow from the names of kernels.
+#: Columns whose values follow from the names of kernels.
 _TENSOR_CORES: Final = ("tensor_core_utilization_percent", "tensor_core_eligible")
 
 
 def _mean_us(column: str) -> pl.Expr:
-    """Return a mean per execution, in µs; null without executions."""
+    """Return the mean per execution, in µs; null without executions."""
     ran = pl.col("occurrences") > 0
     return pl.when(ran).then(pl.col(column) / pl.col("occurrences") / PS_PER_US)
 

@@ -1,4 +1,4 @@
-"""What the chosen ops of one host did: their calls, and the device work of each."""
+"""The calls of the selected ops on one host, and the device work of each call."""
 
 from __future__ import annotations
 
@@ -29,30 +29,31 @@ if TYPE_CHECKING:
 CALLS: Final[dict[str, pl.DataType]] = {
     "op": pl.String(),
     "type": pl.String(),
-    "event": pl.Int32(),  # row of events; null where no host event is the call
-    "start_ps": pl.Int64(),  # of the host event, else of the first launch call, else
-    # of the first activity
-    "launched": pl.Boolean(),  # `start_ps` is a time of the host
-    "host_ps": pl.Int64(),  # null where no host event is the call
+    "event": pl.Int32(),  # row of events; null if no host event shows the call
+    # Start of the host event, else of the first launch call, else of the first activity.
+    "start_ps": pl.Int64(),
+    "launched": pl.Boolean(),  # whether `start_ps` is a time on the host
+    "host_ps": pl.Int64(),  # null if no host event shows the call
     "host_self_ps": pl.Int64(),
 }
 
 
 class OpWork(Frozen, frozen=True):
-    """The calls of the chosen ops on one host, in order of their starts.
+    """The calls of the selected ops on one host, in order of their starts.
 
     Attributes:
-        calls: Columns `CALLS`. First every execution that a host event shows; then
-            the device work of the ops that no such event launched: there the k-th run
-            of each kernel of an op in a program on a device belongs to its k-th call.
-        executions: The first so many calls are executions on the host.
+        calls: Columns `CALLS`. First the executions that host events show, then calls
+            found from device work without such an event: the k-th execution of each
+            kernel of an op in a program on a device belongs to the op's k-th call.
+        executions: Number of rows at the start of `calls` that are host executions.
         activity: int64, ascending; rows of device_activity that the calls caused,
-            those of ops inside them too.
-        call: int64 by entry of `activity`; a place in `calls`, the innermost one.
+            including activities of nested ops.
+        call: int64 per entry of `activity`; index in `calls` of the innermost call.
         launch: int64, ascending; rows of launches made inside the calls, or that
-            started activities of theirs.
-        launch_call: int64 by entry of `launch`; a place in `calls`.
-        absent: `host_op_events`, `device_activity`, `launches`: why it is not known.
+            started activities of the calls.
+        launch_call: int64 per entry of `launch`; index in `calls`.
+        absent: Unknown input (`host_op_events`, `device_activity`, `launches`) →
+            reason.
     """
 
     host: str
@@ -66,9 +67,9 @@ class OpWork(Frozen, frozen=True):
 
 
 def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
-    """Find the calls of the chosen ops and what each of them put on a device.
+    """Find the calls of the selected ops and the device work of each call.
 
-    Device work belongs to the innermost chosen call inside which it was launched.
+    Device work belongs to the innermost selected call inside which it was launched.
     """
     absent: dict[str, Unavailable] = {}
 
@@ -82,7 +83,7 @@ def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
     nesting = known("host_op_events", profile.derived(host, event_nesting))
     activity = known("device_activity", profile.table(host, "device_activity"))
     ops = known("device_activity", profile.derived(host, activity_ops))
-    # What describes kernels needs whatever else is looked up of an activity.
+    # The tables of device work also need the kernels' descriptions.
     known("device_activity", profile.derived(host, kernels))
     launches = known("launches", profile.table(host, "launches"))
     matched = known("launches", profile.derived(host, correlation))
@@ -126,7 +127,7 @@ def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
 
 
 class _HostSide(Frozen, frozen=True):
-    """What the host shows: its calls, and the call that each launch was made in."""
+    """The calls that the host shows, and the call in which each launch was made."""
 
     host: str
     executed: pl.DataFrame
@@ -154,7 +155,7 @@ def _add_device_work(
     launched = launch_of[rest] >= 0
     if side.launches is not None and launched.any():
         called = ints(side.launches, "start_ps")[launch_of[rest[launched]]]
-        # A clock that is ahead makes no call later than its work.
+        # A call starts no later than its work, even if the two clocks disagree.
         start_ps[launched] = np.minimum(start_ps[launched], called)
     begins = np.full(len(further), np.iinfo(np.int64).max)
     np.minimum.at(begins, number, start_ps)
@@ -164,7 +165,7 @@ def _add_device_work(
         [pl.Series("start_ps", begins, pl.Int64), pl.Series("launched", some)]
     )
     owner = side.launch_call.astype(np.int64)
-    # A launch that started work of several calls belongs to the first of them.
+    # A launch that started work of several calls belongs to the first of these calls.
     others = np.flatnonzero(launched)[::-1]
     outside = others[owner[launch_of[rest[others]]] < 0]
     owner[launch_of[rest[outside]]] = call[rest[outside]]
@@ -187,7 +188,7 @@ def _selected_ops(ops: pl.DataFrame, selection: OpSelection) -> Bools:
 
 
 def _calls_around(parent: Int32s, event: Int32s, wanted: Int32s) -> Int32s:
-    """Return the innermost call around (or at) each wanted event, -1 for none."""
+    """Return the innermost call around (or at) each wanted event; -1 for none."""
     label = np.full(len(parent), -1, np.int32)
     label[event] = np.arange(len(event), dtype=np.int32)
     end = max(int(wanted.max(initial=-1)) + 1, int(event[0]))
@@ -200,10 +201,10 @@ def _calls_around(parent: Int32s, event: Int32s, wanted: Int32s) -> Int32s:
 def _calls_by_kernel(
     activity: pl.DataFrame, ops: ActivityOps, rows: Int64s
 ) -> tuple[Int64s, pl.DataFrame]:
-    """Find the calls of activities that no execution launched, by runs of kernels.
+    """Find the calls of activities that no execution launched, from repeated kernels.
 
-    What only the direction of a copy or nothing at all names has no kernel of its own:
-    each activity is one call (as the op tables count executions).
+    An activity that only a copy direction names, or nothing at all, has no kernel: it
+    counts as one call (as in the op tables).
     """
     number = np.empty(len(rows), np.int64)
     if not len(rows):
@@ -214,18 +215,18 @@ def _calls_by_kernel(
     kernel = np.where(unnamed, -1, handles(activity, "type")[rows])
     device = handles(activity, "device")[rows]
     start_ps = ints(activity, "start_ps")[rows]
-    # A module that was compiled twice is two programs: its ops ran apart.
+    # A module that was compiled twice is two programs, whose ops ran separately.
     program = ops.ops["program"].fill_null(-1).to_numpy()[ops.op[rows]]
     place = number_rows([device, group, program]).code
     key = number_rows([place, kernel]).code
-    # Number of each activity among those of its key, in order of time.
+    # Position of each activity among those with the same key, in order of time.
     order = np.lexsort((start_ps, key))
     sorted_key = key[order]
     first = np.searchsorted(sorted_key, sorted_key, side="left")
     turn = np.empty(len(rows), np.int32)
     turn[order] = np.arange(len(rows)) - first
     calls = number_rows([place, turn])
-    # Calls are numbered in order of their first activities.
+    # Number the calls in order of their first activities.
     begins = np.full(calls.count, np.iinfo(np.int64).max)
     np.minimum.at(begins, calls.code, start_ps)
     by_time = np.argsort(begins, kind="stable")

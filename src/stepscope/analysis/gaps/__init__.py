@@ -1,1 +1,1 @@
-"""Who owns a stretch of time, and what ran meanwhile."""
+"""Explanations of a time range: its owners, and what ran at the same time."""

@@ -1,4 +1,4 @@
-"""Explain a stretch of time: who owns it by the account, and what ran meanwhile.
+"""Explain a time range: its owners by the account, and what ran at the same time.
 
 Definition: docs/explain.md.
 """
@@ -41,36 +41,38 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
 
-#: What to explain: an instant, or from one time to another, in ps.
+#: What to explain, in ps: an instant, or start and end of a time range.
 Asked: TypeAlias = "int | tuple[int, int]"
 
-#: Intervals that are given of one owner.
+#: Maximum number of intervals listed per owner.
 _MOST_INTERVALS: Final = 100
-#: Owners whose time nothing in the recording explains, and the one that is explained
-#: only where something names it.
+#: Owners of time that nothing in the recording explains, and the owner whose time is
+#: explained only if an event or function names it.
 _DARK: Final = ("queued", "unexplained")
 _IF_NAMED: Final = "between"
-#: Shares that are not explained: up to the first one the answer is sure, beyond the
-#: second one it is none; from the last one on it is said what to record.
+#: Unexplained shares of the range, in percent: above `_SURE` the confidence is not
+#: high, above `_UNSURE` it is low. From `_WORTH_SAYING` on a remedy is given.
 _SURE: Final = 20.0
 _UNSURE: Final = 40.0
 _WORTH_SAYING: Final = 5.0
-#: Share of a gap that the thread which ended it must be known for.
+#: Share of the idle time whose launching thread must be known for high confidence.
 _LAUNCH_KNOWN: Final = 0.5
 
 
 def explain_gap(
     profile: ProfileData, host: str, asked: Asked, *, device: int | None = None
 ) -> GapExplanation | Unavailable:
-    """Explain a stretch of a device's time, or of the step threads without a device.
+    """Explain a time range of a device, or of the step threads without a device.
 
     Args:
-        asked: An instant, or from one time to another, since the start of the profile.
-        device: Ordinal of the device; None for the one that waits longest at the
-            instant, or works most.
+        asked: Instant, or start and end of a range, in ps since the start of the
+            profile.
+        device: Ordinal of the device; None chooses the device with the longest gap at
+            the instant, or the busiest device for a range.
 
     Raises:
-        BadUsage: There is no such host or device, or no such time in the recording.
+        BadUsage: The host or device does not exist, or the time is outside the
+            recording.
     """
     found = owned_time(profile, host, device)
     if isinstance(found, Unavailable):
@@ -103,7 +105,7 @@ def explain_gap(
     dark = 100 * (dark_ps + outside) / dur
     tracks = profile.table(host, "tracks")
     before, after = gap_neighbours(profile, stretch, where)
-    # What to record to see more, whatever ran already.
+    # Carries the remedy for unexplained time, which is adapted to the recording below.
     see_more = Unavailable(
         code="NOT_RECORDED", reason="", remedy=Remedy.RECORD_UNKNOWN_TIME
     )
@@ -188,7 +190,7 @@ def _owned_time(
 def _device_activities(
     profile: ProfileData, stretch: Stretch, owner: str, spans: Spans
 ) -> tuple[RanMost, list[tuple[Name, int]]]:
-    """Return what a device worked on for an owner, and its time by name."""
+    """Return the device's activities of an owner, and their time by name."""
     host = stretch.owned.host
     activity, types = (
         profile.table(host, name) for name in ("device_activity", "event_types")
@@ -208,7 +210,7 @@ def _device_activities(
     place = owner_places(codes(activity, "kind"), widths)
     rows = np.flatnonzero(mine & (place == BUSY_OWNERS.index(owner)))
     rows = rows[np.argsort(start[rows], kind="stable")]
-    # Each one has what none that began before it covers.
+    # An activity is charged only for time that no earlier activity covers.
     fresh, ends = start[rows], end[rows]
     fresh[1:] = np.clip(np.maximum.accumulate(ends)[:-1], fresh[1:], ends[1:])
     time = spans.within(fresh, ends)
@@ -235,8 +237,8 @@ def _confidence_level(
 ) -> Literal["high", "medium", "low"]:
     """Return how certain the owners are.
 
-    Whose time it is follows from the thread that launched what ended it; where that is
-    not known, all threads that drive the step were asked together.
+    The owner of a gap follows from the thread that launched the work after it. If that
+    thread is unknown, all threads that drive the step were examined together.
     """
     if dark > _UNSURE:
         return "low"

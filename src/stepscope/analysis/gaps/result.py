@@ -1,4 +1,4 @@
-"""`GapExplanation`: who owns a stretch of time, as numbers."""
+"""`GapExplanation`: the owners of a time range, in numbers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import msgspec
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that ran during the time of an owner, or a stretch without an event.
+    """An event that ran during the time of an owner, or an interval without an event.
 
     Attributes:
-        begin_ps: When it began, within the stretch.
-        end_ps: When it ended, within the stretch.
-        track: Row of the timeline's tracks; null where no event is it.
-        item: Row of `events`; null where no event is it.
-        name: What it is; null where nobody named it.
-        ps: The owner's time that it names: what it covers and nothing inside it does.
-        percent: `ps` as a share of the stretch.
+        begin_ps: Start of the interval, clipped to the explained range.
+        end_ps: End of the interval, clipped to the explained range.
+        track: Row in the timeline's tracks; null without an event.
+        item: Row of `events`; null without an event.
+        name: Name of the event or function; null if unknown.
+        ps: Time of the owner that the event covers and no nested event covers.
+        percent: `ps` as a share of the explained range.
     """
 
     begin_ps: int
@@ -30,16 +30,16 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NamedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of an owner's time, by name.
+    """The part of an owner's time that has one name.
 
     Attributes:
-        name: Op, call or function that the time goes to; null for the rest.
-        detail: What most of it is; null where there is nothing to add.
-        function: Python function; null where the name is none.
-        file: File of the function; null where unknown.
-        line: First line of the function; null where unknown.
-        ps: The part.
-        percent: `ps` as a share of the stretch.
+        name: Op, call or function that took the time; null for the unnamed part.
+        detail: What took most of this time; null if nothing more is known.
+        function: Python function; null if `name` is not a function.
+        file: File of the function; null if unknown.
+        line: First line of the function; null if unknown.
+        ps: Time of the part.
+        percent: `ps` as a share of the explained range.
     """
 
     name: str | None
@@ -56,11 +56,11 @@ class OwnedTime(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         owner: The owner, as in the account.
-        ps: Its time in the stretch.
-        percent: `ps` as a share of the stretch.
-        parts: Its time by name, most first; the parts add up to it.
-        intervals: What ran, in order of time: the 100 that name most of it.
-        interval_count: How many there are in all.
+        ps: Time of the owner in the explained range.
+        percent: `ps` as a share of the explained range.
+        parts: The owner's time by name, longest first; the parts add up to `ps`.
+        intervals: The 100 intervals that took most of the time, in order of time.
+        interval_count: Number of all intervals, listed or not.
     """
 
     owner: str
@@ -72,14 +72,14 @@ class OwnedTime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
-    """What ran just before or just after.
+    """The device activity just before or just after a gap.
 
     Attributes:
-        name: Its name.
-        track: Row of the timeline's tracks; null where it is not shown there.
-        item: Row of `events`; null likewise.
-        start_ps: When it began.
-        dur_ps: How long it lasted.
+        name: Name of the activity.
+        track: Row in the timeline's tracks; null if the timeline does not show it.
+        item: Row of `events`; null if the activity has no event.
+        start_ps: Start of the activity, since the start of the profile.
+        dur_ps: Duration of the activity.
     """
 
     name: str
@@ -90,19 +90,19 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What a thread of the host did meanwhile, by the name of the event.
+    """Events of one name on one host thread during the explained range.
 
     Attributes:
         thread: Name of the thread.
-        launching: Whether the work that ended idle time was launched on this thread.
-        name: Name of the event.
+        launching: Whether the thread launched the work that ended idle time.
+        name: Name of the events.
         count: Number of events of this name.
-        ps: Their time in the stretch, without that of events inside them.
-        percent: `ps` as a share of the stretch.
-        begin_ps: When the longest of them began, within the stretch.
-        end_ps: When it ended, within the stretch.
-        track: Row of the timeline's tracks of the longest; null where it is not shown.
-        item: Row of `events` of the longest.
+        ps: Self time of the events in the explained range.
+        percent: `ps` as a share of the explained range.
+        begin_ps: Start of the longest event, clipped to the explained range.
+        end_ps: End of the longest event, clipped to the explained range.
+        track: Row in the timeline's tracks of the longest event; null if not shown.
+        item: Row of `events` of the longest event.
     """
 
     thread: str
@@ -118,27 +118,29 @@ class HostWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GapExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Who owns a stretch of time on a device, or of the step threads without one.
+    """The owners of a time range on a device, or on step threads without a device.
 
     Attributes:
         host: Name of the host.
         device: Ordinal of the device; null on a host without devices.
-        kind: "gap": the device did nothing; "busy": it worked; "host": one owner has
-            the step threads of a host without devices; "interval": from one time to
-            another, as asked.
-        begin_ps: Begin of the stretch, since the start of the profile.
-        end_ps: Its end.
-        dur_ps: Its length.
-        step: Number of the step in whose window it begins; null for none.
-        owners: Whose time it is, most first; with `outside_ps` they add up to it.
-        outside_ps: What lies before the first window of a step or after the last one,
-            where no owner is looked for.
-        before: What ended as a gap began; null of anything else.
-        after: What ended a gap by its begin; null likewise.
-        meanwhile: What the host's threads did, launching threads first, then by time.
-        not_explained_percent: Share that nothing in the recording explains.
-        confidence: "high", "medium" or "low".
-        remedy: What to record to see more; null where next to nothing is unexplained.
+        kind: "gap": the device was idle; "busy": the device worked; "host": one owner
+            had the step threads of a host without devices; "interval": the requested
+            range.
+        begin_ps: Start of the range, since the start of the profile.
+        end_ps: End of the range, since the start of the profile.
+        dur_ps: Length of the range.
+        step: Number of the step in whose window the range begins; null for none.
+        owners: Owners, longest time first; with `outside_ps` they add up to the range.
+        outside_ps: Time before the first window of a step or after the last one, which
+            has no owner.
+        before: Activity that ended when a gap began; null if the range is not a gap.
+        after: Activity that began when a gap ended; null if the range is not a gap.
+        meanwhile: Work of the host's threads in the range; launching threads first,
+            then by time.
+        not_explained_percent: Share of the range that nothing in the recording
+            explains.
+        confidence: Certainty of the owners: "high", "medium" or "low".
+        remedy: What to record to see more; null if nearly all time is explained.
     """
 
     host: str

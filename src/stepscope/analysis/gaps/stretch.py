@@ -1,7 +1,7 @@
-"""The stretch of a device's time that is meant, and what ran beside it.
+"""Find the time range to explain, and what ran at the same time.
 
-An event is given by its row of `events` and the track that shows it, so that a page can
-go there.
+An event is reported as its row of `events` and the timeline track that shows it, so
+that a page can link to it.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ if TYPE_CHECKING:
 
 _REST: Final = IDLE_OWNERS[-1]
 
-#: Names that are given of one thread, and of all.
+#: Maximum number of event names listed for one thread, and for all threads.
 _OF_A_THREAD: Final = 5
 _MOST: Final = 20
-#: Share of the stretch from which on a name is given.
+#: Minimum share of the range for an event name to be listed.
 _LEAST: Final = 0.005
 
 
 class Shown(Frozen, frozen=True):
-    """Where events are shown in the timeline.
+    """Where the timeline shows events.
 
     Attributes:
-        track: Track of the timeline by row of tracks; -1 for none.
-        of_event: Row of tracks by row of events.
+        track: Track of the timeline, by row of tracks; -1 for none.
+        of_event: Row of tracks, by row of events.
     """
 
     track: Int64s
     of_event: Int32s
 
     def track_of_event(self, event: int) -> int | None:
-        """Return the track of the timeline that shows an event; None for none."""
+        """Return the timeline track that shows an event; None if no track does."""
         if event < 0:
             return None
         found = int(self.track[self.of_event[event]])
@@ -64,7 +64,7 @@ class Shown(Frozen, frozen=True):
 
 
 def shown_events(profile: ProfileData, host: str) -> Shown:
-    """Return where the events of a host are shown; nowhere without a timeline."""
+    """Return where the timeline shows the events of a host; empty without tables."""
     events, tracks = profile.table(host, "events"), profile.table(host, "tracks")
     timeline = profile.derived(host, trace_timeline)
     if isinstance(events, Unavailable) or isinstance(tracks, Unavailable):
@@ -79,7 +79,7 @@ def shown_events(profile: ProfileData, host: str) -> Shown:
 def on_host(
     stretch: Stretch, naming: Naming, tracks: pl.DataFrame, where: Shown
 ) -> tuple[HostWork, ...]:
-    """Return what the threads of the host did during a stretch, by name."""
+    """Return what the threads of a host did during a time range, by event name."""
     device = stretch.owned.device
     walked = {
         track
@@ -113,7 +113,7 @@ def _thread_work(
     kinds, place = np.unique(types, return_inverse=True)
     total = np.zeros(len(kinds), np.int64)
     np.add.at(total, place, nested.self_ps)
-    # Marks of steps say nothing of what is done.
+    # Step markers do not describe work.
     total[naming.marks[kinds]] = 0
     least = max(_LEAST * (end - begin), 1)
     for kind in np.argsort(-total, kind="stable")[:_OF_A_THREAD].tolist():
@@ -137,7 +137,7 @@ def _thread_work(
 def gap_neighbours(
     profile: ProfileData, stretch: Stretch, where: Shown
 ) -> tuple[Neighbour | None, Neighbour | None]:
-    """Return the activities that ended before a gap and that began after it."""
+    """Return the last activity before a gap and the first activity after it."""
     activity = profile.table(stretch.owned.host, "device_activity")
     types = profile.table(stretch.owned.host, "event_types")
     if (
@@ -175,10 +175,10 @@ class Owned(Frozen, frozen=True):
     """Every instant of one device, or of a host without devices, by owner.
 
     Attributes:
-        device: The idle time by owner.
-        busy: What the device worked on; None without a device.
-        unknown: Owners whose time is not known: what they would own is unexplained.
-        hull: From the begin of the first window to the end of the last one.
+        device: Idle time by owner.
+        busy: Busy time of the device; None without a device.
+        unknown: Owners whose time could not be measured; it counts as unexplained.
+        hull: Start of the first window and end of the last one, in ps.
         end_ps: End of the recording.
     """
 
@@ -190,7 +190,7 @@ class Owned(Frozen, frozen=True):
     end_ps: int
 
     def spans_by_owner(self) -> dict[str, Spans]:
-        """Return owner → its instants; within the hull they are disjoint."""
+        """Return owner → its spans, which are disjoint within `hull`."""
         charged = {} if self.busy is None else self.busy.charged
         every = {**charged, **self.device.idle}
         found = {name: every[name] for name in every if name not in self.unknown}
@@ -200,7 +200,7 @@ class Owned(Frozen, frozen=True):
 
 
 class Stretch(Frozen, frozen=True):
-    """A stretch of time, and what kind of it.
+    """A time range, and its kind.
 
     Attributes:
         kind: As in `GapExplanation`.
@@ -213,17 +213,17 @@ class Stretch(Frozen, frozen=True):
 
     @property
     def spans(self) -> Spans:
-        """Return the stretch as a set."""
+        """Return the range as a set of spans."""
         return Spans.of([(self.begin_ps, self.end_ps)])
 
 
 def owned_time(
     profile: ProfileData, host: str, device: int | None
 ) -> tuple[Owned, ...] | Unavailable:
-    """Return the owners on a device, or on all devices of a host where none is named.
+    """Return the owned time of a device, or of every device of the host for None.
 
     Raises:
-        BadUsage: There is no such host or device.
+        BadUsage: The host or device does not exist.
     """
     found = profile.derived(host, account)
     wide = profile.derived(host, windows)
@@ -255,19 +255,20 @@ def owned_time(
     if not chosen:
         known = [str(one.device.device) for one in every if one.busy is not None]
         if not known:
-            raise BadUsage(f"device {device}: the recording of {host} holds no device")
+            raise BadUsage(f"device {device}: the recording of {host} has no device")
         raise BadUsage.unknown_name("device", str(device), known)
     return chosen
 
 
 def stretch_around_instant(found: tuple[Owned, ...], at_ps: int) -> Stretch:
-    """Return the stretch that holds an instant.
+    """Return the time range around an instant.
 
-    It is the longest gap of a device; where all devices work, what the first one does;
-    without a device, the time of the owner that has the step threads.
+    It is the longest gap that any device has at the instant. If all devices work, it is
+    the work of the first device. Without devices, it is the time of the owner that has
+    the step threads.
 
     Raises:
-        BadUsage: The instant lies outside of the recording.
+        BadUsage: The instant is outside the recording.
     """
     _check_times(found[0], at_ps, at_ps + 1)
     every = [_stretch_in_device(one, at_ps) for one in found]
@@ -276,14 +277,14 @@ def stretch_around_instant(found: tuple[Owned, ...], at_ps: int) -> Stretch:
 
 
 def stretch_between(found: tuple[Owned, ...], from_ps: int, to_ps: int) -> Stretch:
-    """Return a stretch as it is given, of the device that works most.
+    """Return the given time range, on the busiest device of the recording.
 
     Raises:
-        BadUsage: The times are not in order or lie outside of the recording.
+        BadUsage: The times are not in order, or are outside the recording.
     """
     if to_ps <= from_ps:
         raise BadUsage(
-            f"the end, {duration_text(to_ps)}, does not lie after the begin, "
+            f"the end, {duration_text(to_ps)}, is not after the start, "
             f"{duration_text(from_ps)}"
         )
     _check_times(found[0], from_ps, to_ps)
@@ -301,13 +302,13 @@ def _check_times(one: Owned, from_ps: int, to_ps: int) -> None:
     ):
         if not inside:
             raise BadUsage(
-                f"{duration_text(time_ps)} lies outside of the recording of "
+                f"{duration_text(time_ps)} is outside the recording of "
                 f"{one.host}, which lasts {duration_text(one.end_ps)}"
             )
 
 
 def _stretch_in_device(one: Owned, at_ps: int) -> Stretch:
-    """Return the stretch around an instant, within the hull or on one side of it."""
+    """Return a device's range around an instant, inside `hull` or on one side of it."""
     edges = (0, *one.hull, one.end_ps)
     place = int(np.searchsorted(edges[1:3], at_ps, side="right"))
     begin, end = edges[place], max(edges[place + 1], at_ps + 1)
@@ -323,12 +324,12 @@ def _stretch_in_device(one: Owned, at_ps: int) -> Stretch:
     return Stretch(one, "busy", *next((it for it in worked if it), (begin, end)))
 
 
-#: Place of an instant between the begin and the end of the hull.
+#: Position of an instant inside the hull; 0 is before the hull, 2 after it.
 _INSIDE: Final = 1
 
 
 def _interval_around(spans: Spans, at_ps: int) -> tuple[int, int] | None:
-    """Return the interval of a set that holds an instant."""
+    """Return the interval of the spans that contains an instant; None if none does."""
     at = int(np.searchsorted(spans.end_ps, at_ps, side="right"))
     if at == len(spans) or spans.start_ps[at] > at_ps:
         return None
