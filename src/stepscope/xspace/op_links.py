@@ -43,29 +43,29 @@ def operands_text(sizes: Sequence[object], types: Sequence[object]) -> str | Non
 def _tensor_sizes(operand: object) -> Iterator[list[int]]:
     if not isinstance(operand, list) or not operand:
         return
-    if all(isinstance(it, int) for it in operand):
+    if all(isinstance(size, int) for size in operand):
         yield operand
         return
     for inner in operand:
         if (
             isinstance(inner, list)
             and inner
-            and all(isinstance(it, int) for it in inner)
+            and all(isinstance(size, int) for size in inner)
         ):
             yield inner
 
 
 def last_with_id(ids: Int64s, wanted: Int64s) -> Int64s:
     """Return for each wanted id its last position in `ids`, or -1."""
-    found = np.full(len(wanted), -1, np.int64)
+    positions = np.full(len(wanted), -1, np.int64)
     if not len(ids) or not len(wanted):
-        return found
+        return positions
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
-    at = np.searchsorted(ordered, wanted, side="right") - 1
-    hit = (at >= 0) & (ordered[np.maximum(at, 0)] == wanted)
-    found[hit] = order[at[hit]]
-    return found
+    index = np.searchsorted(ordered, wanted, side="right") - 1
+    hit = (index >= 0) & (ordered[np.maximum(index, 0)] == wanted)
+    positions[hit] = order[index[hit]]
+    return positions
 
 
 def innermost_around(

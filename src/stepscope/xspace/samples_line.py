@@ -114,14 +114,14 @@ class SamplesLine(Frozen, frozen=True, eq=True):
         if line < SAMPLES_BASE:
             return None
         for kind, pattern in _NAMES.items():
-            found = pattern.match(name)
-            if found is None or line < _BASES[kind]:
+            match = pattern.match(name)
+            if match is None or line < _BASES[kind]:
                 continue
             try:
-                hz = float(found["hz"])
+                hz = float(match["hz"])
             except ValueError:
                 return None
             if not 0 < hz < inf:
                 return None
-            return cls(line - _BASES[kind], found["thread"], hz, kind)
+            return cls(line - _BASES[kind], match["thread"], hz, kind)
         return None

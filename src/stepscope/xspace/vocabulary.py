@@ -79,8 +79,8 @@ def forwarded_name(name: str, values: Mapping[str, object]) -> str:
     The name has letters and digits only. PyTorch's export (2.11 and 2.13) replaces
     other characters by "unknown", or writes a document that cannot be parsed.
     """
-    both = msgspec.json.encode((name, values), enc_hook=_plain_value)
-    return f"{_PREFIX}{urlsafe_b64encode(both).decode()}"
+    encoded = msgspec.json.encode((name, values), enc_hook=_plain_value)
+    return f"{_PREFIX}{urlsafe_b64encode(encoded).decode()}"
 
 
 def forwarded_annotation(name: str) -> Forwarded | None:
@@ -130,12 +130,14 @@ class KeptCounter(Frozen, frozen=True, eq=True):
     @classmethod
     def of(cls, name: str) -> KeptCounter | None:
         """Decode the name of a counter; None for any other counter."""
-        found = _NAME.match(name)
-        if found is None:
+        match = _NAME.match(name)
+        if match is None:
             return None
-        kind = next(it for it in KEPT_KINDS if it == found["kind"])
-        line = int(found["line"])
-        return cls(kind, found["path"], found["file"], line, found["function"])
+        kind = next(
+            known_kind for known_kind in KEPT_KINDS if known_kind == match["kind"]
+        )
+        line = int(match["line"])
+        return cls(kind, match["path"], match["file"], line, match["function"])
 
 
 class Unseen(NamedTuple):
@@ -204,7 +206,9 @@ UNSEEN: Final = {
 
 def unseen_reason(warning: str) -> Unseen | None:
     """Return the reason in a warning of a file; None for any other warning."""
-    return next((it for it in UNSEEN.values() if warning.endswith(it.mark)), None)
+    return next(
+        (reason for reason in UNSEEN.values() if warning.endswith(reason.mark)), None
+    )
 
 
 class ClockStat:

@@ -29,20 +29,20 @@ class MalformedMessage(Exception):
     """A message violates the wire format."""
 
 
-def read_varint(message: bytes | memoryview, at: int) -> tuple[int, int]:
+def read_varint(message: bytes | memoryview, offset: int) -> tuple[int, int]:
     """Return the number at a position, and the position after it.
 
     Raises:
         MalformedMessage: The number is truncated or too long.
     """
     value = shift = 0
-    end = min(len(message), at + _MOST_BYTES)
-    while at < end:
-        byte = message[at]
-        at += 1
+    end = min(len(message), offset + _MOST_BYTES)
+    while offset < end:
+        byte = message[offset]
+        offset += 1
         value |= (byte & 0x7F) << shift
         if byte <= _LAST_OF_ONE_BYTE:
-            return value & 0xFFFF_FFFF_FFFF_FFFF, at
+            return value & 0xFFFF_FFFF_FFFF_FFFF, offset
         shift += 7
     raise MalformedMessage
 
@@ -56,32 +56,32 @@ def read_fields(message: bytes | memoryview) -> Iterator[tuple[int, int | memory
         MalformedMessage: The message violates the wire format.
     """
     view = memoryview(message)
-    at, end = 0, len(view)
-    while at < end:
+    offset, end = 0, len(view)
+    while offset < end:
         # Nearly all tags and lengths have one byte and are read without a call.
-        tag = view[at]
-        at += 1
+        tag = view[offset]
+        offset += 1
         if tag > _LAST_OF_ONE_BYTE:
-            tag, at = read_varint(view, at - 1)
+            tag, offset = read_varint(view, offset - 1)
         field, wire = tag >> 3, tag & 7
         if not 0 < field < _FIELDS:
             raise MalformedMessage
         if wire == _VARINT:
-            value, at = read_varint(view, at)
+            value, offset = read_varint(view, offset)
             yield field, value
         elif wire == _LENGTH:
-            if at < end and view[at] <= _LAST_OF_ONE_BYTE:
-                length = view[at]
-                at += 1
+            if offset < end and view[offset] <= _LAST_OF_ONE_BYTE:
+                length = view[offset]
+                offset += 1
             else:
-                length, at = read_varint(view, at)
-            if length > end - at:
+                length, offset = read_varint(view, offset)
+            if length > end - offset:
                 raise MalformedMessage
-            yield field, view[at : at + length]
-            at += length
+            yield field, view[offset : offset + length]
+            offset += length
         elif wire in (_FIXED64, _FIXED32):
-            at += 8 if wire == _FIXED64 else 4
-            if at > end:
+            offset += 8 if wire == _FIXED64 else 4
+            if offset > end:
                 raise MalformedMessage
         else:
             raise MalformedMessage
@@ -99,9 +99,9 @@ def packed_numbers(value: int | memoryview) -> list[int]:
     if isinstance(value, int):
         return [value]
     numbers = []
-    at = 0
-    while at < len(value):
-        number, at = read_varint(value, at)
+    offset = 0
+    while offset < len(value):
+        number, offset = read_varint(value, offset)
         numbers.append(number)
     return numbers
 

@@ -72,13 +72,13 @@ class Line:
 def read_heads(data: UInt8s, begin: Int64s, end: Int64s) -> list[Head]:
     """Return the fields that the lines [begin, end) have before their first event."""
     heads = []
-    for at, last in zip(begin.tolist(), end.tolist(), strict=True):
+    for start, last in zip(begin.tolist(), end.tolist(), strict=True):
         # Writers put id, name and time first, so a few bytes are enough.
         size = 256
         while True:
-            stop = min(at + size, last)
+            stop = min(start + size, last)
             fields = index_messages(
-                data, np.array([at], np.int64), np.array([stop], np.int64)
+                data, np.array([start], np.int64), np.array([stop], np.int64)
             )
             if stop == last or (fields.tag == LineTag.EVENT).any():
                 break
@@ -94,9 +94,9 @@ def read_lines(data: UInt8s, begin: Int64s, end: Int64s, *, move: Move) -> list[
         ValueError: A line is malformed.
     """
     lines = []
-    for at, last in zip(begin.tolist(), end.tolist(), strict=True):
+    for start, last in zip(begin.tolist(), end.tolist(), strict=True):
         fields = index_messages(
-            data, np.array([at], np.int64), np.array([last], np.int64)
+            data, np.array([start], np.int64), np.array([last], np.int64)
         )
         if fields.stop[0] >= 0:
             raise ValueError(f"a line is malformed at byte {int(fields.stop[0]):,}")
@@ -210,7 +210,7 @@ def _read_head(data: UInt8s, fields: Fields, row: int) -> Head:
         return int(fields.last(tag)[row])
 
     def text(tag: int) -> bytes | None:
-        place, length = (int(it[row]) for it in fields.last_place(tag))
+        place, length = (int(column[row]) for column in fields.last_place(tag))
         return data[place : place + length].tobytes() if place else None
 
     return Head(

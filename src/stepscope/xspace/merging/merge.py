@@ -75,8 +75,8 @@ class _Plane:
 
     def rows(self, tag: int) -> tuple[Int64s, Int64s]:
         """Return begin and end of the sized fields of a tag."""
-        found = self.fields.of(tag)
-        return found.place, found.place + found.size
+        fields = self.fields.of(tag)
+        return fields.place, fields.place + fields.size
 
     def entries(self, tag: int) -> list[NameEntry]:
         """Return the entries of the metadata map under a tag."""
@@ -116,7 +116,9 @@ def merge_messages(
         space = _whole_fields(data, np.zeros(1, np.int64), np.array([len(data)]))
         rows = space.of(SpaceTag.PLANE)
         for place, size in zip(rows.place.tolist(), rows.size.tolist(), strict=True):
-            begin, end = (np.array([it], np.int64) for it in (place, place + size))
+            begin, end = (
+                np.array([offset], np.int64) for offset in (place, place + size)
+            )
             fields = _whole_fields(data, begin, end)
             plane = _Plane(data, place, place + size, part.shift_ns, fields)
             name = _name_of_plane(plane)
@@ -158,13 +160,15 @@ def whole_length(data: bytes | memoryview | UInt8s) -> int:
 def _whole_fields(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:
     fields = index_messages(data, begin, end)
     if (fields.stop >= 0).any():
-        at = int(fields.stop[fields.stop >= 0][0])
-        raise ValueError(f"the message is malformed at byte {at:,}")
+        offset = int(fields.stop[fields.stop >= 0][0])
+        raise ValueError(f"the message is malformed at byte {offset:,}")
     return fields
 
 
 def _name_of_plane(plane: _Plane) -> str:
-    place, length = (int(it[0]) for it in plane.fields.last_place(PlaneTag.NAME))
+    place, length = (
+        int(column[0]) for column in plane.fields.last_place(PlaneTag.NAME)
+    )
     return plane.data[place : place + length].tobytes().decode("utf-8", "replace")
 
 
@@ -191,10 +195,10 @@ class _Names:
         # get a name from another plane.
         first_free = _BEYOND_IDS if keep_first else 1
         types, stats = Names(first_free=first_free), Names(first_free=first_free)
-        kept = [keep_first and plane is planes[0] for plane in planes]
+        keeps_ids = [keep_first and plane is planes[0] for plane in planes]
         stat_ids = [
             stats.enter(plane.entries(PlaneTag.STAT_METADATA), keep_ids=keep)
-            for plane, keep in zip(planes, kept, strict=True)
+            for plane, keep in zip(planes, keeps_ids, strict=True)
         ]
         missing = stats.free_id()
         type_ids = [
@@ -203,7 +207,7 @@ class _Names:
                 stat_ids=(ids, missing),
                 keep_ids=keep,
             )
-            for plane, ids, keep in zip(planes, stat_ids, kept, strict=True)
+            for plane, ids, keep in zip(planes, stat_ids, keeps_ids, strict=True)
         ]
         maps = list(zip(type_ids, stat_ids, strict=True))
         return cls(types, stats, maps, (types.free_id(), missing))
@@ -220,22 +224,27 @@ def _merge_planes(
     """Return the body of the plane merged from planes of one name, in chunks."""
     first = planes[0]
     heads = read_heads(first.data, *first.rows(PlaneTag.LINE))
-    still = all(
+    is_unshifted = all(
         Move(first.shift_ns, start_ns).moved(head.timestamp_ns) == head.timestamp_ns
         for head in heads
     )
-    kept = keep_first and still
-    together: set[int] = set()
+    keeps_first = keep_first and is_unshifted
+    joined_ids: set[int] = set()
     if join_lines:
-        counted = Counter(
+        counts = Counter(
             head.id
             for plane in planes
             for head in read_heads(plane.data, *plane.rows(PlaneTag.LINE))
         )
-        together = {line for line, times in counted.items() if times > 1}
-    if kept and not together and len(planes) == 1 and name == _name_of_plane(first):
+        joined_ids = {line for line, times in counts.items() if times > 1}
+    if (
+        keeps_first
+        and not joined_ids
+        and len(planes) == 1
+        and name == _name_of_plane(first)
+    ):
         return [first.data[first.begin : first.end].tobytes()]
-    names = _Names.of(planes, keep_first=kept)
+    names = _Names.of(planes, keep_first=keeps_first)
     maps = names.maps
     out = [
         number_field(PlaneTag.ID, int(first.fields.last(PlaneTag.ID)[0])),
@@ -254,19 +263,19 @@ def _merge_planes(
             )
             for stat in plane.fields.of(PlaneTag.STAT).bodies(plane.data)
         ]
-    written_anew = [plane.rows(PlaneTag.LINE) for plane in planes]
-    if kept:
-        alone = np.array([head.id not in together for head in heads], bool)
-        begin, end = written_anew[0]
+    rewritten = [plane.rows(PlaneTag.LINE) for plane in planes]
+    if keeps_first:
+        is_separate = np.array([head.id not in joined_ids for head in heads], bool)
+        begin, end = rewritten[0]
         out += [
-            sized_field(PlaneTag.LINE, first.data[at:last].tobytes())
-            for at, last in zip(begin[alone], end[alone], strict=True)
+            sized_field(PlaneTag.LINE, first.data[start:stop].tobytes())
+            for start, stop in zip(begin[is_separate], end[is_separate], strict=True)
         ]
-        written_anew[0] = begin[~alone], end[~alone]
+        rewritten[0] = begin[~is_separate], end[~is_separate]
     out += _join_lines_of_planes(
         planes,
         maps,
-        written_anew,
+        rewritten,
         start_ns=start_ns,
         names=names,
         first={head.id: head for head in reversed(heads)},
@@ -277,7 +286,7 @@ def _merge_planes(
 def _join_lines_of_planes(
     planes: Sequence[_Plane],
     maps: Sequence[tuple[IdMap, IdMap]],
-    places: Sequence[tuple[Int64s, Int64s]],
+    line_bounds: Sequence[tuple[Int64s, Int64s]],
     *,
     start_ns: int,
     names: _Names,
@@ -285,7 +294,9 @@ def _join_lines_of_planes(
 ) -> list[bytes]:
     """Return the lines as fields; lines of equal id and time become one."""
     groups: dict[tuple[int, int], tuple[Head, list[bytes]]] = {}
-    for plane, (type_ids, stat_ids), rows in zip(planes, maps, places, strict=True):
+    for plane, (type_ids, stat_ids), rows in zip(
+        planes, maps, line_bounds, strict=True
+    ):
         move = Move(plane.shift_ns, start_ns)
         for line in read_lines(plane.data, *rows, move=move):
             head = named_like(line.head, first)

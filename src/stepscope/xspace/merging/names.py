@@ -191,7 +191,7 @@ def _rewrite_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
                 children = packed_numbers(memoryview(raw)[len(raw) - value :])
             except MalformedMessage:
                 children = []
-            known = (type_ids[it] for it in children if it in type_ids)
+            known = (type_ids[child] for child in children if child in type_ids)
             out.append(sized_field(tag, b"".join(map(encode_varint, known))))
         else:
             out.append(raw)
@@ -203,12 +203,14 @@ def _read_fields(body: bytes) -> Iterator[tuple[int, bytes, int]]:
 
     A malformed field ends the message, as it does for a reader.
     """
-    at = 0
-    while at < len(body):
-        start = at
+    offset = 0
+    while offset < len(body):
+        start = offset
         try:
-            tag, at = read_varint(body, at)
-            value, end = read_varint(body, at) if tag & 7 in (0, _SIZED) else (0, at)
+            tag, offset = read_varint(body, offset)
+            value, end = (
+                read_varint(body, offset) if tag & 7 in (0, _SIZED) else (0, offset)
+            )
         except MalformedMessage:
             return
         wire = tag & 7
@@ -221,4 +223,4 @@ def _read_fields(body: bytes) -> Iterator[tuple[int, bytes, int]]:
         if end > len(body):
             return
         yield tag, body[start:end], value
-        at = end
+        offset = end

@@ -123,16 +123,16 @@ def read_entries(data: UInt8s, planes: Fields, tag: int) -> Entries:
         entries.stop,
         entries.end,
     )
-    kept = _mark_last_of_each(rows.owner, key, whole=~broken)
+    is_kept = _mark_last_of_each(rows.owner, key, well_formed=~broken)
     stats = read_stats(data, fields.of(EventMetadata.STAT))
-    chosen = kept[stats.owner]
-    row_of = (np.cumsum(kept) - 1).astype(np.int32)
+    chosen = is_kept[stats.owner]
+    row_of = (np.cumsum(is_kept) - 1).astype(np.int32)
     return Entries(
-        rows.owner[kept],
-        key[kept],
-        fields.last_place(EventMetadata.NAME).at(kept),
-        fields.last_place(EventMetadata.DISPLAY_NAME).at(kept),
-        fields.last_place(EventMetadata.METADATA).at(kept),
+        rows.owner[is_kept],
+        key[is_kept],
+        fields.last_place(EventMetadata.NAME).at(is_kept),
+        fields.last_place(EventMetadata.DISPLAY_NAME).at(is_kept),
+        fields.last_place(EventMetadata.METADATA).at(is_kept),
         StatMessages(
             row_of[stats.owner[chosen]],
             stats.id[chosen],
@@ -169,16 +169,16 @@ def read_texts(
     return np.split(handles[interned.ids], bounds)
 
 
-def _mark_last_of_each(plane: Int32s, key: Int64s, *, whole: Bools) -> Bools:
+def _mark_last_of_each(plane: Int32s, key: Int64s, *, well_formed: Bools) -> Bools:
     """Mark the last well-formed entry of each plane and key; `plane` ascends."""
-    kept = np.zeros(len(key), bool)
+    is_last = np.zeros(len(key), bool)
     present, first = np.unique(plane, return_index=True)
     bounds = np.append(first, len(plane)).tolist()
     for position in range(len(present)):
         rows = np.arange(bounds[position], bounds[position + 1], dtype=np.int32)
-        rows = rows[whole[rows]]
-        kept[id_table(key[rows], rows).entries()] = True
-    return kept
+        rows = rows[well_formed[rows]]
+        is_last[id_table(key[rows], rows).entries()] = True
+    return is_last
 
 
 class Catalog(Frozen, frozen=True, eq=True):
@@ -256,7 +256,7 @@ def read_plane_stats(
     stats = read_stats(data, outline.planes.of(PlaneTag.STAT))
     keys, values = _resolve_ids(stats, stats.owner, catalog.keys, catalog.strings)
     texts = catalog.strings.texts()
-    found: list[list[PlaneStat]] = [[] for _ in outline.planes.stop]
+    stats_of_planes: list[list[PlaneStat]] = [[] for _ in outline.planes.stop]
     doubles = values.view(np.float64)
     unsigned = values.view(np.uint64)
     for row, (plane, key, kind, length) in enumerate(
@@ -281,8 +281,8 @@ def read_plane_stats(
             value = texts[number] if number >= 0 else None
         elif kind == NO_VALUE:
             value = None
-        found[plane].append((texts[key], kind, value))
-    return [tuple(stats) for stats in found]
+        stats_of_planes[plane].append((texts[key], kind, value))
+    return [tuple(stats) for stats in stats_of_planes]
 
 
 def _resolve_ids(
@@ -307,9 +307,9 @@ def _resolve_ids(
 def _unknown_keys(ids: Int64s, strings: StringTable) -> Int32s:
     named = ids[:_MOST_UNKNOWN].tolist()
     handles = [strings.handle(f"(unknown stat {number})") for number in named]
-    rest = len(ids) - len(named)
-    if rest:
-        handles += [strings.handle("(further unknown stats)")] * rest
+    unnamed = len(ids) - len(named)
+    if unnamed:
+        handles += [strings.handle("(further unknown stats)")] * unnamed
     return np.array(handles, np.int32)
 
 
@@ -333,15 +333,15 @@ def name_lost(filled: Filled, catalog: Catalog) -> EventTypes:
         filled.stats.key[lost.keys[:, 0]] = handles[place]
     if not distinct:
         return known
-    base, room = len(known), _MOST_UNKNOWN
+    base, free_rows = len(known), _MOST_UNKNOWN
     added: list[tuple[int, Int64s]] = []
     first: dict[int, int] = {}
     for plane, ids in sorted(distinct.items()):
         # All ids of a plane beyond the limit share the plane's last row.
-        added.append((plane, ids[: max(room, 1)]))
+        added.append((plane, ids[: max(free_rows, 1)]))
         first[plane] = base
         base += len(added[-1][1])
-        room -= len(added[-1][1])
+        free_rows -= len(added[-1][1])
     last = {plane: first[plane] + len(ids) - 1 for plane, ids in added}
     for lost in filled.lost:
         if len(lost.types):

@@ -76,9 +76,9 @@ def scan_lines(
             raise ValueError("a line is outside the data")
 
     run_tasks(scan, divide_into_tasks(rows[:, 1] - rows[:, 0], line[:0], step), pool)
-    alone = np.ones(len(begin), bool)
-    alone[huge] = False
-    head[alone] = heads[alone[line]]
+    is_unsplit = np.ones(len(begin), bool)
+    is_unsplit[huge] = False
+    head[is_unsplit] = heads[is_unsplit[line]]
     # Empty the chunks after a damaged place of a line, as if it were not split.
     for chunk in np.flatnonzero(rows[:, 5] >= 0).tolist():
         later = slice(chunk + 1, np.searchsorted(line, line[chunk], "right"))
@@ -100,17 +100,17 @@ def _cut_huge_lines(
 ) -> list[tuple[int, Int64s]]:
     """Return for each huge line its row and the places where further chunks begin."""
     stop = np.empty(len(begin), np.int64)
-    found: list[tuple[int, Int64s]] = []
+    cuts_of_lines: list[tuple[int, Int64s]] = []
 
     def split(task: tuple[int, int]) -> None:
         row = task[0]
         first, last = int(begin[row]), int(end[row])
         cuts = np.empty((last - first) // step + 1, np.int64)
         count = wire.split_line(data, first, last, step, head, row, cuts, stop)
-        found.append((row, cuts[:count]))
+        cuts_of_lines.append((row, cuts[:count]))
 
     run_tasks(split, [(row, row + 1) for row in rows.tolist()], pool)
-    return found
+    return cuts_of_lines
 
 
 def divide_into_tasks(

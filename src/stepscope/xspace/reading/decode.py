@@ -193,11 +193,11 @@ def _line_columns(
 
 def _check_row_counts(name: object, scanned: Scanned) -> None:
     counts = scanned.rows[:, 2:4].sum(axis=0).tolist()
-    for what, count in zip(("events", "values"), counts, strict=True):
+    for unit, count in zip(("events", "values"), counts, strict=True):
         if count > _MOST_ROWS:
             raise BadInput.at(
                 name,
-                f"contains {count:,} {what}, and at most {_MOST_ROWS:,} are read",
+                f"contains {count:,} {unit}, and at most {_MOST_ROWS:,} are read",
                 "Record fewer steps.",
             )
 

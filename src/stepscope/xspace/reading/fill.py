@@ -72,9 +72,9 @@ def fill_lines(
 
     def fill(task: tuple[int, int]) -> None:
         plane = int(plane_of_chunk[task[0]])
-        found = columns.fill(data, task, types[plane], keys[plane])
-        if found is not None:
-            lost.append(Lost(plane, *found))
+        missing = columns.fill(data, task, types[plane], keys[plane])
+        if missing is not None:
+            lost.append(Lost(plane, *missing))
 
     length = scanned.rows[:, 1] - scanned.rows[:, 0]
     run_tasks(fill, divide_into_tasks(length, plane_of_chunk, scanned.step), pool)
@@ -131,7 +131,7 @@ class _Columns:
         keys: IdTable,
         lost: tuple[Int64s, Int64s],
     ) -> None:
-        done = kernels.fill_columns(
+        status = kernels.fill_columns(
             data,
             *task,
             self.rows,
@@ -149,7 +149,7 @@ class _Columns:
             self.counted,
             *lost,
         )
-        if done < 0:
+        if status < 0:
             raise ValueError("a chunk is outside the data or its columns")
 
     def finish_columns(self, lost: list[Lost], *, lines: int) -> Filled:
@@ -170,26 +170,26 @@ class _Columns:
         counts = np.cumsum(ends - self.begins, axis=0)
         before = np.vstack([np.zeros((1, 3), np.int64), counts])
         # Filled rows of events, stats and occurrences; None if all rows were filled.
-        kept: list[Bools | None] = []
+        filled_rows: list[Bools | None] = []
         for column in range(3):
             short = np.flatnonzero(ends[:, column] < self.limits[:, column])
             if not len(short):
-                kept.append(None)
+                filled_rows.append(None)
                 continue
             mask = np.ones(self.limits[-1, column], bool)
             for chunk in short.tolist():
                 mask[ends[chunk, column] : self.limits[chunk, column]] = False
-            kept.append(mask)
-        return self._close_gaps(tuple(kept), before[bounds], line_stop, lost)
+            filled_rows.append(mask)
+        return self._close_gaps(tuple(filled_rows), before[bounds], line_stop, lost)
 
     def _close_gaps(
         self,
-        kept: tuple[Bools | None, ...],
+        filled_rows: tuple[Bools | None, ...],
         bounds: Int64s,
         stop: Int64s,
         lost: list[Lost],
     ) -> Filled:
-        event, stat, aggregated = kept
+        event, stat, aggregated = filled_rows
         event_of_stat, key, length = self.small
         events = [self.type, *self.time]
         stats = [event_of_stat, key, self.kind, self.value, length]
@@ -197,16 +197,16 @@ class _Columns:
         if stat is not None:
             stats = [column[stat] for column in stats]
             lost = [
-                Lost(one.plane, one.types, _renumber_lost(one.keys, stat))
-                for one in lost
+                Lost(missing.plane, missing.types, _renumber_lost(missing.keys, stat))
+                for missing in lost
             ]
         if aggregated is not None:
             counted = [column[aggregated] for column in counted]
         if event is not None:
             events = [column[event] for column in events]
             lost = [
-                Lost(one.plane, _renumber_lost(one.types, event), one.keys)
-                for one in lost
+                Lost(missing.plane, _renumber_lost(missing.types, event), missing.keys)
+                for missing in lost
             ]
             row_of = np.cumsum(event) - 1
             stats[0] = row_of[stats[0]].astype(np.int32)
@@ -221,7 +221,7 @@ class _Columns:
         )
 
 
-def _renumber_lost(lost: Int64s, kept: Bools) -> Int64s:
-    lost = lost[kept[lost[:, 0]]]
-    lost[:, 0] = (np.cumsum(kept) - 1)[lost[:, 0]]
+def _renumber_lost(lost: Int64s, is_kept: Bools) -> Int64s:
+    lost = lost[is_kept[lost[:, 0]]]
+    lost[:, 0] = (np.cumsum(is_kept) - 1)[lost[:, 0]]
     return lost

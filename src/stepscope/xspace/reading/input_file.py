@@ -37,11 +37,11 @@ def existing_path(
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError):
         linked = path.is_symlink()
-        what = "is a broken link" if linked else "does not exist"
-        raise BadInput.at(given, what, way_out) from None
+        problem = "is a broken link" if linked else "does not exist"
+        raise BadInput.at(given, problem, way_out) from None
     except OSError as error:
-        what = f"cannot be read ({error.strerror})"
-        raise BadInput.at(given, what, way_out) from error
+        problem = f"cannot be read ({error.strerror})"
+        raise BadInput.at(given, problem, way_out) from error
     if not stat.S_ISDIR(mode):
         _refuse_special(path, mode, way_out)
     return path

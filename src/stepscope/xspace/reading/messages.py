@@ -72,12 +72,12 @@ def read_outline(data: UInt8s, name: object) -> Outline:
     fields = index_messages(data, planes.place, np.minimum(claim, size))
     lines = fields.of(PlaneTag.LINE, cut=True)
     _check_count(name, "lines", len(lines.owner), _MOST_LINES)
-    for tag, what, most in (
+    for tag, unit, limit in (
         (PlaneTag.STAT, "values of planes", _MOST_PLANE_STATS),
         (PlaneTag.EVENT_METADATA, "names of events", _MOST_NAMES),
         (PlaneTag.STAT_METADATA, "names of values", _MOST_NAMES),
     ):
-        _check_count(name, what, int(np.count_nonzero(fields.tag == tag)), most)
+        _check_count(name, unit, int(np.count_nonzero(fields.tag == tag)), limit)
     line_claim = lines.place + lines.size
     plane_end = fields.end[lines.owner]
     leaves = line_claim > plane_end
@@ -105,17 +105,17 @@ def found_damage(
     If a line exceeds its plane, only the line is listed: it is nearer to the place.
     """
     size = int(outline.space.end[0])
-    found = []
-    at = int(outline.space.stop[0])
-    if at >= 0 and not (outline.plane_claim > size).any():
-        found.append(Damage(at, "the list of planes is malformed", size - at))
+    damage = []
+    offset = int(outline.space.stop[0])
+    if offset >= 0 and not (outline.plane_claim > size).any():
+        damage.append(Damage(offset, "the list of planes is malformed", size - offset))
     broken = (outline.planes.stop >= 0) | (outline.plane_claim > size)
     broken[outline.line_plane[outline.line_leaves]] = False
     for plane in np.flatnonzero(broken).tolist():
-        at = int(outline.planes.stop[plane])
+        offset = int(outline.planes.stop[plane])
         name = f"plane {plane_names[plane]!r}"
-        found.append(
-            _describe_damage(name, at, size, claim=int(outline.plane_claim[plane]))
+        damage.append(
+            _describe_damage(name, offset, size, claim=int(outline.plane_claim[plane]))
         )
     broken = (stop >= 0) | outline.line_leaves
     for line in np.flatnonzero(broken).tolist():
@@ -123,34 +123,36 @@ def found_damage(
         name += f" of plane {plane_names[outline.line_plane[line]]!r}"
         end = int(outline.line_end[line])
         claim = int(outline.line_claim[line])
-        at = int(stop[line]) if stop[line] >= 0 else end
-        found.append(_describe_damage(name, at, size, claim=claim))
-    return tuple(found)
+        offset = int(stop[line]) if stop[line] >= 0 else end
+        damage.append(_describe_damage(name, offset, size, claim=claim))
+    return tuple(damage)
 
 
 def _describe_damage(name: str, stop: int, size: int, *, claim: int) -> Damage:
     """Return the damage of an item with the stated end `claim`, in a file of `size`."""
-    at = stop if stop >= 0 else size
-    what = f"the file ends within {name}" if claim > size else f"{name} is malformed"
-    return Damage(at, what, claim - at)
+    offset = stop if stop >= 0 else size
+    description = (
+        f"the file ends within {name}" if claim > size else f"{name} is malformed"
+    )
+    return Damage(offset, description, claim - offset)
 
 
 def summarise_damage(damage: tuple[Damage, ...]) -> tuple[Damage, ...]:
     """Return damage in file order; places beyond the maximum are one last entry."""
-    ordered = sorted(damage, key=lambda one: one.offset)
-    rest = ordered[_MOST_DAMAGE:]
-    if not rest:
+    ordered = sorted(damage, key=lambda entry: entry.offset)
+    unlisted = ordered[_MOST_DAMAGE:]
+    if not unlisted:
         return tuple(ordered)
-    what = f"{len(rest):,} more places are malformed or cut off"
-    lost = sum(one.lost_bytes for one in rest)
-    return (*ordered[:_MOST_DAMAGE], Damage(rest[0].offset, what, lost))
+    summary = f"{len(unlisted):,} more places are malformed or cut off"
+    lost = sum(entry.lost_bytes for entry in unlisted)
+    return (*ordered[:_MOST_DAMAGE], Damage(unlisted[0].offset, summary, lost))
 
 
-def _check_count(name: object, what: str, count: int, most: int) -> None:
-    if count > most:
+def _check_count(name: object, unit: str, count: int, limit: int) -> None:
+    if count > limit:
         raise BadInput.at(
             name,
-            f"contains {count:,} {what}, and at most {most:,} are read",
+            f"contains {count:,} {unit}, and at most {limit:,} are read",
             "This is not a recording of one host; check where the file comes from.",
         )
 
@@ -269,15 +271,15 @@ class IdTable(Frozen, frozen=True, eq=True):
     def look_up(self, ids: Int64s) -> Int32s:
         """Return the values of ids, given as 64 bits; -1 for missing ids."""
         wanted = ids.view(np.uint64)
-        found = np.full(len(wanted), -1, np.int32)
+        values = np.full(len(wanted), -1, np.int32)
         small = wanted < len(self.direct)
-        found[small] = self.direct[ids[small]]
+        values[small] = self.direct[ids[small]]
         if len(self.ids):
-            at = np.searchsorted(self.ids, wanted)
-            at[at == len(self.ids)] = 0
-            hit = ~small & (self.ids[at] == wanted)
-            found[hit] = self.values[at[hit]]
-        return found
+            index = np.searchsorted(self.ids, wanted)
+            index[index == len(self.ids)] = 0
+            hit = ~small & (self.ids[index] == wanted)
+            values[hit] = self.values[index[hit]]
+        return values
 
 
 def id_table(ids: Int64s, values: Int32s) -> IdTable:
@@ -291,11 +293,11 @@ def id_table(ids: Int64s, values: Int32s) -> IdTable:
     highest = int(unsigned[small].max(initial=0)) if small.any() else -1
     direct = np.full(highest + 1, -1, np.int32)
     direct[ids[small]] = values[small]
-    rest, rest_values = unsigned[~small], values[~small]
-    order = np.argsort(rest, kind="stable")
-    rest, rest_values = rest[order], rest_values[order]
-    last = np.append(rest[1:] != rest[:-1], np.ones(min(len(rest), 1), bool))
-    return IdTable(direct, rest[last], rest_values[last])
+    large, large_values = unsigned[~small], values[~small]
+    order = np.argsort(large, kind="stable")
+    large, large_values = large[order], large_values[order]
+    last = np.append(large[1:] != large[:-1], np.ones(min(len(large), 1), bool))
+    return IdTable(direct, large[last], large_values[last])
 
 
 class StatMessages(Frozen, frozen=True, eq=True):
@@ -315,7 +317,7 @@ class StatMessages(Frozen, frozen=True, eq=True):
 def read_stats(data: UInt8s, rows: Fields) -> StatMessages:
     """Decode the XStat messages in `rows`, without malformed ones."""
     fields = index_messages(data, rows.place, rows.place + rows.size)
-    whole = fields.stop < 0
+    well_formed = fields.stop < 0
     count = len(rows.owner)
     kind = np.full(count, NO_VALUE, np.uint8)
     value = np.zeros(count, np.int64)
@@ -325,15 +327,15 @@ def read_stats(data: UInt8s, rows: Fields) -> StatMessages:
         fields.tag, (StatTag.DOUBLE, StatTag.UINT, StatTag.INT, StatTag.REF)
     )
     # Rows are in file order, so the last member of the oneof is assigned last.
-    chosen = np.flatnonzero((sized | number) & whole[fields.owner])
+    chosen = np.flatnonzero((sized | number) & well_formed[fields.owner])
     owner = fields.owner[chosen]
     kind[owner] = fields.tag[chosen] >> 3
     value[owner] = np.where(sized, fields.place, fields.size)[chosen]
     length[owner] = np.where(sized, fields.size, 0)[chosen]
     return StatMessages(
-        rows.owner[whole],
-        fields.last(StatTag.METADATA_ID)[whole],
-        kind[whole],
-        value[whole],
-        length[whole],
+        rows.owner[well_formed],
+        fields.last(StatTag.METADATA_ID)[well_formed],
+        kind[well_formed],
+        value[well_formed],
+        length[well_formed],
     )

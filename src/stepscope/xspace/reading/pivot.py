@@ -69,8 +69,8 @@ def pivot_range(
     needles = np.array([event_begin, event_end], stats.event.dtype)
     first, last = np.searchsorted(stats.event, needles)
     slots = _slots_by_handle(keys)
-    found = _empty_pivot(len(keys), max(event_end - event_begin, 0))
-    if found.value.size and len(slots) and last > first:
+    pivot = _empty_pivot(len(keys), max(event_end - event_begin, 0))
+    if pivot.value.size and len(slots) and last > first:
         rows = slice(first, last)
         written = kernels.pivot_stats(
             stats.event[rows],
@@ -80,13 +80,13 @@ def pivot_range(
             stats.length[rows],
             slots,
             event_begin,
-            found.value,
-            found.kind,
-            found.length,
+            pivot.value,
+            pivot.kind,
+            pivot.length,
         )
         if written < 0:
             raise ValueError("the stats are not sorted by event")
-    return found
+    return pivot
 
 
 def pivot_rows(
@@ -94,8 +94,8 @@ def pivot_rows(
 ) -> Pivot:
     """Arrange the wanted keys of chosen events, with one column for each of `rows`."""
     slots = _slots_by_handle(keys)
-    found = _empty_pivot(len(keys), len(rows))
-    if found.value.size and len(slots):
+    pivot = _empty_pivot(len(keys), len(rows))
+    if pivot.value.size and len(slots):
         # First stat of each row; searching in ascending order is far cheaper.
         order = np.argsort(rows, kind="stable")
         firsts = np.empty(len(rows), np.int64)
@@ -109,13 +109,13 @@ def pivot_rows(
             slots,
             rows,
             firsts,
-            found.value,
-            found.kind,
-            found.length,
+            pivot.value,
+            pivot.kind,
+            pivot.length,
         )
         if written < 0:
             raise ValueError("the stats' columns differ in length")
-    return found
+    return pivot
 
 
 def _slots_by_handle(keys: Sequence[int | Sequence[int]]) -> Int32s:
@@ -156,14 +156,14 @@ def intern_places(data: UInt8s, place: Int64s, length: NDArray[np.integer]) -> I
     length = np.ascontiguousarray(length, np.int64)
     ids = np.empty(len(place), np.int32)
     seed = int.from_bytes(os.urandom(8), "little")
-    room = 2048
+    capacity = 2048
     while True:
-        firsts = np.empty(min(room, len(place)), np.int64)
-        slots = np.full(2 * room, -1, np.int32)
+        firsts = np.empty(min(capacity, len(place)), np.int64)
+        slots = np.full(2 * capacity, -1, np.int32)
         count = kernels.intern_strings(data, place, length, seed, slots, ids, firsts)
         if count != kernels.NO_ROOM:
             break
-        room *= 8
+        capacity *= 8
     if count < 0:
         raise ValueError("a string is outside the data")
     return Interned(ids, firsts[:count].copy())

@@ -103,25 +103,25 @@ def unpack_gzip(
     """
     out = bytearray()
     damage: tuple[Damage, ...] = ()
-    at = 0
+    offset = 0
     # Zeros may fill the space after the last member.
-    while not damage and at < len(packed) and packed[at] != 0:
+    while not damage and offset < len(packed) and packed[offset] != 0:
         stream = zlib.decompressobj(wbits=31)
         try:
-            while not stream.eof and at < len(packed):
-                piece = bytes(packed[at : at + _PIECE])
-                at += len(piece)
+            while not stream.eof and offset < len(packed):
+                piece = bytes(packed[offset : offset + _PIECE])
+                offset += len(piece)
                 while piece:
                     before = stream.copy()
                     out += stream.decompress(piece, _PIECE)
-                    _check_size(len(out), at, name, limit_bytes)
+                    _check_size(len(out), offset, name, limit_bytes)
                     piece = stream.unconsumed_tail
         except zlib.error:
             out += _unpack_before_error(before, piece)
             damage = _unpacking_damage(out)
         else:
             damage = () if stream.eof else _unpacking_damage(out)
-        at -= len(stream.unused_data)
+        offset -= len(stream.unused_data)
     if not out:
         raise BadInput.at(
             name,
@@ -154,14 +154,14 @@ def _unpacking_damage(out: bytearray) -> tuple[Damage, ...]:
 
 def _check_size(unpacked: int, packed: int, name: object, limit_bytes: int) -> None:
     if unpacked > limit_bytes:
-        most = f"{limit_bytes:,} bytes"
+        limit = f"{limit_bytes:,} bytes"
     elif unpacked > _SMALL + _MOST_EXPANDED * packed:
-        most = f"{_MOST_EXPANDED} times its size, more than any recording"
+        limit = f"{_MOST_EXPANDED} times its size, more than any recording"
     else:
         return
     raise BadInput.at(
         name,
-        f"unpacks to more than {most}",
+        f"unpacks to more than {limit}",
         "Unpack it yourself if you trust it, and open the result.",
     )
 

@@ -118,10 +118,10 @@ def long_stats(columns: Sequence[StatColumn], *, events: int) -> LongStats:
             present[:, position] = column.present
         if column.kind in (TEXT, BYTES):
             sizes = np.array([len(text) for text in column.texts], np.int64)
-            places = pooled + np.cumsum(sizes) - sizes
+            offsets = pooled + np.cumsum(sizes) - sizes
             rows = np.asarray(column.values, np.int64)
             used = np.flatnonzero(present[:, position])
-            value[used, position] = places[rows[used]]
+            value[used, position] = offsets[rows[used]]
             length[used, position] = sizes[rows[used]]
             pool.extend(column.texts)
             pooled += int(sizes.sum())
