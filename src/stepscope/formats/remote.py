@@ -192,7 +192,7 @@ class RemoteDirectory:
 
     def _listed_file(self, path: Path) -> RemoteFile:
         if path not in self._files:
-            raise FileNotFoundError(2, "is not there any more", f"{self.url}/{path}")
+            raise FileNotFoundError(2, "does not exist any more", f"{self.url}/{path}")
         return self._files[path]
 
     def _list_files(self) -> list[RemoteFile]:
@@ -252,8 +252,8 @@ class RemoteDirectory:
             raise BadInput.at(
                 self.url,
                 f"{Path(file.path).name} changed while it was fetched ({size:,} bytes "
-                f"came, {file.size:,} were listed)",
-                "Try again when it has been written.",
+                f"fetched, {file.size:,} bytes listed)",
+                "Try again when the file is complete.",
             )
 
     def _failure(self, what: str, error: Exception) -> BadInput:

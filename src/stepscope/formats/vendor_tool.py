@@ -51,7 +51,7 @@ def run_vendor_tool(
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadInput.at(
             report,
-            f"an {product} report that `{tool}` did not read ({error})",
+            f"an {product} report, on which `{tool}` failed ({error})",
             f"Run it yourself: {by_hand}",
         ) from error
     if done.returncode or (made is not None and not made.exists()):

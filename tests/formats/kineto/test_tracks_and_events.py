@@ -208,7 +208,7 @@ def test_what_cannot_be_placed_is_refused_with_examples(trace_of: Build) -> None
     assert frame(trace, "events").height == 2
     quality = frame(trace, "quality").filter(pl.col("kind") == "refused_events")
     assert sorted(quality.select("scope", "count").rows()) == [
-        ("weeks away from the others", 1),
+        ("weeks away from all other events", 1),
         ("with a negative duration", 2),
         ("without a device", 1),
         ("without a duration", 1),

@@ -142,7 +142,7 @@ def test_rows_without_a_device_or_that_end_before_they_begin_are_counted(
     assert refused == {
         "without a time": 2,
         "without a device": 1,
-        "weeks away from the others": 1,
+        "weeks away from all other events": 1,
     }
 
 

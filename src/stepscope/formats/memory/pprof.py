@@ -91,7 +91,7 @@ def read(source: HostFiles) -> TraceData:
             path,
             f"is a pprof profile with other counts ({named}) than a memory profile of "
             "JAX",
-            "`pprof -http : FILE` shows it.",
+            "View the file with `pprof -http : FILE`.",
         )
     if not rows:
         raise BadInput.at(path, "holds no buffer", _SAVE_AGAIN)

@@ -141,7 +141,7 @@ class SnapshotValues:
             )
 
     def _place_of_stack(self, given: object) -> int | None:
-        """Return the place of a stack; events with one stack share a list object."""
+        """Return the index of a stack; events with one stack share a list object."""
         key = id(given)
         if key not in self._stack_of:
             self._stack_of[key] = self.stacks.add(

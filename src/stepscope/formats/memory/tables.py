@@ -88,7 +88,7 @@ class Stacks:
         self._places: dict[str, int] = {}
 
     def add(self, frames: Sequence[Frame]) -> int | None:
-        """Add a stack, and return its place in `texts`; None without frames."""
+        """Add a stack, and return its index in `texts`; None without frames."""
         if not frames:
             return None
         in_python = [frame for frame in frames if frame.of_python]

@@ -208,7 +208,7 @@ def _error_without_table(
             name,
             "holds no table: Nsight Compute had no permission to read the GPU's "
             "counters (ERR_NVGPUCTRPERM)",
-            "Give the process that right (docs/errors/no_device_activity.md), and "
+            "Give the process this permission (docs/errors/no_device_activity.md), and "
             "measure again.",
         )
     if any(_FOR_PEOPLE.match(line) for line in lines):

@@ -158,7 +158,7 @@ class DeviceColumns(Frozen, frozen=True, kw_only=True, eq=True):
     """Arguments of device activity or of runtime calls.
 
     Attributes:
-        place: int64; place in `EventColumns`, ascending.
+        place: int64; index in `EventColumns`, ascending.
         frame: `device`, `stream`, `correlation`, `external` (Int64); for device events
             also `registers`, `shared`, `bytes`, `kind`, `grid_x` … `block_z`; null if
             not recorded.
@@ -172,7 +172,7 @@ class OpColumns(Frozen, frozen=True, kw_only=True, eq=True):
     """Columns of operators.
 
     Attributes:
-        place: int64; place in `EventColumns`, ascending.
+        place: int64; index in `EventColumns`, ascending.
         external: int64; `External id` of the operator, -1 if absent.
         shape: int32; number of the operands' shapes and types in `FileColumns.shapes`.
     """
@@ -186,7 +186,7 @@ class MemoryColumns(Frozen, frozen=True, kw_only=True, eq=True):
     """Columns of allocations and deallocations.
 
     Attributes:
-        place: int64; place in `EventColumns`, ascending.
+        place: int64; index in `EventColumns`, ascending.
         frame: `address` (UInt64), `bytes`, `device_type`, `device`, `allocated`,
             `reserved` (Int64); null if not recorded.
     """
@@ -213,7 +213,7 @@ class PackedValues(Frozen, frozen=True, kw_only=True, eq=True):
     """Values that were packed into the names of annotations.
 
     Attributes:
-        place: int64; place in `EventColumns`, ascending.
+        place: int64; index in `EventColumns`, ascending.
     """
 
     place: Int64s

@@ -93,7 +93,7 @@ def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
     ops = columns.ops
     op_at = np.full(len(columns.events.kind), -1, np.int32)
     op_at[ops.place] = np.arange(len(ops.place), dtype=np.int32)
-    # Place of an event → the innermost operator around the event, or -1.
+    # Index of an event → the innermost operator around the event, or -1.
     around = np.full(len(op_at), -1, np.int32)
     rows = np.flatnonzero(np.isin(timeline.kind, _CONCERNED))
     if len(rows):

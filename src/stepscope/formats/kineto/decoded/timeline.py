@@ -36,7 +36,7 @@ class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
     """The types of a file's events, in order of their names' first appearance.
 
     Attributes:
-        of_event: int32 by place in `EventColumns`; the type of each event.
+        of_event: int32 by index in `EventColumns`; the type of each event.
         name: int32 per type; number of its name.
         op: Whether the events of a type are operators; None if not recorded.
         annotation: Whether the events of a type are ranges that the program named; None
@@ -76,9 +76,9 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     """The events of all tracks, in the final order of rows.
 
     Attributes:
-        row: int32; place → row, -1 for a refused event.
+        row: int32; index in `EventColumns` → row in `events`, -1 if refused.
         base_ns: Time 0 on the clock of the file, in ns.
-        far: Places of events refused because they are weeks away from the other events.
+        far: Indices of events refused for being weeks away from the other events.
     """
 
     kind: UInt8s

@@ -40,7 +40,7 @@ class Placement(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         tracks: Tracks in their final order.
-        track: int32 by place in `EventColumns`; -1 for a device event without a device.
+        track: int32 by index in `EventColumns`; -1 for a device event without a device.
         main_process: The recorded process; None if no thread has a process number.
     """
 

@@ -133,8 +133,8 @@ def find_document_parts(data: UInt8s, name: str, *, damaged: bool = False) -> Do
         if size > _NEAR_AN_END:
             raise BadInput.at(
                 name,
-                f"the field {shorten_text(field, 80)!r} has {size:,} bytes, and at "
-                f"most {_NEAR_AN_END:,} are read",
+                f"the field {shorten_text(field, 80)!r} has {size:,} bytes; the "
+                f"maximum is {_NEAR_AN_END:,} bytes",
                 _EXPORT_AGAIN,
             )
     if events is None:

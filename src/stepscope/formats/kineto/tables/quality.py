@@ -70,7 +70,7 @@ def _damage_notes(recording: Recording) -> Iterator[QualityNote]:
         yield quality_note("kineto.invalid_json", columns.lenient)
     examples = dict(columns.examples)
     for reason, places in (
-        ("weeks away from the others", recording.timeline.far),
+        ("weeks away from all other events", recording.timeline.far),
         ("without a device", np.flatnonzero(recording.placement.track < 0)),
     ):
         if len(places):

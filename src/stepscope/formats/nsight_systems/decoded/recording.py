@@ -143,7 +143,7 @@ class Recording:
             parts, self.names, main=self.main_process
         )
         if self.timeline.far:
-            self.refused["weeks away from the others"] += self.timeline.far
+            self.refused["weeks away from all other events"] += self.timeline.far
         self.tracks = self._list_tracks()
         self.export = export.without(LOOKS)
 
@@ -189,7 +189,7 @@ class Recording:
         )
 
     def rows_of(self, origin: Origin) -> tuple[Int64s, Int32s]:
-        """Return places and rows of one sort's events, in the order of `events`."""
+        """Return indices and rows of one sort of event, in the order of `events`."""
         return self.timeline.rows[origin]
 
     def first(self, table: str, column: str) -> int | None:

@@ -58,7 +58,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         tracks: One row per track: `TRACK_KEY`, `event_begin` and `event_end`.
-        rows: Sort of event → its places in the order of the table, and their rows.
+        rows: Sort of event → indices of its events in row order, and their rows.
         base_ns: Time 0 on the clock of the file, in ns.
         far: Number of events left out because they are weeks away from other events.
     """
