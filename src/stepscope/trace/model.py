@@ -44,8 +44,10 @@ class TraceData:
         recorder: str | None = None,
     ) -> None:
         # Readers need not name the tables that only come from a separate file.
-        beside = {name: _constant_builder(why) for name, why in BESIDE.items()}
-        builders = beside | dict(builders)
+        file_builders = {
+            name: _constant_builder(reason) for name, reason in BESIDE.items()
+        }
+        builders = file_builders | dict(builders)
         unknown = set(builders) ^ set(TABLES)
         if unknown:
             message = f"builders and declared tables differ in {sorted(unknown)}"
@@ -78,9 +80,9 @@ class TraceData:
         content = bytes(self.data[place : place + length])
         return shorten_text(content.decode("utf-8", "replace"))
 
-    def without(self, name: str, why: Unavailable) -> TraceData:
+    def without(self, name: str, reason: Unavailable) -> TraceData:
         """Return a copy of the trace in which one table is unavailable."""
-        return self.with_tables({name: why})
+        return self.with_tables({name: reason})
 
     def with_tables(
         self, tables: Mapping[str, pl.DataFrame | Unavailable]
@@ -89,8 +91,8 @@ class TraceData:
         for name in tables:
             if name not in self._builders:
                 raise BadUsage.unknown_name("table", name, TABLES)
-        given = {name: _constant_builder(table) for name, table in tables.items()}
-        builders = self._builders | given
+        replaced = {name: _constant_builder(table) for name, table in tables.items()}
+        builders = self._builders | replaced
         return TraceData(
             self.host,
             builders,

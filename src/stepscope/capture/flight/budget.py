@@ -61,17 +61,19 @@ class Budget:
         self._kept: list[KeptProfile] = []
         self._last_refusal_s: float | None = None
 
-    def reason_against(self, why: str, *, lost_ns: int, now_s: float) -> str | None:
+    def reason_against(self, cause: str, *, lost_ns: int, now_s: float) -> str | None:
         """Return why a profile must not be written; None if it is to be written.
 
         A profile that the program asked for, or of an exception, is always written.
         """
-        if why in (ASKED_FOR, EXCEPTION):
+        if cause in (ASKED_FOR, EXCEPTION):
             return None
-        fixed = sum(it.bytes_on_disk() for it in self._kept if not _may_go(it))
-        if fixed >= self._disk_bytes:
-            return f"profiles of dump() take {fixed:,} bytes (disk_bytes=…)"
-        if why == SLOW_STEP:
+        fixed_bytes = sum(
+            profile.bytes_on_disk() for profile in self._kept if not _may_go(profile)
+        )
+        if fixed_bytes >= self._disk_bytes:
+            return f"profiles of dump() take {fixed_bytes:,} bytes (disk_bytes=…)"
+        if cause == SLOW_STEP:
             recent = self._recent_slow_steps(now_s)
             if len(recent) >= self._slow_steps and lost_ns <= recent[0].lost_ns:
                 return f"{len(recent)} worse steps of the last hour are kept (most=…)"
@@ -99,18 +101,18 @@ class Budget:
 
     def add_file(self, profile: Path, following: Path) -> tuple[KeptProfile, ...]:
         """Add the steps after a profile; return the profiles removed for them."""
-        for place, kept in enumerate(self._kept):
-            if profile in kept.files:
-                both = kept._replace(files=(profile, following))
-                self._kept[place] = both
-                return self._beyond_the_disk(spared=both)
+        for place, kept_profile in enumerate(self._kept):
+            if profile in kept_profile.files:
+                extended = kept_profile._replace(files=(profile, following))
+                self._kept[place] = extended
+                return self._beyond_the_disk(spared=extended)
         return ()
 
     def _recent_slow_steps(self, now_s: float) -> list[KeptProfile]:
         return _least_bad_first(
-            it
-            for it in self._kept
-            if it.why == SLOW_STEP and now_s - it.written_s < BUDGET_S
+            profile
+            for profile in self._kept
+            if profile.why == SLOW_STEP and now_s - profile.written_s < BUDGET_S
         )
 
     def _beyond_the_disk(self, *, spared: KeptProfile) -> tuple[KeptProfile, ...]:
@@ -118,19 +120,21 @@ class Budget:
 
         Profiles that the program asked for are not removed.
         """
-        taken = sum(it.bytes_on_disk() for it in self._kept)
-        given_up: list[KeptProfile] = []
-        slow_steps = _least_bad_first(it for it in self._kept if it.why == SLOW_STEP)
-        others = [it for it in self._kept if it.why != SLOW_STEP]
-        for candidate in (*slow_steps, *others):
-            if taken <= self._disk_bytes:
+        used_bytes = sum(profile.bytes_on_disk() for profile in self._kept)
+        removed: list[KeptProfile] = []
+        slow_steps = _least_bad_first(
+            profile for profile in self._kept if profile.why == SLOW_STEP
+        )
+        other_profiles = [profile for profile in self._kept if profile.why != SLOW_STEP]
+        for candidate in (*slow_steps, *other_profiles):
+            if used_bytes <= self._disk_bytes:
                 break
             if candidate != spared and _may_go(candidate):
-                taken -= candidate.bytes_on_disk()
-                given_up.append(candidate)
+                used_bytes -= candidate.bytes_on_disk()
+                removed.append(candidate)
                 self._kept.remove(candidate)
                 candidate.remove_files()
-        return tuple(given_up)
+        return tuple(removed)
 
 
 def _may_go(profile: KeptProfile) -> bool:
@@ -138,4 +142,4 @@ def _may_go(profile: KeptProfile) -> bool:
 
 
 def _least_bad_first(profiles: Iterable[KeptProfile]) -> list[KeptProfile]:
-    return sorted(profiles, key=lambda it: (it.lost_ns, it.written_s))
+    return sorted(profiles, key=lambda profile: (profile.lost_ns, profile.written_s))

@@ -74,9 +74,9 @@ class Gauges:
                 self._steps[name] += 1
                 before_s = self._seconds.get(name, 0.0)
                 self._seconds[name] = before_s + step.dur_ns / _NS_PER_S
-            self._medians = {it: ns / _NS_PER_S for it, ns in medians_ns.items()}
+            self._medians = {loop: ns / _NS_PER_S for loop, ns in medians_ns.items()}
             if total:
-                parts = {it or _NONE: parts_ns[it] / total for it in largest}
+                parts = {part or _NONE: parts_ns[part] / total for part in largest}
                 if len(parts_ns) > len(largest):
                     parts[_OTHERS] = max(0.0, 1 - sum(parts.values()))
                 self._parts = parts
@@ -94,16 +94,21 @@ class Gauges:
         with contextlib.suppress(OSError, ValueError, IndexError):
             pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
             memory.append(("", {}, pages * os.sysconf("SC_PAGE_SIZE")))
-        whys: _Samples = [
-            ("_total", {"why": why}, count)
-            for why, count in sorted(Counter(written).items())
+        cause_samples: _Samples = [
+            ("_total", {"why": cause}, count)
+            for cause, count in sorted(Counter(written).items())
         ]
         families += [
             (
                 *("stepscope_listening", "gauge", "1 while steps are observed."),
                 [("", {}, float(listening))],
             ),
-            ("stepscope_profiles_written", "counter", "Profiles, by cause.", whys),
+            (
+                "stepscope_profiles_written",
+                "counter",
+                "Profiles, by cause.",
+                cause_samples,
+            ),
             # The `process_…` names are those of Prometheus's client libraries.
             ("process_resident_memory_bytes", "gauge", "Resident memory.", memory),
             (
@@ -115,14 +120,20 @@ class Gauges:
             (
                 *(name, "gauge", about),
                 [
-                    ("", {"device": str(number), "name": it.name}, getattr(it, field))
-                    for number, it in enumerate(devices)
+                    (
+                        "",
+                        {"device": str(number), "name": device.name},
+                        getattr(device, field),
+                    )
+                    for number, device in enumerate(devices)
                 ],
             )
             for field, (name, about) in _DEVICE_GAUGES.items()
         ]
         # A family without samples is left out: its value is unknown, not 0.
-        lines = [line for it in families if it[3] for line in _family_lines(*it)]
+        lines = [
+            line for family in families if family[3] for line in _family_lines(*family)
+        ]
         return "\n".join([*lines, "# EOF\n"])
 
     def _step_families(self) -> list[_Family]:
@@ -135,12 +146,15 @@ class Gauges:
             (
                 *("stepscope_step_median_seconds", "gauge"),
                 "Median duration of the last 64 steps.",
-                [("", {"loop": it}, s) for it, s in self._medians.items()],
+                [
+                    ("", {"loop": loop}, seconds)
+                    for loop, seconds in self._medians.items()
+                ],
             ),
             (
                 *("stepscope_step_part_ratio", "gauge"),
                 "Share of each annotation's self time in the last steps.",
-                [("", {"part": it}, r) for it, r in self._parts.items()],
+                [("", {"part": part}, ratio) for part, ratio in self._parts.items()],
             ),
             (
                 *("stepscope_step_input_ratio", "gauge"),
@@ -210,8 +224,8 @@ class MetricsServer:
                 f"metrics={where!r}: cannot listen there ({error.strerror or error}); "
                 "give another port, or 0 for a free one."
             ) from error
-        found, bound = self._server.server_address[:2]
-        self.address = f"{found!s}:{bound}"
+        bound_host, bound_port = self._server.server_address[:2]
+        self.address = f"{bound_host!s}:{bound_port}"
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="stepscope-metrics", daemon=True
         )

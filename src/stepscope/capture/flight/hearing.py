@@ -82,8 +82,8 @@ class Bell:
 class LastWords:
     """Hook for an exception that ends the program, called before Python prints it."""
 
-    def __init__(self, heard: Callable[[BaseException], object]) -> None:
-        self._heard: Callable[[BaseException], object] | None = heard
+    def __init__(self, on_exception: Callable[[BaseException], object]) -> None:
+        self._heard: Callable[[BaseException], object] | None = on_exception
         self._before: Callable[..., Any] = sys.excepthook
         self._ours = self._call_hooks
         sys.excepthook = self._ours

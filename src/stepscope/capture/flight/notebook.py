@@ -66,8 +66,8 @@ class Notebook:
 
     def new_steps(self) -> list[Step]:
         """Return the steps that ended since the last call, sorted by their end."""
-        taken = [self._new.popleft() for _ in range(len(self._new))]
-        return sorted(taken, key=lambda step: step.end_ns)
+        steps = [self._new.popleft() for _ in range(len(self._new))]
+        return sorted(steps, key=lambda step: step.end_ns)
 
     def step_parts(self, step: Step) -> dict[str, int]:
         """Return the self time of each annotation in a step, in ns.
@@ -87,38 +87,42 @@ class Notebook:
         Nested annotations are included. Without an annotation that fetches input, the
         result is None.
         """
-        same = _last_loop_steps(steps)
-        if not same:
+        loop_steps = _last_loop_steps(steps)
+        if not loop_steps:
             return None
-        spans = [it for it in self._annotation_spans(same) if _INPUT.search(it.name)]
+        spans = [
+            span
+            for span in self._annotation_spans(loop_steps)
+            if _INPUT.search(span.name)
+        ]
         if not spans:
             return None
-        times = _summed_times(same, spans)
+        times = _summed_times(loop_steps, spans)
         return sum(ns for name, ns in times.items() if name)
 
     def usual_parts(self, step: Step) -> dict[str, int]:
         """Return each annotation's median self time over the previous steps, in ns."""
         before = [
-            it
+            earlier
             for rows in tuple(self._batches)
-            for it in _steps_in_rows(rows)
-            if it.name == step.name and it.end_ns <= step.begin_ns
+            for earlier in _steps_in_rows(rows)
+            if earlier.name == step.name and earlier.end_ns <= step.begin_ns
         ][-_COMPARED:]
         if not before:
             return {}
         spans = self._annotation_spans(before)
-        found = [
+        step_times = [
             own_times(
-                _overlapping_spans(spans, it.begin_ns, it.end_ns),
-                it.begin_ns,
-                it.end_ns,
+                _overlapping_spans(spans, earlier.begin_ns, earlier.end_ns),
+                earlier.begin_ns,
+                earlier.end_ns,
             )
-            for it in before
+            for earlier in before
         ]
-        names = {name for times in found for name in times}
-        middle = len(found) // 2
+        names = {name for times in step_times for name in times}
+        middle = len(step_times) // 2
         return {
-            name: sorted(times.get(name, 0) for times in found)[middle]
+            name: sorted(times.get(name, 0) for times in step_times)[middle]
             for name in names
         }
 
@@ -133,9 +137,9 @@ class Notebook:
             and frame.end_ns > begin_ns
             and frame.begin_ns < end_ns
         ]
-        found = own_times(spans, begin_ns, end_ns)
-        found.pop("", None)
-        return found
+        times_ns = own_times(spans, begin_ns, end_ns)
+        times_ns.pop("", None)
+        return times_ns
 
     def _annotation_spans(self, steps: Iterable[Step]) -> list[Span]:
         steps = tuple(steps)
@@ -162,9 +166,9 @@ def own_times(spans: Iterable[Span], begin_ns: int, end_ns: int) -> dict[str, in
 
     Spans nest, as calls do. The returned times in ns add up to the interval.
     """
-    found: dict[str, int] = {}
+    times_ns: dict[str, int] = {}
     open_spans: list[Span] = []
-    at = begin_ns
+    assigned_until = begin_ns
 
     def close_ended_spans(until: int) -> None:
         while open_spans and open_spans[-1].end_ns <= until:
@@ -173,18 +177,18 @@ def own_times(spans: Iterable[Span], begin_ns: int, end_ns: int) -> dict[str, in
         give_time(open_spans[-1].name if open_spans else "", until)
 
     def give_time(name: str, until: int) -> None:
-        nonlocal at
-        if until > at:
-            found[name] = found.get(name, 0) + until - at
-            at = until
+        nonlocal assigned_until
+        if until > assigned_until:
+            times_ns[name] = times_ns.get(name, 0) + until - assigned_until
+            assigned_until = until
 
-    for span in sorted(spans, key=lambda it: (it.begin_ns, -it.end_ns)):
+    for span in sorted(spans, key=lambda span: (span.begin_ns, -span.end_ns)):
         begin, end = max(span.begin_ns, begin_ns), min(span.end_ns, end_ns)
         if end > begin:
             close_ended_spans(begin)
             open_spans.append(Span(begin, end, span.name))
     close_ended_spans(end_ns)
-    return found
+    return times_ns
 
 
 def _steps_in_rows(rows: Rows) -> list[Step]:
@@ -204,21 +208,23 @@ def _steps_in_rows(rows: Rows) -> list[Step]:
 def _last_loop_steps(steps: Sequence[Step]) -> list[Step]:
     last = steps[-1:]
     return [
-        it for it in steps if (it.name, it.thread) == (last[0].name, last[0].thread)
+        step
+        for step in steps
+        if (step.name, step.thread) == (last[0].name, last[0].thread)
     ][-_SAMPLED:]
 
 
 def _summed_times(steps: Sequence[Step], spans: Sequence[Span]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    times_ns: dict[str, int] = {}
     for step in steps:
         within = _overlapping_spans(spans, step.begin_ns, step.end_ns)
         for name, ns in own_times(within, step.begin_ns, step.end_ns).items():
-            found[name] = found.get(name, 0) + ns
-    return found
+            times_ns[name] = times_ns.get(name, 0) + ns
+    return times_ns
 
 
 def _overlapping_spans(spans: Sequence[Span], begin_ns: int, end_ns: int) -> list[Span]:
-    return [it for it in spans if it.end_ns > begin_ns and it.begin_ns < end_ns]
+    return [span for span in spans if span.end_ns > begin_ns and span.begin_ns < end_ns]
 
 
 _PS_PER_NS: Final = 1_000
@@ -236,7 +242,7 @@ def slow_step_sentence(slow: Slow, notebook: Notebook) -> str:
         name: took_ns - usual.get(name, 0)
         for name, took_ns in notebook.step_parts(step).items()
     }
-    name, longer_ns = max(excess.items(), key=lambda it: it[1])
+    name, longer_ns = max(excess.items(), key=lambda part: part[1])
     line = (
         f"{step.name} {step.number} took {_duration_words(step.dur_ns)}, "
         f"{step.dur_ns / median_ns:.1f} times the median of "
@@ -244,7 +250,7 @@ def slow_step_sentence(slow: Slow, notebook: Notebook) -> str:
     )
     line += f"in {name}" if name else "outside of any annotation"
     functions = notebook.function_times(step.thread, step.begin_ns, step.end_ns)
-    longest = max(functions, key=lambda it: functions[it], default="")
+    longest = max(functions, key=lambda function: functions[function], default="")
     if longest and functions[longest] >= _MOSTLY * longer_ns:
         line += f", mostly in {longest}"
     return line
@@ -258,11 +264,14 @@ def hang_sentence(
         f"no step has ended for {_duration_words(now_ns - since_ns)}; the last one was "
         f"{last.name} {last.number}"
     )
-    for thread, what in ((last.thread, "its thread"), (main_thread, "the main thread")):
+    for thread, label in (
+        (last.thread, "its thread"),
+        (main_thread, "the main thread"),
+    ):
         functions = notebook.function_times(thread, since_ns, now_ns)
         if functions:
-            longest = max(functions, key=lambda it: functions[it])
-            return f"{line}. Since then {what} was mostly in {longest}"
+            longest = max(functions, key=lambda function: functions[function])
+            return f"{line}. Since then {label} was mostly in {longest}"
     return line
 
 

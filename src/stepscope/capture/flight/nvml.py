@@ -55,13 +55,13 @@ class Nvml:
             return
         for number in range(count.value):
             handle = ctypes.c_void_p()
-            found = ctypes.byref(handle)
-            if not self._library.nvmlDeviceGetHandleByIndex_v2(number, found):
+            pointer = ctypes.byref(handle)
+            if not self._library.nvmlDeviceGetHandleByIndex_v2(number, pointer):
                 self._handles.append(handle)
 
     def device_uses(self) -> list[DeviceUse]:
         """Return the current state of all devices, without those whose query fails."""
-        found = []
+        uses = []
         for handle in self._handles:
             use, memory = _Utilization(), _Memory()
             name = ctypes.create_string_buffer(_NAME_BYTES)
@@ -71,7 +71,7 @@ class Nvml:
                 self._library.nvmlDeviceGetName(handle, name, _NAME_BYTES),
             )
             if not any(failed):
-                found.append(
+                uses.append(
                     DeviceUse(
                         name.value.decode("utf-8", "replace"),
                         use.gpu / 100,
@@ -79,4 +79,4 @@ class Nvml:
                         memory.total,
                     )
                 )
-        return found
+        return uses

@@ -99,21 +99,21 @@ class _One:
         self.recorder: FlightRecorder | None = None
         self._hears_forks = False
 
-    def set_recorder(self, made: FlightRecorder) -> None:
+    def set_recorder(self, current: FlightRecorder) -> None:
         """Set the current recorder, which each forked child then forgets.
 
         Python keeps fork callbacks forever, so this object registers, not the recorder.
         """
-        self.recorder = made
+        self.recorder = current
         if not self._hears_forks and hasattr(os, "register_at_fork"):
             self._hears_forks = True
             os.register_at_fork(after_in_child=self._forget_in_child)
 
     def _forget_in_child(self) -> None:
-        made, self.recorder = self.recorder, None
+        inherited, self.recorder = self.recorder, None
         self.lock = threading.Lock()
-        if made is not None:
-            made.forget_in_child()
+        if inherited is not None:
+            inherited.forget_in_child()
 
 
 _one: Final = _One()
@@ -121,14 +121,14 @@ _one: Final = _One()
 
 def dumped() -> Path | None:
     """Write the last steps now; return the path, or None if no file was written."""
-    made = _one.recorder
-    return None if made is None else made.dump().path
+    current = _one.recorder
+    return None if current is None else current.dump().path
 
 
 def steps_heard() -> tuple[str, ...]:
     """Return one line about the steps of each loop; empty without a flight recorder."""
-    made = _one.recorder
-    return () if made is None else made.steps_heard()
+    current = _one.recorder
+    return () if current is None else current.steps_heard()
 
 
 def flight_recorder(
@@ -268,7 +268,7 @@ class FlightRecorder:
     def gauges(self) -> str:
         """Return the content of `/metrics`, as OpenMetrics text."""
         return self._gauges.metrics_text(
-            written=[it.why for it in self.written],
+            written=[profile.why for profile in self.written],
             listening=self._ring.records and not self._stopped,
             devices=() if self._nvml is None else self._nvml.device_uses(),
         )
@@ -347,7 +347,7 @@ class FlightRecorder:
             self._ring.store_running_functions()
         steps = self._notebook.new_steps()
         judged = [self._watch.judge_step(step) for step in steps]
-        slow_steps = [it for it in judged if it is not None]
+        slow_steps = [verdict for verdict in judged if verdict is not None]
         if self._metrics is not None:
             self._gauges.hear_steps(
                 steps,
@@ -393,8 +393,8 @@ class FlightRecorder:
             except Exception as failure:  # noqa: BLE001 - the program's own error comes first
                 _log.warning("stepscope: the flight recorder failed: %s", failure)
 
-    def _write_with_following(self, why: str, text: str, *, lost_ns: int = 0) -> None:
-        written = self._write_profile(why, text, lost_ns=lost_ns)
+    def _write_with_following(self, cause: str, text: str, *, lost_ns: int = 0) -> None:
+        written = self._write_profile(cause, text, lost_ns=lost_ns)
         if written.path is None:
             return
         run = record_following(
@@ -408,39 +408,43 @@ class FlightRecorder:
         with self._writing:
             # The program may have written another profile meanwhile.
             self.written = tuple(
-                it._replace(following=run.path) if it.path == written.path else it
-                for it in self.written
+                profile._replace(following=run.path)
+                if profile.path == written.path
+                else profile
+                for profile in self.written
             )
             self._forget_removed(self._budget.add_file(written.path, run.path))
 
-    def _write_profile(self, why: str, text: str, *, lost_ns: int = 0) -> Written:
+    def _write_profile(self, cause: str, text: str, *, lost_ns: int = 0) -> Written:
         """Write a profile, or log at most once an hour why it is not written."""
         with self._writing:
             now_s = time.monotonic()
-            against = self._budget.reason_against(why, lost_ns=lost_ns, now_s=now_s)
+            against = self._budget.reason_against(cause, lost_ns=lost_ns, now_s=now_s)
             if against is not None:
                 if self._budget.is_new_refusal(now_s):
                     _log.warning(
-                        "stepscope: %s: %s; not written: %s", why, text, against
+                        "stepscope: %s: %s; not written: %s", cause, text, against
                     )
-                return Written(why, text, None)
-            if why != EXCEPTION or self._ring.records:
+                return Written(cause, text, None)
+            if cause != EXCEPTION or self._ring.records:
                 self._ring.store_running_functions()
-            saved = self._ring.write_run(f"{why}: {text}")
-            written = Written(why, text, saved.path)
+            saved = self._ring.write_run(f"{cause}: {text}")
+            written = Written(cause, text, saved.path)
             self.written = (*self.written, written)
             if saved.path is not None:
-                kept = KeptProfile(why, now_s, lost_ns, (saved.path,))
-                self._forget_removed(self._budget.keep_profile(kept))
-        where = saved.why_not or f"written to {saved.path}"
-        _log.warning("stepscope: %s: %s; %s", why, text, where)
+                profile = KeptProfile(cause, now_s, lost_ns, (saved.path,))
+                self._forget_removed(self._budget.keep_profile(profile))
+        outcome = saved.why_not or f"written to {saved.path}"
+        _log.warning("stepscope: %s: %s; %s", cause, text, outcome)
         return written
 
     def _forget_removed(self, removed: tuple[KeptProfile, ...]) -> None:
-        gone = {path for profile in removed for path in profile.files}
+        removed_paths = {path for profile in removed for path in profile.files}
         self.written = tuple(
-            it._replace(path=None, following=None) if it.path in gone else it
-            for it in self.written
+            profile._replace(path=None, following=None)
+            if profile.path in removed_paths
+            else profile
+            for profile in self.written
         )
 
     def forget_in_child(self) -> None:

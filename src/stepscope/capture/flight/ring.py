@@ -157,7 +157,7 @@ class Ring:
                 self._others["python_samples"] = self._new_sampler()
                 self._start_collector(self._others["python_samples"])
 
-    def write_run(self, why: str) -> Saved:
+    def write_run(self, cause: str) -> Saved:
         """Write the kept events as a separate run; the ring continues."""
         with self._lock:
             compiled = b""
@@ -171,7 +171,7 @@ class Ring:
                 content = self._spool.read_content() + compiled
             except OSError as error:
                 return Saved(None, f"the kept events could not be read: {error}")
-            warnings = [why, *self.warnings]
+            warnings = [cause, *self.warnings]
             if self._spool.dropped_events:
                 warnings.append("events older than the ring's capacity were dropped")
             # Start of the earliest event that is kept.

@@ -130,6 +130,6 @@ class StepWatch:
             return False
         # If every second step is longer, the median deviation can be 0.
         often_ns = loop.sorted[int(_OFTEN * len(loop.sorted))]
-        deviations_ns = sorted(abs(it - median_ns) for it in loop.sorted)
+        deviations_ns = sorted(abs(step_ns - median_ns) for step_ns in loop.sorted)
         deviation_ns = deviations_ns[len(loop.sorted) // 2]
         return dur_ns > often_ns and longer_ns > _DEVIATIONS * deviation_ns

@@ -170,14 +170,14 @@ def without_calls(
     options: ProfilerOptions, slowdown: float | None, max_slowdown: float
 ) -> Lowered | None:
     """Return reduced options and a warning if noting calls is too slow; else None."""
-    less = lower_options(options)
-    if slowdown is None or slowdown <= max_slowdown or less is None:
+    lowered = lower_options(options)
+    if slowdown is None or slowdown <= max_slowdown or lowered is None:
         return None
     sentence = (
         f"noting calls made the program take about {slowdown + 1:.1f} times as long "
-        f"(--max-slowdown {max_slowdown:g}), so {less.left_out} were not recorded"
+        f"(--max-slowdown {max_slowdown:g}), so {lowered.left_out} were not recorded"
     )
-    return Lowered(less.options, sentence)
+    return Lowered(lowered.options, sentence)
 
 
 def _median_value(values: deque[float] | list[float]) -> float:
@@ -210,11 +210,11 @@ class CallsCost:
             return None
         spent_s = (self._notes + waiting) * self._note_s + self._storing_s
         # On a busy machine, one second of work takes more than a second of wall time.
-        ran, waited = (
+        ran_ns, waited_ns = (
             now - before
             for now, before in zip(_ran_and_waited(), self._began, strict=True)
         )
-        spent_s *= (ran + waited) / ran if ran > 0 else 1.0
+        spent_s *= (ran_ns + waited_ns) / ran_ns if ran_ns > 0 else 1.0
         share = min(spent_s / lasted_s, _MOST)
         return share / (1 - share)
 
@@ -226,8 +226,8 @@ def _ran_and_waited() -> tuple[int, int]:
     """
     try:
         with open(_SCHEDULED, encoding="ascii") as file:  # noqa: PTH123 - no import of pathlib
-            ran, waited, _ = file.read().split()
-        return int(ran), int(waited)
+            ran_ns, waited_ns, _ = file.read().split()
+        return int(ran_ns), int(waited_ns)
     except (OSError, ValueError):
         return 0, 0
 

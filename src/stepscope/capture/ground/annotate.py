@@ -193,14 +193,14 @@ def forget_forwards() -> None:
 
 
 def _set_forward(*, to_framework: bool = True) -> None:
-    given = _receivers.framework if to_framework else None
-    first = () if given is None else (given,)
-    makers = (*first, *_receivers.listeners)
-    if len(makers) < 2:
-        recorder.set_forward(makers[0] if makers else None, keeps=bool(first))
+    framework = _receivers.framework if to_framework else None
+    first = () if framework is None else (framework,)
+    factories = (*first, *_receivers.listeners)
+    if len(factories) < 2:
+        recorder.set_forward(factories[0] if factories else None, keeps=bool(first))
     else:
         recorder.set_forward(
-            lambda name, stats: _Several([make(name, stats) for make in makers]),
+            lambda name, stats: _Several([make(name, stats) for make in factories]),
             keeps=bool(first),
         )
 

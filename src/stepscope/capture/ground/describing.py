@@ -59,12 +59,12 @@ def announce(model: object) -> None:
 
 def announced_parameters() -> tuple[Parameter, ...]:
     """Return the variables of all announced models that still exist."""
-    found: dict[Parameter, None] = {}
+    parameters: dict[Parameter, None] = {}
     for get in _ANNOUNCED:
         model = get()
         if model is not None:
-            found.update(dict.fromkeys(describe_model(model)))
-    return tuple(found)
+            parameters.update(dict.fromkeys(describe_model(model)))
+    return tuple(parameters)
 
 
 def describe_model(model: object) -> tuple[Parameter, ...]:

@@ -102,24 +102,24 @@ def add_rows(
         lines[thread] = plane.line(thread, name=names.thread_name(thread))
     # Events with equal value names and types share columns. The key is a flat tuple,
     # names and then types, because a key is built for each event.
-    of_shapes: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    rows_by_shape: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for row, values in enumerate(rows.stats):
         shape: tuple[Any, ...] = ()
         if values:
             shape = (*values, *map(type, values.values()))
-        of_shapes[shape].append(row)
-    for shape, chosen in of_shapes.items():
-        at = np.array(chosen, np.int64)
+        rows_by_shape[shape].append(row)
+    for shape, chosen in rows_by_shape.items():
+        shape_rows = np.array(chosen, np.int64)
         half = len(shape) // 2
         for thread, line in lines.items():
-            of_line = at[threads[at] == thread]
-            if not len(of_line):
+            line_rows = shape_rows[threads[shape_rows] == thread]
+            if not len(line_rows):
                 continue
-            stats = [rows.stats[row] for row in of_line.tolist()]
+            stats = [rows.stats[row] for row in line_rows.tolist()]
             line.events(
-                types[of_line],
-                (begin[of_line] - zero_ns) * _PS_PER_NS,
-                dur[of_line] * _PS_PER_NS,
+                types[line_rows],
+                (begin[line_rows] - zero_ns) * _PS_PER_NS,
+                dur[line_rows] * _PS_PER_NS,
                 stats=[
                     _make_column(plane, name, kind, [values[name] for values in stats])
                     for name, kind in zip(shape[:half], shape[half:], strict=True)
@@ -141,12 +141,14 @@ def _make_column(
     if issubclass(kind, float | np.floating):
         return StatColumn(key, DOUBLE, np.array(values, np.float64))
     if kind is bytes:
-        places = {body: place for place, body in enumerate(dict.fromkeys(values))}
+        positions = {
+            body: position for position, body in enumerate(dict.fromkeys(values))
+        }
         return StatColumn(
             key,
             BYTES,
-            np.array([places[body] for body in values], np.int64),
-            texts=[body for body in places if isinstance(body, bytes)],
+            np.array([positions[body] for body in values], np.int64),
+            texts=[body for body in positions if isinstance(body, bytes)],
         )
     return _text_column(plane, key, [_printable_text(value) for value in values])
 
@@ -157,11 +159,11 @@ def _text_column(plane: PlaneBuilder, key: int, texts: Sequence[str]) -> StatCol
         # Repeated texts are stored once, among the stat names.
         ids = {text: plane.stat_id(text) for text in distinct}
         return StatColumn(key, REF, np.array([ids[text] for text in texts], np.int64))
-    places = {text: place for place, text in enumerate(distinct)}
+    positions = {text: position for position, text in enumerate(distinct)}
     return StatColumn(
         key,
         TEXT,
-        np.array([places[text] for text in texts], np.int64),
+        np.array([positions[text] for text in texts], np.int64),
         texts=[text.encode() for text in distinct],
     )
 

@@ -84,27 +84,27 @@ def at_safe_point(
     last = time.monotonic() + _PATIENCE * within_s
     while True:
         in_main_thread(turn.take_turn)
-        came = _wait_for_first(turn.looked, over, within_s=within_s)
+        was_checked = _wait_for_first(turn.looked, over, within_s=within_s)
         if turn.taken.is_set():
             turn.made.wait()
             return True
-        if not came or time.monotonic() >= last:
+        if not was_checked or time.monotonic() >= last:
             return turn.withdraw_call()
         turn.looked.clear()
         time.sleep(_AGAIN_S)
 
 
 def _wait_for_first(
-    looked: threading.Event, over: threading.Event | None, *, within_s: float
+    event: threading.Event, over: threading.Event | None, *, within_s: float
 ) -> bool:
-    """Wait for `looked` until `over` or the deadline; return whether it was set."""
+    """Wait for `event` until `over` or the deadline; return whether it was set."""
     if over is None:
-        return looked.wait(within_s)
+        return event.wait(within_s)
     deadline = time.monotonic() + within_s
     while not over.is_set() and time.monotonic() < deadline:
-        if looked.wait(_AGAIN_S):
+        if event.wait(_AGAIN_S):
             return True
-    return looked.is_set() and not over.is_set()
+    return event.is_set() and not over.is_set()
 
 
 class _Pending:

@@ -84,7 +84,7 @@ class ProfilerOptions:
             ):
                 listed = ", ".join(map(str, known))
                 raise BadUsage(f"{name}={level!r} does not exist; known: {listed}.")
-        if self.delay_ms is not None and not _is_number(self.delay_ms, least=0):
+        if self.delay_ms is not None and not _is_number(self.delay_ms, minimum=0):
             raise BadUsage(
                 f"delay_ms={self.delay_ms!r} is not a delay; give milliseconds from 0, "
                 "or None."
@@ -93,21 +93,21 @@ class ProfilerOptions:
         _check_rate(
             "python_sampling_hz", self.python_sampling_hz, _MOST_SAMPLES_HZ, "samples"
         )
-        if not _is_number(self.max_slowdown, least=0):
+        if not _is_number(self.max_slowdown, minimum=0):
             raise BadUsage(
                 f"max_slowdown={self.max_slowdown!r} is not a limit; give 0 or more; 1 "
                 "lets steps take twice as long."
             )
         names: object = self.collectors
         is_choice = isinstance(names, tuple) and all(
-            isinstance(it, str) for it in names
+            isinstance(name, str) for name in names
         )
         if names != "auto" and not is_choice:
             raise BadUsage(
                 f'collectors={names!r} is not a choice; give "auto" or a tuple of '
                 'names, such as ("host", "process").'
             )
-        if not _is_number(self.max_bytes, least=_LEAST_BYTES):
+        if not _is_number(self.max_bytes, minimum=_LEAST_BYTES):
             raise BadUsage(
                 f"max_bytes={self.max_bytes!r} is too small for a recording; give "
                 f"{_LEAST_BYTES:,} or more."
@@ -115,12 +115,12 @@ class ProfilerOptions:
 
 
 def _check_rate(name: str, rate: float, highest: float, of_what: str) -> None:
-    if not _is_number(rate, least=0) or rate > highest:
+    if not _is_number(rate, minimum=0) or rate > highest:
         raise BadUsage(
             f"{name}={rate!r} is not a rate; give 0 to {highest:g} {of_what} a second."
         )
 
 
-def _is_number(value: object, *, least: float) -> bool:
+def _is_number(value: object, *, minimum: float) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and value >= least  # type: ignore[operator]
+    return number and value >= minimum  # type: ignore[operator]

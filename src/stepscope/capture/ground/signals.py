@@ -36,14 +36,14 @@ _OURS: Final = "stepscope."
 class Alarm:
     """A thread that calls a function when a signal arrives; made by the main thread."""
 
-    def __init__(self, number: int, heard: Callable[[], None]) -> None:
+    def __init__(self, number: int, on_signal: Callable[[], None]) -> None:
         """Listen for a signal, unless the program uses the wakeup descriptor itself.
 
         Args:
             number: Number of the signal, which must have a Python handler.
         """
         self._number = number
-        self._heard = heard
+        self._heard = on_signal
         reading, writing = os.pipe()
         self._reading, self._writing = OwnDescriptor(reading), OwnDescriptor(writing)
         self._written_to = writing
@@ -70,18 +70,18 @@ class Alarm:
         self._writing.close()
 
     def _give_back(self) -> None:
-        there = signal.set_wakeup_fd(-1)
-        if there not in (-1, self._written_to):
+        descriptor = signal.set_wakeup_fd(-1)
+        if descriptor not in (-1, self._written_to):
             # The program may have closed its own descriptor as well.
             with contextlib.suppress(OSError):
-                signal.set_wakeup_fd(there)
+                signal.set_wakeup_fd(descriptor)
 
     def _listen_until_over(self) -> None:
         while True:
-            heard = b""
+            received = b""
             with contextlib.suppress(OSError):
-                heard = os.read(self._reading.number(), 64)
-            if not heard:
+                received = os.read(self._reading.number(), 64)
+            if not received:
                 from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - keeps process startup fast
                     in_main_thread,
                 )
@@ -89,9 +89,9 @@ class Alarm:
                 # Do not write to a descriptor that the program has closed.
                 in_main_thread(self._give_back)
                 break
-            if self._number in heard:
+            if self._number in received:
                 self._heard()
-            if _OVER in heard:
+            if _OVER in received:
                 break
         self._reading.close()
         self._writing.close()

@@ -135,7 +135,7 @@ class Spool:
         self._kept_bytes = 0
         if path is not None:
             self._file = OwnFile(path, os.O_CREAT | os.O_EXCL | os.O_RDWR)
-            if not self._write_fragment(self._file, head, at=0):
+            if not self._write_fragment(self._file, head, offset=0):
                 self.leave_file()
 
     def append_fragment(self, fragment: Fragment) -> None:
@@ -143,8 +143,10 @@ class Spool:
         body, events = fragment.xspace, fragment.events
         if not body:
             return
-        at = self._begin + self._stored_bytes
-        if self._file is not None and self._write_fragment(self._file, body, at=at):
+        offset = self._begin + self._stored_bytes
+        if self._file is not None and self._write_fragment(
+            self._file, body, offset=offset
+        ):
             self._stored.append(_Stored(len(body), events, fragment.begin_ns))
             self._stored_bytes += len(body)
         else:
@@ -164,9 +166,11 @@ class Spool:
 
     def oldest_ns(self) -> int | None:
         """Return the start of the earliest event in the spool, in ns, or None."""
-        begins = [it.begin_ns for it in self._stored]
-        begins += [it.begin_ns for it in self._kept]
-        return min((it for it in begins if it is not None), default=None)
+        begins = [fragment.begin_ns for fragment in self._stored]
+        begins += [fragment.begin_ns for fragment in self._kept]
+        return min(
+            (fragment for fragment in begins if fragment is not None), default=None
+        )
 
     def remove_file(self) -> None:
         """Remove the file, because its content is stored elsewhere."""
@@ -187,15 +191,15 @@ class Spool:
             # The file remains on disk and can be read.
             self.refused = error
 
-    def _write_fragment(self, file: OwnFile, body: bytes, *, at: int) -> bool:
+    def _write_fragment(self, file: OwnFile, body: bytes, *, offset: int) -> bool:
         try:
-            _write_bytes(file, body, at)
+            _write_bytes(file, body, offset)
         except OSError as error:
             self.refused = error
         else:
             return True
         try:
-            os.ftruncate(file.number(), at)
+            os.ftruncate(file.number(), offset)
         except OSError as error:
             # The incomplete fragment remains, but a reader stops there.
             self.refused = error
@@ -206,15 +210,15 @@ class Spool:
 
         The newest fragment is kept if it fits into the budget, however large it is.
         """
-        room = self._max_bytes // 2
-        if room < newest <= self._max_bytes:
-            room = newest
-        while self._stored and self._stored_bytes + self._kept_bytes > room:
+        limit_bytes = self._max_bytes // 2
+        if limit_bytes < newest <= self._max_bytes:
+            limit_bytes = newest
+        while self._stored and self._stored_bytes + self._kept_bytes > limit_bytes:
             oldest = self._stored.popleft()
             self._stored_bytes -= oldest.size
             self._begin += oldest.size
             self.dropped_events += oldest.events
-        while self._kept and self._stored_bytes + self._kept_bytes > room:
+        while self._kept and self._stored_bytes + self._kept_bytes > limit_bytes:
             fragment = self._kept.popleft()
             self._kept_bytes -= len(fragment.xspace)
             self.dropped_events += fragment.events
@@ -235,10 +239,10 @@ class Spool:
         try:
             new = OwnFile(fresh, os.O_CREAT | os.O_TRUNC | os.O_RDWR)
             _write_bytes(new, self._head, 0)
-            for done in range(0, self._stored_bytes, _COPY_BYTES):
-                size = min(_COPY_BYTES, self._stored_bytes - done)
-                part = _read_bytes(old, self._begin + done, size)
-                _write_bytes(new, part, len(self._head) + done)
+            for copied in range(0, self._stored_bytes, _COPY_BYTES):
+                size = min(_COPY_BYTES, self._stored_bytes - copied)
+                part = _read_bytes(old, self._begin + copied, size)
+                _write_bytes(new, part, len(self._head) + copied)
             fresh.replace(self.path)
             new.set_path(self.path)
         except OSError as error:
@@ -251,20 +255,20 @@ class Spool:
         self._file, self._begin = new, len(self._head)
 
 
-def _write_bytes(file: OwnFile, body: bytes, at: int) -> None:
-    done = 0
+def _write_bytes(file: OwnFile, body: bytes, offset: int) -> None:
+    written = 0
     view = memoryview(body)
-    while done < len(body):
-        done += os.pwrite(file.number(), view[done:], at + done)
+    while written < len(body):
+        written += os.pwrite(file.number(), view[written:], offset + written)
 
 
-def _read_bytes(file: OwnFile, at: int, size: int) -> bytes:
+def _read_bytes(file: OwnFile, offset: int, size: int) -> bytes:
     parts = []
     while size > 0:
-        part = os.pread(file.number(), size, at)
+        part = os.pread(file.number(), size, offset)
         if not part:
             break
         parts.append(part)
-        at += len(part)
+        offset += len(part)
         size -= len(part)
     return b"".join(parts)

@@ -159,8 +159,8 @@ def kind_of_line_type(word: str) -> str | None:
 
 def is_collective_category(category: str) -> bool:
     """Return whether an HLO category is a collective, or the start or end of one."""
-    whole = category.removesuffix("-start").removesuffix("-done")
-    return whole in COLLECTIVE_CATEGORIES
+    base_category = category.removesuffix("-start").removesuffix("-done")
+    return base_category in COLLECTIVE_CATEGORIES
 
 
 def kind_of_wait(instruction: str) -> str | None:

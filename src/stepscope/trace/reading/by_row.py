@@ -35,15 +35,15 @@ def values_by_row(
         IndexError: A row is beyond the values, or negative although `none` is None.
     """
     width = _BY_WIDTH[values.itemsize]
-    found = np.empty(len(rows), values.dtype)
-    nothing = np.array([] if none is None else [none], values.dtype)
-    answer = gather_values(
+    gathered = np.empty(len(rows), values.dtype)
+    default_values = np.array([] if none is None else [none], values.dtype)
+    status = gather_values(
         np.ascontiguousarray(values).view(width),
         np.ascontiguousarray(rows, np.int32),
-        nothing.view(width),
-        found.view(width),
+        default_values.view(width),
+        gathered.view(width),
     )
-    if answer < 0:
+    if status < 0:
         message = f"a row is outside the {len(values)} values"
         raise IndexError(message)
-    return found
+    return gathered

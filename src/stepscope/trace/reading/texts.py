@@ -47,7 +47,7 @@ class Shortening:
     def texts(self, texts: Iterable[str]) -> list[str]:
         """Return the texts; cut those that are too long and count the cuts."""
         # Most texts are short, and there are many of them.
-        return [it if len(it) <= _SHORT else self.text(it) for it in texts]
+        return [text if len(text) <= _SHORT else self.text(text) for text in texts]
 
     def notes(self) -> Iterator[QualityNote]:
         """Yield a note with the number of cut texts, if any."""
