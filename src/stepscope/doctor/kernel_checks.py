@@ -1,4 +1,4 @@
-"""Check whether the functions of `_core` (kernels) are compiled; used by `--version`."""
+"""Check whether the functions of `_core` (kernels) are compiled, as `--version` does."""
 
 from __future__ import annotations
 
