@@ -1,1 +1,1 @@
-"""The results of a log directory over HTTP: one WSGI application, and its server."""
+"""Results of a log directory over HTTP: a WSGI application and its server."""

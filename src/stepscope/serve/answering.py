@@ -1,6 +1,7 @@
-"""Turn the bytes of one complete request into the bytes of its answer, by werkzeug.
+"""Conversion of the bytes of a complete request into the bytes of its answer.
 
-No socket is read or written here, so that a slow client occupies no thread.
+Werkzeug parses the request. This module uses no network socket, so that a slow client
+occupies no thread.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class Answer(NamedTuple):
-    """What is sent for a request.
+    """The answer to one request.
 
     Attributes:
-        pieces: The bytes, in pieces that are not copied; none where answering failed.
-        stays: Whether the connection serves further requests: the client asked for
-            that, and nothing of this request follows its head.
+        pieces: Bytes to send, in uncopied pieces; empty if answering failed.
+        stays: Whether the connection serves further requests: the client asked to keep
+            it, and the request has no body.
     """
 
     pieces: list[bytes]
@@ -45,7 +46,7 @@ def answer_request(received: bytes, address: Any, server: BaseWSGIServer) -> Ans
     pieces = _Pieces()
     try:
         handler = _Handler(received, pieces, address, server)
-    # The application answers its own defects; any other error ends one connection.
+    # The application answers its own defects; other errors end only one connection.
     except Exception:  # noqa: BLE001 - the edge
         _LOG.debug("a connection failed", exc_info=True)
         return Answer(pieces.written, stays=False)
@@ -54,10 +55,11 @@ def answer_request(received: bytes, address: Any, server: BaseWSGIServer) -> Ans
 
 @cache
 def _ended_connection() -> socket.socket:
-    """Return a connection at its end.
+    """Return a socket whose other end is closed.
 
-    Werkzeug asks the connection of each request whether more is to be read, and waits
-    a while where nothing is. The server reads it itself, after the answer.
+    Werkzeug checks the socket of each request for unread bytes, and waits a while for
+    them. On this socket it does not wait. The server itself reads the connection
+    afterwards.
     """
     ours, other = socket.socketpair()
     other.close()
@@ -65,7 +67,7 @@ def _ended_connection() -> socket.socket:
 
 
 class _Pieces(io.RawIOBase):
-    """A file in memory that keeps each piece as it was written."""
+    """A file in memory that keeps each written piece as it is."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
@@ -73,7 +75,7 @@ class _Pieces(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    # The buffer's type is that of io.RawIOBase.
+    # io.RawIOBase declares the type of the buffer as Any.
     def write(self, data: Any) -> int:
         if data:
             self.written.append(data)
@@ -108,20 +110,20 @@ class _Handler(WSGIRequestHandler):
         super().run_wsgi()
 
     def send_header(self, keyword: str, value: str) -> None:
-        """Send a header; werkzeug itself would close every connection."""
+        """Send a header, but keep the connection open, which werkzeug would close."""
         if self.stays and keyword == "Connection":
             value = "keep-alive"
         super().send_header(keyword, value)
-        # This handler has one request: the server starts another for the next.
+        # A handler has one request; the next request gets another handler.
         self.close_connection = True
 
     def send_error(
         self, code: int, message: str | None = None, explain: str | None = None
     ) -> None:
-        """Answer a malformed request without repeating any of it."""
+        """Answer a malformed request without repeating any part of it."""
         del message, explain
         self.stays = False
-        # A broken request has no version, and its answer would have no head.
+        # Without a version, werkzeug would send the answer without a head.
         self.request_version = self.protocol_version
         content = b"the request is broken or too large\n"
         self.log_request(code)
@@ -143,9 +145,9 @@ class _Handler(WSGIRequestHandler):
         return "stepscope"
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Log no requests: a proxy can do that."""
+        """Log no request; a proxy can log requests."""
 
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 - werkzeug's name
-        """Log an error to this library's logger, which is silent unless configured."""
+        """Log an error to this module's logger, which is silent unless configured."""
         del type
         _LOG.debug(message, *args)

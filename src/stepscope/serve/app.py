@@ -1,7 +1,7 @@
-"""The WSGI application: a table of routes, and the one place where errors get a status.
+"""The WSGI application: a table of routes, and the HTTP statuses of errors.
 
-It has no state of its own and does not depend on a prefix: it answers at `/` and inside
-another server.
+The application keeps no state between requests; the store does. It does not depend on a
+prefix: it can answer at `/` or inside another server.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
     from stepscope.serve.security import Policy
 
 _LOG: Final = logging.getLogger(__name__)
-#: Rows of a table in a tool's answer: by default, and at most.
+#: Number of rows of a table in a tool's answer: default and maximum.
 _ROWS: Final = 2000
 _MOST_ROWS: Final = 20_000
-#: Rows of one page of a table by default.
+#: Default number of rows of one page of a table.
 _PAGE_ROWS: Final = 200
-#: A row number that no table reaches.
+#: Row number beyond the end of every table.
 _FURTHEST: Final = 2**53
 _NO_TEXT: Final = (
     "`stepscope serve LOGDIR --source DIR` shows the text of the program's files that "
@@ -66,13 +66,13 @@ _NO_TEXT: Final = (
 )
 _LONGEST_QUERY: Final = 16 * 2**10
 _LONGEST_BODY: Final = 64 * 2**10
-#: Smaller answers are not worth compressing.
+#: Minimum size of an answer, in bytes, that is compressed.
 _WORTH_PACKING: Final = 2**11
 _SECONDS_TO_MS: Final = 1000
 
 
 def answer_status(asked: Asked) -> Response:
-    """Answer with what is being computed, and the tag of the list of runs."""
+    """Answer with the current computation and the tag of the list of runs."""
     asked.given.check_all_read()
     work = asked.store.work
     told: Plain = None
@@ -121,7 +121,7 @@ def answer_runs(asked: Asked) -> Response:
 
 
 def answer_tools(asked: Asked) -> Response:
-    """Answer with every tool and its options."""
+    """Answer with all tools and their options."""
     asked.given.check_all_read()
     return json_response(
         {
@@ -148,25 +148,25 @@ def answer_tools(asked: Asked) -> Response:
 
 
 def answer_profile(asked: Asked) -> Response:
-    """Answer with hosts, devices and doubts of a run."""
+    """Answer with the hosts and devices of a run, and doubts about its recording."""
     return _answer_about_hosts(asked, answers.write_profile)
 
 
 def answer_tool(asked: Asked, name: str) -> Response:
-    """Answer with a tool's envelope."""
+    """Answer with the envelope of a tool's result."""
     rows = asked.given.read_limited("rows", default=_ROWS, most=_MOST_ROWS)
     return asked.answer_from_store(*_about_a_tool(_tool_question(asked, name), rows))
 
 
 def answer_table(asked: Asked, name: str) -> Response:
-    """Answer with a page of a table."""
+    """Answer with a page of a table, as rows."""
     limit = asked.given.read_limited("limit", default=_PAGE_ROWS, most=_MOST_ROWS)
     question = _table_question(asked, name)._replace(limit=limit)
     return _answer_table(asked, answers.write_table, question, JSON)
 
 
 def answer_frame(asked: Asked, name: str) -> Response:
-    """Answer with a table, or a part of it, in columns."""
+    """Answer with a table or a part of it, as columns."""
     limit = asked.given.read_limited("limit", default=_FURTHEST, most=_FURTHEST)
     question = _table_question(asked, name)._replace(limit=limit)
     return _answer_table(asked, answers.write_frame, question, COLUMNS)
@@ -185,7 +185,7 @@ def answer_csv(asked: Asked, name: str) -> Response:
 
 
 def answer_comparison(asked: Asked) -> Response:
-    """Answer with what changed from one run to another."""
+    """Answer with the comparison of two runs."""
     given, store = asked.given, asked.store
     run, base = given.read_text("run"), given.read_text("base")
     same_work = given.read_flag("same_work")
@@ -195,7 +195,7 @@ def answer_comparison(asked: Asked) -> Response:
     new, other = store.find_entry(run), store.find_entry(base)
     if new.id == other.id:
         raise bad_parameter(f"base: {other.run.name} cannot be compared with itself")
-    # One profile is open at a time: what is needed of this one is taken first.
+    # One profile is open at a time: this run is measured before the base opens.
     measured = store.kept_answer(new, ("measured",), answers.write_measured_run)
     return asked.answer_from_store(
         ("compare", new.id, new.version, same_work),
@@ -205,7 +205,7 @@ def answer_comparison(asked: Asked) -> Response:
 
 
 def explain_interval(asked: Asked) -> Response:
-    """Answer with the owners of an interval's time."""
+    """Answer with the owners of the time in an interval."""
     given = asked.given
     host, device = given.read_text("host"), given.read_exact("device")
     at, begin, end = (given.read_exact(f"{name}_ps") for name in ("at", "from", "to"))
@@ -224,7 +224,7 @@ def explain_interval(asked: Asked) -> Response:
 
 
 def answer_findings(asked: Asked) -> Response:
-    """Answer with every finding."""
+    """Answer with all findings."""
     return _answer_about_hosts(asked, answers.write_findings)
 
 
@@ -244,7 +244,7 @@ def answer_report(asked: Asked) -> Response:
 
 
 def answer_source(asked: Asked) -> Response:
-    """Answer with the text of one of the program's files, or why it is not shown."""
+    """Answer with the text of a program file, or why the text is not shown."""
     given, store = asked.given, asked.store
     run, hosts, file = (
         given.read_text("run"),
@@ -267,7 +267,7 @@ def answer_source(asked: Asked) -> Response:
 
 
 def reload_runs(asked: Asked) -> Response:
-    """Look at the log directory again, now."""
+    """List the log directory again and drop all kept answers."""
     asked.given.check_all_read()
     asked.store.forget_everything()
     tag = asked.store.current_listing(now=True).tag
@@ -309,10 +309,10 @@ _MAP: Final = Map(
 
 
 class App:
-    """The application that answers from one store.
+    """The WSGI application on one store.
 
-    Without a policy the server around it decides who may ask. It is `packed` where
-    compressing answers is worth it: not between programs of one machine.
+    Without a policy, the server around the application decides who may send requests.
+    `packed` compresses answers, which is not worth it between programs of one machine.
     """
 
     def __init__(
@@ -336,14 +336,14 @@ class App:
     def __call__(
         self, environ: WSGIEnvironment, start_response: StartResponse
     ) -> Iterable[bytes]:
-        """Answer one request; see PEP 3333."""
+        """Answer one request (see PEP 3333)."""
         request = Request(environ)
         try:
             response = self._dispatch_request(request)
         except (StepscopeError, HTTPException) as error:
             response = _error_response(error)
         except Exception:  # noqa: BLE001 - the edge: a defect must not end the server
-            # The client gets nothing of the error but its number.
+            # The client gets only a number, which finds the error in the log.
             number = secrets.token_hex(4)
             _LOG.exception("defect %s at %s", number, ascii(request.path))
             said = f"this is a defect of stepscope, number {number} in the server's log"
@@ -480,7 +480,7 @@ def _run_record(entry: Entry) -> Plain:
 
 
 def _json_type_name(declared: object) -> str:
-    """Return the JSON type of an option; null is allowed where it is the default."""
+    """Return the JSON type of an option, ignoring null."""
     schema = msgspec.json.schema(declared)
     kinds = [one.get("type") for one in schema.get("anyOf", [schema])]
     return next(str(kind) for kind in kinds if kind != "null")
@@ -508,7 +508,7 @@ def _error_response(error: StepscopeError | HTTPException) -> Response:
 
 
 def _json_error(status_code: int, code: str, message: str, **more: str) -> Response:
-    # Paths in a message may hold bytes that are not text.
+    # Paths in a message may contain bytes that are not UTF-8.
     text = message.encode("utf-8", "backslashreplace").decode()
     told: Plain = {"error": {"code": code, "message": text, **more}}
     response = json_response(told)
@@ -517,8 +517,8 @@ def _json_error(status_code: int, code: str, message: str, **more: str) -> Respo
     return response
 
 
-#: Questions of the pages after the first one: the slow ones first, then in the order of
-#: the navigation.
+#: Questions of the pages that are likely to be opened next: slow tools first, then in
+#: the order of the navigation.
 _AHEAD: Final = tuple(
     Question(name, *_about_a_tool(ToolQuestion(find_tool(name), (), {}), _ROWS))
     for name in (

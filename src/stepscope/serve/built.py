@@ -1,4 +1,4 @@
-"""Whether the page was built with the package; light enough for `--version`."""
+"""Check that the web page was built with the package; cheap enough for `--version`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDTH: Final = 78
 
 
 def why_unbuilt(folder: Path = STATIC) -> str | None:
-    """Return why there is no page; None where there is one."""
+    """Return why the page is missing; None if it exists."""
     if (folder / "index.html").is_file():
         return None
     try:
@@ -27,7 +27,7 @@ def why_unbuilt(folder: Path = STATIC) -> str | None:
 
 
 def missing_page_notice(width: int = _WIDTH) -> str | None:
-    """Return a box with the reason and the way out; None where the page is there."""
+    """Return a box with the reason and the remedy; None if the page exists."""
     why = why_unbuilt()
     if why is None:
         return None

@@ -1,4 +1,4 @@
-"""The routes by which the page has running programs recorded."""
+"""Routes by which the page records running programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def answer_captures(asked: Asked) -> Response:
-    """Answer with what may be recorded, and how far a recording is."""
+    """Answer with the programs that may be recorded, and a recording's progress."""
     asked.given.check_all_read()
     found = asked.captures
     none: Plain = {"addresses": [], "job": None}
@@ -25,7 +25,7 @@ def answer_captures(asked: Asked) -> Response:
 
 
 def begin_capture(asked: Asked) -> Response:
-    """Begin a recording of programs that the server was started with."""
+    """Start recording programs whose addresses the server was started with."""
     given = asked.given
     numbers = {
         name: given.read_exact(name)

@@ -1,4 +1,4 @@
-"""What the server refuses or cannot do: a status, a stable code, and one line."""
+"""Errors of the server: an HTTP status, a stable code, and one line of text."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from stepscope.errors import StepscopeError
 
 
 class Refused(StepscopeError):
-    """A request without an answer.
+    """A request that is refused.
 
     Attributes:
-        status: Status of HTTP.
-        code: Stable word for programs.
-        retry_after_s: Seconds after which to ask again; None where that will not help.
+        status: HTTP status.
+        code: Stable code for programs.
+        retry_after_s: Seconds after which to repeat the request; None if a repetition
+            does not help.
     """
 
     def __init__(

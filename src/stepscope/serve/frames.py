@@ -1,8 +1,8 @@
-"""Column frames: a table as bytes that a browser reads without copying.
+"""Column frames: a table as bytes that a browser can read without copying.
 
 A frame is the length of its header (u32, little-endian), the header as JSON, then the
-columns, little-endian, each from a multiple of 8 bytes on. Texts are ids into one list
-of names; a column with unknown values has a byte for each row that marks them.
+columns, little-endian, each starting at a multiple of 8 bytes. Texts are ids into one
+list of names; a column with unknown values has one byte per row that marks the nulls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ALIGNMENT: Final = 8
 _LENGTH: Final = struct.Struct("<I")
 _ASK_AGAIN: Final = "Ask the server for the frame again."
 
-#: Type of a column in the table → its name in the header.
+#: Type of a table column → its name in the header.
 _NUMBERS: Final[dict[type[pl.DataType], str]] = {
     pl.Int8: "i1",
     pl.UInt8: "u1",
@@ -41,21 +41,21 @@ _NUMBERS: Final[dict[type[pl.DataType], str]] = {
 _BOOLEAN: Final = "bool"
 _TEXT: Final = "text"
 _BYTES: Final = {_BOOLEAN: "u1", _TEXT: "u4"}
-#: Name, type and values of a column, and its nulls where it has some.
+#: Name, type and values of a column, and its nulls if it has any.
 _Encoded = tuple[str, str, bytes, bytes | None]
-#: Ending of a column's name → unit of the column.
+#: Last words of column names that are units.
 _UNITS: Final = ("ps", "us", "ms", "s", "bytes", "percent")
 
 
 class _Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where bytes lie, from the start of the frame."""
+    """Byte range, relative to the start of the frame."""
 
     offset: int
     bytes: int
 
 
 class _Described(msgspec.Struct, frozen=True, kw_only=True):
-    """A column in the header."""
+    """Description of a column in the header."""
 
     name: str
     type: str
@@ -74,9 +74,9 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """A decoded column; texts are stored as ids into the names of the frame.
+    """A decoded column; texts are ids into the names of the frame.
 
-    `nulls` are true where the value is unknown, None where all are known.
+    `nulls` is true for rows with unknown values, and None if all values are known.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """A frame that was read."""
+    """A decoded frame."""
 
     meta: dict[str, Any]
     length: int
@@ -96,10 +96,10 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_frame(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
-    """Write a flat table as a frame; `meta` becomes a part of its header.
+    """Encode a flat table as a frame; `meta` becomes a part of its header.
 
     Raises:
-        TypeError: A column has a type that frames lack; flat tables have none.
+        TypeError: Frames lack the type of a column; flat tables have no such column.
     """
     texts = [
         series.dtype.categories
@@ -117,7 +117,8 @@ def encode_frame(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
         if series.null_count():
             nulls = series.is_null().to_numpy().astype(np.uint8).tobytes()
         columns.append((series.name, *_column_values(series, names), nulls))
-    # Offsets depend on the header's length, and it on their digits: reserve the room.
+    # The offsets depend on the length of the header, which depends on their digits.
+    # Large offsets reserve enough space for the header.
     reserved = _described_columns(columns, start=2**40)
     room = len(_header_bytes(reserved, frame, names, meta))
     start = _aligned_size(_LENGTH.size + room)
@@ -132,7 +133,7 @@ def encode_frame(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
 def _column_values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
     if series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null):
         if isinstance(series.dtype, pl.Enum):
-            # Only the texts that it may have are looked up, not those of each row.
+            # Only the categories are looked up, not the text of each row.
             ids = _name_ids(series.dtype.categories, names).gather(series.to_physical())
         else:
             ids = _name_ids(series.cast(pl.String), names)
@@ -140,7 +141,7 @@ def _column_values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
     if series.dtype == pl.Boolean:
         return _BOOLEAN, _little_endian_bytes(series, "u1", filling=False)
     if series.dtype == pl.UInt64:
-        # Raises where a number does not fit: none of a result's does.
+        # The cast raises if a number is too large; results have no such number.
         series = series.cast(pl.Int64)
     kind = _NUMBERS.get(series.dtype.base_type())
     if kind is None:
@@ -211,10 +212,10 @@ def _aligned_size(size: int) -> int:
 
 
 def decode_frame(data: bytes) -> Frame:
-    """Read a frame; every length is checked before it is used.
+    """Decode a frame; every length is checked before use.
 
     Raises:
-        Malformed: A length or a type is impossible; the message names the byte.
+        Malformed: A length or a type is impossible; the message names the offset.
     """
     if len(data) < _LENGTH.size:
         raise _broken_frame(0, "the frame is shorter than the length of its header")

@@ -1,12 +1,11 @@
-"""The HTTP server: one thread reads and writes all connections, some others compute.
+"""The HTTP server: one thread reads and writes all connections, other threads compute.
 
-A request is given to a thread when its head is complete, and the thread is free again
-when the answer is computed: a client that sends or reads slowly, or not at all,
-occupies a connection and nothing else. A client that asks for it sends its next request
-over the same connection. Everything is limited: the time and the bytes
-until a request is complete, the time until an answer is read, and the number of
-connections. A new one beyond that number closes the connection whose client has kept
-the server waiting for longest.
+A thread gets a request when its head is complete, and is free again when the answer is
+computed. A client that sends or reads slowly, or not at all, therefore occupies only a
+connection. Connections are kept open if the client asks for it. The server limits the
+time and bytes until a request is complete, the time until an answer is read, and the
+number of connections. A new connection beyond that number closes the connection whose
+client has delayed the server for the longest time.
 """
 
 from __future__ import annotations
@@ -35,30 +34,30 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger(__name__)
 
 MOST_THREADS: Final = 64
-#: Largest numbers of complete requests that wait for a thread, and of connections:
-#: fewer than `select` can watch on Windows.
+#: Maximum numbers of complete requests that wait for a thread, and of connections. The
+#: number of connections is below the limit of `select` on Windows.
 _WAITING: Final = 256
 _CONNECTIONS: Final = 400
-#: Time for a request's head to arrive, and its largest size.
+#: Maximum time, in seconds, and size, in bytes, of a request's head.
 _REQUEST_S: Final = 10.0
 _REQUEST_BYTES: Final = 256 * 2**10
-#: Time for the client to read the whole answer.
+#: Maximum time for a client to read the whole answer, in seconds.
 _ANSWER_S: Final = 120.0
-#: Largest number of bytes of answers that clients have not read yet.
+#: Maximum size of all answers that clients have not read yet, in bytes.
 _HELD_BYTES: Final = 512 * 2**20
-#: Time for a client to hang up after the answer. What it still sends is read: closing
-#: earlier would discard the answer.
+#: Maximum time, in seconds, for a client to hang up after the answer. Until then its
+#: bytes are read, since an earlier close would discard the answer.
 _LEAVE_S: Final = 2.0
-#: Time that a connection waits for its client's next request.
+#: Maximum time that a connection waits for the next request, in seconds.
 _REST_S: Final = 30.0
-#: Bytes that are read or written at once.
+#: Maximum number of bytes of one read or write.
 _PIECE: Final = 256 * 2**10
-#: Number of new connections that are accepted before the others are served again.
+#: Maximum number of new connections accepted before existing ones are served again.
 _ACCEPTED: Final = 64
-#: Time until the next try where no connection can be accepted.
+#: Seconds to wait after a connection could not be accepted.
 _PAUSE_S: Final = 0.05
 
-#: No route reads a body: a request is complete with its head.
+#: End of a request's head, and of the request, since no route reads a body.
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
 _FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\n"
@@ -71,14 +70,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         request_s: Seconds from the connection to the end of the request's head.
-        request_bytes: Size of a request.
+        request_bytes: Size of a request in bytes.
         answer_s: Seconds until the client has read the answer.
         rest_s: Seconds between an answer and the next request of the connection.
         threads: Number of requests that are answered at the same time.
-        waiting: Number of complete requests that wait for a thread; more are refused.
-        connections: Number of connections; one whose request is complete is never
-            dropped.
-        held_bytes: Size of all answers that were computed and not read yet.
+        waiting: Number of complete requests that wait for a thread; further requests
+            are refused.
+        connections: Number of connections; a connection whose request is complete is
+            never closed to make space.
+        held_bytes: Size of all computed answers that are not read yet, in bytes.
     """
 
     request_s: float = _REQUEST_S
@@ -92,9 +92,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Connection:
-    """One client.
+    """The connection of one client.
 
-    `until_s` is when the state has to end; unused while the answer is computed.
+    `until_s` is when the current state must end; it is unused while an answer is
+    computed.
     """
 
     def __init__(self, sock: socket.socket, address: Any, until_s: float) -> None:
@@ -113,9 +114,9 @@ class _Connection:
 
 
 class Server:
-    """Serves one application, within limits.
+    """Server of one application, within limits.
 
-    Attributes that nothing here reads are those that werkzeug's handler needs.
+    Attributes that this class does not read are needed by werkzeug's handler.
     """
 
     ssl_context = None
@@ -134,7 +135,7 @@ class Server:
         self._listener.settimeout(0)
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
-        # A byte written to one end wakes the thread that waits at the other.
+        # A byte sent to `_waker` wakes the thread that waits for `_woken`.
         self._woken, self._waker = socket.socketpair()
         self._woken.settimeout(0)
         self._waker.settimeout(0)
@@ -167,7 +168,7 @@ class Server:
             while not self._stopping:
                 ready = self._selector.select(poll_interval)
                 accepting = False
-                # Existing connections are served before new ones are accepted.
+                # Existing connections are served before new connections are accepted.
                 for key, _ in ready:
                     if key.fileobj is self._listener:
                         accepting = True
@@ -189,13 +190,13 @@ class Server:
             self._stopped.set()
 
     def shutdown(self) -> None:
-        """End `serve_forever`, which runs in another thread."""
+        """Stop `serve_forever`, which runs in another thread."""
         self._stopping = True
         self._wake_server()
         self._stopped.wait()
 
     def server_close(self) -> None:
-        """Close all connections; threads that still compute are not waited for."""
+        """Close all connections, without waiting for threads that still compute."""
         for _ in self._threads:
             self._requests.put(None)
         self._threads.clear()
@@ -224,19 +225,19 @@ class Server:
             self._read_on(connection, len(data))
 
     def _read_on(self, connection: _Connection, new: int) -> None:
-        """Look whether the request is complete with its last bytes."""
+        """Dispatch the request if the new bytes complete it."""
         if connection.state == "rests":
             connection.state = "asks"
             connection.until_s = time.monotonic() + self.limits.request_s
         received = connection.received
-        # The end of the head may have begun before the new bytes.
+        # The end of the head may have started before the new bytes.
         end = _HEAD_END.search(received, max(0, len(received) - new - 2))
         if end is not None or len(received) > self.limits.request_bytes:
             connection.head_bytes = len(received) if end is None else end.end()
             self._dispatch_request(connection)
 
     def _dispatch_request(self, connection: _Connection) -> None:
-        """Give a complete request to a thread, or refuse it where too many wait."""
+        """Give a complete request to a thread, or refuse it if too many wait."""
         self._selector.unregister(connection.socket)
         if self._unanswered >= self.limits.threads + self.limits.waiting:
             self._send_answer(connection, Answer([_FULL], stays=False))
@@ -254,11 +255,11 @@ class Server:
     def _answer_requests(self) -> None:
         while (connection := self._requests.get()) is not None:
             received = bytes(connection.received)
-            # This server has everything that the handler needs of one.
+            # This class has every attribute that werkzeug's handler reads.
             server: Any = self
             answer = answer_request(received, connection.address, server)
             self._answers.append((connection, answer))
-            # Do not keep the request while waiting for the next one.
+            # The request is not kept in memory while the thread waits for the next one.
             del connection, received, answer
             self._wake_server()
 
@@ -266,7 +267,7 @@ class Server:
         try:
             self._waker.send(b".")
         except BlockingIOError:
-            # The pipe is full of unread bytes, so the thread is awake anyway.
+            # The pipe is full of unread bytes, so the server thread wakes up anyway.
             return
         except OSError:
             _LOG.debug("an answer came after the end of the server")
@@ -275,7 +276,7 @@ class Server:
         connection.state = "takes"
         connection.until_s = time.monotonic() + self.limits.answer_s
         connection.stays = answer.stays
-        # What came after the head is the next request.
+        # Bytes after the head belong to the next request.
         kept = connection.head_bytes if answer.stays else len(connection.received)
         del connection.received[:kept]
         connection.pieces.extend(map(memoryview, answer.pieces))
@@ -302,7 +303,7 @@ class Server:
             if connection.received:
                 self._read_on(connection, len(connection.received))
             return
-        # The client sees the end of the answer now, but may still be sending.
+        # The client now sees the end of the answer, but may still send bytes.
         connection.socket.shutdown(socket.SHUT_WR)
         connection.state = "leaves"
         connection.until_s = time.monotonic() + _LEAVE_S
@@ -317,24 +318,25 @@ class Server:
             except BlockingIOError:
                 return
             except OSError:
-                # No more files can be opened, or the client is gone already.
+                # Too many files are open, or the client has already closed the
+                # connection.
                 self._make_room()
                 time.sleep(_PAUSE_S)
                 return
             sock.settimeout(0)
-            # Head and body are sent one after the other: neither waits for the other's
-            # acknowledgement.
+            # Without TCP_NODELAY, the body would wait for the acknowledgement of the
+            # head.
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             until_s = time.monotonic() + self.limits.request_s
             connection = _Connection(sock, address, until_s)
             self._connections.add(connection)
             self._selector.register(sock, selectors.EVENT_READ, connection)
-            # Most requests arrive with the connection.
+            # Most requests arrive together with their connection.
             self._advance_connection(connection)
 
     def _make_room(self) -> None:
-        """Close the connection whose client has kept the server waiting for longest."""
+        """Close the connection whose client has delayed the server for longest."""
         orders = ("leaves", "rests", "asks", "takes")
         late = next(filter(None, map(self._longest_waiting, orders)), None)
         if late is not None:
@@ -357,7 +359,7 @@ class Server:
 def listening_server(
     host: str, port: int, app: WSGIApplication, *, limits: Limits | None = None
 ) -> Server:
-    """Make a server that listens, and serves once its `serve_forever` is called.
+    """Return a server that listens, and that serves once `serve_forever` is called.
 
     Raises:
         BadUsage: The server cannot listen at the address.

@@ -1,4 +1,4 @@
-"""The files of the built page, listed once: no path is made from a request."""
+"""Files of the built page, read at the start: no file path is made from a request."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 _HERE: Final = Path(__file__).parent
 _INDEX: Final = "index.html"
-#: Names of files with a hash of their content, as the bundler writes them: such a
-#: file never changes.
+#: End of file names that contain a hash of the content, as the bundler writes them;
+#: such a file never changes.
 _HASHED: Final = re.compile(r"-[A-Za-z0-9_-]{8,}\.[a-z0-9]+(\.map)?\Z")
 _FOREVER: Final = "public, max-age=31536000, immutable"
 _ASK_FIRST: Final = "no-cache"
-#: Media types that the machine's own table may lack or have wrong.
+#: Media types that the table of this machine may lack or have wrong.
 _TYPES: Final = {
     ".css": "text/css",
     ".html": "text/html",
@@ -50,9 +50,9 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def page_files(folder: Path = STATIC) -> dict[str, File]:
-    """Return address → file: the built page, or a page that says why there is none.
+    """Return the built page as address → file, or a page that says why it is missing.
 
-    Links in the folder are not followed.
+    Symbolic links in the folder are ignored.
     """
     files = {
         path.relative_to(folder).as_posix(): _read_file(path)
@@ -71,7 +71,7 @@ def page_files(folder: Path = STATIC) -> dict[str, File]:
 def answer_file(
     files: Mapping[str, File], path: str, request: Request
 ) -> Response | None:
-    """Answer with the file of an address; None where there is none."""
+    """Answer with the file at an address; None if the address has no file."""
     file = files.get(path)
     if file is None:
         return None

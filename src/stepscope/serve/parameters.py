@@ -1,4 +1,4 @@
-"""What a route is asked: its parameters, read by name, and how it answers."""
+"""Routes, and their parameters and answers."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from stepscope.serve.runs.program_files import ProgramFiles
     from stepscope.serve.runs.store import Entry, Lane, Question, Store
 
-#: No time of a trace lies farther from its start, in picoseconds.
+#: Largest distance of a time from the start of a trace, in ps; limits parameters.
 FARTHEST: Final = 2**62
 
-#: Largest number of characters in a name or value; no sensible request has more.
+#: Maximum number of characters of a name or value, and of parameters of a request.
 _LONGEST: Final = 4096
 _MOST: Final = 256
-#: Largest integer that every reader of JSON takes exactly.
+#: Largest integer that every JSON reader reads exactly.
 _EXACT: Final = 2**53
-#: Options of tools that are no parameters: `hosts` chooses hosts for every tool.
+#: Options of tools that are not parameters: the parameter `hosts` replaces them.
 HIDDEN_OPTIONS: Final = frozenset({"host", "hosts"})
 
 Value = TypeVar("Value", int, bool)
 
 
 class Parameters:
-    """The parameters in the query of an address."""
+    """The parameters of a request's query."""
 
     def __init__(self, given: MultiDict[str, str]) -> None:
         self._given = {name: given.getlist(name) for name in given}
@@ -51,40 +51,40 @@ class Parameters:
                 )
 
     def read_text(self, name: str) -> str | None:
-        """Read one text; None where it is not given."""
+        """Read one text; None if not given."""
         values = self._given.pop(name, [])
         if len(values) > 1:
             raise bad_parameter(f"{name}: is given more than once")
         return values[0] if values else None
 
     def read_texts(self, name: str) -> tuple[str, ...]:
-        """Read all texts of a name: sorted, each once."""
+        """Read all texts of a name, sorted and without duplicates."""
         return tuple(sorted(set(self._given.pop(name, []))))
 
     def read_limited(self, name: str, *, default: int, most: int) -> int:
-        """Read a whole number, limited to 0 to `most`."""
+        """Read an integer and limit it to the range 0 to `most`."""
         return min(max(self._read_converted(name, int, default), 0), most)
 
     def read_integer(self, name: str, default: int | None = None) -> int:
-        """Read a whole number, which may be negative; required without a default.
+        """Read an integer, which may be negative; required without a default.
 
-        Numbers beyond every time of a trace are brought to the last one.
+        Numbers beyond `FARTHEST` are limited to it.
         """
         if name not in self._given and default is None:
             raise bad_parameter(f"{name}: is missing")
         return _limited_time(self._read_converted(name, int, default or 0))
 
     def read_integers(self, name: str) -> tuple[int, ...]:
-        """Read all whole numbers of a name, in the order in which they are given."""
+        """Read all integers of a name, in the given order."""
         given = self._given.pop(name, [])
         return tuple(_limited_time(_convert_text(name, one, int)) for one in given)
 
     def read_flag(self, name: str) -> bool:
-        """Read yes (`true`, `1`) or no (`false`, `0`); no where it is not given."""
+        """Read `true` or `1`, `false` or `0`; False if not given."""
         return self._read_converted(name, bool, default=False)
 
     def read_exact(self, name: str) -> int | None:
-        """Read a whole number from 0 on, up to what is exact in JSON; None for none."""
+        """Read an integer from 0 to 2^53, exact in JSON; None if not given."""
         if name not in self._given:
             return None
         found = self._read_converted(name, int, default=0)
@@ -93,7 +93,7 @@ class Parameters:
         return found
 
     def read_options(self, tool: Tool) -> dict[str, object]:
-        """Read the tool's own options, as it declares them."""
+        """Read the options that the tool declares."""
         told: dict[str, object] = {}
         for field in msgspec.structs.fields(tool.options):
             if field.name in self._given and field.name not in HIDDEN_OPTIONS:
@@ -114,7 +114,7 @@ class Parameters:
         """Check that every given parameter was read.
 
         Raises:
-            Refused: A parameter was not read: there is none of that name.
+            Refused: The route has no parameter of this name.
         """
         if self._given:
             raise bad_parameter(
@@ -139,30 +139,30 @@ def _limited_time(number: int) -> int:
 
 
 def bad_parameter(message: str) -> Refused:
-    """Return the error of a request whose parameters make no sense."""
+    """Return the error for a request with invalid parameters."""
     return Refused(400, "bad_parameter", message)
 
 
 JSON: Final = "application/json"
-#: A frame: see `frames`.
+#: Media type of a frame, see `frames`.
 COLUMNS: Final = "application/octet-stream"
-#: A year: what is named by its version never changes.
+#: Caching for one year: the content at a versioned address never changes.
 _FOR_GOOD: Final = "private, max-age=31536000, immutable"
 _ASK_AGAIN: Final = "private, no-cache"
 
 
 class Asked(NamedTuple):
-    """One request, with what is needed to answer it.
+    """One request, with everything needed to answer it.
 
     Attributes:
         request: The request.
-        given: Its parameters.
+        given: Parameters of the request.
         store: The store that computes and keeps answers.
-        salt: A part of every tag: a changed program may answer differently, so tags
-            are valid only while this process runs.
+        salt: Part of every tag, which limits the validity of tags to this process:
+            another version of stepscope may answer differently.
         ahead: Questions that are likely to be asked next about a run.
-        captures: What records running programs; None where nothing does.
-        program: The program's files; None where they are not shown.
+        captures: Recorder of running programs; None if this server records none.
+        program: Files of the program; None if they are not shown.
     """
 
     request: Request
@@ -182,12 +182,12 @@ class Asked(NamedTuple):
         media_type: str = JSON,
         stages: int = 1,
     ) -> Response:
-        """Answer from the store, once every parameter has been read.
+        """Answer from the store, after every parameter has been read.
 
         Args:
-            question: Everything that the answer depends on, besides the run.
-            compute: Computes an answer that is not kept.
-            run: Id of the run; None for that of the parameter.
+            question: Everything that the answer depends on, except the run.
+            compute: Computes the answer if the store does not have it.
+            run: Id of the run; None for the run of the parameter `run`.
             media_type: Media type of the answer.
             stages: Number of stages that `compute` announces.
         """
@@ -213,10 +213,10 @@ class Asked(NamedTuple):
         lane: Lane,
         media_type: str = JSON,
     ) -> Response:
-        """Answer while the store computes, once the parameters have been read.
+        """Answer in parallel with the store's computation, after reading parameters.
 
-        The client may keep an answer for good if it names the version that it asks
-        about: see `answer_version`.
+        The client may cache the answer for a year if it names the version of the
+        answer, see `answer_version`.
         """
         version = self.given.read_text("version")
         run_id = self.given.read_text("run") if run is None else run
@@ -233,7 +233,7 @@ class Asked(NamedTuple):
         return response
 
     def answer_version(self, entry: Entry) -> str:
-        """Return the version of a run's answers: of its files and of this program."""
+        """Return the version of a run's answers, from its files and this process."""
         return digest_text(f"{self.salt} {entry.version}")[:16]
 
     def _tagged_response(
@@ -263,5 +263,5 @@ class Route(NamedTuple):
 
 
 def json_response(value: Plain) -> Response:
-    """Make the response of a value."""
+    """Return a JSON response."""
     return Response(msgspec.json.encode(value), content_type=JSON)

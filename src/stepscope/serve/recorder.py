@@ -1,7 +1,7 @@
-"""Recording running programs from the page: which ones, and how far a recording is.
+"""Recordings of running programs that the page starts, and their progress.
 
-Only programs whose addresses the server was started with are recorded, one recording at
-a time, into the log directory that is served.
+Only programs whose addresses the server was started with are recorded. One recording
+runs at a time and is written into the log directory of the server.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from stepscope.report.plain import Plain
 
 _LOG: Final = logging.getLogger(__name__)
-#: The recording and what was prepared for it are held in memory: an hour is too long.
+#: Maximum duration; a recording is held in memory, so an hour is too long.
 _LONGEST_MS: Final = 600_000
-#: Servers of programs refuse to begin later than a minute from now.
+#: Maximum delay; the profiler servers of programs refuse to start more than a minute
+#: later.
 _LATEST_MS: Final = 60_000
 _MOST_ATTEMPTS: Final = 10
 _MS_PER_S: Final = 1000
@@ -35,7 +36,7 @@ _Level = Annotated[int, msgspec.Meta(ge=0, le=1)]
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be recorded; names and defaults are those of `stepscope capture`."""
+    """Parameters of a recording; names and defaults match `stepscope capture`."""
 
     addresses: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     duration_ms: Annotated[int, msgspec.Meta(ge=1, le=_LONGEST_MS)] = 2000
@@ -46,13 +47,14 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     python_tracer_level: _Level = 0
 
 
-#: Records what is wanted, and reports each program's outcome as it comes; one of which
-#: nothing was recorded is no error, since the page says of each program why not.
+#: Function that records and reports the outcome of each program as it arrives. A
+#: program that was not recorded is not an error, since the page shows the reason for
+#: each program.
 Recorder = Callable[[Wanted, Callable[["HostOutcome"], None]], "Outcome"]
 
 
 class _Job:
-    """One recording, under way or over."""
+    """One recording, in progress or finished."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
@@ -64,7 +66,7 @@ class _Job:
 
 
 class Capturing:
-    """Recordings that the page asks for.
+    """Recordings that the page requests.
 
     `landed` is called when a recording has been written.
     """
@@ -79,11 +81,11 @@ class Capturing:
         self._job: _Job | None = None
 
     def begin_recording(self, wanted: Wanted) -> None:
-        """Begin to record in the background.
+        """Start recording in the background.
 
         Raises:
-            Refused: An address is not among those that may be recorded, or a recording
-                is under way.
+            Refused: An address may not be recorded, or another recording is in
+                progress.
         """
         for address in wanted.addresses:
             if address not in self.addresses:
@@ -112,7 +114,7 @@ class Capturing:
             job.run = outcome.run if outcome.hosts else None
         except (StepscopeError, OSError) as error:
             job.problem = str(error)
-        except Exception:  # noqa: BLE001 - the edge of a thread: the page must hear of it
+        except Exception:  # noqa: BLE001 - a thread: the page must show the error
             _LOG.exception("a recording failed")
             job.problem = "this is a defect of stepscope; the server's log has it"
         finally:
@@ -120,7 +122,7 @@ class Capturing:
             job.is_over = True
 
     def progress_record(self) -> Plain:
-        """Return what may be recorded, and how far the last recording is."""
+        """Return the addresses that may be recorded, and the last job's progress."""
         job = self._job
         return {
             "addresses": list(self.addresses),

@@ -1,8 +1,7 @@
-"""Who may read the results, and the headers of every answer (docs/serve.md).
+"""Access control, and the headers of every answer (docs/serve.md).
 
-Clients are checked by the server that is started on its own. Inside another server
-(TensorBoard) that server decides who may read, and only the rules for changes and the
-headers apply.
+The `stepscope serve` server checks its clients. Inside another server (TensorBoard)
+that server decides who may read, and this module only checks changes and sets headers.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ HEADERS: Final = (
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Referrer-Policy", "no-referrer"),
 )
-#: Header of requests that change something. A page of another site may not send it: the
-#: browser asks first (preflight), and the server does not answer that.
+#: Header of requests that change something. A page of another site cannot send it: the
+#: browser first sends a preflight request, which this server does not answer.
 CHANGE_HEADER: Final = "X-Stepscope"
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -47,13 +46,13 @@ _TOKEN_BYTES: Final = 32
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may ask a server that is started on its own.
+    """Access rules of a `stepscope serve` server.
 
     Attributes:
-        names: Names of the server that a request's Host header may hold.
-        any_address: Whether the Host header may also hold any IP address: DNS cannot
-            redirect one.
-        token: Token that a client shows once; None where only this machine can ask.
+        names: Names of the server that are accepted in a request's Host header.
+        any_address: Whether the Host header may also be any IP address, which DNS
+            cannot redirect.
+        token: Token that a client sends once; None if only this machine can connect.
         session: Value of the cookie that a client gets for the token.
         cookie: Name of the cookie, different for each port of the machine.
     """
@@ -66,7 +65,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address."""
+    """Return whether an address is reachable from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -76,7 +75,7 @@ def is_loopback(host: str) -> bool:
 
 
 def make_policy(host: str, port: int) -> Policy:
-    """Return the rules of a server that listens at this host and port."""
+    """Return the access rules of a server that listens at this host and port."""
     alone = is_loopback(host)
     names = set(_LOOPBACK)
     if alone:
@@ -93,10 +92,10 @@ def make_policy(host: str, port: int) -> Policy:
 
 
 def admit_request(policy: Policy, request: Request) -> Response | None:
-    """Let a request through (None), or answer one that exchanges a token for a session.
+    """Accept a request (None), or answer one that exchanges a token for a session.
 
     Raises:
-        Refused: The Host header has a foreign name, or there is no session.
+        Refused: The Host header has a foreign name, or the client has no session.
     """
     _check_host(policy, request)
     if policy.token is None:
@@ -108,7 +107,7 @@ def admit_request(policy: Policy, request: Request) -> Response | None:
             for name, value in request.args.items(multi=True)
             if name != _TOKEN
         ]
-        # Relative, so that it is right after any prefix and leads to no other site.
+        # A relative address works after any prefix and never leads to another site.
         place = quote(request.path.rsplit("/", 1)[-1])
         answer = Response(status=303)
         answer.autocorrect_location_header = False
@@ -132,7 +131,7 @@ def admit_request(policy: Policy, request: Request) -> Response | None:
 
 
 def check_change(request: Request) -> None:
-    """Check that a change is asked for by our own page or by a program.
+    """Check that a change is requested by our own page or by a program.
 
     Raises:
         Refused: The request lacks the header, or comes from another site.
@@ -146,11 +145,11 @@ def check_change(request: Request) -> None:
 
 
 def check_reader(request: Request) -> None:
-    """Check that data is asked for by our own page, a program or a typed address.
+    """Check that data is requested by our own page, a program or a typed address.
 
     Raises:
-        Refused: A page of another site, or of another port of this machine, asks: by
-            a script, as a part of itself, in a frame, or by a link.
+        Refused: A page of another site, or of another port of this machine, requests
+            the data by a script, as a resource, in a frame, or by a link.
     """
     if not _is_own(request):
         raise Refused(
@@ -187,7 +186,7 @@ def _check_host(policy: Policy, request: Request) -> None:
 
 
 def _is_own(request: Request) -> bool:
-    """Return whether no page of another origin asks, as far as the browser says."""
+    """Return whether the browser reports no page of another origin as the sender."""
     told = request.headers.get("Sec-Fetch-Site")
     return told in (None, "same-origin", "none")
 

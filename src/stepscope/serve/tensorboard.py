@@ -1,8 +1,8 @@
 """The application as a plugin of TensorBoard.
 
-TensorBoard finds the plugin by the entry point `tensorboard_plugins`, decides itself
-who may read, and calls the application below `/data/plugin/stepscope/`. Only
-TensorBoard imports this module.
+TensorBoard finds the plugin by the entry point `tensorboard_plugins`, decides who may
+read, and calls the application below `/data/plugin/stepscope/`. Only TensorBoard
+imports this module.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 _LOG: Final = logging.getLogger(__name__)
-#: Two plugins of one name break TensorBoard, and `profile` is taken.
+#: Name of the plugin: TensorBoard needs unique names, and `profile` is taken.
 _NAME: Final = "stepscope"
 _PREFIX: Final = f"/data/plugin/{_NAME}"
 
 
 class StepscopePlugin(base_plugin.TBPlugin):  # type: ignore[misc]  # it ships no types
-    """The profiles below TensorBoard's log directory."""
+    """Plugin that shows the profiles below TensorBoard's log directory."""
 
     plugin_name = _NAME
 
-    # The fields of TensorBoard's context depend on its version.
+    # The type is Any: fields of TensorBoard's context depend on its version.
     def __init__(self, context: Any) -> None:
         self._logdir: str = context.logdir or ""
         self._app: App | None = None
         self._lock = threading.Lock()
 
     def get_plugin_apps(self) -> dict[str, WSGIApplication]:
-        """Return one application for every address below the plugin's own."""
+        """Return one application for every address below the address of the plugin."""
         return {"/*": self._serve_request}
 
     def is_active(self) -> bool:
-        """Return whether there is a run to be shown."""
+        """Return whether the log directory has a run to show."""
         app = self._make_app()
         return app is not None and bool(app.store.current_listing().entries)
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
-        """Return the module that TensorBoard loads in the plugin's frame."""
+        """Return the module that TensorBoard loads into the frame of the plugin."""
         return base_plugin.FrontendMetadata(
             es_module_path="/plugin.js", tab_name="stepscope"
         )
@@ -73,13 +73,13 @@ class StepscopePlugin(base_plugin.TBPlugin):  # type: ignore[misc]  # it ships n
             return [body]
         before, prefix, after = environ.get("PATH_INFO", "").partition(_PREFIX)
         if prefix:
-            # The prefix belongs to the script's name.
+            # In WSGI the prefix must be in SCRIPT_NAME, not in PATH_INFO.
             script = environ.get("SCRIPT_NAME", "") + before + prefix
             environ = {**environ, "SCRIPT_NAME": script, "PATH_INFO": after}
         return app(environ, start_response)
 
     def _make_app(self) -> App | None:
-        """Return the application; None while there is no log directory yet."""
+        """Return the application; None while the log directory does not exist."""
         with self._lock:
             if self._app is None:
                 try:

@@ -1,4 +1,4 @@
-"""The routes of the timeline: its parts are answered while the store computes."""
+"""Routes of the timeline, answered in parallel with the store's computation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from werkzeug.wrappers import Response
 
-#: Spans of one page of a list: by default, and at most.
+#: Number of spans of one page of a list: default and maximum.
 _PAGE: Final = 200
 _LONGEST_PAGE: Final = 10_000
 
@@ -31,8 +31,8 @@ _LONGEST_PAGE: Final = 10_000
 class _Part(NamedTuple):
     """A part of the timeline of one host.
 
-    `read` returns the arguments of `write` after the name of the host; `file` is the
-    name into which the answer is saved, None to show it.
+    `read` returns the arguments of `write` after the name of the host. `file` is the
+    name under which a browser saves the answer; None to show it.
     """
 
     name: str
@@ -125,7 +125,7 @@ def _read_page(given: Parameters) -> tuple[Area, Page]:
 
 
 def _read_span(given: Parameters) -> tuple[int, int] | None:
-    """Read a span; None where neither its track nor its item is given."""
+    """Read a span; None if neither track nor item is given."""
     track, item = given.read_integers("track"), given.read_integers("item")
     if not track and not item:
         return None

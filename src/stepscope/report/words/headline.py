@@ -99,7 +99,7 @@ def _part_names(lead: Lead) -> str:
     return f", the largest part of it {name} ({size})"
 
 
-#: A line with a smaller percentage of a memory is named only if most lines are known.
+#: A line below this percentage of a memory is not named if more has no known line.
 _LEAST_PERCENT: Final = 10.0
 #: Region type of the code of a compiled program.
 _CODE: Final = "executable"

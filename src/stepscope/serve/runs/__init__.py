@@ -1,1 +1,1 @@
-"""The runs of a log directory: found, opened, kept and answered from."""
+"""The runs of a log directory: how they are found and opened, and answers on them."""

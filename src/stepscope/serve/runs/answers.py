@@ -1,4 +1,4 @@
-"""The answer of each route about a run, as bytes; the store computes each once."""
+"""The answers about a run, as bytes; the store computes each answer once."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = 1
 REPORT_FORMATS: Final = ("text", "json")
-#: Largest number of bytes of text in a table that is given whole.
+#: Maximum size of the texts of a table as CSV, in bytes.
 _MOST_CSV_BYTES: Final = 2**29
-#: Tools that many profiles hold nothing for; they are quick where findings are known.
+#: Tools that have no result for many profiles; they are fast after the findings.
 _NOT_EVERYWHERE: Final = (
     "framework_op_stats",
     "kernel_stats",
@@ -57,12 +57,12 @@ _NOT_EVERYWHERE: Final = (
     "tf_data_bottleneck_analysis",
     "inference_profile",
 )
-#: Characters in a line of a page of text, as on a terminal.
+#: Width of a report as text, in characters, as on a terminal.
 _TEXT_WIDTH: Final = 100
 
 
 class ToolQuestion(NamedTuple):
-    """A tool, its options, and the hosts that it is asked about."""
+    """A tool, its options and its hosts."""
 
     tool: Tool
     hosts: tuple[str, ...]
@@ -70,7 +70,7 @@ class ToolQuestion(NamedTuple):
 
 
 class TableQuestion(NamedTuple):
-    """A table of a tool, its order, and the part of it that is asked for."""
+    """A table of a tool, its order, and the requested rows."""
 
     of: ToolQuestion
     table: str | None
@@ -82,7 +82,7 @@ class TableQuestion(NamedTuple):
 
 
 def write_tool(opened: Opened, asked: ToolQuestion, *, rows: int) -> bytes:
-    """Write the envelope, its tables cut at `rows`, and what was cut."""
+    """Write the envelope with tables cut at `rows`, and the list of cut tables."""
     result = opened.tool_result(asked.tool.name, asked.hosts, asked.options)
     view = opened.view_of_hosts(asked.hosts)
     shown, cuts = (
@@ -100,7 +100,7 @@ def write_tool(opened: Opened, asked: ToolQuestion, *, rows: int) -> bytes:
 
 
 def write_table(opened: Opened, asked: TableQuestion) -> bytes:
-    """Write one page of one table."""
+    """Write one page of one table, as rows."""
     result = _table_result(opened, asked)
     if isinstance(result, Unavailable):
         return msgspec.json.encode(
@@ -128,7 +128,7 @@ def write_table(opened: Opened, asked: TableQuestion) -> bytes:
 
 
 def write_frame(opened: Opened, asked: TableQuestion) -> bytes:
-    """Write the rows of a page of a table in columns."""
+    """Write one page of one table, as columns."""
     result = _table_result(opened, asked)
     if isinstance(result, Unavailable):
         return frames.encode_frame(pl.DataFrame(), _about_table(asked, "", result))
@@ -171,14 +171,14 @@ def write_csv(opened: Opened, asked: TableQuestion) -> bytes:
 
 
 def write_profile(opened: Opened, hosts: tuple[str, ...]) -> bytes:
-    """Write run, hosts and devices, and the doubts about the recording."""
+    """Write the run, hosts and devices, and doubts about the recording."""
     view = opened.view_of_hosts(hosts)
     frameworks = plain(opened.named_frameworks(hosts))
     return msgspec.json.encode({**_profile_and_doubts(view), "frameworks": frameworks})
 
 
 def write_findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
-    """Write what is said first, and every finding as a record and in words."""
+    """Write the headline, and every finding as a record and as sentences."""
     view = opened.view_of_hosts(hosts)
     opened.working.stage("Findings")
     told = findings_record(view.profile)
@@ -191,7 +191,7 @@ def write_findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
 
 
 def write_program_files(opened: Opened, hosts: tuple[str, ...]) -> bytes:
-    """Write the names of the files whose lines have times."""
+    """Write the names of the program files with measured lines."""
     result = opened.tool_result("model_views", hosts, {})
     if isinstance(result, Unavailable):
         return msgspec.json.encode([])
@@ -200,7 +200,7 @@ def write_program_files(opened: Opened, hosts: tuple[str, ...]) -> bytes:
 
 
 def write_report(opened: Opened, hosts: tuple[str, ...], *, form: str) -> bytes:
-    """Write what `stepscope report` writes."""
+    """Write the report as `stepscope report` does."""
     document = compose_report(opened.view_of_hosts(hosts).profile, opened.working)
     if form == "json":
         return to_json.render_document(document)
@@ -223,7 +223,7 @@ def _table_result(opened: Opened, asked: TableQuestion) -> msgspec.Struct | Unav
 def _arranged_table(
     result: msgspec.Struct, asked: TableQuestion
 ) -> tuple[list[Plain], str, int, pl.DataFrame]:
-    """Return (names of all tables, name of this one, number of its rows, the rows)."""
+    """Return all tables' names, and the chosen table's name, row count and rows."""
     found = tables(result)
     try:
         whole = choose_table(found, asked.table)
@@ -253,12 +253,12 @@ def _about_table(
 
 
 def _column_record(one: pl.Series) -> dict[str, Plain]:
-    """Describe a column by what decides how all its cells are shown."""
+    """Describe a column by the facts that determine the format of its cells."""
     kind = "boolean" if one.dtype == pl.Boolean else "text"
     if one.dtype.is_integer():
         kind = "integer"
     elif one.dtype.is_numeric() or one.dtype == pl.Null:
-        # A column of nulls alone is mostly one of numbers that were not measured.
+        # A column of nulls usually has numbers that were not measured.
         kind = "number"
     largest = None
     if kind in ("integer", "number"):
@@ -274,18 +274,18 @@ def _column_record(one: pl.Series) -> dict[str, Plain]:
 
 
 def write_measured_run(opened: Opened) -> bytes:
-    """Write what a comparison needs of a whole run, for this process alone."""
+    """Write what a comparison needs of a whole run, for this process only."""
     opened.working.stage("Comparing")
     return pickle.dumps(_measured_profile(opened))
 
 
 def write_comparison(base: Opened, new: bytes, *, same_work: bool) -> bytes:
-    """Write what changed, as `stepscope diff` does.
+    """Write the comparison of two runs, as `stepscope diff` does.
 
     Args:
         base: The run to compare with.
-        new: What `measured_run` wrote of the other one.
-        same_work: Whether somebody states that both do the same work.
+        new: The other run, as `write_measured_run` wrote it.
+        same_work: Whether the user states that both runs do the same work.
     """
     base.working.stage("Comparing")
     after: Measured = pickle.loads(new)  # noqa: S301 - kept by the store, and by it alone
@@ -303,7 +303,7 @@ def _measured_profile(opened: Opened) -> Measured:
 def write_explanation(
     opened: Opened, host: str | None, asked: Asked, *, device: int | None
 ) -> bytes:
-    """Write whose time an interval is, as `stepscope explain` does."""
+    """Write the owners of an interval, as `stepscope explain` does."""
     profile = opened.view_of_hosts(() if host is None else (host,)).profile
     found = explain_gap(profile, profile.hosts[0], asked, device=device)
     return to_json.render_gap(found)

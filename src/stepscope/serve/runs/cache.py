@@ -1,4 +1,4 @@
-"""A cache that never grows beyond a number of bytes, and what is worked out now."""
+"""A cache with a limit in bytes, and the progress of the current computation."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Value = TypeVar("Value")
 
 
 class Bounded(Generic[Value]):
-    """Values by key; where the bytes run out the least recently used is dropped.
+    """Values by key; the least recently used value is dropped at the limit in bytes.
 
-    Several threads may use it. A value larger than the bound is not kept.
+    The cache is thread-safe. A value larger than the limit is not kept.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -30,11 +30,11 @@ class Bounded(Generic[Value]):
 
     @property
     def held_bytes(self) -> int:
-        """Return the bytes of all values together."""
+        """Return the size of all values, in bytes."""
         return self._bytes
 
     def get_value(self, key: Hashable) -> Value | None:
-        """Return the value of a key and mark it as used; None where there is none."""
+        """Return the value of a key, and mark the value as used; None if not kept."""
         with self._lock:
             if key not in self._held_profile:
                 return None
@@ -42,7 +42,7 @@ class Bounded(Generic[Value]):
             return self._held_profile[key][0]
 
     def put_value(self, key: Hashable, value: Value, *, cost_bytes: int) -> None:
-        """Keep a value, and drop others until all fit."""
+        """Keep a value, and drop other values until all fit."""
         with self._lock:
             self._drop_value(key)
             if cost_bytes > self._most_bytes:
@@ -53,7 +53,7 @@ class Bounded(Generic[Value]):
             self._bytes += cost_bytes
 
     def forget_values(self) -> None:
-        """Forget everything."""
+        """Drop all values."""
         with self._lock:
             self._held_profile.clear()
             self._bytes = 0
@@ -65,7 +65,7 @@ class Bounded(Generic[Value]):
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """One computation."""
+    """Progress of a computation."""
 
     run: str
     what: str
@@ -75,10 +75,10 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Working:
-    """The progress of the one computation that runs; any thread may read it."""
+    """Progress of the current computation, readable by any thread."""
 
     def __init__(self) -> None:
-        # The value is replaced as a whole, so readers need no lock.
+        # `now` is replaced as a whole, so readers need no lock.
         self.now: Work | None = None
 
     @contextmanager

@@ -1,7 +1,7 @@
-"""Cut long tables out of results: a page asks for the rest table by table.
+"""Cuts of long tables in results; a page requests the rest of each table separately.
 
-Besides rows the texts of an answer are limited, against names that are longer than any
-that a real program gives. Ordinary answers have less than a megabyte of text.
+Not only rows but also texts are limited, because of files with extremely long names.
+Ordinary answers have less than a megabyte of text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import polars as pl
 
 from stepscope.analysis.results.walk import is_rows, struct_fields, with_changed_leaves
 
-#: Largest number of bytes of text in all tables of an answer together.
+#: Maximum size of the texts in all tables of an answer together, in bytes.
 MOST_TEXT_BYTES: Final = 2**26
 
 
@@ -23,8 +23,8 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         table: Name of the table: the dotted path of its field in the result.
-        rows: Number of rows that the whole table has.
-        given: Number of rows that the answer holds.
+        rows: Number of rows of the whole table.
+        given: Number of rows in the answer.
     """
 
     table: str
@@ -35,10 +35,10 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 def cut_tables(
     result: msgspec.Struct, *, rows: int, most_bytes: int = MOST_TEXT_BYTES
 ) -> tuple[msgspec.Struct, list[Cut]]:
-    """Return the result with no table longer than `rows`, and what was cut.
+    """Return the result with tables cut at `rows`, and the cuts.
 
-    A table is also cut where its texts and those of the tables before it have more
-    than `most_bytes`.
+    A table is cut earlier if its texts and those of previous tables exceed
+    `most_bytes`.
     """
     cutting = _Cutting(rows, most_bytes)
     changed = with_changed_leaves(result, cutting.cut_leaf)
@@ -47,7 +47,7 @@ def cut_tables(
 
 
 def text_bytes(frame: pl.DataFrame) -> pl.Series:
-    """Return the bytes of the texts in each row, those in lists included."""
+    """Return the size of the texts in each row, in bytes, including texts in lists."""
     sizes = [
         pl.col(name).str.len_bytes()
         if dtype == pl.String
@@ -62,12 +62,12 @@ def text_bytes(frame: pl.DataFrame) -> pl.Series:
 
 
 def count_fitting_rows(frame: pl.DataFrame, most_bytes: int = MOST_TEXT_BYTES) -> int:
-    """Return how many rows fit before their texts exceed `most_bytes`."""
+    """Return the number of first rows whose texts have at most `most_bytes`."""
     return int((text_bytes(frame).cum_sum() <= most_bytes).sum())
 
 
 class _Cutting:
-    """The tables that were cut so far, and the bytes left for the next texts."""
+    """The cuts so far, and the bytes left for further texts."""
 
     def __init__(self, rows: int, most_bytes: int) -> None:
         self._rows = rows

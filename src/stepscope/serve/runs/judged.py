@@ -1,4 +1,4 @@
-"""The findings of a profile as the page and clients get them: records and words."""
+"""Findings of a profile, as records and sentences for the page and for clients."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.evidence import Evidence
     from stepscope.report.plain import Plain
 
-#: Rule → tools that show the numbers it rests on.
+#: Rule → tools that show the numbers of the rule.
 _PAGES: Final = {rule.item.id: rule.item.tools for rule in RULES}
 
 
 def findings_record(profile: ProfileWithTools) -> dict[str, Plain]:
-    """Return what is said first, what to do, the checklist, and every finding."""
+    """Return the headline, the most valuable findings, the checklist, all findings."""
     judged = judge_profile(profile)
     frameworks = profile.of_run(frameworks_used)
     places = _Places(profile)
@@ -71,7 +71,7 @@ def findings_record(profile: ProfileWithTools) -> dict[str, Plain]:
 
 
 class _Places:
-    """Where on other pages the evidence of findings can be looked at."""
+    """Places on other pages that show the evidence of findings."""
 
     def __init__(self, profile: ProfileWithTools) -> None:
         self._profile = profile
@@ -104,7 +104,7 @@ def _finding_words(
     return {
         "status": finding_words.status_words(finding),
         "headline": finding_words.finding_headline(finding),
-        # What does not apply asks for nothing.
+        # A finding that does not apply has no remedy.
         "remedy": why.remedy if why and finding.status == "cannot_tell" else None,
         "reasons": finding_words.cause_words(finding) if failed else None,
         "names": finding_words.part_shares(finding) if failed else None,

@@ -1,4 +1,4 @@
-"""An open profile, as a whole or for some hosts, with the results computed so far."""
+"""An open profile, whole or limited to some hosts, with its computed results."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
     from stepscope.report.envelope import Doubt, Profile
     from stepscope.serve.runs.cache import Working
 
-#: Events of a profile that may stay open next to another one.
+#: Maximum number of events of a profile that stays open in addition to another one.
 LIGHT_EVENTS: Final = 200_000
 
-#: Bytes of results kept with the profile, so that sorting a table computes nothing
-#: again.
+#: Maximum size of the results kept with a profile, in bytes; sorting a table does not
+#: compute its result again.
 _RESULTS_BYTES: Final = 128 * 2**20
-#: Option of tools that read all hosts to answer about some of them.
+#: Option of tools that read all hosts even for an answer about some hosts.
 _HOSTS: Final = "hosts"
-#: Bytes that a result is counted with at least, whatever its tables hold.
+#: Minimum size that is counted for a result, in bytes, in addition to its tables.
 _LEAST_BYTES: Final = 2**16
 
 
 class View:
-    """A profile, limited to some of its hosts."""
+    """A profile limited to some of its hosts."""
 
     def __init__(self, profile: ProfileWithTools) -> None:
         self.profile = profile
 
     @cached_property
     def described(self) -> Profile:
-        """Return run, hosts and devices of the profile."""
+        """Return the run, hosts and devices of the profile."""
         return describe_profile(self.profile)
 
     @cached_property
@@ -53,21 +53,21 @@ class View:
 
 
 class Opened:
-    """One open profile; used by one computation at a time."""
+    """One open profile; only one computation at a time uses it."""
 
     def __init__(self, profile: ProfileWithTools, working: Working) -> None:
         self.working = working
-        #: Known from the first answer on that names them.
+        #: Frameworks of all hosts; None until an answer has needed them.
         self.frameworks: tuple[str, ...] | None = None
         self._all = profile
         self._views: Bounded[View] = Bounded(_RESULTS_BYTES)
         self._results: Bounded[msgspec.Struct | Unavailable] = Bounded(_RESULTS_BYTES)
 
     def view_of_hosts(self, hosts: tuple[str, ...]) -> View:
-        """Return the profile limited to these hosts; to all where none is named.
+        """Return the profile limited to these hosts; all hosts if none are named.
 
         Raises:
-            Refused: There is no such host.
+            Refused: The profile has no host of this name.
         """
         for host in hosts:
             if host not in self._all.hosts:
@@ -75,7 +75,7 @@ class Opened:
                 raise Refused(
                     404, "unknown_host", f"there is no host {host!r}; known: {listed}"
                 )
-        # In the order of the profile, so that equal choices are equal questions.
+        # Hosts are in the order of the profile, so that equal choices have equal keys.
         chosen = tuple(host for host in self._all.hosts if host in hosts or not hosts)
         found = self._views.get_value(chosen)
         if found is None:
@@ -85,7 +85,7 @@ class Opened:
         return found
 
     def named_frameworks(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the frameworks of these hosts; of all hosts they are remembered."""
+        """Return the frameworks of these hosts; those of all hosts are kept."""
         profile = self.view_of_hosts(hosts).profile
         if profile.hosts != self._all.hosts:
             return profile.of_run(frameworks_used)
@@ -96,7 +96,7 @@ class Opened:
     def tool_result(
         self, tool: str, hosts: tuple[str, ...], options: Mapping[str, object]
     ) -> msgspec.Struct | Unavailable:
-        """Return a tool's result; computed once as long as there is room to keep it."""
+        """Return the result of a tool, which is kept within a limit of memory."""
         profile = self.view_of_hosts(hosts).profile
         key = (tool, profile.hosts, repr(sorted(options.items())))
         found = self._results.get_value(key)
@@ -117,18 +117,18 @@ class Opened:
 
     @property
     def is_small(self) -> bool:
-        """Return whether requests are so fast that nothing is worth preparing."""
+        """Return whether answers are so fast that preparing them is not worth it."""
         return not self._all.is_worth_threads
 
     @property
     def is_light(self) -> bool:
-        """Return whether there is memory for a second one like it."""
+        """Return whether a second profile of this size can stay open."""
         return self._all.event_count <= LIGHT_EVENTS
 
     def prepare_tool(self, tool: str) -> None:
-        """Compute what a tool and the findings, which are shown next to it, need.
+        """Compute the derivations of a tool, and of the findings on its page.
 
-        This may run while something else is being computed: a computation that needs
-        one of these derivations waits for that derivation only.
+        This may run in parallel with another computation, which waits only for
+        derivations that it needs itself.
         """
         self._all.prepare((*tool_needs(tool), *DERIVATIONS))

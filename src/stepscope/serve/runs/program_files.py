@@ -1,8 +1,8 @@
-"""The text of the program's files, from directories that the user named.
+"""The text of program files in directories that the user named.
 
-A profile is untrusted: it may name any file of this machine. So a name is never opened
-as a path. The Python files of the directories are listed, and the name of a file in the
-profile chooses among these, or none.
+A profile is untrusted and may name any file of this machine, so a name from a profile
+is never opened as a path. Only Python files of the named directories are listed, and a
+name from the profile can only select one of these files.
 
 Definition: docs/serve.md#the-text-of-the-program.
 """
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 _SUFFIX: Final = ".py"
 _MOST_BYTES: Final = 2 * 2**20
-#: Files and directories that are looked at below all directories together.
+#: Maximum number of entries listed in all directories together.
 _MOST_ENTRIES: Final = 200_000
 #: Seconds for which a list of files stays valid.
 _KEPT_S: Final = 5.0
-#: A recording's time may be known to the second.
+#: Tolerance for changes after a recording, in seconds; its time may be whole seconds.
 _SAME_S: Final = 1.0
-#: The folder that packages, or Python's own modules, lie in.
+#: Name of a folder that contains packages or Python's own modules.
 _PACKAGES: Final = Pattern(r"(site-packages|dist-packages|python\d[.\d]*)\Z", re.DOTALL)
 _ABSOLUTE: Final = Pattern(r"[/\\]|[A-Za-z]:")
 
@@ -42,7 +42,7 @@ _ABSOLUTE: Final = Pattern(r"[/\\]|[A-Za-z]:")
 class ProgramText(msgspec.Struct, frozen=True, kw_only=True):
     """The text of one file, or the reason why it is not shown.
 
-    `path` is where it was found, from the directory that was named on.
+    `path` is the path of the file, relative to the parent of the named directory.
     """
 
     text: str | None = None
@@ -52,7 +52,7 @@ class ProgramText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Candidate(NamedTuple):
-    """A file: how it is shown, where it really is, and the parts of its path."""
+    """A file: its shown path, its real path, and the parts of its path."""
 
     shown: str
     path: Path
@@ -63,10 +63,10 @@ class ProgramFiles:
     """The Python files of some directories.
 
     Args:
-        directories: As the user named them.
+        directories: Paths that the user named.
 
     Raises:
-        BadUsage: One of them is no directory.
+        BadUsage: A path is not a directory.
     """
 
     def __init__(self, directories: Sequence[str]) -> None:
@@ -80,11 +80,11 @@ class ProgramFiles:
         self._is_whole = True
 
     def find_text(self, name: str, *, recorded_unix_s: float) -> ProgramText:
-        """Return the text of the file that a profile names.
+        """Return the text of a file that a profile names.
 
         Args:
-            name: The file as the profile has it.
-            recorded_unix_s: When the profile was recorded, in seconds since 1970.
+            name: Name of the file in the profile.
+            recorded_unix_s: Time of the recording, in seconds since 1970.
         """
         with self._listing:
             self._refresh_listing()
@@ -141,17 +141,17 @@ class ProgramFiles:
         if real.suffix != _SUFFIX or not is_inside:
             return None
         shown = Path(root.name, path.relative_to(root)).as_posix()
-        # A name may hold bytes that are not text.
+        # A name may contain bytes that are not UTF-8.
         told = shown.encode("utf-8", "backslashreplace").decode()
         return _Candidate(told, real, path.parts)
 
     def _read_listed_file(self, real: Path) -> tuple[bytes, float]:
-        """Return a file's bytes, and when it was changed, in seconds since 1970."""
+        """Return a file's content, and its time of change in seconds since 1970."""
         careful = sum(getattr(os, f"O_{one}", 0) for one in ("NOFOLLOW", "NONBLOCK"))
         descriptor = os.open(real, os.O_RDONLY | careful)
         with os.fdopen(descriptor, "rb") as file:
             about = os.fstat(descriptor)
-            # A part of the path may have become a link since it was listed.
+            # A part of the path may have been replaced by a link since the listing.
             if (
                 not stat.S_ISREG(about.st_mode)
                 or real.resolve() != real
@@ -165,9 +165,9 @@ class ProgramFiles:
 
 
 def _python_entries(root: Path) -> Iterator[os.DirEntry[str] | None]:
-    """List Python files below a directory; None for anything else on the way.
+    """Yield the Python files below a directory, and None for each other entry.
 
-    Links to directories are not followed, and what is hidden is left out.
+    Links to directories are not followed, and hidden directories are skipped.
     """
     waiting = [str(root)]
     while waiting:
@@ -180,7 +180,7 @@ def _python_entries(root: Path) -> Iterator[os.DirEntry[str] | None]:
                     is_file = entry.name.endswith(_SUFFIX) and not is_folder
                     yield entry if is_file else None
         except OSError:
-            # It may not be read, or is gone.
+            # The directory is not readable or no longer exists.
             continue
 
 
@@ -190,7 +190,7 @@ def _matching_files(name: str, listed: dict[str, list[_Candidate]]) -> list[_Can
     if not parts or not parts[-1].endswith(_SUFFIX):
         return []
     candidates = listed.get(parts[-1], [])
-    # The number of parts that the ends of two paths have in common.
+    # Number of parts that each path has in common with the name, from the end.
     ends = [
         len(posixpath.commonprefix([parts[::-1], one.parts[::-1]]))
         for one in candidates
@@ -200,14 +200,14 @@ def _matching_files(name: str, listed: dict[str, list[_Candidate]]) -> list[_Can
 
 
 def _count_needed_parts(name: str, parts: Sequence[str]) -> int:
-    """Return how many parts of a path have to fit.
+    """Return the number of parts of a path, from its end, that must match.
 
-    The beginning of a path is that of the machine where it was recorded. Of a file of
-    a package all is needed from the package on, and of a path without its beginning
-    all of it: a program may have a file of the same name.
+    The start of a path is specific to the recorded machine. For a file of a package,
+    all parts from the package on must match. For a relative path, all parts must match,
+    since a program may have several files of one name.
     """
     if not _ABSOLUTE.match(name):
         return len(parts)
     inside = [k for k, part in enumerate(parts) if _PACKAGES.match(part)]
-    # A module that is one file needs the folder too.
+    # A package's single-file module must match with its folder as well.
     return max(len(parts) - inside[-1] - 1, 2) if inside else 1

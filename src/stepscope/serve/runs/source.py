@@ -1,4 +1,4 @@
-"""Where runs come from: a directory of this machine, or the directory of a URL."""
+"""Sources of runs: a local directory or the directory of a URL."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from stepscope.formats.remote import RemoteDirectory
 from stepscope.rundir import LIMIT_BYTES, Run, shown_name
 from stepscope.xspace.reading.input_file import existing_path
 
-#: Seconds until a log directory of this machine is listed again.
+#: Seconds between listings of a local log directory.
 _LOCAL_S: Final = 1.0
 _RESULTS: Final = "holds results of another program, and no trace"
-#: Seconds until a remote log directory is listed again, which costs requests.
+#: Seconds between listings of a remote log directory, which need requests.
 _REMOTE_S: Final = 30.0
 
 
 class Stamp(msgspec.Struct, frozen=True, kw_only=True):
-    """What identifies a version of a run's files.
+    """Identity of a version of a run's files.
 
     Attributes:
-        files: (Path, size, what changes with the content) of each file.
-        changed_unix_s: When the newest file was last changed, in seconds since 1970.
+        files: Path, size in bytes, and a text that changes with the content, of each
+            file.
+        changed_unix_s: Time of the last change of the newest file, in seconds since
+            1970.
     """
 
     files: tuple[tuple[str, int, str], ...]
@@ -35,12 +37,12 @@ class Stamp(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size_bytes(self) -> int:
-        """All files together."""
+        """Return the size of all files together, in bytes."""
         return sum(size for _, size, _ in self.files)
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs in a log directory, newest first, and why others are refused."""
+    """The runs of a log directory, newest first, and refused runs with reasons."""
 
     runs: tuple[Run, ...]
     refused: tuple[tuple[str, str], ...]
@@ -50,7 +52,7 @@ class Source(Protocol):
     """A place with runs.
 
     Attributes:
-        name: Name of the place for people.
+        name: Name of the place, as it is shown.
         interval_s: Seconds for which a listing of the place stays valid.
         written_in_place: Whether a file is visible before it is complete.
     """
@@ -60,20 +62,20 @@ class Source(Protocol):
     written_in_place: bool
 
     def list_runs(self) -> Found:
-        """List the runs; raises `BadInput` where that cannot be done."""
+        """List the runs; raises `BadInput` if listing fails."""
 
     def stamp_run(self, run: Run) -> Stamp:
-        """Return the version of a run's files; raises `OSError` where one is gone."""
+        """Return the version of a run's files; raises `OSError` if one is missing."""
 
     def local_run(self, run: Run) -> Run:
-        """Return the run as files of this machine that may be read."""
+        """Return the run as local files that may be read."""
 
 
 def open_source(logdir: str) -> Source:
     """Return the source for a path or URL.
 
     Raises:
-        BadInput: There is no such path, or no file system for such a URL.
+        BadInput: The path does not exist, or no file system supports the URL.
     """
     if is_url(logdir) and not Path(logdir).exists():
         return RemoteSource(logdir)
@@ -84,8 +86,8 @@ def open_source(logdir: str) -> Source:
 class LocalSource:
     """A log directory, a run directory or a file of this machine.
 
-    Files outside of it are not shown, even where a link leads to them: only this
-    directory was asked to be served.
+    Links to files outside of the directory are not followed, since only this directory
+    may be served.
     """
 
     interval_s = _LOCAL_S
@@ -98,7 +100,7 @@ class LocalSource:
         self._root = real if real.is_dir() else real.parent
 
     def list_runs(self) -> Found:
-        """List the runs; raises `BadInput` where that cannot be done."""
+        """List the runs; raises `BadInput` if listing fails."""
         kept: list[Run] = []
         found = find_runs(self._path)
         refused = [(shown_name(path.name), why) for path, why in found.refused]
@@ -116,7 +118,7 @@ class LocalSource:
         return _local_stamp(run)
 
     def local_run(self, run: Run) -> Run:
-        """Return the run, to be copied into memory because its files may change.
+        """Return the run, marked to be copied into memory because its files may change.
 
         A compressed file may unpack to at most half of this machine's memory.
         """
@@ -136,14 +138,14 @@ class LocalSource:
                 real = path.resolve()
                 if not real.is_relative_to(self._root):
                     return "a link leads out of the log directory"
-                # Reading a pipe could block for ever.
+                # Reading a pipe could block forever.
                 if real.exists() and not real.is_file():
                     return f"{shown_name(path.name)} is not a regular file"
         return None
 
 
 class RemoteSource:
-    """The log directory of a URL; its files are fetched when they are asked for."""
+    """The log directory at a URL; its files are fetched on demand."""
 
     interval_s = _REMOTE_S
     written_in_place = False
@@ -154,14 +156,14 @@ class RemoteSource:
         self._is_loose = False
 
     def list_runs(self) -> Found:
-        """List the runs; raises `BadInput` where that cannot be done."""
+        """List the runs; raises `BadInput` if listing fails."""
         runs = self._remote.runs()
         loose = () if runs else loose_runs(self._remote)
         self._is_loose = bool(loose)
         return Found(runs=runs or loose, refused=())
 
     def stamp_run(self, run: Run) -> Stamp:
-        """Return what the file system reported of each file in its last listing."""
+        """Return the facts about each file that its file system last reported."""
         if self._is_loose:
             return _local_stamp(run)
         files = self._remote.files(run)
@@ -171,7 +173,7 @@ class RemoteSource:
         )
 
     def local_run(self, run: Run) -> Run:
-        """Return the run's files in this machine's cache; fetch those that it lacks."""
+        """Return the run in this machine's cache, after fetching the missing files."""
         return run if self._is_loose else self._remote.fetched(run)
 
 

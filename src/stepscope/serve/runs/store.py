@@ -1,10 +1,11 @@
-"""The store: it opens profiles, and computes and keeps the answers to the routes.
+"""The store: it opens profiles, and computes and keeps answers.
 
 One profile is open at a time, and one computation runs at a time. Answers are kept as
-bytes, by the version of the run's files, up to a limit; a kept answer is given at once.
+bytes, by the version of the run's files, up to a limit. A kept answer is returned
+without waiting.
 
-What the timeline asks for is looked up in parallel with the computation, in separate
-lanes: a tile waits until the run is open, and for no tool.
+Answers for the timeline run in parallel with the computation, in separate lanes: they
+wait until the run is open, but not for the results of tools.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
     from stepscope.analysis.tools import ProfileWithTools
     from stepscope.serve.runs.source import Source, Stamp
 
-#: Largest number of bytes of kept answers.
+#: Maximum size of all kept answers, in bytes.
 ANSWERS_BYTES: Final = 128 * 2**20
-#: Seconds without a change after which a file is taken to be complete.
+#: Seconds without a change after which a file counts as complete.
 _QUIET_S: Final = 2.0
-#: Seconds that a request waits for the computations before it.
+#: Maximum time that a request waits for other computations, in seconds.
 _PATIENCE_S: Final = 120.0
-#: Largest share of the time that listing the log directory may take.
+#: Maximum share of time that listing the log directory may use.
 _LOOKING_SHARE: Final = 0.1
 
 
@@ -46,13 +47,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One run of the log directory.
 
     Attributes:
-        id: Opaque and stable id by which clients name the run.
+        id: Opaque and stable id by which clients refer to the run.
         run: The run with its files.
         version: A text that changes whenever a file of the run changes.
         size_bytes: Size of all files together.
-        state: "writing" while the files may still grow; "unreadable" after they could
-            not be read.
-        reason: Why the run is unreadable; None where it is not.
+        state: "writing" while the files may still grow; "unreadable" after reading them
+            has failed.
+        reason: Why the run is unreadable; None otherwise.
         frameworks: Frameworks of the program; None until this version of the run was
             read.
     """
@@ -67,7 +68,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """The log directory as it was seen last; `tag` changes with anything else in it."""
+    """The last listing of the log directory; `tag` changes with any other field."""
 
     entries: tuple[Entry, ...]
     refused: tuple[tuple[str, str], ...]
@@ -76,23 +77,26 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lane(Enum):
-    """Who waits for whom among the answers that are looked up during a computation.
+    """Lane of a request that is answered in parallel with the store's computation.
+
+    A request waits only for other requests of its lane.
 
     Attributes:
-        DRAWING: Answers that take milliseconds and are asked for many at a time.
-        SEARCHING: Answers that go through all spans, or need what a tool needs.
+        DRAWING: Answers that take milliseconds and are requested many at a time.
+        SEARCHING: Answers that read all spans, or need the derivations of a tool.
     """
 
     DRAWING = "drawing"
     SEARCHING = "searching"
 
 
-#: Lookups of a lane at the same time: the cores are shared with a computation.
+#: Maximum number of parallel answers of a lane; they share the cores with a
+#: computation.
 _LANES: Final = {Lane.DRAWING: 4, Lane.SEARCHING: 2}
 
 
 class Question(NamedTuple):
-    """A question to `Store.answer` that is asked ahead of a client."""
+    """A question that is answered in advance, before a client asks it."""
 
     tool: str
     question: Hashable
@@ -100,7 +104,7 @@ class Question(NamedTuple):
 
 
 class Store:
-    """The runs of one source, and the answers to questions about them."""
+    """The runs of one source, and answers to questions about them."""
 
     def __init__(
         self,
@@ -112,43 +116,42 @@ class Store:
         quiet_s: float = _QUIET_S,
     ) -> None:
         self.source = source
-        #: What Nsight Compute measured, next to every run; None for nothing.
+        #: Table of Nsight Compute that is read with every run; None without one.
         self._kernels = kernels
         self._answers: Bounded[bytes] = Bounded(answers_bytes)
         self._patience_s = patience_s
         self._quiet_s = quiet_s
         self._computing = threading.Lock()
-        #: Notified when a profile was opened, and when a computation has ended.
+        #: Notified when a profile was opened and when a computation has ended.
         self._progress = threading.Condition()
         self._lanes = {
             lane: threading.BoundedSemaphore(width) for lane, width in _LANES.items()
         }
         self._opened: tuple[str, Opened] | None = None
-        #: The one that was open before it, where both are light: two runs are looked
-        #: at side by side.
+        #: The previously open profile, kept if both are light, to compare two runs.
         self._before: tuple[str, Opened] | None = None
-        #: The open profile whose answers were prepared before they were asked for.
+        #: The open profile whose answers are prepared in advance.
         self._ahead_of: Opened | None = None
         self._starting_ahead = threading.Lock()
         #: Number of requests that wait for a computation or are being computed.
         self._requests = 0
         self._no_request = threading.Condition()
-        #: Run → (version that could not be read, why), so that it is not read again for
-        #: each request, and is not the first that is shown.
+        #: Run → version that could not be read, and the error. Such a version is not
+        #: read again for each request, and is not shown first.
         self._unreadable: dict[str, tuple[str, BadInput]] = {}
-        #: Run → (version that was read, frameworks of its program).
+        #: Run → version that was read, and the frameworks of its program.
         self._frameworks: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._working = Working()
         self._looking = threading.Lock()
         self._listing: Listing | None = None
         self._look_after_s = 0.0
-        #: Run → (version, when it was first seen).
+        #: Run → version, and when the version was first seen.
         self._seen: dict[str, tuple[str, float]] = {}
 
     def current_listing(self, *, now: bool = False) -> Listing:
-        """Return the runs; listed again where the last listing is old, or with `now`.
+        """Return the runs; list them again if the last listing is old, or with `now`.
 
-        While one request lists them, the others get the last listing.
+        While one request lists the runs, other requests get the last listing.
         """
         known = self._listing
         must_wait = known is None or now
@@ -166,10 +169,10 @@ class Store:
             self._looking.release()
 
     def find_entry(self, run_id: str | None) -> Entry:
-        """Return the run of an id; without an id, the newest that is ready.
+        """Return the run with an id; without an id, the newest run that is ready.
 
         Raises:
-            Refused: There is no such run.
+            Refused: No run has this id, or no run is ready.
         """
         listing = self.current_listing()
         if run_id is None:
@@ -186,12 +189,12 @@ class Store:
 
     @property
     def work(self) -> Work | None:
-        """Return what is being computed now."""
+        """Return the progress of the current computation; None without one."""
         return self._working.now
 
     @property
     def held_bytes(self) -> int:
-        """Return the bytes of the kept answers."""
+        """Return the size of the kept answers, in bytes."""
         return self._answers.held_bytes
 
     def kept_answer(
@@ -202,12 +205,12 @@ class Store:
         *,
         stages: int = 1,
     ) -> bytes:
-        """Return the answer to a question about this version of a run, kept or new.
+        """Return the kept or computed answer about this version of a run.
 
         Args:
             entry: The run.
             question: Everything else that the answer depends on.
-            compute: Computes an answer that is not kept.
+            compute: Computes the answer if it is not kept.
             stages: Number of stages that `compute` announces.
 
         Raises:
@@ -235,24 +238,24 @@ class Store:
     def look_up(
         self, entry: Entry, compute: Callable[[Opened], bytes], *, lane: Lane
     ) -> bytes:
-        """Return an answer that is made in parallel with the computation, and not kept.
+        """Answer in parallel with the store's computation, without keeping the answer.
 
-        It waits for the lookups of its lane and until the run is open. Derivations that
-        a computation is about to finish are waited for, and nothing else of it.
+        The request waits until the run is open, for other requests of its lane, and for
+        derivations that the store's computation has started.
 
         Args:
             entry: The run.
-            compute: Makes the answer, by derivations alone: no tool's result.
-            lane: Which other lookups it may wait for.
+            compute: Computes the answer from derivations, without results of tools.
+            lane: Lane of the answer.
 
         Raises:
             BadInput: The run cannot be read.
-            Refused: The run is being written, or others take too long.
+            Refused: The run is being written, or other answers take too long.
         """
         if entry.state == "writing":
             raise _writing_refusal(entry)
         with self._counted_request():
-            # A run that is not open yet delays no lookup in the one that is.
+            # Opening a run outside of the lanes delays no answer about an open run.
             opened = self._open_in_parallel(entry)
             if not self._lanes[lane].acquire(timeout=self._patience_s):
                 raise _busy_refusal()
@@ -262,7 +265,7 @@ class Store:
                 self._lanes[lane].release()
 
     def _open_in_parallel(self, entry: Entry) -> Opened:
-        """Return the open profile; opened here where no computation is under way."""
+        """Return the open profile; open it here if no computation is running."""
         until_s = time.monotonic() + self._patience_s
         with self._progress:
             while True:
@@ -280,10 +283,10 @@ class Store:
             self._end_turn()
 
     def read_newest(self, tool: str) -> None:
-        """Open the newest run, if there is one, and prepare the first page's tool."""
+        """Open the newest run, if any, and prepare the tool of the first page."""
         if not self.source.written_in_place:
             return
-        # An error is reported to the client that asks for the run.
+        # A client that requests the run gets the error.
         with suppress(StepscopeError):
             entry = self.find_entry(None)
             with (
@@ -295,10 +298,10 @@ class Store:
             opened.prepare_tool(tool)
 
     def work_ahead(self, entry: Entry, questions: Sequence[Question]) -> None:
-        """Answer in the background what is likely to be asked next about the open run.
+        """Answer questions about the open run in advance, in the background.
 
-        This happens once each time that a run is opened, and only for a large run.
-        Requests go first: a new one waits for at most one of these answers.
+        This happens once after a run is opened, and only for a large run. Requests have
+        priority: a new request waits for at most one of these answers.
         """
         with self._starting_ahead:
             key, opened = self._opened or ("", None)
@@ -310,7 +313,7 @@ class Store:
 
         def work() -> None:
             for asked in questions:
-                # An error is reported to the client that asks this question.
+                # A client that asks this question gets the error.
                 with suppress(Exception):
                     self._wait_for_requests()
                     opened.prepare_tool(asked.tool)
@@ -331,7 +334,7 @@ class Store:
             self._no_request.wait_for(lambda: self._requests == 0)
 
     def forget_everything(self) -> None:
-        """Drop everything that was computed, and close the open profile."""
+        """Drop all answers, and close the open profile."""
         self._answers.forget_values()
         with self._computing_turn():
             self._unreadable.clear()
@@ -376,7 +379,7 @@ class Store:
         version, error = self._unreadable.get(entry.id, ("", None))
         if error is not None and version == entry.version:
             raise error
-        # A large profile is closed first, so that two of them are never in memory.
+        # A large profile is closed first, so that memory never holds two of them.
         before = self._opened
         self._close_profiles()
         if before is not None and before[1].is_light:
@@ -403,7 +406,7 @@ class Store:
             )
             unchanged = unchanged and self._is_current(entry)
         except OSError as error:
-            # Not remembered as unreadable: the file may be there again.
+            # The run is not marked as unreadable, since the file may exist again later.
             raise Refused(
                 404,
                 "unknown_run",
@@ -436,7 +439,7 @@ class Store:
             try:
                 stamp = self.source.stamp_run(run)
             except OSError:
-                # Removed since it was listed.
+                # The file was removed after the listing.
                 continue
             run_id = digest_text(run.name)[:12]
             version = _version_of_stamp(stamp)
@@ -447,8 +450,8 @@ class Store:
             unread, why = self._unreadable.get(run_id, ("", None))
             failed = why is not None and unread == version
             read, frameworks = self._frameworks.get(run_id, ("", None))
-            # The clock of a file server may run ahead. Then the files count as complete
-            # where nothing has changed since they were first seen.
+            # The clock of a file server may be ahead. Files then count as complete if
+            # nothing has changed since they were first seen.
             quiet = (
                 not self.source.written_in_place
                 or time.time() - stamp.changed_unix_s >= self._quiet_s
@@ -536,5 +539,5 @@ def _version_of_stamp(stamp: Stamp) -> str:
 
 
 def digest_text(text: str) -> str:
-    """Return a short text that identifies another one."""
+    """Return a short digest that identifies a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""The answer of each route of the timeline, as bytes."""
+"""The answers of the timeline's routes, as bytes."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = 1
 Tile = TypeVar("Tile")
-#: Spans that are written for other viewers in one answer: about 200 MB.
+#: Maximum number of spans in one exported trace, about 200 MB.
 _MOST_EXPORTED: Final = 1_000_000
-#: Columns of the timeline's tracks that the page needs.
+#: Columns of the table of tracks that the page needs.
 _TRACKS: Final = (
     *("section", "name", "kind", "view", "id", "recorded", "folded"),
     *("spans", "drawn", "rows", "drawn_rows"),
@@ -50,7 +50,7 @@ _TRACKS: Final = (
 
 
 class TileQuestion(NamedTuple):
-    """The tile of some tracks at a place in its level; `all` with hidden events."""
+    """A tile of some tracks, by level and place; `all` includes hidden events."""
 
     tracks: tuple[int, ...]
     level: int
@@ -59,7 +59,7 @@ class TileQuestion(NamedTuple):
 
 
 class Area(NamedTuple):
-    """A window of some tracks; of all where none is named."""
+    """A time range of some tracks; of all tracks if none are named."""
 
     begin_ps: int
     end_ps: int
@@ -67,7 +67,7 @@ class Area(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A part of a long list; with `all`, folded and hidden events are in the list."""
+    """A part of a long list; `all` includes folded and hidden events."""
 
     offset: int
     limit: int
@@ -75,7 +75,7 @@ class Page(NamedTuple):
 
 
 class Sought(NamedTuple):
-    """A text, and the span from which to look for the next one that has it."""
+    """A text to search, and the span after which the search starts."""
 
     text: str
     from_ps: int | None
@@ -84,7 +84,7 @@ class Sought(NamedTuple):
 
 
 def write_catalogue(opened: Opened, host: str | None, *, version: str) -> bytes:
-    """Write hosts, sections and tracks, extent and steps."""
+    """Write hosts, sections, tracks, time range and steps of the timeline."""
     profile, name = find_host(opened, host)
     found = catalogues.track_catalogue(profile, name)
     about: dict[str, Plain] = {
@@ -113,7 +113,7 @@ def write_catalogue(opened: Opened, host: str | None, *, version: str) -> bytes:
 
 
 def _sections_and_tracks(found: TrackCatalogue) -> dict[str, Plain]:
-    """Return sections with their tracks, and all tracks; counters come last."""
+    """Return the sections with their tracks, and all tracks; counters are last."""
     numbered = found.tracks.with_row_index("track")
     tracks = dict(numbered.group_by("section").agg("track").iter_rows())
     sections = [
@@ -123,7 +123,7 @@ def _sections_and_tracks(found: TrackCatalogue) -> dict[str, Plain]:
     rows = [
         {
             **row,
-            # Its samples are shown as curves.
+            # The samples of a counter are shown as curves instead.
             "folded": row["folded"] or row["kind"] == "counters",
             "counter": False,
             "unit": None,
@@ -160,7 +160,7 @@ def _sections_and_tracks(found: TrackCatalogue) -> dict[str, Plain]:
 
 
 def write_tiles(profile: ProfileWithTools, host: str, asked: TileQuestion) -> bytes:
-    """Write one tile of some tracks in columns."""
+    """Write one tile of some tracks, as columns."""
     found = drawing.track_tiles(
         profile,
         host,
@@ -173,7 +173,7 @@ def write_tiles(profile: ProfileWithTools, host: str, asked: TileQuestion) -> by
 
 
 def write_counters(profile: ProfileWithTools, host: str, asked: TileQuestion) -> bytes:
-    """Write one tile of some counters in columns."""
+    """Write one tile of some counters, as columns."""
     found = counting.counter_tile(
         profile, host, tracks=asked.tracks, level=asked.level, index=asked.place
     )
@@ -199,18 +199,18 @@ def write_unfolded(
 
 
 def write_details(profile: ProfileWithTools, host: str, track: int, item: int) -> bytes:
-    """Write all that is known of one span."""
+    """Write all recorded details of one span."""
     found = span_details.details_of_span(profile, host, track=track, item=item)
     return _encode_members(found)
 
 
 def write_matches(profile: ProfileWithTools, host: str, text: str) -> bytes:
-    """Write how often a text occurs, by track and by name."""
+    """Write the number of spans whose name contains a text, by track and by name."""
     return _encode_members(searching.count_spans(profile, host, text))
 
 
 def write_next_match(profile: ProfileWithTools, host: str, asked: Sought) -> bytes:
-    """Write the next or previous span whose name has a text."""
+    """Write the next or previous span whose name contains a text."""
     found = searching.find_span(profile, host, **asked._asdict())
     if isinstance(found, Unavailable):
         return _encode_members(found)
@@ -225,10 +225,10 @@ def write_longest(
     kernel: SoughtKernel | None,
     side: Side | None,
 ) -> bytes:
-    """Write the longest execution of a kernel or of an op, on any of some hosts.
+    """Write the longest execution of a kernel or of an op on the given hosts.
 
     Raises:
-        Refused: There is no such host.
+        Refused: The profile has no host of this name.
     """
     profile = opened.view_of_hosts(()).profile
     for host in hosts:
@@ -244,7 +244,7 @@ def write_longest(
 def write_flows(
     profile: ProfileWithTools, host: str, area: Area, of: tuple[int, int] | None
 ) -> bytes:
-    """Write the arrows of a window, or of one of its spans, in columns."""
+    """Write the arrows of a time range, or of one span in it, as columns."""
     found = arrows.track_flows(
         profile, host, begin_ps=area.begin_ps, end_ps=area.end_ps, of=of
     )
@@ -252,12 +252,12 @@ def write_flows(
 
 
 def write_totals(profile: ProfileWithTools, host: str, area: Area) -> bytes:
-    """Write what an area adds up to."""
+    """Write the totals of a time range."""
     return _encode_members(choosing.window_totals(profile, host, **area._asdict()))
 
 
 def write_events(profile: ProfileWithTools, host: str, area: Area, page: Page) -> bytes:
-    """Write a page of the spans of an area."""
+    """Write one page of the spans in a time range."""
     found = choosing.spans_in_view(
         profile,
         host,
@@ -270,10 +270,10 @@ def write_events(profile: ProfileWithTools, host: str, area: Area, page: Page) -
 
 
 def write_window(profile: ProfileWithTools, host: str, area: Area) -> bytes:
-    """Write the spans of a window as a trace that other viewers read.
+    """Write the spans in a time range as a trace for other viewers.
 
     Raises:
-        Refused: There is no timeline, or the window has too many spans.
+        Refused: The host has no timeline, or the range has too many spans.
     """
     alone = profile.select((host,))
     found = choosing.spans_in_view(
@@ -302,10 +302,10 @@ def write_window(profile: ProfileWithTools, host: str, area: Area) -> bytes:
 
 
 def find_host(opened: Opened, host: str | None) -> tuple[ProfileWithTools, str]:
-    """Return the profile and the host that is meant, by default its first.
+    """Return the profile and the host of a name; without a name, the first host.
 
     Raises:
-        Refused: There is no such host.
+        Refused: The profile has no host of this name.
     """
     profile = opened.view_of_hosts(()).profile
     chosen = profile.hosts[0] if host is None else host
@@ -318,7 +318,7 @@ def find_host(opened: Opened, host: str | None) -> tuple[ProfileWithTools, str]:
 
 
 def _encode_members(found: msgspec.Struct | dict[str, object] | Unavailable) -> bytes:
-    """Write the fields of an answer, or why there is none."""
+    """Write the fields of an answer, or why the answer is missing."""
     absent = isinstance(found, Unavailable)
     members = {} if absent else plain_fields(found)
     unavailable = plain(found) if absent else None
