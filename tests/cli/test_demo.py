@@ -80,7 +80,9 @@ def test_then_comes_what_a_gpu_would_show_and_that_it_was_recorded_elsewhere(
     told: list[str],
 ) -> None:
     part = told[told.index("On a GPU") : told.index("What next")]
-    assert part[1].startswith("  Not recorded here: a PyTorch loop on an H100")
+    assert part[1].startswith(
+        "  This recording ships with stepscope: a PyTorch loop on an H100"
+    )
     report = CliRunner().invoke(main, ["report", str(RECORDED)])
     shown = part[part.index("") + 1 :]
     # What a report of that profile begins with, to the letter.

@@ -167,7 +167,7 @@ def test_a_recording_ends_when_the_process_has_grown() -> None:
     content = continuous.take_snapshot(OWNER)
     assert content is not None
     assert b"piece" in content
-    assert b"may grow by 33,554,432 bytes while a client records it" in content
+    assert b"limit for a client's recording is 33,554,432 bytes" in content
     del grown
     # It goes on: with what the process has grown to, as its beginning.
     assert current_session() is not None

@@ -242,7 +242,7 @@ def test_a_file_that_can_be_kept_nowhere_is_said_to_be_lost(
     [
         ("nowhere://logs", BadInput, "pip install 'stepscope\\[cloud\\]'"),
         ("no-such-scheme://logs", BadInput, "is not a URL that can be read"),
-        ("simplecache::memory://logs", BadUsage, "one file system within another"),
+        ("simplecache::memory://logs", BadUsage, "a file system inside another"),
     ],
 )
 def test_a_store_that_is_none_is_refused_before_anybody_is_asked(

@@ -1,4 +1,4 @@
-"""Check whether the functions of `_core` (kernels) are compiled, as `--version` does."""
+"""Check whether the functions of `_core` (kernels) are compiled, with a notice."""
 
 from __future__ import annotations
 
