@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = [
         machine(),
         "",
-        f"Kernels {'compiled' if wire.COMPILED else 'not compiled'}; medians.",
+        f"Medians, with {'compiled' if wire.COMPILED else 'uncompiled'} kernels.",
         "",
         (
             "| profile | MB | varint walk, CPU ms | C, CPU ms | 1 thread, CPU ms "

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = [
         machine(),
         "",
-        f"Kernels {'compiled' if compiled else 'not compiled'}; medians.",
+        f"Medians, with {'compiled' if compiled else 'uncompiled'} kernels.",
         "",
         "| task | size | kernels, ns each | numpy, ns each | ratio |",
         "|---|--:|--:|--:|--:|",

@@ -69,9 +69,15 @@ FAULTS_HEAD = (
         "function named",
         "verdict",
     ),
-    *("gain, ms", "promised, ms", "lies", "high ÷ low"),
+    *("gain, ms", "promised, ms", "position", "high ÷ low"),
 )
-TWINS_HEAD = ("framework", "twin", "batch", "step, ms", "findings at warn or above")
+TWINS_HEAD = (
+    "framework",
+    "twin",
+    "batch",
+    "step, ms",
+    "findings at a warning or above",
+)
 SILENT = "–"
 #: Fewer timed steps, or steps in a turn of a twin, are no measurement.
 FEWEST = 5
@@ -194,7 +200,7 @@ def tables(found: Sequence[Experiment], judged: Sequence[Judged]) -> list[str]:
     within = sum(one.side == "inside" for one in gains)
     possible = sum(one.may_be_inside for one in gains)
     width = median_width(gains)
-    blamed = f"{scored.wrong} wrong, {scored.false_alarms} twins blamed"
+    blamed = f"{scored.wrong} wrong, {scored.false_alarms} twins with false alarms"
     missed = f"{scored.wrong} wrong, {scored.silent} silent"
     scores = (
         ("precision", _percent(scored.precision), f"{scored.named} named, {blamed}"),
@@ -202,23 +208,23 @@ def tables(found: Sequence[Experiment], judged: Sequence[Judged]) -> list[str]:
         (
             "gains inside the promised range",
             _percent(inside(gains)),
-            f"{within} of {len(gains)} faults that were named, with two ends promised",
+            f"{within} of {len(gains)} named faults whose promised range has two ends",
         ),
         (
-            "inside it, or outside by chance (no farther off than the doubt)",
+            "gains inside the range, or outside it by at most the doubt",
             _percent(possible / len(gains) if gains else None),
             f"{possible} of {len(gains)}",
         ),
         (
             "high end ÷ low end, median",
             SILENT if width is None else f"{width:.2f}",
-            "the same faults",
+            "of the same faults",
         ),
     )
     return [
         f"{len(judged)} recorded runs: {len(found)} with a fault, {len(twins)} twins.",
         "",
-        *_table(("", "", "of"), scores),
+        *_table(("score", "value", "counts"), scores),
         "",
         *_table(FAULTS_HEAD, map(_fault_row, found)),
         "",
@@ -288,10 +294,10 @@ def _conditions(took: str) -> list[str]:
         done = subprocess.run(asked, capture_output=True, text=True, check=True)
         told.append(done.stdout.strip())
     # What the load is while recordings are judged says nothing of them.
-    where = machine().partition(" Load")[0]
+    where = machine().partition(" System load")[0]
     return [
         f"{where} {', '.join(told)}; one thread each.",
-        f"{STEPS} steps recorded after {SKIPPED}, one program at a time.",
+        f"Steps per recording: {STEPS}, after {SKIPPED}. One program ran at a time.",
         f"Recording took {took}.",
         "Command: `make experiments`.",
     ]

@@ -79,40 +79,54 @@ AROUND = "around"
 
 #: (Framework, fault) → what the program does then.
 PLANTED = {
-    ("tensorflow", "sequential_map"): Fault("a map without workers", "Input-bound"),
+    ("tensorflow", "sequential_map"): Fault(
+        "a map without parallel calls", "Input-bound"
+    ),
     ("tensorflow", "numpy_function"): Fault("a map in Python", "`parse_by_hand`"),
     ("tensorflow", "eager"): Fault("a step that is not compiled", "one by one"),
     ("tensorflow", "retrace"): Fault("a new shape every step", "Compiling"),
     ("tensorflow", "callback"): Fault("a callback that sleeps", "`log_metrics`"),
-    ("tensorflow", "checkpoint"): Fault("weights written", "`save_checkpoint`"),
-    ("tensorflow", "no_prefetch"): Fault("batches when asked for", "Input-bound"),
-    ("tensorflow", "print"): Fault("weights printed in the graph", "Prints and checks"),
-    ("jax", "slow_transform"): Fault("a batch sorted often", "`transform`"),
-    ("jax", "read_back"): Fault("every weight fetched", "`read_norms`"),
+    ("tensorflow", "checkpoint"): Fault(
+        "writes weights to a file", "`save_checkpoint`"
+    ),
+    ("tensorflow", "no_prefetch"): Fault("no prefetching of batches", "Input-bound"),
+    ("tensorflow", "print"): Fault("prints weights in the graph", "Prints and checks"),
+    ("jax", "slow_transform"): Fault("sorts each batch many times", "`transform`"),
+    ("jax", "read_back"): Fault("copies every weight to the host", "`read_norms`"),
     ("jax", "eager"): Fault("a step that is not compiled", "one by one"),
     ("jax", "callback"): Fault("logging that sleeps", "`log_metrics`"),
     ("jax", "recompile"): Fault("a new shape every step", "Compiling"),
-    ("jax", "checkpoint"): Fault("weights every second step", "`save_checkpoint`", 2),
-    ("jax", "outside"): Fault("a batch sorted before the mark", "`transform`"),
-    ("jax", "debug"): Fault("gradients looked at in the graph", "Prints and checks"),
-    ("torch", "slow_transform"): Fault("rows through lists", "`normalize_by_hand`"),
-    ("torch", "slow_collate"): Fault("a collate in Python", "`slow_collate`"),
-    ("torch", "read_back"): Fault("each value read by itself", "`read_losses`"),
+    ("jax", "checkpoint"): Fault(
+        "writes weights every second step", "`save_checkpoint`", 2
+    ),
+    ("jax", "outside"): Fault("sorts a batch before the step marker", "`transform`"),
+    ("jax", "debug"): Fault("prints gradients in the graph", "Prints and checks"),
+    ("torch", "slow_transform"): Fault(
+        "converts rows to Python lists", "`normalize_by_hand`"
+    ),
+    ("torch", "slow_collate"): Fault("collates in Python", "`slow_collate`"),
+    ("torch", "read_back"): Fault(
+        "copies each value to the host separately", "`read_losses`"
+    ),
     ("torch", "callback"): Fault("logging that sleeps", "`log_metrics`"),
-    ("torch", "checkpoint"): Fault("weights written", "`save_checkpoint`"),
-    ("torch", "collect"): Fault("collections by hand", "garbage"),
+    ("torch", "checkpoint"): Fault("writes weights to a file", "`save_checkpoint`"),
+    ("torch", "collect"): Fault("explicit garbage collections", "garbage"),
     ("torch", "tiny_ops"): Fault("thousands of tiny ops", "tiny ops"),
-    ("torch", "straggler"): Fault("one of two ranks sorts", "aten::sort"),
-    ("torch", "leak"): Fault("graphs of gradients kept", "`LOSSES`"),
+    ("torch", "straggler"): Fault("one of two ranks also sorts", "aten::sort"),
+    ("torch", "leak"): Fault("keeps the graphs of gradients", "`LOSSES`"),
     ("plain", "python_loop"): Fault("a double loop in Python", "`count_words`"),
-    ("plain", "lock"): Fault("a lock that another holds", "`read_shared`"),
-    ("plain", "logging"): Fault("thousands of log lines", "`write_logs`"),
-    ("plain", "collect"): Fault("collections by hand", "garbage"),
-    ("plain", "slow_loader"): Fault("a batch sorted often", "`normalize_slowly`"),
-    ("plain", "slow_shard"): Fault("a store slow each fourth time", "`read_shard`", 4),
+    ("plain", "lock"): Fault("a lock that another thread holds", "`read_shared`"),
+    ("plain", "logging"): Fault("writes thousands of log lines", "`write_logs`"),
+    ("plain", "collect"): Fault("explicit garbage collections", "garbage"),
+    ("plain", "slow_loader"): Fault(
+        "sorts each batch many times", "`normalize_slowly`"
+    ),
+    ("plain", "slow_shard"): Fault("every fourth read is slow", "`read_shard`", 4),
     ("plain", "callback"): Fault("a callback that sleeps", "`Logs.on_batch_end`"),
-    ("plain", "bursts"): Fault("a validation every sixth step", "`validate`", 6),
-    ("plain", "checkpoint"): Fault("a file every third step", "`save_checkpoint`", 3),
+    ("plain", "bursts"): Fault("validates every sixth step", "`validate`", 6),
+    ("plain", "checkpoint"): Fault(
+        "writes a file every third step", "`save_checkpoint`", 3
+    ),
 }
 
 
@@ -230,7 +244,8 @@ def record(under: Path, seconds: float) -> None:
     for framework in FRAMEWORKS:
         left = seconds - (time.monotonic() - begun)
         _record_framework(framework, under, max(left, 0))
-    took = f"{time.monotonic() - begun:.0f} s, load {os.getloadavg()[0]:.1f}"
+    load = f"at a system load average of {os.getloadavg()[0]:.1f}"
+    took = f"{time.monotonic() - begun:.0f} s, {load}"
     (under / CONDITIONS).write_text(took)
 
 

@@ -66,7 +66,8 @@ def main() -> int:
     lines.append(f"| together | {' | '.join(f'{it:.2f}' for it in sums)} |")
     loops = " | ".join(f"{one['MainThread']:.1f}" for one in found)
     lines.append(f"| the loop itself | {loops} |")
-    lines += ["", f"Load before and after: {before:.2f}, {os.getloadavg()[0]:.2f}."]
+    loads = f"{before:.2f}, {os.getloadavg()[0]:.2f}"
+    lines += ["", f"System load average before and after: {loads}."]
     text = "\n".join(lines)
     print(text)
     if options.write:

@@ -103,7 +103,7 @@ def measure(
 def table(taken: dict[str, tuple[float, float]]) -> str:
     """Write the times as a Markdown table, and compare them with the targets."""
     lines = [
-        "| page | first visit, ms | again, ms |",
+        "| page | first visit, ms | second visit, ms |",
         "|---|--:|--:|",
         *(
             f"| {t} | {first:.0f} | {again:.0f} |"
@@ -114,10 +114,10 @@ def table(taken: dict[str, tuple[float, float]]) -> str:
     slowest = max(others, key=lambda each: each[1][0])
     again = max(taken.items(), key=lambda each: each[1][1])
     said = (
-        f"The first page ({title}) is there after **{opened:.0f} ms** "
-        f"(target: {WANTED_FIRST_MS:,}). Of the later ones {slowest[0]} takes longest: "
+        f"The first page ({title}) appears after **{opened:.0f} ms** "
+        f"(target: {WANTED_FIRST_MS:,}). The slowest later page is {slowest[0]}: "
         f"**{slowest[1][0]:.0f} ms** at the first visit (target: {WANTED_LATER_MS}). "
-        f"Of pages seen before it is {again[0]}: {again[1][1]:.0f} ms."
+        f"The slowest page at the second visit is {again[0]}: {again[1][1]:.0f} ms."
     )
     lines += ["", said]
     return "\n".join(lines)

@@ -55,7 +55,7 @@ def table(base: Measurement, measured: dict[int, Measurement]) -> str:
     lines = [
         (
             "| million events | wall s | CPU s | peak MiB "
-            "| wall s a million | CPU s a million | MiB a million |"
+            "| wall s per million | CPU s per million | MiB per million |"
         ),
         "|--:|--:|--:|--:|--:|--:|--:|",
         row(SMALLEST, base, None),

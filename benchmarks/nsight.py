@@ -148,7 +148,7 @@ def table(
     lines = [
         (
             "| million kernels | file MiB | wall s | CPU s | peak MiB "
-            "| CPU s a million | MiB a million |"
+            "| CPU s per million | MiB per million |"
         ),
         "|--:|--:|--:|--:|--:|--:|--:|",
     ]

@@ -72,7 +72,7 @@ SURROUNDINGS = {
 NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
 SLOWED = (
     *("loop", "step, ms", "recorded, wall", "recorded, CPU"),
-    *("its own profiler alone, wall", "its own profiler alone, CPU"),
+    *("only the framework's profiler, wall", "only the framework's profiler, CPU"),
 )
 STRETCHES = (
     *("loop", "recorded, wall", "recorded, CPU"),
@@ -114,12 +114,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = [machine(), ""]
     if options.stops:
         os.environ.update(NO_GPU)
-        lines += [*stop_table(pythons), "", f"Load after: {os.getloadavg()[0]:.2f}."]
+        lines += [
+            *stop_table(pythons),
+            "",
+            f"System load average after: {os.getloadavg()[0]:.2f}.",
+        ]
         return _told("\n".join(lines), options.write, "stops")
     for apart in ("samples", "flight"):
         if getattr(options, apart):
             lines += [*turns_table(apart, options.steps), ""]
-            lines += [f"Load after: {os.getloadavg()[0]:.2f}."]
+            lines += [f"System load average after: {os.getloadavg()[0]:.2f}."]
             return _told("\n".join(lines), options.write, apart)
     if options.gpu:
         words, sizes, section = GPU_LOOPS, GPU_BATCHES, "overhead on a GPU"
@@ -135,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines += [*loop_tables(loops, options.pairs, pythons), ""]
     if not options.gpu:
         lines += memory_lines()
-    lines += [f"Load after the end: {os.getloadavg()[0]:.2f}."]
+    lines += [f"System load average after the end: {os.getloadavg()[0]:.2f}."]
     return _told("\n".join(lines), options.write, section)
 
 
@@ -257,12 +261,12 @@ def loop_tables(
         for one in loops
     ]
     return [
-        f"Fresh processes, {steps} steps, {pairs} pairs; the median pair,",
-        "and the middle half of them.",
+        f"{pairs} pairs of fresh processes with {steps} steps each: the median pair,",
+        "and in parentheses the range of the middle half of the pairs.",
         "",
         *_table(SLOWED, slowed),
         "",
-        f"Stretches of {steps} steps that take turns in one process; medians.",
+        f"Medians of parts of {steps} steps that alternate in one process.",
         "",
         *_table(STRETCHES, stretches),
         *missing,
@@ -346,13 +350,13 @@ def memory_lines() -> list[str]:
     kept = measured(sys.executable, "stored")
     plain, valued = ring["plain"] / MIB, ring["with two values"] / MIB
     return [
-        f"Annotations that wait to be stored: at most {ring['events']:,.0f}, which",
-        f"hold {plain:.1f} MiB, with two values each {valued:.1f} MiB.",
-        "Storing them while the program runs, in a thread of its own, takes",
-        f"{kept['store_ns']:.0f} ns each, with two values. `stop` after",
-        f"{kept['events']:,.0f} of them:",
-        f"{1e6 * kept['stop_s'] / kept['events']:.2f} µs each.",
-        f"In the file each takes {kept['bytes_each']:.1f} bytes.",
+        f"The annotation buffer holds at most {ring['events']:,.0f} entries. It takes",
+        f"{plain:.1f} MiB, or {valued:.1f} MiB if each annotation has two values.",
+        "While the program runs, a separate thread stores annotations, which takes",
+        f"{kept['store_ns']:.0f} ns for an annotation with two values. After",
+        f"{kept['events']:,.0f} annotations, `stop` takes",
+        f"{1e6 * kept['stop_s'] / kept['events']:.2f} µs for each.",
+        f"Each annotation takes {kept['bytes_each']:.1f} bytes in the file.",
         "",
     ]
 

@@ -11,7 +11,8 @@ def machine() -> str:
     command = " ".join(["python", *_script(), *sys.argv[1:]])
     return (
         f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}. "
-        f"Load before the start: {os.getloadavg()[0]:.2f}.\nCommand: `{command}`"
+        f"System load average before the start: {os.getloadavg()[0]:.2f}.\n"
+        f"Command: `{command}`"
     )
 
 

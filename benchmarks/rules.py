@@ -121,7 +121,7 @@ def measured(program: str, profile: Path) -> Measurement:
 
 def table(events: int, pairs: Sequence[tuple[Measurement, Measurement]]) -> str:
     """Medians of both sides, and of what rules add pair by pair."""
-    runs = f"{events:,} events, medians of {len(pairs)} pairs"
+    runs = f"Medians of {len(pairs)} pairs of reports on {events:,} events"
     lines = [
         f"{runs}; target: at most {TARGET_PERCENT} %.",
         "",

@@ -87,13 +87,13 @@ class Visit:
 
 #: (Row of the table, field of a visit, digits, one of the row's unit).
 ROWS = (
-    ("until it answers, s", "start_s", 2, 1),
+    ("from start to first answer, s", "start_s", 2, 1),
     ("first page, s", "first_s", 2, 1),
     ("second page, s", "second_s", 3, 1),
     ("mixed requests, s", "mixed_s", 2, 1),
     ("memory after the start, MiB", "started_bytes", 0, MIB),
-    ("after the first page, MiB", "first_bytes", 0, MIB),
-    ("after the mixed requests, MiB", "mixed_bytes", 0, MIB),
+    ("memory after the first page, MiB", "first_bytes", 0, MIB),
+    ("memory after the mixed requests, MiB", "mixed_bytes", 0, MIB),
 )
 
 
@@ -198,13 +198,16 @@ def section(
     taken, failed = visits(sides, profile, options)
     told = [about(events, options), table(taken)]
     told += [
-        f"{name} did not answer to the end, and was not asked again: {why}."
+        f"{name} failed to answer a request and was not measured further: {why}."
         for name, why in failed.items()
     ]
     # The budgets of the page are stated for the large run.
     if "stepscope" in taken and events == GPU_EVENTS:
         told += [growth(sides[0], profile, options.requests)]
-        told += ["In Chromium, stepscope alone:", browser_part(profile, options)]
+        told += [
+            "Times of stepscope's pages in Chromium:",
+            browser_part(profile, options),
+        ]
     return told
 
 
@@ -261,8 +264,8 @@ def growth(side: Side, profile: Path, requests: int) -> str:
         server.show(mixed(side, MANY_REQUESTS - requests))
         after = server.resident_bytes()
     return (
-        f"{side.name} holds {before / MIB:,.0f} MiB after {requests} mixed requests "
-        f"and {after / MIB:,.0f} MiB after {MANY_REQUESTS:,}."
+        f"{side.name} uses {before / MIB:,.0f} MiB of memory after {requests} mixed "
+        f"requests and {after / MIB:,.0f} MiB after {MANY_REQUESTS:,}."
     )
 
 
@@ -279,8 +282,8 @@ def started(side: Side, profile: Path) -> Iterator[Served]:
 def about(events: int, options: argparse.Namespace) -> str:
     """What was measured, in a sentence."""
     return (
-        f"One run of {events:,} events (`benchmarks/gpu_shaped.py`); "
-        f"{options.requests} mixed requests; medians of {options.runs}."
+        f"Medians of {options.runs} measurements on one run of {events:,} events "
+        f"(`benchmarks/gpu_shaped.py`), with {options.requests} mixed requests."
     )
 
 

@@ -47,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ProgramFailed as failure:
         print(f"small: {failure}", file=sys.stderr)
         return 1
-    text = f"{begun}\n\nMedians of {options.runs}; target: {TARGET} times the imports."
+    target = f"target: at most {TARGET} times the imports"
+    text = f"{begun}\n\nMedians of {options.runs} runs; {target}."
     text += "\n\n" + "\n".join([*head(), *rows])
     print(text)
     if options.write:

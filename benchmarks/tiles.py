@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = [
         machine(),
         "",
-        f"Kernels {'compiled' if compiled else 'not compiled'}; medians.",
+        f"Medians, with {'compiled' if compiled else 'uncompiled'} kernels.",
         "",
         "| task | events | slices | kernels, ms | numpy, ms | ratio |",
         "|---|--:|--:|--:|--:|--:|",

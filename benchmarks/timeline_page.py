@@ -198,13 +198,17 @@ def told(found: dict[int, Measured]) -> str:
     """Write the numbers as Markdown, by number of events."""
     lines = [
         (
-            f"{WIDTH} by {HEIGHT} pixels at one device pixel each, software rendering; "
-            "the script's time is processor time."
+            f"The window has {WIDTH} by {HEIGHT} pixels at one device pixel each, with "
+            "software rendering. The script's time is processor time."
         ),
         machine(),
     ]
     for events, one in found.items():
-        tab = "" if one.tab_bytes is None else f", and its tab {_mib(one.tab_bytes)}"
+        tab = (
+            ""
+            if one.tab_bytes is None
+            else f", and the browser tab {_mib(one.tab_bytes)}"
+        )
         lines += [
             "",
             f"{events:,} events:",
@@ -212,9 +216,10 @@ def told(found: dict[int, Measured]) -> str:
             *_table(one.frames),
             "",
             (
-                f"From the address to the sharp picture: {one.first_ms / 1000:.1f} s, "
-                f"and {one.read_ms / 1000:.1f} s where the server has yet to read the "
-                f"file. The page's script then holds {_mib(one.heap_bytes)}{tab}."
+                f"The sharp picture appears {one.first_ms / 1000:.1f} s after the page "
+                f"is opened, or {one.read_ms / 1000:.1f} s if the server must first "
+                "read the file. The page's script then uses "
+                f"{_mib(one.heap_bytes)}{tab}."
             ),
         ]
     return "\n".join(lines)
@@ -225,7 +230,7 @@ def _mib(size_bytes: int) -> str:
 
 
 def _table(parts: dict[str, list[float]]) -> Iterator[str]:
-    yield "| the reader sees | frames | script per frame, median, ms | p95, ms |"
+    yield "| view | frames | script per frame, median, ms | p95, ms |"
     yield "|---|--:|--:|--:|"
     for name, frames in parts.items():
         if not frames:
