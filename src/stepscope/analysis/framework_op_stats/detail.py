@@ -235,7 +235,7 @@ def _step_share(
 def _device_share(
     profile: ProfileData, work: OpWork, windows: Windows
 ) -> tuple[int, int, int]:
-    """Return (time of steps, the op's time in steps, the op's time alone) of devices."""
+    """Return time of steps, the op's time in steps, and the op's time alone."""
     steps = _measured_spans(windows)
     activity = require_available(profile.table(work.host, "device_activity"))
     chosen = np.zeros(len(activity), np.bool_)

@@ -1,4 +1,4 @@
-"""Latencies of requests in a few numbers, and what requests spend them on."""
+"""Latency statistics of requests, and what requests spend their time on."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Missing, Unavailable
 
 
-#: A run without any device has nothing to look at there, and loses nothing.
+#: Code of a reason that does not count as lost time: the run has no device.
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 _REST: Final = REQUEST_BUCKETS[-1]
 
 
 class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
-    """The slowest requests beside typical ones of their sizes.
+    """The slowest requests compared with typical requests of the same batch sizes.
 
-    Typical is a request that is not slower than the median of its batch size.
+    A request is typical if its latency is at most the median of its batch size.
 
     Attributes:
         threshold_ms: 95th percentile of all latencies; requests that take at least this
@@ -36,9 +36,9 @@ class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
         latency_ms: Mean latency of the slow requests.
         typical_ms: Mean latency of typical requests of the same batch sizes.
         breakdown_ms: Bucket → mean time of the slow requests.
-        excess_ms: Bucket → its mean time in slow requests less that in typical ones;
-            they add up to `latency_ms` - `typical_ms`.
-        waited_for: The bucket with the largest excess; null where none has any.
+        excess_ms: Bucket → mean time of slow requests minus that of typical requests;
+            the values add up to `latency_ms` - `typical_ms`.
+        waited_for: Bucket with the largest excess; null if no bucket has an excess.
     """
 
     threshold_ms: float
@@ -53,15 +53,15 @@ class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
 def bucket_columns(
     rows: pl.DataFrame, missing: Mapping[str, Unavailable]
 ) -> pl.DataFrame:
-    """Make a column per bucket that can be shown, named after it; they add up exactly.
+    """Return a column per bucket that can be shown; the columns add up to `dur_ps`.
 
-    What only some requests know counts as unexplained. Where a part of a category was
-    lost (not: where there is no device), a bucket of it is shown only if it holds time,
-    because a zero would say that there was none of the whole.
+    A bucket that is unknown for some requests counts as unexplained. If a part of a
+    category was lost (for other reasons than a missing device), its buckets are shown
+    only if they contain time, because a zero would mean that the category took none.
 
     Args:
         rows: `dur_ps` and the columns of the buckets.
-        missing: Bucket → why it could not be looked at.
+        missing: Bucket → why it could not be measured.
     """
     known = {
         bucket.name: bucket.category
@@ -91,7 +91,7 @@ def bucket_columns(
 
 
 def category_columns(buckets: pl.DataFrame) -> pl.DataFrame:
-    """Return one column per category that can be shown, in their order."""
+    """Return one column per category that can be shown, in category order."""
     parts = {
         category: [
             bucket.name
@@ -137,11 +137,11 @@ def means_ms(columns: pl.DataFrame) -> dict[str, float]:
 def slow_requests(
     rows: pl.DataFrame, buckets: pl.DataFrame, *, threshold_ps: int
 ) -> SlowRequests:
-    """Hold the slow requests against typical ones of the same batch sizes.
+    """Compare the slow requests with typical requests of the same batch sizes.
 
     Args:
         rows: `dur_ps` and `batch_size` of at least two requests.
-        threshold_ps: Requests from this latency on are slow.
+        threshold_ps: Minimum latency of a slow request.
     """
     names = buckets.columns
     every = rows.select("dur_ps", "batch_size").hstack(buckets)
@@ -173,15 +173,16 @@ def _mean_time(times: pl.Series) -> float:
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
-    """Latencies in ms.
+    """Latency statistics, in ms.
 
     Definition: docs/tools/inference_profile.md#how-each-number-is-defined.
 
     Attributes:
         mean: Arithmetic mean.
-        std: Sample standard deviation, with n - 1; null of one request.
+        std: Sample standard deviation, with n - 1; null for one request.
         min: Shortest latency.
-        p50: Median: of an even number of requests the mean of the two middle ones.
+        p50: Median; the mean of the two middle latencies for an even number of
+            requests.
         p75: 75th percentile, by nearest rank.
         p90: 90th percentile, by nearest rank.
         p95: 95th percentile, by nearest rank.
@@ -202,24 +203,24 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
     max: float
 
 
-#: Field → per mille.
+#: Field → percentile, in per mille.
 _RANKS: Final = {"p75": 750, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
 
 
 def nearest_rank(ascending: Int64s, per_mille: int) -> int:
-    """Return the smallest value that at least so many of all values do not exceed.
+    """Return a percentile by nearest rank.
 
     Args:
         ascending: At least one value.
-        per_mille: From 1 to 1000.
+        per_mille: The percentile, from 1 to 1000.
     """
-    # Whole numbers: 0.07 * 100 is a little more than 7.
+    # Integers, because 0.07 * 100 is slightly more than 7.
     rank = -(-per_mille * len(ascending) // 1000)
     return int(ascending[rank - 1])
 
 
 def describe_latency(durations: Int64s, *, scale: float) -> Latency:
-    """Describe some durations, at least one, divided by `scale`."""
+    """Return statistics of at least one duration, divided by `scale`."""
     ordered = np.sort(durations)
     std = None
     if len(ordered) > 1:

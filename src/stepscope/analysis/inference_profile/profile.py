@@ -1,4 +1,4 @@
-"""`inference_profile`: how fast requests were served, and what slow ones waited for."""
+"""`inference_profile`: latency of requests, and what slow requests waited for."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _WHY: Final = room_reasons("inference_profile")
 
 REQUESTS: Final = tool_tables("inference_profile")["requests"]
 
-#: What is asked of each host for the options as they are.
+#: Derivations that the tool needs of each host for its default options.
 NEEDS: Final = (requests,)
 
 _SLOW_PER_MILLE: Final = 950
 
-#: Column → code and remedy where no request has a value.
+#: Column → code and remedy, for a column without any value.
 _REASONS: Final = declared_reasons(
     REQUESTS,
     {
@@ -70,7 +70,7 @@ class BatchSize(msgspec.Struct, frozen=True, kw_only=True):
         batch_size: Number of items in each of the requests.
         requests: Number of requests of this batch size.
         latency_ms: Latencies of the requests of this batch size.
-        per_item_ms: Mean latency of an item; null of empty batches.
+        per_item_ms: Mean latency per item; null for empty batches.
     """
 
     batch_size: int
@@ -80,7 +80,7 @@ class BatchSize(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostRequests(msgspec.Struct, frozen=True, kw_only=True):
-    """The requests of one host alone.
+    """The requests of one host.
 
     Attributes:
         host: Name of the host.
@@ -88,9 +88,9 @@ class HostRequests(msgspec.Struct, frozen=True, kw_only=True):
         threads: Number of threads that served the requests.
         latency_ms: Latencies of the host's requests.
         throughput_per_s: Requests per second, from the start of the host's first
-            request to the end of its last one; null where they take no time.
-        concurrency: Mean number of requests in service at a time; null where they take
-            no time.
+            request to the end of its last one; null if the requests take no time.
+        concurrency: Mean number of requests in service at a time; null if the requests
+            take no time.
     """
 
     host: str
@@ -102,25 +102,28 @@ class HostRequests(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InferenceProfileResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The requests of all selected hosts; nulls are in `missing`.
+    """The requests of all selected hosts; `missing` explains nulls.
 
     Attributes:
-        requests: One row per request by host and start; beside the declared columns,
-            `breakdown_ms` holds the categories of that request.
+        requests: One row per request, by host and start; in addition to the declared
+            columns, `breakdown_ms` contains the time of the request by category.
         request_count: Number of requests.
         latency_ms: Latencies of all requests.
-        by_batch_size: Latencies by batch size, of the requests that state one.
-        throughput_per_s: Requests per second, from the first one's start to the last
-            one's end; hosts added up. Null where they take no time.
-        items_per_s: Items of the requests' batches per second, from the first request's
-            start to the last one's end; hosts added up. Null where unknown.
-        concurrency: Mean number of requests in service at a time, per host; null where
-            they take no time.
-        breakdown_ms: Category → mean time of a request; they add up to the mean
-            latency. What could not be looked at is left out.
-        breakdown_detail_ms: Bucket of a category → mean time of a request.
-        slow: The slowest requests beside typical ones; null where there are too few.
-        by_host: Requests of each host alone.
+        by_batch_size: Latencies by batch size, for requests with a recorded batch size.
+        throughput_per_s: Requests per second, from the start of the first request to
+            the end of the last one; summed over hosts. Null if the requests take no
+            time.
+        items_per_s: Items in the requests' batches per second, from the start of the
+            first request to the end of the last one; summed over hosts. Null if
+            unknown.
+        concurrency: Mean number of requests in service at a time, per host; null if the
+            requests take no time.
+        breakdown_ms: Category → mean time per request; the values add up to the mean
+            latency. Categories that could not be measured are left out.
+        breakdown_detail_ms: Bucket of a category → mean time per request.
+        slow: The slowest requests compared with typical ones; null for too few
+            requests.
+        by_host: Requests of each host.
         missing: Null fields and left-out categories with their reasons.
         inputs: Host → number of requests, threads and events that were read.
     """
@@ -143,7 +146,7 @@ class InferenceProfileResult(msgspec.Struct, frozen=True, kw_only=True):
 def analyse(
     profile: ProfileData, options: InferenceProfileOptions
 ) -> InferenceProfileResult | Unavailable:
-    """Look at the requests of all hosts of a run.
+    """Compute the inference profile of all hosts of a run.
 
     Definition: docs/tools/inference_profile.md.
     """
@@ -295,7 +298,7 @@ def _span_ps(rows: pl.DataFrame) -> int:
 def _request_rates(
     rows: pl.DataFrame, hosts: list[HostRequests]
 ) -> tuple[dict[str, float | None], list[Missing]]:
-    """Return rates of all hosts, which serve side by side and need share no clock."""
+    """Return rates of all hosts, which serve in parallel and need no common clock."""
     requests = [one.throughput_per_s for one in hosts if one.throughput_per_s]
     busy = [one.concurrency for one in hosts if one.concurrency is not None]
     if len(requests) < len(hosts):

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.options import InputPipelineOptions
     from stepscope.derive.profile_data import ProfileData
 
-#: What is asked of each host for the options as they are.
+#: Derivations that the tool needs of each host for its default options.
 NEEDS: Final = (
     *(*INPUT_VERDICT_NEEDS, input_between_steps, input_ops, pipeline_calls),
     worker_functions,
@@ -64,53 +64,52 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         verdict: `not_input_bound`, `moderately_input_bound`, `highly_input_bound` or
-            `unknown`, as the check `input.bound` decides on the steps.
+            `unknown`; decided in the same way as the check `input.bound`.
         text: The verdict in words.
-        window: `steps`, or `profile` where there are none and the shares are of the
-            whole recording.
+        window: `steps`; without steps `profile`, when shares refer to the whole
+            recording.
         compat: Producer whose rules the numbers follow; empty for stepscope's own
             rules.
-        compat_verdict: The verdict on that producer's own page; null where the numbers
-            follow stepscope's own rules.
-        input_percent: Share of the device time that waits for input or transfers it: a
-            ratio of sums over the counted windows and their devices. At least so much
-            where a part could not be looked at; null where nothing is known.
-        input_at_most_percent: The largest share that input may have, counting time
-            without a known cause that may be input; null where unknown.
-        input_wait_percent: Share of the device time that waits for input while the
-            device idles, with the silence before a batch is copied where no fetch of
-            one was recorded; null where unknown.
-        input_transfer_percent: Share of the device time taken by input transfers that
-            no other device work hides; null where unknown.
-        largest_category: The host-side input category with most time; null where none
-            is known.
+        compat_verdict: Verdict on the page of the producer in `compat`; null if the
+            numbers follow stepscope's own rules.
+        input_percent: Share of the device time spent waiting for input or transferring
+            it: a ratio of sums over the counted windows and their devices. A lower
+            bound if a part could not be measured; null if nothing is known.
+        input_at_most_percent: Upper bound of the share of input: it includes time of
+            unknown cause that may be input; null if unknown.
+        input_wait_percent: Share of the device time in which the device is idle and
+            waits for input. If no batch fetch was recorded, idle time before the copy
+            of a batch is included. Null if unknown.
+        input_transfer_percent: Share of the device time in input transfers that do not
+            overlap with other device work; null if unknown.
+        largest_category: Host-side input category with the most time; null if unknown.
         bottleneck_iterator: Slowest stage on the critical path of the input pipeline;
-            null where no pipeline was recorded.
-        step_time_ms: Wall time of a step, to the begin of the next one.
+            null if no pipeline was recorded.
+        step_time_ms: Wall time of a step, until the next step begins.
         device_step_time_ms: Time from the first to the last device activity of a step;
             null without device activity.
         input_percent_stats: Statistics of the share of input in each step.
-        steps: Every step of every host with its input.
-        devices: One row per host and device with its shares.
-        host_breakdown_us: Host-side category → self time of its ops, threads added up:
-            work, not delay.
+        steps: Every step of every host, with the time of its input.
+        devices: One row per host and device, with the device's shares of input.
+        host_breakdown_us: Host-side category → self time of its ops, summed over
+            threads: work, not delay.
         host_breakdown_percent: Host-side category → its share of the self time of all
             input ops.
         consumer_wait: How long the program waited for batches, exposed or hidden; null
-            where unknown.
-        between_steps: Waiting for input that lies between the markers of the steps;
-            null where no marks of steps were recorded.
+            if unknown.
+        between_steps: Waiting for input between the markers of the steps; null if no
+            step markers were recorded.
         input_ops: One row per host and input op.
-        worker_functions: One row per host and function that its worker processes are
-            in while steps run, and what else they do; empty where they were not looked
-            at.
-        next_steps: What to try, the largest category first.
+        worker_functions: One row per host and function or other state of its worker
+            processes during steps; empty if the workers were not sampled.
+        next_steps: What to try; categories that steps wait for come first, then by
+            time.
         hosts_matched_by: How the steps of several hosts were matched: `step_num`,
-            `time` or `none`; `one_host` where there is nothing to match.
-        by_host: Each host alone.
-        quality: Doubts that only a comparison of all hosts raises.
+            `time` or `none`; `one_host` for a single host.
+        by_host: Verdict and shares of each host.
+        quality: Doubts that follow from comparing all hosts.
         missing: Null fields with their reasons.
-        inputs: Host → how many rows of each table were read.
+        inputs: Host → number of rows read from each table.
     """
 
     verdict: str
@@ -144,14 +143,14 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostInput(msgspec.Struct, frozen=True, kw_only=True):
-    """One host alone; its shares are as those of all hosts.
+    """Verdict and shares of one host; shares are defined as for all hosts.
 
     Attributes:
         host: Name of the host.
         verdict: `not_input_bound`, `moderately_input_bound`, `highly_input_bound` or
-            `unknown`, as the check `input.bound` would decide on this host alone.
-        step_count: Number of steps that the shares are of; 0 where no steps are known
-            and the shares are of the whole recording.
+            `unknown`; as the check `input.bound` would decide for this host alone.
+        step_count: Number of steps in the shares; 0 without known steps, when shares
+            refer to the whole recording.
     """
 
     DEFINED_BY: ClassVar = InputPipelineResult
@@ -169,10 +168,10 @@ class HostInput(msgspec.Struct, frozen=True, kw_only=True):
 def analyse(
     profile: ProfileData, options: InputPipelineOptions
 ) -> InputPipelineResult | Unavailable:
-    """Say how input-bound the hosts of a run are.
+    """Measure how input-bound the hosts of a run are.
 
-    A host of which nothing is known is left out with its reason; the tool is
-    unavailable only where that is so of all of them.
+    A host without any known input is left out with its reason. The tool is unavailable
+    only if no host has known input.
 
     Definition: docs/tools/input_pipeline_analyzer.md.
     """
@@ -206,7 +205,7 @@ def combine_sides(
     work: HostSide,
     by_host: tuple[HostInput, ...],
 ) -> InputPipelineResult | Unavailable:
-    """Put both sides together; unavailable where neither shows anything."""
+    """Combine device side and host side; unavailable if neither shows any input."""
     run, found = measured.run, measured.hosts
     lacks = [host.account.missing for host in found]
     if not work.calls and all({"input", "copy_in"} <= lack.keys() for lack in lacks):
@@ -301,7 +300,7 @@ def _missing_entries(
 
 
 _TABLES_READ: Final = ("tracks", "events", "iterators", "device_activity", "launches")
-#: Fields of the result that are those of its device side and of its host side.
+#: Fields that the result shares with its device side, and with its host side.
 _OF_STEPS, _OF_WORK = (
     [
         name

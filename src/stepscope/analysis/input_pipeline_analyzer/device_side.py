@@ -1,4 +1,4 @@
-"""The device side of the input analysis as a whole: shares, and what is missing."""
+"""The device side of the input analysis: shares of input, and missing values."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _WHY: Final = room_reasons("input_pipeline_analyzer")
 
 
 class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
-    """What waiting for input cost the steps; `InputPipelineResult` defines the fields.
+    """Time of the steps lost to input; `InputPipelineResult` defines the fields.
 
     Attributes:
-        shares: Host → its share; empty where the rules followed do not divide it into
-            parts.
-        decided: What was decided on all hosts together; None where another producer's
-            rules are followed.
-        decided_by_host: Host → what was decided on it alone.
+        shares: Host → its share; empty if another producer's rules are followed, which
+            do not divide the share into parts.
+        decided: Verdict on all hosts together; None if another producer's rules are
+            followed.
+        decided_by_host: Host → verdict on this host alone.
     """
 
     verdict: str
@@ -62,7 +62,7 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     decided_by_host: dict[str, InputVerdict] = {}
 
     def reasons_of_host(self, host: str) -> dict[str, Unavailable]:
-        """Return why each share of a host is null, where it is."""
+        """Return the reason for each share of a host that is null."""
         share = self.shares[host]
         why = share.why_no_input or _WHY["unsaid"]
         return {
@@ -74,7 +74,7 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> DeviceSide:
-    """Measure the windows of all hosts by stepscope's own rules.
+    """Measure the input in the windows of all hosts by stepscope's own rules.
 
     Definition: docs/tools/input_pipeline_analyzer.md#device-side.
     """
@@ -93,7 +93,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         for name, found in waits.items()
         if found is not None and shares[name].wait_ps is not None
     }
-    # Where nothing shows a request for a batch, there may have been waits for one.
+    # A host without recorded requests for batches may have waited for them unseen.
     batches = {name: found for name, found in known.items() if name in asked}
     steps = tuple(
         step
@@ -150,7 +150,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
 def _shares_of_run(
     shares: Mapping[str, InputShare], matching: StepMatching, summary: StepSummary
 ) -> dict[str, Any]:
-    """Measure all hosts together, where they run in lock step."""
+    """Return shares and step times of all hosts; null unless they run in lock step."""
     if not matching.in_lock_step:
         return {
             **dict.fromkeys(PERCENTS),
@@ -168,7 +168,7 @@ def _shares_of_run(
     }
 
 
-#: Shares of all hosts together, and their step times.
+#: Names of the shares of all hosts together, and of their step times.
 PERCENTS: Final = (
     "input_percent",
     "input_at_most_percent",

@@ -1,4 +1,4 @@
-"""The host side of the input analysis: work by op, and that of worker processes."""
+"""The host side of the input analysis: input ops, and work of worker processes."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class HostSide(msgspec.Struct, frozen=True, kw_only=True):
     """Where host-side input time goes; `InputPipelineResult` defines the fields.
 
     Attributes:
-        largest_by_host: Host → its largest category.
-        calls: Host → calls of input ops.
-        why_no_category: Why no category is the largest, where none is.
+        largest_by_host: Host → category with the most time.
+        calls: Host → number of calls of input ops.
+        why_no_category: Reason for `largest_category` if it is null.
     """
 
     largest_category: str | None
@@ -66,7 +66,7 @@ def host_side(
     Definition: docs/tools/input_pipeline_analyzer.md#host-side.
 
     Args:
-        rows_of: Rows of the input ops of a host by other rules than stepscope's.
+        rows_of: Function that returns a host's input ops; None for stepscope's rules.
     """
     found: dict[str, pl.DataFrame] = {}
     reasons: dict[str, list[Unavailable]] = {name: [] for name in INPUT_CATEGORIES}
@@ -124,7 +124,7 @@ def host_side(
 def _bottleneck_stage(
     paths: Mapping[str, _Critical | Unavailable],
 ) -> str | Unavailable:
-    """Return the stage that the slowest call of any host waited for most."""
+    """Return the stage that the slowest pipeline call of any host waited for most."""
     known = [path for path in paths.values() if isinstance(path, _Critical)]
     slowest = max(known, key=lambda path: path.latency_ps, default=None)
     if slowest is not None and slowest.bottleneck is not None:
@@ -134,12 +134,12 @@ def _bottleneck_stage(
 
 
 class _Critical(msgspec.Struct, frozen=True, kw_only=True):
-    """What the calls of a host's input pipelines waited for.
+    """What the pipeline calls of a host waited for.
 
     Attributes:
-        stages_ps: Long name → wall time of calls that the stage is charged with.
-        latency_ps: The slowest call of a pipeline on the host.
-        bottleneck: Long name of the stage that it waited for most.
+        stages_ps: Long name of a stage → wall time of calls that is charged to it.
+        latency_ps: Latency of the slowest call.
+        bottleneck: Long name of the stage that the slowest call waited for most.
     """
 
     stages_ps: dict[str, int]
@@ -154,7 +154,7 @@ def _critical_path(run: ProfileData, host: str) -> _Critical | Unavailable:
     graph = run.derived(host, pipeline_graph)
     if isinstance(graph, Unavailable):
         return graph
-    # A call of a device's pipeline contains those of the host's: each counts once.
+    # A call of a device's pipeline contains calls of the host's; count time once.
     on_device = graph.pipelines["device"].gather(calls.calls["pipeline"])
     stages = calls.stages.with_columns(
         on_device.gather(calls.stages["call"]).alias("device"),
@@ -184,10 +184,10 @@ def _critical_path(run: ProfileData, host: str) -> _Critical | Unavailable:
 def _input_op_rows(
     found: Mapping[str, pl.DataFrame], critical: Mapping[str, _Critical | Unavailable]
 ) -> pl.DataFrame:
-    """Make a row per host and op, by self time descending, then name, then host.
+    """Return a row per host and op, by self time descending, then name, then host.
 
-    Both percentages are of the self times of all input ops of all hosts together,
-    which is the whole time spent on input.
+    Both percentages refer to the self time of all input ops of all hosts, which is the
+    total time spent on input.
     """
     frames = []
     for host, rows in found.items():
@@ -240,7 +240,7 @@ def _missing_of_ops(
 def _breakdown_us(
     found: Mapping[str, pl.DataFrame], doubts: Mapping[str, Sequence[Unavailable]]
 ) -> dict[str, float | None]:
-    """Add up self times by category; null where none was found and some was lost."""
+    """Add up self times by category; null instead of 0 if time may be lost."""
     spent: dict[str, float | None] = {}
     totals: Counter[str] = Counter()
     for rows in found.values():
@@ -258,7 +258,7 @@ def _missing_of_categories(
     values: Mapping[str, float | None],
     doubts: Mapping[str, Sequence[Unavailable]],
 ) -> list[Missing]:
-    """Return why categories are null, in one entry where that is so of all of them."""
+    """Return why categories are null; one entry if all of them are null."""
     absent = {
         name: next(iter(doubts[name]), _WHY["no_time"])
         for name, value in values.items()
@@ -270,7 +270,7 @@ def _missing_of_categories(
 
 
 def _waiting_us(ops: pl.DataFrame) -> float:
-    """Return how long loaders only wait for their worker processes."""
+    """Return how long data loaders do nothing except wait for worker processes."""
     waiting = ops.filter(pl.col("category") == WAITING_FOR_WORKERS)
     return float(waiting["self_time_us"].sum())
 
@@ -278,16 +278,16 @@ def _waiting_us(ops: pl.DataFrame) -> float:
 def _largest_category(
     spent: Mapping[str, float | None], *, waiting_us: float
 ) -> str | None:
-    """Return the category with most time.
+    """Return the category with the most time.
 
-    None where no time is known, or where a loader waits longer for its workers: what
-    they do may be the largest.
+    None if no time is known, or if loaders wait longer for their worker processes,
+    whose work may be the largest.
     """
     known = {name: time for name, time in spent.items() if time and time > waiting_us}
     return max(known, key=lambda name: known[name]) if known else None
 
 
-#: So much of the wait without a worker at work is most of it.
+#: Share of the wait for batches without a working worker, from which workers are idle.
 _MOST: Final = 0.5
 
 
@@ -295,11 +295,11 @@ class WorkerSide(msgspec.Struct, frozen=True, kw_only=True):
     """The worker processes of all hosts.
 
     Attributes:
-        functions: One row per host and function, and what else their time goes to.
+        functions: One row per host and function, or other state, of the workers.
         idle: Whether no worker works during most of the time in which steps wait for a
-            batch; None where that is not known.
-        most: The function that takes most of their work, with file and line; None where
-            none does.
+            batch; None if unknown.
+        most: Function that takes most of the workers' time, with file and line; None if
+            no function does.
     """
 
     functions: pl.DataFrame
@@ -309,7 +309,7 @@ class WorkerSide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def worker_side(run: ProfileData) -> WorkerSide:
-    """Put the workers of all hosts into one table.
+    """Combine the workers of all hosts in one table.
 
     Definition: docs/tools/input_pipeline_analyzer.md#worker-processes.
     """

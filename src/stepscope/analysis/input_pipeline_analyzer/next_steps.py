@@ -1,4 +1,4 @@
-"""What to do about each kind of host-side input time, the largest kind first."""
+"""Advice for each category of host-side input time, and the verdict in words."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from stepscope.derive.judging.input_actions import InputFact
     from stepscope.derive.judging.input_verdict import InputVerdict
 
-#: Calls that send data send small pieces where neither they nor the copies that came of
-#: them last so long on average: a call that does not wait is short whatever it sends.
+#: Copies count as small if neither the calls that send data nor the copies themselves
+#: take this many µs on average. An asynchronous call is short for any size.
 _SMALL_US: Final = 100.0
 
 
@@ -27,12 +27,12 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to try.
 
     Attributes:
-        category: The host-side category that it shortens, `waiting_for_workers`, or
-            `outside_markers` or `not_recorded`, which are no category.
-        self_time_us: Self time of the category's ops in µs; null for what is no
-            category.
-        self_time_percent: The category's share of the self time of all input ops; null
-            for what is no category.
+        category: Host-side category that the advice shortens, or one of
+            `waiting_for_workers`, `outside_markers` and `not_recorded`.
+        self_time_us: Self time of the category's ops, in µs; null for `outside_markers`
+            and `not_recorded`.
+        self_time_percent: Share of the category in the self time of all input ops; null
+            for `outside_markers` and `not_recorded`.
         advice: What to do.
     """
 
@@ -53,20 +53,20 @@ def next_steps(
     workers_idle: bool | None = None,
     workers_in: str | None = None,
 ) -> tuple[NextStep, ...]:
-    """Give advice for every category that took time, what steps wait for first.
+    """Return advice for every category that took time; what steps wait for comes first.
 
     Args:
-        spent_us: Category → self time of its ops in µs; None where unknown.
+        spent_us: Category → self time of its ops in µs; None if unknown.
         outside_markers: Whether the iterator is called between the steps' markers.
-        leading: What steps wait for longest: `fetch`, `transfer` or `starved`; None
-            where that is not known.
-        copy_us: Mean time of a copy to the device, on the device; 0 where unknown.
-        slowest: Long name of the slowest stage on the critical path; None where none
-            is known.
+        leading: What steps wait for longest: `fetch`, `transfer` or `starved`; None if
+            unknown.
+        sends: Number of calls that send data to a device.
+        copy_us: Mean time of a copy to the device, on the device; 0 if unknown.
+        slowest: Long name of the slowest stage on the critical path; None if unknown.
         workers_idle: Whether no worker process works while steps wait for a batch; None
-            where that is not known.
-        workers_in: The function that takes most of the workers' work, with file and
-            line; None where none does.
+            if unknown.
+        workers_in: Function that takes most of the workers' time, with file and line;
+            None if no function does.
     """
     call_us = (spent_us.get("enqueue") or 0.0) / max(sends, 1)
     facts: dict[InputFact, bool] = {
@@ -79,7 +79,7 @@ def next_steps(
     holding = [name for name, holds in facts.items() if holds]
     known_us = {name: time for name, time in spent_us.items() if time}
     total_us = sum(known_us.values())
-    # Steps wait longer for what another category does.
+    # Categories that steps do not wait for longest.
     late = {
         name
         for name in known_us
@@ -111,13 +111,13 @@ def verdict_text(
     has_steps: bool,
     decided: InputVerdict | None,
 ) -> str:
-    """Write the verdict in one or two sentences.
+    """Return the verdict in one or two sentences.
 
     Args:
         input_percent: Share that is known to be input.
-        at_most_percent: The most it may be; None where there is no common share.
-        has_steps: Whether the shares are of steps, or of the whole recording.
-        decided: What the verdict rests on; None where another producer's share does.
+        at_most_percent: Upper bound of the share; None if hosts have no common share.
+        has_steps: Whether the shares refer to steps, or to the whole recording.
+        decided: Basis of the verdict; None if it follows another producer's rules.
     """
     if at_most_percent is None:
         if verdict == UNKNOWN:
@@ -157,7 +157,7 @@ def verdict_text(
 
 
 def _verdict_reasons(decided: InputVerdict, input_percent: float | None) -> str:
-    """Write what explains a verdict that the share alone would not give."""
+    """Return sentences that explain a verdict which the share alone would not give."""
     share = decided.share_percent
     found = []
     if input_percent is None or abs(share - input_percent) >= _VISIBLE:
@@ -185,11 +185,11 @@ _WORDS: Final = {
 
 
 def _percent_text(value: float) -> str:
-    """Write a share, never as 0 what is some."""
+    """Return a share as text; a positive share is never shown as 0."""
     return "<0.1 %" if 0.0 < value < _LEAST_WRITTEN else f"{value:.1f} %"
 
 
-#: Differences that one decimal does not show.
+#: Smallest difference, in percentage points, that one decimal shows.
 _VISIBLE: Final = 0.05
-#: Smaller shares than this are written as below it.
+#: Smallest share, in percent, that is shown as a number.
 _LEAST_WRITTEN: Final = 0.1

@@ -1,4 +1,4 @@
-"""The device side of the input analysis: each step, and what waiting cost it."""
+"""The device side of the input analysis: each step, and its time lost to input."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 
 
 class InputStep(Step, frozen=True, kw_only=True):
-    """One step of one host with its input.
+    """One step of one host, with the time of its input.
 
     Attributes:
-        counted: Whether the statistics use the step.
+        counted: Whether the statistics include the step.
         input_ms: Time spent waiting for input and transferring it, mean over the
-            devices; null where unknown.
-        input_wait_ms: Time in which the device idles and the host waits for input, mean
-            over the devices, with the silence before a batch is copied where no fetch
-            was recorded; null where unknown.
-        input_transfer_ms: Time of input transfers that no other device work hides, mean
-            over the devices; null where unknown.
-        input_percent_avg: `input_ms` as a share of the step; null where unknown.
-        input_percent_min: Share of the step that input takes on the device where it
-            takes least; null where unknown.
-        input_percent_max: Share of the step that input takes on the device where it
-            takes most; null where unknown.
-        consumer_wait_ms: Time in which the program waited for input, whether or not a
-            device worked meanwhile; null where unknown.
+            devices; null if unknown.
+        input_wait_ms: Time in which the device is idle and the host waits for input,
+            mean over the devices. If no batch fetch was recorded, idle time before the
+            copy of a batch is included. Null if unknown.
+        input_transfer_ms: Time of input transfers that do not overlap with other device
+            work, mean over the devices; null if unknown.
+        input_percent_avg: `input_ms` as a share of the step; null if unknown.
+        input_percent_min: Share of input in the step on the device with the smallest
+            share; null if unknown.
+        input_percent_max: Share of input in the step on the device with the largest
+            share; null if unknown.
+        consumer_wait_ms: Time in which the program waited for input, while a device
+            worked or not; null if unknown.
     """
 
     counted: bool
@@ -69,13 +69,13 @@ class ConsumerWait(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         total_ms: Time of all waits, on the threads that drive the steps.
-        per_step_ms: Mean waiting time of a step.
-        exposed_ms: Part of the waiting time that the steps are charged with as input;
-            mean over devices.
-        exposed_per_step_ms: That part, for the average step.
-        hidden_ms: The rest of it, in which a device worked or idled for another
-            reason; null where there is no device.
-        waits: Number of uninterrupted stretches of waiting.
+        per_step_ms: Mean waiting time per step.
+        exposed_ms: Part of the waiting time that is charged to the steps as input; mean
+            over devices.
+        exposed_per_step_ms: Mean exposed waiting time per step.
+        hidden_ms: Waiting time in which a device worked, or was idle for another
+            reason; null without a device.
+        waits: Number of uninterrupted waits.
         slow_waits: Number of waits longer than 50 µs: the batch was not ready.
         longest_ms: Length of the longest wait.
     """
@@ -91,16 +91,17 @@ class ConsumerWait(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
-    """Waiting for input that lies between the markers of the steps.
+    """Waiting for input between the markers of the steps.
 
-    It counts as input of the step before it, because a step lasts until the next one.
+    The wait counts as input of the step before it, because a step lasts until the next
+    step begins.
 
     Attributes:
-        outside_markers: Whether the iterator is called outside the markers: half of the
-            gaps or more hold waiting, and no marker does.
-        wait_ms: Total time of waiting between markers.
+        outside_markers: Whether the iterator is called outside the markers: at least
+            half of the gaps contain waiting, and no marker does.
+        wait_ms: Total waiting time between markers.
         gaps: Number of gaps between markers.
-        gaps_with_wait: Number of gaps between markers that hold waiting.
+        gaps_with_wait: Number of gaps between markers that contain waiting.
     """
 
     outside_markers: bool
@@ -117,12 +118,12 @@ def input_steps(
     waits: Spans | None,
     wait_known: bool,
 ) -> tuple[InputStep, ...]:
-    """Return every window of a host with its input.
+    """Return every window of a host with the time of its input.
 
     Args:
-        waits: Where its step threads wait for batches; None where no request for one
-            was recorded.
-        wait_known: Whether an absence of input means that there was none.
+        waits: When the host's step threads wait for batches; None if no request for a
+            batch was recorded.
+        wait_known: Whether a waiting time of 0 means that there was no waiting.
     """
     parts = _input_parts(host, host.rows, wait_known=wait_known)
     share = 100.0 * pl.col("input_ps") / pl.col("window_ps")
@@ -146,7 +147,7 @@ def input_steps(
         waited = (inside / PS_PER_MS).tolist()
     return tuple(
         InputStep(
-            # A shallow copy: the values of the step's own fields.
+            # A shallow copy of the step's fields.
             **{name: getattr(step, name) for name in Step.__struct_fields__},
             counted=row["window"] in counted,
             input_ms=row["input_ps"],
@@ -157,7 +158,7 @@ def input_steps(
             input_percent_max=row["max"],
             consumer_wait_ms=wait,
         )
-        # Steps, not events: a page lists each of them.
+        # One iteration per step, not per event: a page lists every step.
         for step, row, wait in zip(
             step_list(run, host), grouped.iter_rows(named=True), waited, strict=True
         )
@@ -167,9 +168,9 @@ def input_steps(
 def _input_parts(
     host: HostSteps, rows: pl.DataFrame, *, wait_known: bool
 ) -> pl.DataFrame:
-    """Return waiting, transfers and their sum, per row; null where unknown.
+    """Return waiting, transfers and their sum, per row; null if unknown.
 
-    The sum is at least the part that is known, if that is not zero.
+    If only one part is known, the sum is that part, or null if that part is zero.
     """
     wait = pl.col("input_ps") + pl.col("starved_ps")
     if not wait_known:
@@ -190,10 +191,10 @@ def _input_parts(
 def device_rows(
     host: HostSteps, *, excluded_flags: Sequence[str], wait_known: bool
 ) -> pl.DataFrame:
-    """Return the share of each device's time that input takes, over the counted steps.
+    """Return the share of each device's time in input, over the counted steps.
 
     Args:
-        wait_known: Whether an absence of waiting means that there was none.
+        wait_known: Whether a waiting time of 0 means that there was no waiting.
     """
     counted = measured_rows(host, excluded_flags)
     parts = _input_parts(host, counted, wait_known=wait_known)
@@ -228,7 +229,7 @@ def consumer_wait(
     """Add up the waiting of the step threads of some hosts; None without windows.
 
     Args:
-        hosts: Each with where its step threads wait for input.
+        hosts: Each host with the spans in which its step threads wait for input.
     """
     total = exposed = windows = 0
     lengths: list[Int64s] = []
@@ -239,8 +240,8 @@ def consumer_wait(
         ends = ints(host.windows.rows, "end_ps")[at]
         inside = waits & Spans.from_events(starts, ends - starts)
         total += inside.length_ps
-        # Other input of the account (copies that block, functions that fetch) is no
-        # wait for a batch.
+        # The account's input also contains blocking copies and functions that fetch
+        # data, which are not waits for a batch.
         idle = [(inside & one.idle["input"]).length_ps for one in host.account.devices]
         exposed += round(sum(idle) / len(idle))
         lengths.append(inside.end_ps - inside.start_ps)
@@ -267,7 +268,7 @@ _HIDDEN: Final = "consumer_wait.hidden_ms"
 def between_steps(
     run: ProfileData, hosts: Sequence[HostSteps]
 ) -> BetweenSteps | Unavailable:
-    """Locate waiting relative to the markers, over all hosts that have markers."""
+    """Measure the waits between step markers, over all hosts with markers."""
     found: list[InputBetweenSteps] = []
     for host in hosts:
         one = run.derived(host.host, input_between_steps)

@@ -1,4 +1,4 @@
-"""What Nsight Compute measured of the kernels, where its table was given."""
+"""Nsight Compute's measurements of the kernels, if its table was given."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SECTOR: Final = 32
 
 
 def without_measures(profile: ProfileData) -> dict[str, Unavailable]:
-    """Return why the measured columns may be null as a whole."""
+    """Return why the measured columns can be null in every row."""
     given = any(
         not isinstance(profile.table(host, "kernel_metrics"), Unavailable)
         for host in profile.hosts
@@ -40,7 +40,7 @@ def without_measures(profile: ProfileData) -> dict[str, Unavailable]:
 
 
 def measured_columns(profile: ProfileData, host: str) -> pl.DataFrame:
-    """Return the measured columns by `class`; no rows where nothing was measured."""
+    """Return the measured columns by `class`; no rows without measurements."""
     found = profile.derived(host, measured_kernels)
     if isinstance(found, Unavailable):
         return pl.DataFrame(schema={"class": pl.Int32, **MEASURED_COLUMNS})
@@ -61,7 +61,7 @@ def measured_columns(profile: ProfileData, host: str) -> pl.DataFrame:
 
 
 def merged_measures() -> list[pl.Expr]:
-    """Return how the measured columns of several hosts and devices become one."""
+    """Return expressions that merge measured columns of several hosts and devices."""
     special = {
         "measured_launches": pl.col("measured_launches").max(),
         "match_confidence": pl.col("match_confidence").min(),
@@ -75,7 +75,7 @@ def merged_measures() -> list[pl.Expr]:
 
 
 def launch_rows(profile: ProfileData) -> pl.DataFrame:
-    """Return every kernel that was measured, whether the recording holds it or not."""
+    """Return every measured kernel, whether or not the recording contains it."""
     members = _measured_launches(profile)
     schema = LAUNCH_ROWS.dtypes()
     if members is None:
@@ -87,7 +87,7 @@ def launch_rows(profile: ProfileData) -> pl.DataFrame:
             pl.col("row").n_unique().alias("launches"),
             pl.col("ops").first(),
             pl.col("found").any(),
-            # The sum of nothing would be 0.
+            # The sum of an empty column would be 0.
             pl.when(pl.col("duration_ps").count() > 0)
             .then(pl.col("duration_ps").sum() / PS_PER_US)
             .alias("measured_us"),
@@ -100,7 +100,7 @@ def launch_rows(profile: ProfileData) -> pl.DataFrame:
 
 
 def nvidia_rows(profile: ProfileData) -> pl.DataFrame | Unavailable:
-    """Return what NVIDIA's rules say, or why it is not known."""
+    """Return the results of NVIDIA's rules, or why they are unknown."""
     host = profile.hosts[0]
     said = profile.table(host, "kernel_rule_results")
     members = _measured_launches(profile)
@@ -122,9 +122,9 @@ def nvidia_rows(profile: ProfileData) -> pl.DataFrame | Unavailable:
 
 
 def _measured_launches(profile: ProfileData) -> pl.DataFrame | None:
-    """Return each measured launch with the ops of the recorded kernels that it is of.
+    """Return each measured launch with the ops of the recorded kernels that it matches.
 
-    Of several hosts the first that has the table counts: they share one.
+    All hosts share one table of measurements, so the first host's is used.
     """
     host = profile.hosts[0]
     metrics = profile.table(host, "kernel_metrics")

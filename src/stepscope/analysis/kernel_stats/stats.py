@@ -1,4 +1,4 @@
-"""`kernel_stats`: which kernels the device time went to, and how they were launched."""
+"""`kernel_stats`: device time by kernel, and how the kernels were launched."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ PAIR_ROWS: Final = _TABLES["by_pair"]
 NAME_ROWS: Final = _TABLES["by_kernel"]
 PIE_ROWS: Final = _TABLES["pie"]
 
-#: What is asked of each host for the options as they are.
+#: Derivations that the tool needs of each host for its default options.
 NEEDS: Final = (kernel_places, kernels, measured_kernels, windows)
 
 _SLICES: Final = 10
 
-#: Older recordings report shared memory only as a total, so it belongs to the key.
+#: The key includes total shared memory, because older recordings contain only that.
 _KEY: Final = (*KERNEL_KEY, "shared_memory_bytes")
 _ORDER: Final = (
     "kernel_name",
@@ -67,7 +67,7 @@ _ORDER: Final = (
     *("uses_tensor_core", "tensor_core_eligible", "op_name"),
 )
 
-#: Column → code and remedy where no kernel has a value.
+#: Column → code and remedy, for a column without any value.
 _REASONS: Final = declared_reasons(
     KERNEL_ROWS,
     {
@@ -97,20 +97,21 @@ class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
     """Kernels of all selected hosts and devices.
 
     Attributes:
-        rows: One row per kernel, op and launch shape, by total time.
-            Percentages are of the time of all kernels, shown or not.
+        rows: One row per kernel, op and launch shape, by total time. Percentages refer
+            to the time of all kernels, shown or not.
         by_pair: One row per kernel and op, with the launch shapes as a list.
         by_kernel: One row per kernel, over all its ops and launch shapes.
         pie: The kernels with the highest total time and `other`.
-        measured: Kernels that Nsight Compute measured, found in the recording or not;
+        measured: Kernels that Nsight Compute measured, whether in the recording or not;
             no rows without its table (`--kernels`).
-        nvidia_rules: What NVIDIA's own rules say of them, in NVIDIA's words.
-        kernel_count: Kernels that ran, shown or not.
-        kernel_time_us: Their durations added up.
-        time_us_by_precision: Width of the computation (16, 32, tf32 or 64) → time of
-            the kernels, shown or not; collectives and copies have none.
-        missing: Columns and hosts that could not be looked at.
-        inputs: Host → kernels, devices and launch shapes that were read.
+        nvidia_rules: Results of NVIDIA's own rules for the measured kernels, in
+            NVIDIA's words.
+        kernel_count: Number of kernel executions, shown or not.
+        kernel_time_us: Total duration of all kernels, shown or not.
+        time_us_by_precision: Precision of the computation (16, 32, tf32 or 64) → time
+            of the kernels, shown or not; without collectives and copies.
+        missing: Columns and hosts that could not be analysed.
+        inputs: Host → number of kernels, devices and launch shapes that were read.
     """
 
     rows: Annotated[pl.DataFrame, KERNEL_ROWS]
@@ -134,7 +135,7 @@ def analyse(
     Definition: docs/tools/kernel_stats.md#what-is-a-row.
 
     Raises:
-        BadUsage: No kernel belongs to the op or scope that was asked for.
+        BadUsage: No kernel belongs to the requested op or scope.
     """
     found, absent = derived_by_host(profile, kernels)
     frames = [
@@ -272,7 +273,7 @@ def _time_columns(whole: int) -> list[pl.Expr]:
 def _rows_by_name(
     merged: pl.DataFrame, schema: TableSchema, key: Sequence[str], *, whole: int
 ) -> pl.DataFrame:
-    """Return one row per kernel, or kernel and op, whatever the launch shape."""
+    """Return one row per kernel, or per kernel and op, over all launch shapes."""
     shape = pl.concat_str(
         [
             pl.lit("grid "),

@@ -1,4 +1,4 @@
-"""One memory of a result: its numbers, what is not known of it, and its doubts."""
+"""One memory of a result: its numbers, missing values, and contradictions."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _WHY: Final = room_reasons("memory_profile")
 
 
 class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):
-    """The first event after which stack and heap together are greatest.
+    """The first event after which the sum of stack and heap is largest.
 
     Attributes:
         time_ms: Time of the peak, since the start of its host's profile.
         memory_in_use_bytes: Size of stack and heap together.
-        stack_bytes: Size of the stack, which is reserved beside the heap; null where
-            unknown.
+        stack_bytes: Size of the stack, which is reserved separately from the heap; null
+            if unknown.
         heap_bytes: Size of the heap in use.
-        free_bytes: Size of the free memory; null where not recorded.
-        fragmentation: 1 - largest free chunk / free memory, 0 to 1; null where nothing
-            was free or it was not recorded.
-        step_id: Number of the step at the peak; null in no step, and where no step is
-            known.
+        free_bytes: Size of the free memory; null if not recorded.
+        fragmentation: 1 - largest free chunk / free memory, from 0 to 1; null if no
+            memory was free or it was not recorded.
+        step_id: Number of the step at the peak; null outside steps, or without known
+            steps.
     """
 
     time_ms: float
@@ -63,15 +63,15 @@ class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryWarning(msgspec.Struct, frozen=True, kw_only=True):
-    """A threshold that is passed at the peak.
+    """A threshold that is reached at the peak.
 
     Definition: docs/tools/memory_profile.md#summary.
 
     Attributes:
         kind: `fragmentation` or `near_capacity`.
         severity: `warning` or `critical`.
-        value: Value that passes the threshold: a share, 0 to 1.
-        threshold: Threshold: the share from which on the warning is given.
+        value: Value that reaches the threshold: a share, from 0 to 1.
+        threshold: Share from which the warning is given, from 0 to 1.
     """
 
     kind: str
@@ -81,35 +81,35 @@ class MemoryWarning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """One memory of one host; counts are of all its events.
+    """One memory of one host; counts cover all its events.
 
     Attributes:
         allocations: Number of allocations in the profile.
         deallocations: Number of deallocations in the profile.
-        unmatched_deallocations: Number of deallocations of blocks whose allocation was
-            not recorded, as a rule because they are older than the profile; null
-            without addresses.
-        address_reuse: Number of allocations at an address where a block was alive, so
-            that its deallocation is missing; null without addresses.
-        capacity_bytes: Size of the memory; where that is not recorded, stack, heap and
-            free together, the greatest if it changes. Null where neither is known.
-        peak_heap_lifetime_bytes: Greatest size of the heap since the process began;
-            null where not recorded.
-        peak: The peak in the profile; null where no use is known.
-        level: How the memory in use is known: `recorded`; `replayed` where events do
-            not report it, so that it is the sum of the events and older blocks are only
-            partly seen; `recorded_since_start` where the allocator counts no older
-            blocks; `one_instant` where the file shows a single instant.
-        timeline: Extremes and the peak, or every event.
-        breakdown: Blocks that were alive at `breakdown_time_ms`; they add up to the
-            memory in use then.
-        lines: What each line of the program held at that time; the largest first.
+        unmatched_deallocations: Number of deallocations without a recorded allocation,
+            usually because the block is older than the profile; null without addresses.
+        address_reuse: Number of allocations at an address where a block was alive: a
+            deallocation was not recorded. Null without addresses.
+        capacity_bytes: Size of the memory or, if not recorded, of stack, heap and free
+            memory together; the largest value if it changes. Null if unknown.
+        peak_heap_lifetime_bytes: Largest size of the heap since the process began; null
+            if not recorded.
+        peak: The peak in the profile; null if the memory in use is unknown.
+        level: How the memory in use is known: `recorded`; `replayed`: the sum of the
+            events, because the events do not contain it (older blocks are only partly
+            included); `recorded_since_start`: recorded, but without older blocks;
+            `one_instant`: the file shows a single instant.
+        timeline: Memory in use over time: extremes and the peak, or every event.
+        breakdown: Blocks alive at `breakdown_time_ms`; they add up to the memory in use
+            at that time.
+        lines: Memory held by each line of the program at `breakdown_time_ms`, largest
+            first.
         breakdown_time_ms: Time of the breakdown, since the start of the profile: the
-            peak, or the time that was asked for; null where neither is known.
+            requested time, or the peak; null if neither is known.
         steps: Memory in use at the boundaries of steps.
         growth_bytes_per_step: Statistics of the growth of the memory in use over the
             closed steps.
-        warnings: Thresholds that are passed at the peak.
+        warnings: Thresholds that are reached at the peak.
     """
 
     allocations: int
@@ -130,18 +130,18 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(Frozen, frozen=True, eq=True):
-    """What takes all events of a memory to know.
+    """Numbers of a memory that need all its events.
 
     Attributes:
         frees: Number of deallocations.
-        held: Number of rows that are neither, but blocks that were there before.
-        placed: Whether it is known which allocation a deallocation ends: events carry
-            addresses, or there are no events.
-        capacity: Greatest capacity, or sum of stack, heap and free; None where never
-            known.
-        least_capacity: Least capacity, or sum of stack, heap and free; None where never
-            known.
-        lifetime_peak: Greatest size of the heap since the process began; None if not
+        held: Number of rows that are blocks from before the recording.
+        placed: Whether deallocations can be matched with allocations: events have
+            addresses, or no events were recorded.
+        capacity: Largest capacity, or sum of stack, heap and free memory; None if
+            unknown.
+        least_capacity: Smallest capacity, or sum of stack, heap and free memory; None
+            if unknown.
+        lifetime_peak: Largest size of the heap since the process began; None if not
             recorded.
     """
 
@@ -154,7 +154,7 @@ class Facts(Frozen, frozen=True, eq=True):
 
 
 def memory_facts(view: MemoryView) -> Facts:
-    """Look at every event of a memory once."""
+    """Compute the facts of a memory in one pass over its events."""
     rows = view.memory.rows
     events = view.allocations.select(
         *("kind", "address", "stack_bytes", "heap_bytes", "free_bytes", "peak_bytes"),
@@ -172,7 +172,7 @@ def memory_facts(view: MemoryView) -> Facts:
         placed=events["address"].null_count() < len(events) or held == len(events),
         capacity=_integer_or_none(total.max()),
         least_capacity=_integer_or_none(total.min()),
-        # A use that was seen was reached, whatever the allocator claims.
+        # At least the largest recorded use, even if the allocator reports less.
         lifetime_peak=None
         if recorded is None
         else max(recorded, int(view.memory.heap_bytes.max())),
@@ -186,7 +186,7 @@ def _integer_or_none(value: object) -> int | None:
 def passed_thresholds(
     peak: MemoryPeak | None, capacity: int | None
 ) -> tuple[MemoryWarning, ...]:
-    """List the warnings about a peak.
+    """Return the warnings about a peak.
 
     Definition: docs/tools/memory_profile.md#summary.
     """
@@ -209,7 +209,7 @@ def passed_thresholds(
     if (
         divided is not None
         and divided >= THRESHOLDS.fragmented.value
-        # Pieces of what is hardly there are of no use together either.
+        # With little free memory, fragmentation does not matter.
         and free is not None
         and free >= THRESHOLDS.worth_defragmenting.value * capacity
     ):
@@ -227,7 +227,7 @@ def passed_thresholds(
 _RECORD_MORE: Final = (
     "Record with a release of the framework whose allocator reports it."
 )
-#: What else to do about a column without values.
+#: Column → remedy, for columns without values; `_RECORD_MORE` for all other columns.
 _REMEDIES: Final = {
     "capacity_bytes": "Look it up where the program ran (`nvidia-smi`, `free -h`).",
     **dict.fromkeys(("tensor_bytes", "source", "stack"), Remedy.WRITE_MEMORY),
@@ -237,7 +237,7 @@ _REMEDIES: Final = {
 def growth_statistics(
     steps: pl.DataFrame, *, field: str
 ) -> tuple[Statistics, tuple[Missing, ...]]:
-    """Return the growth over closed steps, else over the open one."""
+    """Return growth statistics over the closed steps or, without any, the open step."""
     closed = steps.filter(~pl.col("open_end"))
     measured = closed if len(closed) else steps
     return sample_statistics(
@@ -246,7 +246,7 @@ def growth_statistics(
 
 
 def _column_reasons(table: TableSchema) -> dict[str, Unavailable]:
-    """Return why columns hold nothing; that steps have no names needs no reason."""
+    """Return why columns can be empty; unnamed steps need no reason."""
     return declared_reasons(
         table,
         {
@@ -260,7 +260,7 @@ def _column_reasons(table: TableSchema) -> dict[str, Unavailable]:
 def missing_of_rows(
     rows: pl.DataFrame, memories: Mapping[str, Memory]
 ) -> list[Missing]:
-    """Return columns of the summary that no memory has a value for."""
+    """Return the columns of the summary that are null for every memory."""
     reasons = _column_reasons(SUMMARY_ROWS)
     if rows["peak_bytes"].is_not_null().any():
         told = any(
@@ -273,7 +273,7 @@ def missing_of_rows(
 
 
 def missing_of_memory(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
-    """Return every field of a memory that is null, and every column that is."""
+    """Return every null field of a memory, and every column without values."""
     path = f"memories.{name}"
     of_rows = _column_reasons(SUMMARY_ROWS)
     found = [
@@ -305,7 +305,7 @@ def missing_of_memory(name: str, memory: Memory, view: MemoryView) -> list[Missi
     for table in (TIMELINE_ROWS, BREAKDOWN_ROWS, LINE_ROWS, STEP_ROWS):
         field = table.name.removeprefix("memories.")
         reasons = _column_reasons(table)
-        # A row that is no single allocation has no requested size.
+        # Rows that are not allocations have no requested size.
         itemised = pl.col("occurrences").is_not_null()
         found += missing_columns(
             getattr(memory, field),
@@ -344,7 +344,7 @@ def _missing_at_peak(
 def memory_doubts(
     name: str, memory: Memory, view: MemoryView, facts: Facts
 ) -> list[QualityNote]:
-    """Return what is contradictory in the events of one memory."""
+    """Return the contradictions in the events of one memory."""
     found = []
     least, greatest = facts.least_capacity, facts.capacity
     if least is not None and greatest is not None and least != greatest:

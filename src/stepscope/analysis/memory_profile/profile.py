@@ -1,4 +1,4 @@
-"""`memory_profile`: how full each memory was, and of what."""
+"""`memory_profile`: how full each memory was, and what filled it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("memory_profile")
 
-#: What is asked of each host for the options as they are.
+#: Derivations that the tool needs of each host for its default options.
 NEEDS: Final = (allocation_steps, memory_replay)
 
 
@@ -49,10 +49,10 @@ class MemoryProfileResult(msgspec.Struct, frozen=True, kw_only=True):
     """The memories of all selected hosts.
 
     Attributes:
-        rows: One row per memory, by host, fullest first.
-        memories: Id → memory, in the order of `rows`. The id is the allocator's name,
-            with the host before it where several hosts are selected.
-        missing: What could not be looked at.
+        rows: One row per memory, by host, fullest memory first.
+        memories: Id → memory, in the order of `rows`. The id is the allocator's name;
+            if several hosts are selected, it starts with the host's name.
+        missing: Values that could not be determined, with their reasons.
         quality: Contradictions in the events.
         inputs: Host → number of allocator events and memories that were read.
     """
@@ -67,12 +67,12 @@ class MemoryProfileResult(msgspec.Struct, frozen=True, kw_only=True):
 def analyse(
     profile: ProfileData, options: MemoryProfileOptions
 ) -> MemoryProfileResult | Unavailable:
-    """Look at every memory of every host.
+    """Compute the memory profile of every host.
 
     Definition: docs/tools/memory_profile.md.
 
     Raises:
-        BadUsage: There is no memory with the id asked for.
+        BadUsage: No memory has the requested id.
     """
     absent: dict[str, Unavailable] = {}
     inputs: dict[str, dict[str, int]] = {}
@@ -93,7 +93,7 @@ def analyse(
             MemoryView(allocations, replay, memory, steps, strings)
             for memory in replay.memories
         ]
-        # The fullest first.
+        # Fullest memory first.
         found.sort(key=lambda view: (-view.most_in_use_bytes, view.memory.name))
         inputs[host] = {
             "allocator_events": len(found[0].allocations),

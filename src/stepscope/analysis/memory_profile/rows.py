@@ -1,4 +1,4 @@
-"""The tables of one memory: events over time, what was alive, and step by step."""
+"""The tables of one memory: use over time, live blocks, program lines, and steps."""
 
 from __future__ import annotations
 
@@ -28,24 +28,25 @@ BREAKDOWN_ROWS: Final = _TABLES["memories.breakdown"]
 LINE_ROWS: Final = _TABLES["memories.lines"]
 STEP_ROWS: Final = _TABLES["memories.steps"]
 
-#: What the events do not itemise (docs/tools/memory_profile.md#breakdown).
+#: Rows for memory without allocation events (docs/tools/memory_profile.md#breakdown).
 BEFORE: Final = "allocated before the profile started"
 STACK: Final = "stack"
-#: The events say more is alive than is in use: frees are missing.
+#: Row for a negative rest: more blocks are alive than memory is in use, so
+#: deallocations are missing.
 LOST: Final = "freed without a recorded event"
 _UNSIZED: Final = "of unknown size"
 _UNPLACED: Final = "without a recorded address"
 _PERSISTENT: Final = "persist/dynamic"
 
-#: Column of allocations → what it is called in results; taken from the allocation
-#: that an event makes or ends.
+#: Column of allocations → its name in results; the values come from the allocation that
+#: an event starts or ends.
 _OWN: Final = {
     "op": "op_name",
     "region": "region_type",
     "shape": "tensor_shape",
     "source": "source",
 }
-#: What an event is called in results.
+#: Kind of an event → its name in results.
 _EVENTS: Final = {
     "allocate": "allocation",
     "deallocate": "deallocation",
@@ -54,7 +55,7 @@ _EVENTS: Final = {
 
 
 class MemoryView(Frozen, frozen=True, dict=True):
-    """One memory of one host with everything its tables are made of."""
+    """One memory of one host, with the data that its tables need."""
 
     allocations: pl.DataFrame
     replay: MemoryReplay
@@ -64,31 +65,31 @@ class MemoryView(Frozen, frozen=True, dict=True):
 
     @property
     def time_ps(self) -> Int64s:
-        """When each event of the memory happened, by place."""
+        """Time of each event of the memory, in ps."""
         return ints(self.allocations, "start_ps")[self.memory.rows]
 
     @property
     def most_in_use_bytes(self) -> int:
-        """Memory in use at the peak; 0 where no use is known."""
+        """Memory in use at the peak; 0 if unknown."""
         peak = self.memory.peak
         return 0 if peak is None else int(self.memory.in_use_bytes[peak])
 
     @cached_property
     def older_uncounted(self) -> bool:
-        """Whether the memory in use counts no blocks older than the recording."""
+        """Whether the memory in use excludes blocks older than the recording."""
         counted = self.allocations["older_counted"].gather(self.memory.rows)
         return not self.memory.replayed and counted.eq(other=False).any()
 
     @cached_property
     def older_known(self) -> bool:
-        """Whether blocks older than the recording are among the rows."""
+        """Whether the rows include blocks older than the recording."""
         kinds = self.allocations["kind"].gather(self.memory.rows)
         return bool((kinds == "held").any())
 
     def use_after(self, place: int) -> tuple[int | None, int]:
-        """Return heap and stack after the event at a place; before all events at -1.
+        """Return heap and stack after the event at an index; -1 is before all events.
 
-        The heap is None where it is not known; the stack counts as nothing then.
+        If the heap is unknown, it is None and the stack is 0.
         """
         memory = self.memory
         at = max(place, 0)
@@ -103,7 +104,7 @@ class MemoryView(Frozen, frozen=True, dict=True):
         source = int(self.replay.source[row])
         size: int | None = sizes[row]
         if size is None and source >= 0:
-            # Not every deallocation says how much: its allocation does.
+            # A deallocation without a size has the size of its allocation.
             size = sizes[source]
         if size is None:
             return None, 0
@@ -112,12 +113,12 @@ class MemoryView(Frozen, frozen=True, dict=True):
 
 
 def timeline_rows(view: MemoryView, places: Int64s) -> pl.DataFrame:
-    """Return the events at these places, columns `TIMELINE_ROWS`."""
+    """Return the events at these indexes, columns `TIMELINE_ROWS`."""
     memory = view.memory
     rows = memory.rows[places]
     source = view.replay.source[rows]
     event = view.allocations[rows]
-    # Deallocations carry neither op nor shape: their allocation does.
+    # Deallocations have no op or shape; use those of their allocations.
     of = view.allocations.select(
         *_OWN, "dtype", "allocated_bytes", "requested_bytes"
     ).select(pl.all().gather(nullable_series("row", source, source >= 0)))
@@ -156,10 +157,10 @@ def timeline_rows(view: MemoryView, places: Int64s) -> pl.DataFrame:
 
 
 def shown_places(view: MemoryView, points: int | None) -> Int64s:
-    """Choose at most so many places in time order: extremes of spans, and the peak.
+    """Choose at most `points` events in time order: extremes of spans, and the peak.
 
-    Every span of time keeps its first least and its first greatest use. None keeps
-    every event.
+    Every span of time keeps its first minimum and its first maximum. If `points` is
+    None, every event is kept.
     """
     memory = view.memory
     count = len(memory.rows)
@@ -184,10 +185,10 @@ def shown_places(view: MemoryView, points: int | None) -> Int64s:
 
 
 def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
-    """Return what is in use after the event at a place, columns `BREAKDOWN_ROWS`.
+    """Return the memory in use after the event at an index, columns `BREAKDOWN_ROWS`.
 
-    Live allocations, largest first, then what no event itemises; together exactly the
-    memory in use where that is known.
+    Rows are live allocations and memory without allocation events, largest first. They
+    add up exactly to the memory in use, if that is known.
     """
     alive = view.replay.alive_rows(view.memory, place)
     live = (
@@ -208,10 +209,10 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
     )
     heap, stack = view.use_after(place)
     rest = None if heap is None else heap - int(live["allocation_bytes"].sum())
-    # Nothing older was counted, which does not mean that there was nothing.
+    # If older blocks were not counted, a rest of 0 means an unknown size.
     shown = None if rest == 0 and view.older_uncounted else rest
     special: list[tuple[str, int | None, str | None]] = []
-    # Where older blocks are known one by one, nothing may be left of them.
+    # If older blocks are known one by one, a rest of 0 needs no row.
     if rest != 0 or not view.older_known:
         if rest is not None and rest < 0:
             rest_name = LOST
@@ -239,14 +240,14 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
 
 
 def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
-    """Return what each line of the program holds at a place, columns `LINE_ROWS`.
+    """Return the memory that each program line holds, columns `LINE_ROWS`.
 
-    Empty where no block names a line.
+    Empty if no block has a line.
     """
     alive = view.allocations[view.replay.alive_rows(view.memory, place)]
     if alive["source"].is_null().all():
         return pl.DataFrame(schema=LINE_ROWS.dtypes())
-    # Of several stacks that end in a line, the one that holds most is shown.
+    # If several stacks end in a line, the stack that holds most memory is shown.
     by_stack = alive.group_by("source", "stack").agg(
         pl.col("allocated_bytes").sum().alias("held"), _block_count().alias("blocks")
     )
@@ -275,9 +276,9 @@ def _block_count() -> pl.Expr:
 
 
 def step_rows(view: MemoryView) -> pl.DataFrame:
-    """Return the use at the begin and end of every step, columns `STEP_ROWS`.
+    """Return the use at start and end of every step, columns `STEP_ROWS`.
 
-    An event at the very instant of a boundary belongs to the step that begins.
+    An event exactly at a boundary belongs to the step that begins there.
     """
     intervals = view.steps.intervals
     if not len(intervals):
@@ -286,7 +287,7 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
     edges = [ints(intervals, name) for name in ("start_ps", "end_ps")]
     first, last = (np.searchsorted(time, edge) for edge in edges)
     heap, stack = view.use_after(-1)
-    # Place -1 is the last entry of these: the use before the first event.
+    # The last entry is the use before the first event, so index -1 finds it.
     level = np.append(memory.in_use_bytes, (heap or 0) + stack)
     known = np.append(memory.known, heap is not None)
     least, greatest = (
@@ -314,14 +315,14 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
 def _extreme_level(
     sign: int, level: Int64s, known: Bools, before: Int64s, last: Int64s
 ) -> tuple[Int64s, Bools]:
-    """Return the least (sign 1) or greatest (-1) level between `before` and `last`.
+    """Return the minimum (sign 1) or maximum (-1) level between `before` and `last`.
 
-    The range includes `before` and excludes `last`. The place before the first event is
-    the last entry of `level`.
+    The range includes `before` and excludes `last`. Index -1, before the first event,
+    is the last entry of `level`.
     """
     highest = np.iinfo(np.int64).max
     signed = np.where(known, sign * level, highest)
-    # Bring that entry to the front, and let a sentinel close the last range.
+    # Move the last entry to the front, and end the last range with a sentinel.
     turned = np.concatenate((signed[-1:], signed[:-1], [highest]))
     bounds = np.stack((before + 1, last + 1), axis=1).ravel()
     found = np.minimum.reduceat(turned, bounds)[::2]
