@@ -96,7 +96,7 @@ def test_the_words_name_what_explains_the_change(data: Path, found: Any) -> None
     largest = max(found["owners"], key=lambda one: abs(one["change_ms"]))
     assert largest["name"] == "launch"
     share = f"{largest['share_percent']:.1f} % of the change"
-    assert words["explaining"][0].startswith("Most of it is waiting for launches")
+    assert words["explaining"][0].startswith("Largest causes: waiting for launches")
     assert share in words["explaining"][0]
 
 

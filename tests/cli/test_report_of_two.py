@@ -53,18 +53,18 @@ def test_two_runs_begin_with_what_became_of_the_step(data: Path) -> None:
     assert result.exit_code == 0, result.stderr
     text = result.stdout
     assert plain(text.split("\n  run")[0]).endswith(
-        "A step takes 1.74 ms, 40.0 % shorter than 2.90 ms before: −1.16 ms (95 % "
-        "interval −1.75 ms to −648 µs)."
+        "A step takes 1.74 ms, 40.0 % less than the 2.90 ms before: a change of "
+        "−1.16 ms (95 % interval: −1.75 ms to −648 µs)."
     )
     order = [
         text.index(heading)
         for heading in (
-            "Is it the same work?",
-            "Whose time changed",
-            "What ops gained or lost",
-            "What kernels gained or lost",
+            "Do both runs do the same work?",
+            "Change by owner",
+            "Which ops changed",
+            "Which kernels changed",
             "Findings",
-            "Was it worth what was promised?",
+            "Were the promised gains reached?",
         )
     ]
     assert order == sorted(order)
@@ -84,7 +84,7 @@ def test_json_and_markdown_say_what_the_text_says(data: Path) -> None:
     )
     marked = report(*asked, "markdown").stdout
     assert marked.startswith("# ")
-    assert "**A step takes 1.74 ms, 40.0 % shorter than 2.90 ms before" in marked
+    assert "**A step takes 1.74 ms, 40.0 % less than the 2.90 ms before" in marked
     for kernel in found["kernels"][:3]:
         assert kernel["name"][:20].replace("_", "\\_") in marked
     # Each row of a table has as many cells as its header.
@@ -96,8 +96,8 @@ def test_json_and_markdown_say_what_the_text_says(data: Path) -> None:
 def test_other_work_shows_both_runs_and_no_change(data: Path) -> None:
     text = report(data / "tf_cpu/xla", "--against", data / "tf_cpu/healthy").stdout
     assert text.splitlines()[1].startswith("Not comparable. Only 16 % of the ops")
-    assert "shorter" not in text
-    assert "longer" not in text
+    assert "less than the" not in text
+    assert "more than the" not in text
     assert "−" not in text
     assert "--same-work" in text
 
@@ -119,11 +119,11 @@ def test_a_stored_promise_is_answered_by_the_next_run(
     before, after = logs_of(tmp_path, data, HEALTHY, GRAPH)
     first = report(before, "--store")
     assert first.exit_code == 0, first.stderr
-    assert "No earlier run promised anything." in first.stdout
+    assert "No earlier run has promises." in first.stdout
     file = tmp_path / "logs.promises.json"
     assert plain(str(file)) in plain(first.stdout)
     second = plain(report(after, "--store").stdout)
-    assert f"Of {before.name}:" in second
+    assert f"Promises of run {before.name}:" in second
     # The programs' own clocks give the measured gain.
     promised = re.search(
         r"launch\.delay: (\d+) µs to ([\d.]+) ms a step promised; 1\.16 ms", second
@@ -214,7 +214,10 @@ def test_an_explanation_holds_the_numbers_of_the_finding(data: Path) -> None:
     }
     text = plain(report(name, "--explain", "launch.delay").stdout)
     assert "Threshold: 3 % (source: xprof)" in text
-    assert "7 of 8 windows were judged. • 1 end with the recording" in text
+    assert (
+        "7 of 8 windows were judged. • Windows that the end of the recording cut: 1."
+        in text
+    )
     # The page of the rule, as far as it is documented.
     assert "Why launches are late" in text
     assert "](" not in text

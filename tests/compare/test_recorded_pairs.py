@@ -101,7 +101,7 @@ def test_two_recordings_of_one_program_differ_by_chance_only(against: Against) -
     [
         ("tf_cpu/xla", "tf_cpu/healthy", "ops of a step"),
         ("tf_keras_fit", "tf_cpu/healthy", "ops of a step"),
-        ("gpu/jax_input_bound", "gpu/jax_healthy", "size of a batch"),
+        ("gpu/jax_input_bound", "gpu/jax_healthy", "batch size"),
         ("gpu/torch_healthy", "gpu/torch_launch_bound", "kernels of a step"),
         ("tf_cpu/healthy", "gpu/jax_healthy", "devices differ"),
         ("tf_cpu/inference", "tf_cpu/healthy", "ops of a step"),

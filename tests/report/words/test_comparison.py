@@ -15,7 +15,7 @@ from stepscope.report.outline.comparison import check_words
     [
         (
             {"topic": "kernels", "status": "same", "overlap": 0.75},
-            "kernels of a step: much the same (75 % in common)",
+            "kernels of a step: almost the same (75 % in common)",
         ),
         (
             {"topic": "ops", "status": "same", "overlap": 1.0},
@@ -31,7 +31,7 @@ from stepscope.report.outline.comparison import check_words
         ),
         (
             {"topic": "batch", "status": "differs", "base": "8, 16", "new": "32"},
-            "size of a batch: differs (base 8, 16, new 32)",
+            "batch size: differs (base 8, 16, new 32)",
         ),
     ],
 )

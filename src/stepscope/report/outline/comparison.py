@@ -27,8 +27,8 @@ _LEAST_PERCENT: Final = 5.0
 _TOPICS: Final = {
     "devices": "devices",
     "steps": "steps",
-    "batch": "size of a batch",
-    "model": "variables of the model",
+    "batch": "batch size",
+    "model": "model variables",
     "kernels": "kernels of a step",
     "ops": "ops of a step",
 }
@@ -47,8 +47,8 @@ _EVIDENCE: Final = {
 #: Increase of the step time, in percent, from which on it is written as a factor.
 _MANY_PERCENT: Final = 200.0
 _VOUCHED: Final = (
-    "The recordings do not prove that the work is the same; it was stated "
-    "(--same-work)."
+    "Both runs count as the same work because of --same-work; the recordings do not "
+    "prove it."
 )
 #: Minimum overlap of two runs that is rounded to 100 %.
 _ALL: Final = 0.995
@@ -70,23 +70,23 @@ def verdict_sentence(found: Comparison) -> str:
         return f"Not comparable. {reason}"
     each = found.per
     interval = (
-        f"95 % interval {change_words(time.low_ms)} to {change_words(time.high_ms)}"
+        f"95 % interval: {change_words(time.low_ms)} to {change_words(time.high_ms)}"
     )
     if time.verdict == "noise":
         return (
-            f"No change beyond chance: a {each} takes {ms(time.new_ms)}, before "
-            f"{ms(time.base_ms)} ({interval})."
+            f"No change beyond chance: a {each} takes {ms(time.new_ms)}, and took "
+            f"{ms(time.base_ms)} before ({interval})."
         )
-    than = f"than {ms(time.base_ms)} before"
+    than = f"than the {ms(time.base_ms)} before"
     if time.change_percent >= _MANY_PERCENT:
         than = f"{time.new_ms / time.base_ms:.1f} times the {ms(time.base_ms)} before"
     elif time.verdict == "faster":
-        than = f"{percent(-time.change_percent)} shorter {than}"
+        than = f"{percent(-time.change_percent)} less {than}"
     else:
-        than = f"{percent(time.change_percent)} longer {than}"
+        than = f"{percent(time.change_percent)} more {than}"
     return (
-        f"A {each} takes {ms(time.new_ms)}, {than}: {change_words(time.change_ms)} "
-        f"({interval})."
+        f"A {each} takes {ms(time.new_ms)}, {than}: a change of "
+        f"{change_words(time.change_ms)} ({interval})."
     )
 
 
@@ -108,9 +108,9 @@ def explaining_sentences(found: Comparison) -> tuple[str, ...]:
         told += list(_owner_sentences(certain))
     ops, kernels = found.ops or (), found.kernels or ()
     for what, changes in (
-        ("ops on the device", [one for one in ops if one.side == "device"]),
-        ("ops on the host", [one for one in ops if one.side == "host"]),
-        ("kernels", kernels),
+        ("Ops on the device", [one for one in ops if one.side == "device"]),
+        ("Ops on the host", [one for one in ops if one.side == "host"]),
+        ("Kernels", kernels),
     ):
         least = LEAST_SHARE * time.base_ms
         kinds = []
@@ -124,14 +124,14 @@ def explaining_sentences(found: Comparison) -> tuple[str, ...]:
                 size = change_words(sum(sizes_ms))
                 kinds.append(f"{len(sizes_ms):,} {words} ({size})")
         if kinds:
-            told.append(f"Of {what}, {join_words(kinds)} a {found.per}.")
+            told.append(f"{what}, per {found.per}: {join_words(kinds)}.")
     if found.parity.vouched:
         told.append(_VOUCHED)
     return tuple(told)
 
 
 def _owner_sentences(changes: Sequence[Change]) -> Iterator[str]:
-    for lead, sign in (("Most of it is", 1), ("Against it works", -1)):
+    for lead, sign in (("Largest causes", 1), ("Opposite changes", -1)):
         named = [
             f"{OWNER_WORDS[one.name]} {change_words(one.change_ms)} "
             f"({percent(abs(one.share_percent))} of the change)"
@@ -140,7 +140,7 @@ def _owner_sentences(changes: Sequence[Change]) -> Iterator[str]:
             and sign * one.share_percent >= _LEAST_PERCENT
         ]
         if named:
-            yield f"{lead} {join_words(named[:_MOST_OWNERS])}."
+            yield f"{lead}: {join_words(named[:_MOST_OWNERS])}."
 
 
 def check_words(one: Check) -> str:
@@ -152,11 +152,11 @@ def check_words(one: Check) -> str:
         base, new = _grouped_digits(one.base), _grouped_digits(one.new)
         parts.append(base if base == new else f"base {base}, new {new}")
     if one.by is not None:
-        parts.append(f"seen from {_EVIDENCE.get(one.by, one.by)}")
+        parts.append(f"evidence: {_EVIDENCE.get(one.by, one.by)}")
     beside = f" ({'; '.join(parts)})" if parts else ""
-    state: str = "not known" if one.status == "unknown" else one.status
+    state: str = "unknown" if one.status == "unknown" else one.status
     if one.status == "same" and one.overlap is not None and one.overlap < _ALL:
-        state = "much the same"
+        state = "almost the same"
     elif one.topic == "steps" and one.status == "same" and one.base != one.new:
         state = "enough in both"
     elif one.status == "differs" and one.topic != "batch":
@@ -179,7 +179,7 @@ def comparison_outline(found: Comparison) -> Iterator[Part]:
     yield Paragraph(verdict_sentence(found), strong=True)
     yield from _synthetic_parts(found.synthetic_input)
     yield from _run_parts(found)
-    yield Heading("Is it the same work?")
+    yield Heading("Do both runs do the same work?")
     yield Bullets(tuple(check_words(check) for check in parity.checks))
     if parity.unavailable is not None:
         yield Paragraph(f"{parity.unavailable.reason} {parity.unavailable.remedy}")
@@ -190,23 +190,23 @@ def comparison_outline(found: Comparison) -> Iterator[Part]:
         yield Bullets(sentences)
     yield from _breakdown_parts(found)
     yield from _owner_parts(found)
-    yield from _change_parts(found, "ops", "What ops gained or lost", "op")
-    yield from _change_parts(found, "kernels", "What kernels gained or lost", "kernel")
+    yield from _change_parts(found, "ops", "Which ops changed", "op")
+    yield from _change_parts(found, "kernels", "Which kernels changed", "kernel")
     if found.findings:
         rows = tuple(
             (
                 f"{change.id}: {change.title}",
-                "known in one" if change.change == "unknown" else change.change,
+                "known in one run" if change.change == "unknown" else change.change,
                 _time_cell(change.base_ms),
                 _time_cell(change.new_ms),
             )
             for change in found.findings
         )
         yield Heading("Findings")
-        header = ("finding", "", "a step, base", "a step, new")
+        header = ("finding", "", "per step, base", "per step, new")
         yield Table(header, rows, frozenset({1}))
     if found.promises:
-        yield Heading("Was it worth what was promised?")
+        yield Heading("Were the promised gains reached?")
         # The section on the same work already says why promises cannot be judged.
         lines = promise_lines(found.promises, found.per, reasons=parity.comparable)
         yield Bullets(tuple(lines))
@@ -219,16 +219,16 @@ def _synthetic_parts(found: SyntheticInput | None) -> Iterator[Part]:
         why = "" if found.unavailable is None else f" {found.unavailable.reason}"
         yield Paragraph(f"Cannot tell whether the base run waits for its input.{why}")
         return
-    share = percent(found.share_percent) if found.share_percent > 0 else "nothing"
+    share = percent(found.share_percent) if found.share_percent > 0 else "no"
     limit = "" if found.threshold is None else f"{found.threshold.value:g} %"
     waits = "waits" if found.status == "fail" else "does not wait"
     text = (
-        f"The base run {waits} for its input: its steps take {share} less on synthetic "
-        f"data (a matter from {limit} on)."
+        f"The base run {waits} for its input: its steps take {share} less time on "
+        f"synthetic data (threshold: {limit})."
     )
     if found.copies_ms:
         left = ms(found.copies_ms)
-        text += f" Copies of batches that nothing hides are left: {left} a step."
+        text += f" Exposed copies of batches remain: {left} a step."
     yield Paragraph(text)
 
 
@@ -246,9 +246,7 @@ def _run_parts(found: Comparison) -> Iterator[Part]:
     header = ("run", "steps", f"mean {found.per}", "median", "recording")
     yield Table(header, rows)
     if found.base.recording_ms or found.new.recording_ms:
-        yield Paragraph(
-            "What the recording itself took of a step is left out of all times."
-        )
+        yield Paragraph("All times exclude the time that the recording itself took.")
 
 
 def _time_cell(value: float | None) -> str:
@@ -272,7 +270,7 @@ def _breakdown_parts(found: Comparison) -> Iterator[Part]:
         )
         for one in told
     )
-    yield Table(("category", "base", "new", "change", "share of it"), rows)
+    yield Table(("category", "base", "new", "change", "share of change"), rows)
 
 
 def _share_cell(one: Change) -> str:
@@ -287,7 +285,7 @@ def _share_cell(one: Change) -> str:
 def _owner_parts(found: Comparison) -> Iterator[Part]:
     if not found.owners:
         return
-    yield Heading(f"Whose time changed, mean {found.per}")
+    yield Heading(f"Change by owner, mean {found.per}")
     rows = tuple(
         (
             OWNER_WORDS[one.name],
@@ -301,7 +299,7 @@ def _owner_parts(found: Comparison) -> Iterator[Part]:
         )
         for one in found.owners[:_MOST_ROWS]
     )
-    header = ("owner", "base", "new", "change", "95 % interval", "share of it")
+    header = ("owner", "base", "new", "change", "95 % interval", "share of change")
     yield Table(header, rows)
 
 
@@ -322,11 +320,11 @@ def _change_parts(
     yield Heading(f"{title}, mean {found.per}")
     rows = tuple(_change_row(one, what) for one in told[:_MOST_ROWS])
     beside = ("runs",) if what == "kernel" else ()
-    header = (what, "base", "new", "change", "share of it", *beside)
+    header = (what, "base", "new", "change", "share of change", *beside)
     yield Table(header, rows)
     left = sum(bool(one.change_ms) for one in changes) - min(len(told), _MOST_ROWS)
     if left:
-        yield Paragraph(f"{left} smaller changes in --format json.")
+        yield Paragraph(f"--format json lists {left} smaller changes.")
 
 
 def _change_row(one: Change, what: str) -> tuple[str, ...]:

@@ -43,13 +43,13 @@ _MOST_ON_PATH: Final = 6
 _LEAST_ON_PATH: Final = 0.5
 #: Maximum length of a text value; names of C++ template kernels can be very long.
 _LONGEST: Final = 60
-_NAMELESS: Final = "without a name"
+_NAMELESS: Final = "unnamed"
 _FLAGS: Final = {
-    "unrecorded": "lack records of what ran in them, or of what their calls put on the "
-    "device",
-    "other_kind": "do other work than the others",
-    "warm_up": "used what was buffered while the recording started, or were the "
-    "first and took far longer than any other",
+    "unrecorded": "Windows without a record of their work, or of the device work that "
+    "they launched",
+    "other_kind": "Windows with other work than most windows",
+    "warm_up": "Windows that used batches buffered before the recording, or that were "
+    "first and took far longer than all others",
 }
 
 
@@ -61,7 +61,7 @@ def explanation_outline(found: Explanation) -> Iterator[Part]:
     yield Paragraph(finding_headline(finding), strong=True)
     yield from _verdict_parts(found)
     if rows := number_rows(finding):
-        yield Heading("The numbers of the finding")
+        yield Heading("Numbers of the finding")
         yield Table(("number", "value", "from"), tuple(rows), frozenset({2}))
     for one in found.signals:
         yield from _signal_parts(one)
@@ -87,20 +87,19 @@ def _verdict_parts(found: Explanation) -> Iterator[Part]:
         )
     for label, text in (
         ("Pattern", pattern_sentence(finding)),
-        ("From", cause_words(finding)),
-        ("By name", part_shares(finding)),
+        ("Causes", cause_words(finding)),
+        ("Largest parts", part_shares(finding)),
         ("Gain", _gain_with_basis(finding)),
         ("To confirm", finding.confirm),
-        ("What would refute it", finding.refute),
+        ("Test that would refute it", finding.refute),
     ):
         if text:
             told.append(f"{label}: {text}")
     if finding.explained_by:
-        by = finding.explained_by
-        more = "which says more" if len(by) == 1 else "which say more"
-        told.append(f"The time is that of {join_words(by)}, {more}.")
+        by = join_words(finding.explained_by)
+        told.append(f"The same time is explained in more detail by {by}.")
     if finding.unavailable is not None and finding.unavailable.remedy:
-        told.append(f"To know: {finding.unavailable.remedy}")
+        told.append(f"To find out: {finding.unavailable.remedy}")
     yield Bullets(tuple(told))
 
 
@@ -109,21 +108,23 @@ def _gain_with_basis(finding: Finding) -> str | None:
     if saving is None or text is None:
         return None
     basis = (
-        "the step was run again on its dependencies with the change"
+        "a replay of the steps with the change"
         if saving.basis == "replay"
-        else "limits that follow from the account"
+        else "limits from the account of the step's time"
     )
     error = saving.identity_error_percent
-    missed = "" if error is None else f"; unchanged it misses the step by {error:.1f} %"
+    missed = "" if error is None else f"; error without the change: {error:.1f} %"
     return f"{text} ({basis}{missed})"
 
 
 def _signal_parts(one: SignalNumbers) -> Iterator[Part]:
-    yield Heading(f"What it read: {one.name.replace('_', ' ')}")
+    yield Heading(f"Signal of the rule: {one.name.replace('_', ' ')}")
     if one.about:
         yield Paragraph(one.about)
     if one.unavailable is not None:
-        yield Paragraph(f"Not there: {one.unavailable.reason} {one.unavailable.remedy}")
+        yield Paragraph(
+            f"Not available: {one.unavailable.reason} {one.unavailable.remedy}"
+        )
         return
     rows = tuple(
         (name, _value_cell(name, value)) for name, value in one.numbers.items()
@@ -150,7 +151,7 @@ def _value_cell(name: str, value: float | str | None) -> str:
 def _evidence_parts(finding: Finding) -> Iterator[Part]:
     if not finding.evidence:
         return
-    yield Heading("Where to see it")
+    yield Heading("Evidence on the timeline")
     yield Bullets(
         tuple(
             f"{one.host}{'' if one.device is None else f', device {one.device}'}: "
@@ -160,8 +161,8 @@ def _evidence_parts(finding: Finding) -> Iterator[Part]:
     )
     start = finding.evidence[0].start_ps / PS_PER_MS
     yield Paragraph(
-        f"The first range begins {start:,.3f} ms after the start of the recording. The "
-        "whole timeline, for a trace viewer:"
+        f"The first range starts {start:,.3f} ms after the start of the recording. "
+        "To write the whole timeline for a trace viewer:"
     )
     yield Code("stepscope show trace_viewer PATH --format json -o trace.json.gz")
 
@@ -178,8 +179,8 @@ def _critical_path_parts(found: Explanation) -> Iterator[Part]:
         return
     steps = "step" if path.steps == 1 else "steps"
     yield Paragraph(
-        f"Mean of {path.steps} {steps} on {path.host}. No dependency explains "
-        f"{number_words(path.unexplained_percent, 'percent')} of the starts."
+        f"Mean of {path.steps} {steps} on {path.host}. Starts that no dependency "
+        f"explains: {number_words(path.unexplained_percent, 'percent')}."
     )
     for what, shares in (
         ("owner", path.owners),
@@ -206,11 +207,11 @@ def _left_out_parts(found: Explanation) -> Iterator[Part]:
     one = found.left_out
     told = [f"{one.judged} of {one.windows} windows were judged."]
     if one.open_end:
-        told.append(f"{one.open_end} end with the recording, not with a step.")
-    told += [f"{n} {_FLAGS.get(flag, flag)}." for flag, n in one.flags.items()]
+        told.append(f"Windows that the end of the recording cut: {one.open_end}.")
+    told += [f"{_FLAGS.get(flag, flag)}: {n}." for flag, n in one.flags.items()]
     if one.devices:
         told.append(
-            "The effect is that of the device that works most; also examined: "
+            "The effect is measured on the busiest device. Other examined devices: "
             f"{', '.join(one.devices)}."
         )
     told += [f"Limit of the gain: {text}" for text in found.finding.floors]

@@ -36,7 +36,7 @@ def promise_lines(
         together = " together" if len(one.findings) > 1 else ""
         size = f"{range_ms(one.low_ms, one.high_ms)} a {per}"
         if not one.high_ms:
-            size = "nothing by itself"
+            size = "no gain by itself"
         promised = f"{size} promised{together}"
         yield f"{what}: {promised}; {_outcome_words(one, reasons=reasons)}"
 
@@ -52,9 +52,9 @@ def _outcome_words(one: Outcome, *, reasons: bool) -> str:
     if one.verdict in _KEPT:
         return f"{measured}: {_KEPT[one.verdict]}."
     if one.verdict == "untried":
-        return "not tried: the cause is still there."
+        return "not tried: the cause still exists."
     if one.verdict == "joint":
-        return "its cause was changed with others: see them together."
+        return "changed together with other causes: see their joint promise."
     why = f" {one.reason}" if reasons and one.reason else ""
     return f"{measured}{': ' if measured else ''}not comparable.{why}"
 
@@ -69,11 +69,11 @@ def answers_outline(answers: Sequence[Answer], kept_in: str) -> Iterator[Part]:
     yield Heading("Promises of earlier runs")
     told = [one for one in answers if one.outcomes]
     for one in told:
-        yield Paragraph(f"Of {one.run}:")
+        yield Paragraph(f"Promises of run {one.run}:")
         yield Bullets(tuple(promise_lines(one.outcomes, "step")))
     apart = [one for one in answers if not one.outcomes]
     if apart:
-        yield Paragraph("Not comparable with this run:")
+        yield Paragraph("Runs that are not comparable with this run:")
         yield Bullets(
             tuple(
                 f"{one.run}: {one.unavailable.reason}"
@@ -82,5 +82,5 @@ def answers_outline(answers: Sequence[Answer], kept_in: str) -> Iterator[Part]:
             )
         )
     if not answers:
-        yield Paragraph("No earlier run promised anything.")
-    yield Paragraph(f"The promises of this run are kept in {kept_in}.")
+        yield Paragraph("No earlier run has promises.")
+    yield Paragraph(f"The promises of this run are stored in {kept_in}.")
