@@ -176,11 +176,11 @@ def places_of_largest(values: Int64s) -> Int64s:
     chosen = np.arange(len(values))
     if len(values) > SHOWN:
         # Only candidates are sorted, including values equal to the smallest.
-        least = np.partition(values, -SHOWN)[-SHOWN]
-        equal = np.flatnonzero(values == least)[:SHOWN]
-        chosen = np.sort(np.append(equal, np.flatnonzero(values > least)))
-    places: Int64s = chosen[np.argsort(-values[chosen], kind="stable")[:SHOWN]]
-    return places
+        smallest = np.partition(values, -SHOWN)[-SHOWN]
+        equal = np.flatnonzero(values == smallest)[:SHOWN]
+        chosen = np.sort(np.append(equal, np.flatnonzero(values > smallest)))
+    indices: Int64s = chosen[np.argsort(-values[chosen], kind="stable")[:SHOWN]]
+    return indices
 
 
 def event_labels(

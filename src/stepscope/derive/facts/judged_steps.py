@@ -142,8 +142,8 @@ def step_signals(
 ) -> HostSteps:
     """Describe the steps of every host."""
     tried = sorted(
-        (one.candidate for one in step_candidates.found),
-        key=lambda one: (not one.accepted, -one.confidence),
+        (scored.candidate for scored in step_candidates.found),
+        key=lambda candidate: (not candidate.accepted, -candidate.confidence),
     )
     stepped = not isinstance(steps, Unavailable)
     basis = step_basis(steps)
@@ -175,7 +175,10 @@ def step_signals(
         anchor=anchor,
         period_ps=int(median) if stepped and isinstance(median, float) else None,
         left_out=left_out,
-        tried=tuple(Tried(one.what, one.n, one.confidence) for one in tried),
+        tried=tuple(
+            Tried(candidate.what, candidate.n, candidate.confidence)
+            for candidate in tried
+        ),
         requests=0 if isinstance(requests, Unavailable) else requests.rows.height,
         outside_percent=outside,
         begins_ns=int(start_ns) + first_ps // PS_PER_NS

@@ -122,8 +122,8 @@ class Failure(Frozen, frozen=True):
 
         The allocation failed although this memory was enough, because it was in pieces.
         """
-        kept, asked = self.kept_bytes, self.asked_bytes
-        return kept is not None and asked is not None and kept >= asked
+        kept, requested = self.kept_bytes, self.asked_bytes
+        return kept is not None and requested is not None and kept >= requested
 
 
 class MemorySignals(Frozen, frozen=True):
@@ -163,14 +163,16 @@ def memory_signals(
         if not isinstance(allocations := hosts[host].table("allocations"), Unavailable)
         for memory in replay.memories
     ]
-    processes = (_process_use(one, steps[host]) for host, one in hosts.items())
+    processes = (_process_use(trace, steps[host]) for host, trace in hosts.items())
     return MemorySignals(
-        (*allocators, *(one for one in processes if one is not None)),
+        (*allocators, *(use for use in processes if use is not None)),
         None if allocators else first_reason(memory_replay) or _NO_EVENTS,
         tuple(
-            failure for one in hosts.values() for failure in _failed_allocations(one)
+            failure
+            for trace in hosts.values()
+            for failure in _failed_allocations(trace)
         ),
-        any(len(_rows_of_events(one, _ALLOCATION)) for one in hosts.values()),
+        any(len(_rows_of_events(trace, _ALLOCATION)) for trace in hosts.values()),
     )
 
 
@@ -206,7 +208,7 @@ def _allocator_use(
     time_ps = ints(events, "start_ps")
     peak = memory.peak
     peak_event = None if peak is None else events.row(peak, named=True)
-    least, numbers = _least_by_step(memory, time_ps, steps)
+    min_bytes, numbers = _least_by_step(memory, time_ps, steps)
     # A replay of the recorded allocations, or an allocator that began to count while
     # recording, does not include older blocks.
     older = events["older_counted"].eq(other=False).any()
@@ -224,7 +226,7 @@ def _allocator_use(
         alive=()
         if peak is None
         else _largest_ops(allocations, replay.alive_rows(memory, peak), highest),
-        least_bytes=least,
+        least_bytes=min_bytes,
         at_step=numbers,
         grown=_largest_ops(allocations, replay.alive_rows(memory, last), highest),
     )
@@ -246,15 +248,15 @@ def _least_by_step(
     # The appended value allows a range to end at the last event. Every second range is
     # the time between two steps.
     use = np.append(memory.in_use_bytes, 0)
-    least = np.minimum.reduceat(use, bounds)[::2] if len(bounds) else bounds
-    return tuple(least.tolist()), tuple(numbers.astype(float).tolist())
+    min_bytes = np.minimum.reduceat(use, bounds)[::2] if len(bounds) else bounds
+    return tuple(min_bytes.tolist()), tuple(numbers.astype(float).tolist())
 
 
 def _largest_ops(
-    allocations: pl.DataFrame, rows: Int64s, whole: int | None
+    allocations: pl.DataFrame, rows: Int64s, total_bytes: int | None
 ) -> tuple[Part, ...]:
     """Return the ops that allocated most bytes in the given allocations."""
-    if not len(rows) or not whole:
+    if not len(rows) or not total_bytes:
         return ()
     named = (
         allocations[rows.tolist()]
@@ -264,7 +266,7 @@ def _largest_ops(
         .sort("allocated_bytes", "op", descending=[True, False])
     )
     return tuple(
-        Part(name=op, share_percent=100 * size / whole)
+        Part(name=op, share_percent=100 * size / total_bytes)
         for op, size in named.head(SHOWN).iter_rows()
         if size
     )
@@ -315,22 +317,22 @@ def _failed_allocations(trace: TraceData) -> list[Failure]:
     failures = []
     for row in rows.tolist():
         values = stats.filter(pl.col("event") == row)
-        said = {
+        stat_of_key = {
             texts[key]: value
             for key, value in values.select("key", "value").iter_rows()
         }
         failures.append(
             Failure(
                 host=trace.host,
-                device=said.get("Device Id"),
+                device=stat_of_key.get("Device Id"),
                 time_ps=int(start_ps[row]),
-                asked_bytes=said.get("Bytes"),
-                allocated_bytes=said.get("Total Allocated"),
-                reserved_bytes=said.get("Total Reserved"),
+                asked_bytes=stat_of_key.get("Bytes"),
+                allocated_bytes=stat_of_key.get("Total Allocated"),
+                reserved_bytes=stat_of_key.get("Total Reserved"),
                 recovered=bool((taken > start_ps[row]).any()),
             )
         )
-    return sorted(failures, key=lambda one: one.time_ps)
+    return sorted(failures, key=lambda failure: failure.time_ps)
 
 
 _MARK: Final = r"^items added to "

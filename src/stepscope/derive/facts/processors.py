@@ -50,8 +50,8 @@ def usable_cores(trace: TraceData) -> int | None:
     If the limit was not recorded, all cores of the machine count.
     """
     table = trace.table("environment")
-    said = None if isinstance(table, Unavailable) else table["cores"].item()
-    return core_count(trace) if said is None else int(said)
+    core_limit = None if isinstance(table, Unavailable) else table["cores"].item()
+    return core_count(trace) if core_limit is None else int(core_limit)
 
 
 def counter_readings(trace: TraceData, name: str) -> Readings | None:
@@ -120,8 +120,8 @@ class Processors(Frozen, frozen=True):
             return None
         if self.own is not None and 2 * self.own < self.machine:
             return "others"
-        most = thresholds.threads_of_a_core.value * self.cores
-        return "own" if self.threads is not None and self.threads > most else None
+        limit = thresholds.threads_of_a_core.value * self.cores
+        return "own" if self.threads is not None and self.threads > limit else None
 
 
 @of_each_host_or_why
@@ -168,18 +168,18 @@ def mean_by_window(
     lasted = np.diff(times, prepend=times[:1]).astype(np.float64)
     total = np.concatenate(([0.0], np.cumsum(values * lasted)))
 
-    def integral_until(at: Int64s) -> NDArray[np.float64]:
+    def integral_until(until_ps: Int64s) -> NDArray[np.float64]:
         """Return the integral of the counter from its first sample up to each time."""
-        place = np.searchsorted(times, at, side="right")
-        last = np.where(place > 0, times[np.maximum(place, 1) - 1], times[0])
-        value = values[np.minimum(place, len(values) - 1)]
-        found: NDArray[np.float64] = total[place] + (at - last) * value
-        return found
+        index = np.searchsorted(times, until_ps, side="right")
+        last = np.where(index > 0, times[np.maximum(index, 1) - 1], times[0])
+        value = values[np.minimum(index, len(values) - 1)]
+        integral: NDArray[np.float64] = total[index] + (until_ps - last) * value
+        return integral
 
-    found: NDArray[np.float64] = (
+    means: NDArray[np.float64] = (
         integral_until(ends) - integral_until(starts)
     ) / np.maximum(ends - starts, 1)
-    return found
+    return means
 
 
 def _mean_of_windows(
@@ -245,14 +245,14 @@ def asleep(
     ends = ints(windows.measured, "end_ps")
     times = tuple(host_waits.spans.within(starts, ends).tolist())
     share = 100 * sum(times) / max(int((ends - starts).sum()), 1)
-    other_thread = None
+    running_part = None
     if host_waits.thread is not None and host_waits.running is not None:
-        other_thread = _named_part(host_waits.running, share, thread=host_waits.thread)
+        running_part = _named_part(host_waits.running, share, thread=host_waits.thread)
     function = _named_part(host_waits.function, share)
     used = None if cores is None else cores.workers
-    beside = host_waits.works and not host_waits.of_library
-    workers = None if beside or (used or 0.0) < _AT_WORK else used
-    return Asleep(times, share, function, host_waits.works, other_thread, workers)
+    works_itself = host_waits.works and not host_waits.of_library
+    workers = None if works_itself or (used or 0.0) < _AT_WORK else used
+    return Asleep(times, share, function, host_waits.works, running_part, workers)
 
 
 def _named_part(name: Name, share_percent: float, *, thread: str | None = None) -> Part:

@@ -120,10 +120,10 @@ def capture_signals(
         for count in environment["processes"].drop_nulls()
     ]
     frames = known_hosts(function_frames).values()
-    looks = [host_frames.looks() for host_frames in frames]
+    counts = [host_frames.looks() for host_frames in frames]
     # `looks` is None for a host whose functions were recorded exactly.
-    most_looks = max((count for count in looks if count is not None), default=0)
-    too_few = bool(looks) and None not in looks and most_looks < LEAST_LOOKS
+    max_samples = max((count for count in counts if count is not None), default=0)
+    too_few = bool(counts) and None not in counts and max_samples < LEAST_LOOKS
     system_calls = 0
     for host, kinds in known_hosts(event_kinds).items():
         events = hosts[host].table("events")
@@ -146,7 +146,7 @@ def capture_signals(
         computing=computing,
         copying=copying,
         functions=bool(frames),
-        few_looks=most_looks if too_few else None,
+        few_looks=max_samples if too_few else None,
         system_calls=system_calls,
         replays=any(
             _hides_replays(recorded, correlation[host], *untied[host])
@@ -288,13 +288,13 @@ def recorder_signals(
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     is_buffer = on_buffers[handles(events, "type")[rows]]
     buffers = Spans.from_events(start[is_buffer], dur[is_buffer])
-    others = Spans.from_events(start[~is_buffer], dur[~is_buffer]) - buffers
+    start_stop = Spans.from_events(start[~is_buffer], dur[~is_buffer]) - buffers
     measured = windows.measured
-    inside = (buffers | others).within(
+    inside = (buffers | start_stop).within(
         ints(measured, "start_ps"), ints(measured, "end_ps")
     )
     return RecorderTime(
-        start_stop_ps=others.length_ps,
+        start_stop_ps=start_stop.length_ps,
         buffers_ps=buffers.length_ps,
         buffers=int(is_buffer.sum()),
         judged_ps=int(inside.sum()),

@@ -74,8 +74,8 @@ def period_of_slow_steps(shares: StepShares, slow: Bools) -> Period | None:
             in_phase = number % every == phase
             if in_phase.sum() < _OFTEN or not slow[in_phase].all():
                 continue
-            least = _MOST if in_phase.sum() >= _MANY else _NEARLY_ALL
-            if more[in_phase].sum() >= least * more.sum():
+            min_share = _MOST if in_phase.sum() >= _MANY else _NEARLY_ALL
+            if more[in_phase].sum() >= min_share * more.sum():
                 return Period(every, in_phase)
     return None
 

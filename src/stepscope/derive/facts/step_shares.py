@@ -186,11 +186,11 @@ class StepShares(Frozen, frozen=True):
             clocks: Whether the clock offset between host and device changes the effect.
             lost: Whether lost records of the device may increase the effect.
         """
-        owners = [owner for found in parts.values() for owner in found]
+        owners = [owner for names in parts.values() for owner in names]
         unknown = sum(self.times("unexplained", place=place))
         # Without a device, device owners have no time that could be missing.
         nowhere = BUSY_OWNERS if self.device is None else ()
-        blind = any(one in self.missing and one not in nowhere for one in owners)
+        blind = any(owner in self.missing and owner not in nowhere for owner in owners)
         dark = self.percent("unexplained", place=place) >= unknown_from
         return StepSeries(
             step_source=self.step_source,
@@ -198,7 +198,7 @@ class StepShares(Frozen, frozen=True):
             closed=self.closed,
             window_ps=self.window_ps,
             parts_ps={
-                cause: self.times(*found, place=place) for cause, found in parts.items()
+                cause: self.times(*names, place=place) for cause, names in parts.items()
             },
             unknown_ps=unknown if blind or dark else 0,
             doubt_ps=self.clock_doubt_ps if clocks else 0,
@@ -267,8 +267,8 @@ class StepShares(Frozen, frozen=True):
             if part.owner in owners and place in ("any", part.place) and part.function:
                 key = (part.function, part.file, part.line)
                 called[key] = called.get(key, 0) + part.time_ps
-        most = max(called.values(), default=0)
-        if not most or 2 * most < sum(self.times(*owners, place=place)):
+        longest_ps = max(called.values(), default=0)
+        if not longest_ps or 2 * longest_ps < sum(self.times(*owners, place=place)):
             return None
         function, file, line = max(called, key=called.__getitem__)
         return Part(
@@ -276,7 +276,7 @@ class StepShares(Frozen, frozen=True):
             function=function,
             file=file,
             line=line,
-            share_percent=100 * most / self.total_ps,
+            share_percent=100 * longest_ps / self.total_ps,
         )
 
     def evidence(self, *owners: str, place: str = "any") -> tuple[Evidence, ...]:
@@ -288,7 +288,7 @@ class StepShares(Frozen, frozen=True):
             for start, end in intervals
         ]
         ranges.sort(key=lambda span: (-span[0], span[1]))
-        least = _WORTH_A_LOOK * ranges[0][0] if ranges else 0
+        min_range_ps = _WORTH_A_LOOK * ranges[0][0] if ranges else 0
         return tuple(
             Evidence(
                 host=self.host,
@@ -301,7 +301,7 @@ class StepShares(Frozen, frozen=True):
                 )[:1],
             )
             for dur, start, owner, where in ranges[:SHOWN]
-            if dur >= least
+            if dur >= min_range_ps
         )
 
 
@@ -330,11 +330,11 @@ class AccountSignals(Frozen, frozen=True):
     def ranked_labels(self, *owners: str, place: str = "any") -> tuple[str, ...]:
         """Return all labels, the judged one first, the others by the owners' share."""
         first = self.judged(*owners, place=place)
-        others = sorted(
-            (one for one in self.shares if one is not first),
-            key=lambda one: (-one.percent(*owners, place=place), one.label),
+        other_shares = sorted(
+            (shares for shares in self.shares if shares is not first),
+            key=lambda shares: (-shares.percent(*owners, place=place), shares.label),
         )
-        return (first.label, *(one.label for one in others))
+        return (first.label, *(shares.label for shares in other_shares))
 
 
 def step_shares(
@@ -410,12 +410,12 @@ def _shares_of_device(
         for owner, spans in idle.items()
         if owner == "unexplained" or owner in account.missing
     )
-    done = {topic: spans & judged for topic, spans in topic_spans.items()}
-    placed = _spans_by_place(idle | done, instants.between)
+    topic_times = {topic: spans & judged for topic, spans in topic_spans.items()}
+    placed = _spans_by_place(idle | topic_times, instants.between)
     inside, out_of_steps = (
         {
             topic: tuple(placed[topic, place].within(starts, ends).tolist())
-            for topic in done
+            for topic in topic_times
         }
         for place in PLACES
     )
@@ -450,7 +450,7 @@ def _shares_of_device(
         bounds=tuple(zip(starts.tolist(), ends.tolist(), strict=True)),
         held={
             (topic, owner, place): part.length_ps
-            for topic in done
+            for topic in topic_times
             for owner in idle
             for place in PLACES
             if (part := placed[topic, place] & placed[owner, place])

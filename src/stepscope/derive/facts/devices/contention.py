@@ -43,9 +43,9 @@ class BusyThreads(Frozen, frozen=True):
     lasting_ps: Int64s
     count: Int64s
 
-    def spans_with_at_least(self, many: float) -> Spans:
+    def spans_with_at_least(self, thread_count: float) -> Spans:
         """Return when at least the given number of threads are busy."""
-        chosen = self.count >= many
+        chosen = self.count >= thread_count
         return Spans.from_events(self.start_ps[chosen], self.lasting_ps[chosen])
 
 

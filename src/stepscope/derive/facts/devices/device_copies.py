@@ -128,7 +128,7 @@ def copy_signals(
 
 
 def _judged_copies(
-    recorded: _Recorded, alone: Exposure | Unavailable, measured: pl.DataFrame
+    recorded: _Recorded, exposure: Exposure | Unavailable, measured: pl.DataFrame
 ) -> pl.DataFrame:
     activity = recorded.activity
     copies = rows_of_kinds(
@@ -150,7 +150,9 @@ def _judged_copies(
     rows = rows.with_columns(
         name=names.gather(handles(activity, "type")[copies]),
         alone_ps=pl.Series(
-            durations if isinstance(alone, Unavailable) else alone.alone_ps[copies]
+            durations
+            if isinstance(exposure, Unavailable)
+            else exposure.alone_ps[copies]
         ),
         call_ps=pl.Series(call_ps),
         source=pl.Series(source, dtype=pl.String),
@@ -169,18 +171,18 @@ def _judged_copies(
 
 
 def _ops_of_copies(
-    recorded: _Recorded, at: Int64s
+    recorded: _Recorded, copies: Int64s
 ) -> tuple[list[str | None], list[str | None]]:
     """Return the op of each copy by annotation, launch call, size or position."""
     activity, ops = recorded.activity, recorded.ops
-    nothing: list[str | None] = [None] * len(at)
-    if isinstance(ops, Unavailable) or not len(at):
+    nothing: list[str | None] = [None] * len(copies)
+    if isinstance(ops, Unavailable) or not len(copies):
         return nothing, nothing
     named = ops.ops["name"]
     weak = (
         ops.ops["evidence"].is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)])
     ).to_numpy()
-    own = ops.op[at]
+    own = ops.op[copies]
     texts = named.gather(own).to_list()
     names = [
         None if unnamed else text
@@ -188,23 +190,23 @@ def _ops_of_copies(
     ]
     tied, calls = recorded.tied, recorded.launching
     if not isinstance(tied, Unavailable) and not isinstance(calls, Unavailable):
-        op = pl.Series(np.append(calls.op, -1)[tied.launch_of_activity[at]])
+        op = pl.Series(np.append(calls.op, -1)[tied.launch_of_activity[copies]])
         by_call = calls.ops["name"].gather(op.set(op < 0, None)).to_list()
         names = [name or called for name, called in zip(names, by_call, strict=True)]
     certainty = [None if name is None else "recorded" for name in names]
     sized = _op_by_size(recorded, named.filter(~pl.Series(weak)))
-    sizes = activity["bytes"].gather(at).to_list() if sized else []
-    for place, size in enumerate(sizes):
-        if names[place] is None and size in sized:
-            names[place], certainty[place] = sized[size], "by size"
+    sizes = activity["bytes"].gather(copies).to_list() if sized else []
+    for index, size in enumerate(sizes):
+        if names[index] is None and size in sized:
+            names[index], certainty[index] = sized[size], "by size"
     if None not in names:
         return names, certainty
     around = _ops_around(
-        activity, at, named.gather(np.where(weak, 0, np.arange(len(weak)))), ops.op
+        activity, copies, named.gather(np.where(weak, 0, np.arange(len(weak)))), ops.op
     )
-    for place, text in enumerate(around):
-        if names[place] is None and text is not None:
-            names[place], certainty[place] = text, "by position"
+    for index, text in enumerate(around):
+        if names[index] is None and text is not None:
+            names[index], certainty[index] = text, "by position"
     return names, certainty
 
 
@@ -231,7 +233,7 @@ def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
 
 
 def _ops_around(
-    activity: pl.DataFrame, at: Int64s, names: pl.Series, op: Int32s
+    activity: pl.DataFrame, copy_rows: Int64s, names: pl.Series, op: Int32s
 ) -> list[str | None]:
     """Return the ops around each copy if most copies of its kind and size have them.
 
@@ -253,7 +255,7 @@ def _ops_around(
         )
     )
     named = pl.all_horizontal(pl.col("before", "after") != NO_ANNOTATION)
-    copies = ordered.filter(pl.col("row").is_in(at.tolist())).with_columns(
+    copies = ordered.filter(pl.col("row").is_in(copy_rows.tolist())).with_columns(
         pair=pl.when(named).then(pl.format("between {} and {}", "before", "after"))
     )
     group = ("device", "kind", "bytes")
@@ -273,18 +275,18 @@ def _summed_copies(rows: pl.DataFrame, steps: int) -> DeviceCopies:
     steps = max(steps, 1)
     large = pl.col("bytes").fill_null(0) >= THRESHOLDS.large_copy.value
     blocks = pl.col("call_ps") >= _BLOCKS * pl.col("dur_ps")
-    alone = pl.col("alone_ps")
+    exposed_ps = pl.col("alone_ps")
     groups = (
         rows.group_by("kind", "source", "certainty")
         .agg(
             pl.len().cast(pl.Int64).alias("count"),
             pl.col("bytes").sum().alias("bytes"),
-            pl.col("bytes").null_count().alias("untold"),
+            pl.col("bytes").null_count().alias("unknown_sizes"),
             pl.col("bytes").filter(large).sum().alias("large_bytes"),
             pl.col("dur_ps").filter(large).sum().alias("large_ps"),
-            alone.sum(),
-            alone.filter(pl.col("pageable")).sum().alias("pageable_ps"),
-            alone.filter(blocks).sum().alias("blocking_ps"),
+            exposed_ps.sum(),
+            exposed_ps.filter(pl.col("pageable")).sum().alias("pageable_ps"),
+            exposed_ps.filter(blocks).sum().alias("blocking_ps"),
         )
         .sort("alone_ps", "kind", "source", descending=[True, False, False])
     )
@@ -297,7 +299,7 @@ def _summed_copies(rows: pl.DataFrame, steps: int) -> DeviceCopies:
                 source=row["source"],
                 certainty=row["certainty"],
                 per_step=row["count"] / steps,
-                bytes_per_step=None if row["untold"] else row["bytes"] / steps,
+                bytes_per_step=None if row["unknown_sizes"] else row["bytes"] / steps,
                 bytes_per_s=row["large_bytes"] * 1e12 / row["large_ps"]
                 if row["large_ps"]
                 else None,

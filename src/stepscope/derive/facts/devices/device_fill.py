@@ -107,7 +107,9 @@ def fill_signals(
     }
     # Collectives are excluded: they do not compute and use few blocks by design.
     computing = kernels.rows.filter(pl.col("precision").is_not_null())
-    of_device = {it: computing.filter(pl.col("device") == it) for it in cores}
+    of_device = {
+        device: computing.filter(pl.col("device") == device) for device in cores
+    }
     return {
         device: _device_fill(rows, cores[device], threads.get(device), steps)
         for device, rows in of_device.items()
@@ -126,25 +128,25 @@ def _device_fill(
         "total_ps",
         blocks=blocks,
         # Block slots of the whole device.
-        room=pl.when(held > 0).then(held.round().clip(1) * cores),
+        slots=pl.when(held > 0).then(held.round().clip(1) * cores),
         name=pl.when(pl.col("op_name").fill_null("") != "")
         .then("op_name")
         .otherwise("kernel_name"),
-    ).with_columns(rounds=pl.col("blocks") / pl.col("room"))
-    few = shaped.filter(100 * pl.col("blocks") < THRESHOLDS.filled.value * cores)
-    few = few.with_columns(idle=1 - pl.col("blocks") / cores)
+    ).with_columns(rounds=pl.col("blocks") / pl.col("slots"))
+    unfilled = shaped.filter(100 * pl.col("blocks") < THRESHOLDS.filled.value * cores)
+    unfilled = unfilled.with_columns(idle=1 - pl.col("blocks") / cores)
     last = pl.col("rounds") - pl.col("rounds").floor()
-    whole = pl.col("rounds").ceil()
+    round_count = pl.col("rounds").ceil()
     ragged = shaped.filter(
-        whole.is_between(2, _FEW_ROUNDS) & (last > 0) & (last < _HALF)
-    ).with_columns(idle=1 - pl.col("rounds") / whole)
-    largest, idle_ps = _largest_kernels(few, cores)
+        round_count.is_between(2, _FEW_ROUNDS) & (last > 0) & (last < _HALF)
+    ).with_columns(idle=1 - pl.col("rounds") / round_count)
+    largest, idle_ps = _largest_kernels(unfilled, cores)
     in_rounds, last_idle = _largest_kernels(ragged, cores)
     return DeviceFill(
         cores=cores,
         kernel_ps=int(shaped["total_ps"].sum()),
         unshaped_ps=int(shaped.filter(pl.col("blocks").is_null())["total_ps"].sum()),
-        unfilled_ps=int(few["total_ps"].sum()),
+        unfilled_ps=int(unfilled["total_ps"].sum()),
         idle_ps=idle_ps,
         steps=steps,
         largest=largest,
@@ -155,7 +157,7 @@ def _device_fill(
         in_rounds=in_rounds,
         classes=tuple(
             (idle, tuple(classes))
-            for idle, classes in few.group_by("idle", maintain_order=True)
+            for idle, classes in unfilled.group_by("idle", maintain_order=True)
             .agg("class")
             .iter_rows()
         ),
@@ -176,15 +178,15 @@ def _largest_kernels(
         .agg(
             pl.col("total_ps").sum().alias("time_ps"),
             pl.col("idle_ps").sum(),
-            pl.col("room").first(),
+            pl.col("slots").first(),
         )
         .sort("idle_ps", "name", descending=[True, False])
         .head(_SHOWN)
         .with_columns(
             for_one_each=cores / pl.col("blocks"),
-            for_three_rounds=_FEW_ROUNDS * pl.col("room") / pl.col("blocks"),
+            for_three_rounds=_FEW_ROUNDS * pl.col("slots") / pl.col("blocks"),
         )
-        .drop("room")
+        .drop("slots")
     )
     return (
         tuple(Unfilled(**row) for row in largest.iter_rows(named=True)),
@@ -209,16 +211,17 @@ def compiled_percent(
         "device",
         "dur_ps",
         kernel=pl.col("kind") == "kernel",
-        told=pl.col("hlo_op").is_not_null() | pl.col("op").is_not_null(),
-        made=pl.col("hlo_op").is_not_null() | generated.gather(device_activity["type"]),
+        has_op=pl.col("hlo_op").is_not_null() | pl.col("op").is_not_null(),
+        generated=pl.col("hlo_op").is_not_null()
+        | generated.gather(device_activity["type"]),
     ).filter("kernel")
-    known = bool(rows["told"].any()) or not isinstance(launches, Unavailable)
+    known = bool(rows["has_op"].any()) or not isinstance(launches, Unavailable)
     percents: dict[int | None, float | None] = {}
     for device in rows["device"].unique().sort():
         of_device = rows.filter(pl.col("device") == device)
         total = int(of_device["dur_ps"].sum())
-        made = int(of_device.filter("made")["dur_ps"].sum())
-        share = 100 * made / total if total else None
+        generated_ps = int(of_device.filter("generated")["dur_ps"].sum())
+        share = 100 * generated_ps / total if total else None
         percents[device] = None if not known else 100.0 if called else share
     return percents
 

@@ -143,17 +143,17 @@ def fusable_runs(rows: pl.DataFrame, shown: pl.DataFrame) -> FusableRuns:
     # The last entry is for -1, activities that are not kernels.
     joins = np.zeros(count + 1, np.bool_)
     joins[classes] = fusable.to_numpy()
-    mine = joins[kind]
+    is_fusable = joins[kind]
     begins = np.ones(len(order), np.bool_)
-    begins[1:] = (np.diff(stream) != 0) | (mine[1:] != mine[:-1])
+    begins[1:] = (np.diff(stream) != 0) | (is_fusable[1:] != is_fusable[:-1])
     run = np.cumsum(begins) - 1
-    inside = mine & (np.bincount(run)[run] >= SHORTEST)
+    inside = is_fusable & (np.bincount(run)[run] >= SHORTEST)
     code = np.where(kind >= 0, kind, count).astype(np.int32)
-    whole = totals_by_code(code, dur_ps, count=count + 1).total
+    total = totals_by_code(code, dur_ps, count=count + 1).total
     in_runs = totals_by_code(code, dur_ps, count=count + 1, where=inside).total
     # A coarse clock may give all kernels of a class a duration of 0.
-    part = np.divide(in_runs, whole, out=np.zeros(count + 1), where=whole > 0)[classes]
-    found = rows.with_columns(
+    part = np.divide(in_runs, total, out=np.zeros(count + 1), where=total > 0)[classes]
+    runs = rows.with_columns(
         time_ps=(ints(rows, "time_ps") * part).astype(np.int64)
     ).filter(pl.Series(part > 0))
-    return FusableRuns(found, len(np.unique(run[inside])))
+    return FusableRuns(runs, len(np.unique(run[inside])))

@@ -227,36 +227,44 @@ def precision_signals(
     windows: OfHosts[Windows],
 ) -> PrecisionSignals | Unavailable:
     """Sum kernels of all hosts; times per step are those of the busiest device."""
-    hosts = [one for one in known_hosts(narrow_kernels).values() if one.count.any()]
+    hosts = [
+        kernels
+        for kernels in known_hosts(narrow_kernels).values()
+        if kernels.count.any()
+    ]
     if not hosts:
         return first_reason(narrow_kernels) or NO_KERNELS
-    busiest = max(hosts, key=lambda one: int(one.total_ps.sum()))
+    busiest = max(hosts, key=lambda kernels: int(kernels.total_ps.sum()))
     host = busiest.host
     of_host = require_available(trace[host])
     means = _means_of_steps(busiest, account[host], windows[host])
     ops = _largest_ops(of_host, busiest, activity_ops[host])
-    shares = [one.group_times() for one in hosts]
-    totals = {name: sum(one[name] for one in shares) for name in shares[0]}
+    shares = [kernels.group_times() for kernels in hosts]
+    totals = {name: sum(times[name] for times in shares) for name in shares[0]}
     return PrecisionSignals(
         **totals,
         **means,
         step_confidence=step_basis(steps[host]).confidence,
-        kernels=sum(int(one.count.sum()) for one in hosts),
-        narrow_kernels=sum(int(one.count[one.narrow].sum()) for one in hosts),
+        kernels=sum(int(kernels.count.sum()) for kernels in hosts),
+        narrow_kernels=sum(
+            int(kernels.count[kernels.narrow].sum()) for kernels in hosts
+        ),
         evidence_percent={
             kind.name.lower(): 100 * time / totals["eligible_ps"]
             for kind in PrecisionEvidence
             if (
                 time := sum(
-                    one.time((one.eligible == 1) & (one.evidence == kind))
-                    for one in hosts
+                    kernels.time((kernels.eligible == 1) & (kernels.evidence == kind))
+                    for kernels in hosts
                 )
             )
         },
         largest=ops,
         causes=_cause_shares(busiest, ops, means),
         devices=tuple(
-            f"{one.host}:{number}" for one in hosts for number in np.unique(one.device)
+            f"{kernels.host}:{number}"
+            for kernels in hosts
+            for number in np.unique(kernels.device)
         ),
         evidence=_longest_ranges(of_host, busiest),
     )
@@ -337,13 +345,13 @@ def _cause_shares(
     kernels: _Kernels, ops: tuple[Fact, ...], means: dict[str, int]
 ) -> tuple[CauseShare, ...]:
     """Return the shares of the step of the largest ops."""
-    whole = kernels.time(kernels.wide)
-    if not means or not whole or not means["step_ps"]:
+    wide_ps = kernels.time(kernels.wide)
+    if not means or not wide_ps or not means["step_ps"]:
         return ()
     eligible_ps = means["wide_per_step_ps"] + means["tf32_per_step_ps"]
     percent = 100 * eligible_ps / means["step_ps"]
     shares = [
-        (fact.note or "", (fact.value or 0.0) * PS_PER_US / whole) for fact in ops
+        (fact.note or "", (fact.value or 0.0) * PS_PER_US / wide_ps) for fact in ops
     ]
     return tuple(
         CauseShare(cause=name, share_percent=percent * share)

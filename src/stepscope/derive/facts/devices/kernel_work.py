@@ -88,13 +88,13 @@ class KernelWork(Frozen, frozen=True, dict=True):
         """The longest row of each class in `shown`, longest first."""
         return _longest_by_class(self.shown)
 
-    def evidence(self, chosen: pl.DataFrame, most: int) -> tuple[Evidence, ...]:
+    def evidence(self, chosen: pl.DataFrame, count: int) -> tuple[Evidence, ...]:
         """Return where the given rows run in the typical step, longest first."""
         if not len(chosen):
             return ()
         wanted = set(chosen["class"].to_list())
         longest = self.longest.iter_rows(named=True)
-        mine = (row for row in longest if row["class"] in wanted)
+        chosen_rows = (row for row in longest if row["class"] in wanted)
         host, _, device = self.label.rpartition(":")
         return tuple(
             Evidence(
@@ -107,7 +107,7 @@ class KernelWork(Frozen, frozen=True, dict=True):
                 if row["event"] in self.tracks
                 else (),
             )
-            for row in islice(mine, most)
+            for row in islice(chosen_rows, count)
         )
 
 

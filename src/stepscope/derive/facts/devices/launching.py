@@ -80,8 +80,8 @@ def launch_signals(
     measured = [host for host in facts if facts[host].median_kernel_ps is not None]
     if not measured:
         return first_reason(launch_facts) or NO_KERNELS
-    host = max(measured, key=lambda one: facts[one].kernels)
-    kernels = sum(one.kernels for one in facts.values())
+    host = max(measured, key=lambda name: facts[name].kernels)
+    kernels = sum(fact.kernels for fact in facts.values())
     return LaunchSignals(
         latency_ps=facts[host].latency_ps,
         latency_samples=facts[host].latency_samples,
@@ -209,5 +209,5 @@ def _elapsed_time(since: Int64s, until: Int64s) -> NDArray[np.float64]:
     """Return, for each time in `until`, the sum of the times since earlier `since`."""
     total = np.concatenate(([0], np.cumsum(since - since[0]))).astype(np.float64)
     count = np.searchsorted(since, until, side="right")
-    found: NDArray[np.float64] = count * (until - since[0]).astype(float) - total[count]
-    return found
+    times: NDArray[np.float64] = count * (until - since[0]).astype(float) - total[count]
+    return times

@@ -107,9 +107,9 @@ def host_moves(
 ) -> MovedData | None:
     """Return the copies of one host; None without several devices."""
     idle = {
-        one.device: Spans.union_of(one.idle.values())
-        for one in account.devices
-        if one.device is not None
+        device.device: Spans.union_of(device.idle.values())
+        for device in account.devices
+        if device.device is not None
     }
     if len(idle) < _SEVERAL:
         return None
@@ -118,7 +118,9 @@ def host_moves(
     count = len(measured)
     waits, last = _waits_in_turn(rows, idle, count)
     results = rows.large & (rows.kind == _RESULT)
-    with_results = [one for one in idle if (results & (rows.device == one)).any()]
+    with_results = [
+        device for device in idle if (results & (rows.device == device)).any()
+    ]
     gathered, gathering = np.zeros(count, np.int64), None
     if len(with_results) == 1:
         gathered = rows.sum_by_window(results, rows.alone_ps, count)
@@ -138,7 +140,7 @@ def host_moves(
         step_confidence=basis.confidence,
         window_ps=tuple((measured["end_ps"] - measured["start_ps"]).to_list()),
         in_turn_ps=tuple(waits.tolist()),
-        between_ps=tuple(max(sums, key=lambda one: int(one.sum())).tolist()),
+        between_ps=tuple(max(sums, key=lambda times_ps: int(times_ps.sum())).tolist()),
         gathered_ps=tuple(gathered.tolist()),
         gathering=gathering,
         bytes=_bytes_by_way(rows, host, count),
@@ -156,17 +158,17 @@ def _judged_copies(
     rows, begin, window = rows[judged], begin[judged], window[judged]
     size = activity["bytes"].to_numpy()[rows]
     known = ~np.isnan(size) if size.dtype.kind == "f" else np.ones(len(rows), np.bool_)
-    whole = np.where(known, size, 0).astype(np.int64)
+    known_bytes = np.where(known, size, 0).astype(np.int64)
     return _Rows(
         handles(activity, "device")[rows],
         codes(activity, "kind")[rows],
         begin,
         ints(activity, "dur_ps")[rows],
         alone_ps[rows],
-        whole,
+        known_bytes,
         window,
         # A copy of unknown size counts as large.
-        ~known | (whole >= THRESHOLDS.small_copy.value),
+        ~known | (known_bytes >= THRESHOLDS.small_copy.value),
     )
 
 
@@ -211,10 +213,10 @@ def _bytes_by_way(rows: _Rows, host: str, count: int) -> dict[tuple[str, str], f
     per_step: dict[tuple[str, str], float] = {}
     for device in np.unique(rows.device).tolist():
         label = f"{host}:{device}"
-        ways = ((_FEED, ("host", label)), (_RESULT, (label, "host")))
-        for kind, way in (*ways, (_PEER, (label, "other devices"))):
+        directions = ((_FEED, ("host", label)), (_RESULT, (label, "host")))
+        for kind, direction in (*directions, (_PEER, (label, "other devices"))):
             chosen = (rows.kind == kind) & (rows.device == device)
             total = int(rows.size[chosen].sum())
             if total:
-                per_step[way] = total / max(count, 1)
+                per_step[direction] = total / max(count, 1)
     return per_step

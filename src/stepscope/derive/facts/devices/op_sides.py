@@ -115,8 +115,8 @@ def _on_host(
                 launching[ops.op[rows[inside]]] = True
     program = (ops.ops["category"] != int(OpCategory.DATASET)).to_numpy()
     own = ops.ops.filter(pl.Series(program & ~launching))[["name", "type"]]
-    elsewhere = set(ops.ops.filter(pl.Series(launching))["name"].to_list())
-    return {name: type_ for name, type_ in own.iter_rows() if name not in elsewhere}
+    on_device = set(ops.ops.filter(pl.Series(launching))["name"].to_list())
+    return {name: type_ for name, type_ in own.iter_rows() if name not in on_device}
 
 
 def _kind_of_op(name: str, type_: str | None, scopes: set[str]) -> str:

@@ -106,16 +106,16 @@ def set_up_signals(
     measured = windows.measured
     if windows.has_steps and measured.height >= _FEW_STEPS:
         return {}
-    least_ps = long_stretch_ps(launch_facts.latency_ps)
-    seen = function_frames, function_purposes
+    min_call_ps = long_stretch_ps(launch_facts.latency_ps)
+    samples = function_frames, function_purposes
     calls = (
-        _recorded_calls(trace, event_kinds, least_ps, ops=False),
-        _sampled_calls(*seen, least_ps),
-        _recorded_calls(trace, event_kinds, least_ps, ops=True),
+        _recorded_calls(trace, event_kinds, min_call_ps, ops=False),
+        _sampled_calls(*samples, min_call_ps),
+        _recorded_calls(trace, event_kinds, min_call_ps, ops=True),
     )
     begin, end = ints(measured, "start_ps"), ints(measured, "end_ps")
     judged = Spans.from_events(begin, end - begin)
-    whole = judged.length_ps
+    judged_ps = judged.length_ps
     captured = _capture_spans(trace)
     set_up_by_device: dict[int | None, SetUp] = {}
     for device in account.devices:
@@ -137,23 +137,23 @@ def set_up_signals(
             "captured": into_graph.length_ps,
             "over": over.length_ps,
         }
-        kind = max(lengths, key=lambda one: lengths[one])
+        kind = max(lengths, key=lambda kind: lengths[kind])
         if not lengths[kind]:
             continue
         if kind == "over":
             # At its end a program makes many short calls.
             short = (
                 _recorded_calls(trace, event_kinds, 0, ops=False),
-                _sampled_calls(*seen, 0),
+                _sampled_calls(*samples, 0),
             )
             _, by_name = _held_time(over, (*short, calls[-1]))
         elif kind == "captured":
             by_name = Counter()
         set_up_by_device[device.device] = SetUp(
             kind=kind,
-            percent=100 * lengths[kind] / whole,
+            percent=100 * lengths[kind] / judged_ps,
             calls=tuple(
-                Part(name=name, share_percent=100 * held / whole)
+                Part(name=name, share_percent=100 * held / judged_ps)
                 for name, held in by_name.most_common(SHOWN)
             ),
         )
@@ -191,7 +191,7 @@ def _capture_spans(trace: TraceData) -> Spans:
 
 
 def _recorded_calls(
-    trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int, *, ops: bool
+    trace: TraceData, kinds: EventKinds | Unavailable, min_call_ps: int, *, ops: bool
 ) -> _Calls | None:
     """Return the long calls of a runtime, or the long first executions of ops."""
     events, names = trace.table("events"), trace.table("event_types")
@@ -204,7 +204,7 @@ def _recorded_calls(
     types, dur = handles(events, "type"), ints(events, "dur_ps")
     start, track = ints(events, "start_ps"), handles(events, "track")
     wanted = kinds.is_op() if ops else kinds.host_class == HostClass.API
-    rows = np.flatnonzero((dur >= least_ps) & wanted[types])
+    rows = np.flatnonzero((dur >= min_call_ps) & wanted[types])
     if ops:
         firsts = []
         for kind in np.unique(types[rows]).tolist():
@@ -213,7 +213,7 @@ def _recorded_calls(
             later = dur[runs[runs != first]]
             # A first execution must be long compared with the later ones.
             if len(later) >= _LATER_RUNS and dur[first] >= max(
-                least_ps, _TIMES_LONGER * float(np.median(later))
+                min_call_ps, _TIMES_LONGER * float(np.median(later))
             ):
                 firsts.append(int(first))
         rows = _innermost_rows(np.array(firsts, np.int64), track, start, dur)
@@ -234,13 +234,13 @@ def _innermost_rows(
 def _sampled_calls(
     frames: FunctionFrames | Unavailable,
     purposes: FunctionPurposes | Unavailable,
-    least_ps: int,
+    min_call_ps: int,
 ) -> _Calls | None:
     """Return the long calls that samples of the program's functions found."""
     if isinstance(frames, Unavailable) or isinstance(purposes, Unavailable):
         return None
     dur = frames.end_ps - frames.start_ps
-    rows = (dur >= least_ps) & (purposes.purpose == FunctionPurpose.CALL)
+    rows = (dur >= min_call_ps) & (purposes.purpose == FunctionPurpose.CALL)
     types, name = np.unique(frames.type[rows], return_inverse=True)
     names = [frames.function(row) for row in types.tolist()]
     return _Calls(frames.start_ps[rows], dur[rows], name.astype(np.int32), names)

@@ -121,17 +121,17 @@ def _making_batches(
     classes: HostClasses | Unavailable, track: Int32s, start_ps: Int64s
 ) -> Bools:
     """Return which ops begin while their thread produces a batch, outside the step."""
-    making = np.zeros(len(track), np.bool_)
+    produces_batch = np.zeros(len(track), np.bool_)
     if isinstance(classes, Unavailable):
-        return making
+        return produces_batch
     for thread in np.unique(track).tolist():
         sets = classes.by_thread.get(thread, {})
         spans = Spans.union_of(sets[code] for code in _OF_INPUT if code in sets)
         if len(spans):
             on_thread = np.flatnonzero(track == thread)
             start = start_ps[on_thread]
-            making[on_thread] = spans.within(start, start + 1) > 0
-    return making
+            produces_batch[on_thread] = spans.within(start, start + 1) > 0
+    return produces_batch
 
 
 class SmallOps(Frozen, frozen=True):
@@ -172,7 +172,7 @@ def small_ops(
     window = windows_of_times(measured, ops.start_ps)
     category = ops.ops["category"].to_numpy()[ops.op]
     track = handles(events, "track")[ops.event]
-    making = _making_batches(host_classes, track, ops.start_ps)
+    produces_batch = _making_batches(host_classes, track, ops.start_ps)
     rows = pl.DataFrame(
         {
             "track": track,
@@ -180,7 +180,7 @@ def small_ops(
             "start": ops.start_ps,
             "end": ops.start_ps + ops.dur_ps,
             "self": ops.self_ps,
-            "program": (category != OpCategory.DATASET) & ~making,
+            "program": (category != OpCategory.DATASET) & ~produces_batch,
             "type": ops.ops.select(pl.coalesce("type", "name"))
             .to_series()
             .gather(ops.op),
@@ -202,8 +202,8 @@ def small_ops(
     gaps = _dispatch_gaps(short)
     times = np.zeros(steps, np.int64)
     np.add.at(times, gaps["window"].to_numpy(), gaps["gap"].to_numpy())
-    most = THRESHOLDS.op_call.value * pl.col("count")
-    called = often.select("type", call=(most / pl.col("self")).clip(upper_bound=1))
+    limit = THRESHOLDS.op_call.value * pl.col("count")
+    called = often.select("type", call=(limit / pl.col("self")).clip(upper_bound=1))
     counted = (
         short.filter(pl.col("short") & pl.col("program"))
         .join(called, on="type")

@@ -85,15 +85,15 @@ class InputSignals(Frozen, frozen=True):
 
 
 def input_decision(
-    found: AccountSignals,
+    signals: AccountSignals,
     fetching: InputSignals | Unavailable,
     device: DeviceSignals,
     thresholds: Thresholds,
 ) -> InputVerdict:
     """Judge the input of every host over the judged steps."""
     times = []
-    for shares in found.shares:
-        seen = ("input",) if shares.device is None else ("input", "copy_in")
+    for shares in signals.shares:
+        owners = ("input",) if shares.device is None else ("input", "copy_in")
         time = InputTime(
             host=shares.host,
             device=shares.device,
@@ -102,7 +102,7 @@ def input_decision(
             closed=shares.closed,
             window_ps=shares.window_ps,
             parts_ps={cause: shares.times(owner) for cause, owner in _OWNERS.items()},
-            is_blind=any(owner in shares.missing for owner in seen),
+            is_blind=any(owner in shares.missing for owner in owners),
             lost_ps=shares.lost_ps,
             working_ps=shares.working_ps,
         )
@@ -140,10 +140,10 @@ def host_fetches(
         ahead=bool(names.str.contains(_AHEAD).any()),
         mean_fetch_ps={trace.host: _mean_fetches(measured, waits)},
         hidden_fetch_ps={
-            f"{trace.host}:{one.device}": _mean_fetches(
-                measured, waits, within=waits & one.busy
+            f"{trace.host}:{device.device}": _mean_fetches(
+                measured, waits, within=waits & device.busy
             )
-            for one in sets
+            for device in sets
         },
         pieces=pieces,
         pinned=pinned,
@@ -183,7 +183,7 @@ def _large_copies(
     of_pinned = named[handles(activity, "type")[rows]]
     devices = handles(activity, "device")[rows]
     unpinned = set(devices[~of_pinned].tolist())
-    pinned = {f"{trace.host}:{it}" for it in set(devices.tolist()) - unpinned}
+    pinned = {f"{trace.host}:{device}" for device in set(devices.tolist()) - unpinned}
     copied = np.zeros(len(activity), np.bool_)
     copied[rows] = True
     counts = _DIVIDES[codes(activity, "kind")] | copied

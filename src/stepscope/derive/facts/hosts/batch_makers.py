@@ -127,18 +127,18 @@ def loader_calls(
     """Return the functions that loaders call, for hosts where a loader was sampled."""
     frames = function_frames
     fetches = function_purposes.types_with_work("fetches_from_loader")
-    asked = np.isin(frames.type, fetches)
-    if not asked.any():
+    is_fetch = np.isin(frames.type, fetches)
+    if not is_fetch.any():
         return None
-    below = frames.rows_called_from(asked)
+    below = frames.rows_called_from(is_fetch)
     length = frames.end_ps - frames.start_ps
-    kinds, place = np.unique(frames.type, return_inverse=True)
-    every = np.bincount(place, weights=length)
-    called = np.bincount(place, weights=length * below)
+    kinds, index = np.unique(frames.type, return_inverse=True)
+    totals = np.bincount(index, weights=length)
+    called = np.bincount(index, weights=length * below)
     return LoaderCalls(
         {
-            (name.function, name.file, name.line): 100 * part / max(whole, 1)
-            for kind, part, whole in zip(kinds.tolist(), called, every, strict=True)
+            (name.function, name.file, name.line): 100 * part / max(total, 1)
+            for kind, part, total in zip(kinds.tolist(), called, totals, strict=True)
             for name in (frames.names[kind],)
         }
     )
@@ -196,17 +196,17 @@ def made_elsewhere(
         waiting = np.isin(naming.types[rows], kinds)
         calls.append(host_states.classes.rows.covered_spans(rows, waiting))
     about = () if isinstance(idle_topics, Unavailable) else idle_topics.devices
-    made: dict[int | None, dict[str, MadeElsewhere]] = {}
+    waits_by_device: dict[int | None, dict[str, MadeElsewhere]] = {}
     for number, device in enumerate(account.devices):
         unfed = about[number].spans.get("unfed") if about else None
-        made[device.device] = {
+        waits_by_device[device.device] = {
             cause: MadeElsewhere(
-                *(100 * (waits & it).length_ps / waits.length_ps for it in calls)
+                *(100 * (waits & call).length_ps / waits.length_ps for call in calls)
             )
             for cause, spans in (("fetch", device.idle["input"]), ("unfed", unfed))
             if spans is not None and len(waits := spans & windows.judged)
         }
-    return made
+    return waits_by_device
 
 
 #: Names of the events and kernels of NVIDIA DALI.

@@ -69,7 +69,7 @@ def called_back(
     program's own threads the call stack shows the op, and the time account has the
     function's time.
     """
-    own = next((it for it in step_shares if it.device is None), None)
+    own = next((shares for shares in step_shares if shares.device is None), None)
     if own is None:
         return None
     ran = _callback_runs(trace, host_states, naming)
@@ -123,14 +123,14 @@ def _parts_called(
         total_ps: Time of all judged steps.
     """
     rows = frames.outermost_called(callers)
-    kinds, place = np.unique(frames.type[rows], return_inverse=True)
+    kinds, index = np.unique(frames.type[rows], return_inverse=True)
     start, end = frames.start_ps[rows], frames.end_ps[rows]
     if frames.hz is not None:
         margin = (end - start) // _QUARTER
         start, end = start + margin, end - margin
-    seen = np.bincount(place, weights=end - start, minlength=len(kinds))
+    sampled_ps = np.bincount(index, weights=end - start, minlength=len(kinds))
     by_program = ~np.isin(frames.track[rows], list(frames.of_framework))
-    times = dict.fromkeys(kinds[np.unique(place[by_program])].tolist(), 0)
+    times = dict.fromkeys(kinds[np.unique(index[by_program])].tolist(), 0)
     key_of = {
         (name.function, name.file, name.line): kind
         for kind in times
@@ -141,8 +141,8 @@ def _parts_called(
             kind = key_of.get((part.function, part.file, part.line))
         else:
             held = ran.get(part.name or "", Spans.empty()).within(start, end)
-            within = np.bincount(place, weights=held, minlength=len(kinds))
-            within[2 * within < seen] = 0
+            within = np.bincount(index, weights=held, minlength=len(kinds))
+            within[2 * within < sampled_ps] = 0
             kind = int(kinds[np.argmax(within)]) if within.any() else None
         if kind is not None:
             times[kind] = times.get(kind, 0) + part.time_ps

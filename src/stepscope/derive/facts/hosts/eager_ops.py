@@ -65,8 +65,8 @@ class EagerOps(Frozen, frozen=True):
         A few eager ops for input or metrics do not count.
         """
         share = self.percent
-        many = self.per_step >= thresholds.eager_ops.value
-        return many and (share is None or share >= thresholds.eager_warn.value)
+        is_frequent = self.per_step >= thresholds.eager_ops.value
+        return is_frequent and (share is None or share >= thresholds.eager_warn.value)
 
 
 class EagerSignals(Frozen, frozen=True):
@@ -268,8 +268,8 @@ def _ways_between_ops(runs: _Runs, window: Int64s) -> tuple[Int64s, Int64s, Int6
         np.maximum.accumulate(part, out=part)
     begin, end = latest[:-1], runs.start_ps[1:]
     follows = runs.eager[:-1] & runs.eager[1:] & (runs.track[:-1] == runs.track[1:])
-    ways = follows & (begin < end) & (end - begin <= _DISPATCH_PS)
-    return window[1:][ways], begin[ways], end[ways]
+    is_gap = follows & (begin < end) & (end - begin <= _DISPATCH_PS)
+    return window[1:][is_gap], begin[is_gap], end[is_gap]
 
 
 def _is_in_order(runs: _Runs) -> bool:

@@ -217,11 +217,11 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _runs_by_type(self) -> tuple[Int64s, ...]:
-        of = self.frames
-        asked = np.flatnonzero(np.isin(of.track, self.tracks))
-        rows = asked[np.argsort(of.type[asked], kind="stable")]
-        length = of.end_ps - of.start_ps
-        return of.type[rows].astype(np.int64), of.start_ps[rows], length[rows]
+        frames = self.frames
+        on_tracks = np.flatnonzero(np.isin(frames.track, self.tracks))
+        rows = on_tracks[np.argsort(frames.type[on_tracks], kind="stable")]
+        length = frames.end_ps - frames.start_ps
+        return frames.type[rows].astype(np.int64), frames.start_ps[rows], length[rows]
 
 
 class FunctionTime(Frozen, frozen=True, dict=True):
@@ -239,7 +239,9 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     def limited_to_lines(self, lines: tuple[int, int]) -> FunctionTime:
         """Return the function limited to the time of some of its lines."""
-        spans = (it.spans for it in self.own_lines if (it.first, it.last) == lines)
+        spans = (
+            line.spans for line in self.own_lines if (line.first, line.last) == lines
+        )
         return FunctionTime(self.runs, self.kinds, Spans.union_of(spans))
 
     @cached_property
@@ -261,8 +263,8 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     @cached_property
     def seen(self) -> Spans:
         """Return when the function ran according to samples or recorded calls."""
-        seen = self.runs.spans_of_types(self.kinds)
-        return seen if self.only is None else seen & self.only
+        sampled = self.runs.spans_of_types(self.kinds)
+        return sampled if self.only is None else sampled & self.only
 
     @cached_property
     def sampled(self) -> SampledTime:
@@ -296,9 +298,9 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         if not len(spans) or not runs.is_blurred:
             return tuple(times.tolist())
         # With few samples per step, only their sum over all steps is reliable.
-        others = runs.called.spans_of_other_kinds(self.sampled) & runs.inside
-        most = min(self.seen.length_ps, runs.inside.length_ps - others.length_ps)
-        scaled = times * (max(most, spans.length_ps) / spans.length_ps)
+        ops = runs.called.spans_of_other_kinds(self.sampled) & runs.inside
+        max_ps = min(self.seen.length_ps, runs.inside.length_ps - ops.length_ps)
+        scaled = times * (max(max_ps, spans.length_ps) / spans.length_ps)
         lengths = runs.ends_ps - runs.starts_ps
         return tuple(np.minimum(scaled, lengths).astype(np.int64).tolist())
 
@@ -345,8 +347,8 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         works = runs.awake is not None and (
             (silent & runs.awake).length_ps >= _NEARLY_ALL * silent.length_ps
         )
-        least = quiet.length_ps if works else max(quiet.length_ps, sum(self.times_ps))
-        return quiet if 2 * silent.length_ps >= least else Spans.empty()
+        min_ps = quiet.length_ps if works else max(quiet.length_ps, sum(self.times_ps))
+        return quiet if 2 * silent.length_ps >= min_ps else Spans.empty()
 
     def percent_within(self, spans: Spans) -> float:
         """Return the percentage of the function's time that is within some spans."""
@@ -400,10 +402,10 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         One pass of the model is enough if the function runs in at least half of the
         steps. A function in fewer steps, for example validation, needs both passes.
         """
-        all_of_it = self.runs.ran.run_within(SampledTime(self.seen, self.seen, 0))
+        contains_model = self.runs.ran.run_within(SampledTime(self.seen, self.seen, 0))
         if 2 * self.times_ps.count(0) > len(self.times_ps):
-            return all_of_it
-        return all_of_it or self.runs.ran.pass_runs_within(self.sampled)
+            return contains_model
+        return contains_model or self.runs.ran.pass_runs_within(self.sampled)
 
     @property
     def calls_the_model(self) -> bool:
@@ -428,7 +430,9 @@ def function_runs(
     core_time: CoreTime | Unavailable,
 ) -> FunctionRuns | None:
     """Return the functions of hosts without devices whose calls were recorded."""
-    accounted = next((it for it in account.devices if it.device is None), None)
+    accounted = next(
+        (device for device in account.devices if device.device is None), None
+    )
     if accounted is None:
         return None
     judged = windows.judged
@@ -447,9 +451,9 @@ def function_runs(
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     program = None
     if not isinstance(naming, Unavailable) and not isinstance(core_time, Unavailable):
-        places = thread_places(require_available(trace.table("tracks")))
+        ids = thread_places(require_available(trace.table("tracks")))
         tracks = naming.function_tracks[:1]
-        program = next((core_time.threads.get(places[it]) for it in tracks), None)
+        program = next((core_time.threads.get(ids[track]) for track in tracks), None)
     return FunctionRuns(
         host=trace.host,
         frames=function_frames,

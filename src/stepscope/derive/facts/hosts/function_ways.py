@@ -99,24 +99,24 @@ class FunctionWays(Frozen, frozen=True):
             ran = ran & self.lines.spans_of_rows(chosen)
         ran = ran & self.work.get(device, Spans.empty())
         ran = ran if only is None else ran & only
-        looks = ran.length_ps * (frames.hz or 0.0) / PS_PER_S
-        if not len(ran) or (frames.hz is not None and looks < FEW_LOOKS):
+        samples = ran.length_ps * (frames.hz or 0.0) / PS_PER_S
+        if not len(ran) or (frames.hz is not None and samples < FEW_LOOKS):
             return None
         # Self time of each frame.
         time = ran.within(frames.start_ps, frames.end_ps)
         called, below = frames.parent >= 0, np.zeros(len(frames.type), np.int64)
         np.add.at(below, frames.parent[called], time[called])
         self_ps = np.maximum(time - below, 0) * (calls | frames.rows_called_from(calls))
-        whole = max(int(self_ps.sum()), 1)
+        total_ps = max(int(self_ps.sum()), 1)
         libraries = [kind for kind, name in frames.names.items() if name.library]
         of_libraries = np.isin(frames.type, libraries)
         elements = np.isin(frames.type, self.purposes.types_with_work(*_ELEMENTS))
         elements |= frames.rows_called_from(elements) & of_libraries
-        taken = 100 * int(self_ps[elements].sum()) / whole
-        others = 100 * int(self_ps[of_libraries & ~elements].sum()) / whole
+        elementwise = 100 * int(self_ps[elements].sum()) / total_ps
+        library = 100 * int(self_ps[of_libraries & ~elements].sum()) / total_ps
         tracks = np.unique(frames.track[calls]).tolist()
         waiting = self._waiting_percent(ran, tracks, device)
-        return Way(100 - taken - others, taken, others, waiting)
+        return Way(100 - elementwise - library, elementwise, library, waiting)
 
     def _waiting_percent(
         self, ran: Spans, tracks: list[int], device: int | None
@@ -128,16 +128,18 @@ class FunctionWays(Frozen, frozen=True):
         """
         if self.clocks is None:
             return None
-        places = [self.places[track] for track in tracks]
-        threads = [it for place in places if (it := self.clocks.threads.get(place))]
+        ids = [self.places[track] for track in tracks]
+        threads = [
+            thread for place in ids if (thread := self.clocks.threads.get(place))
+        ]
         known = ran & Spans.union_of(time.seen for time in threads)
         if device is None:
             asleep, known = self.waits, known - self.ops
         else:
             asleep = Spans.union_of(time.asleep for time in threads)
-            other_threads = [self.clocks.rest.get(place[:2]) for place in places]
+            other_clocks = [self.clocks.rest.get(place[:2]) for place in ids]
             asleep = asleep - Spans.union_of(
-                it.awake for it in other_threads if it is not None
+                clock.awake for clock in other_clocks if clock is not None
             )
         if asleep is None or 2 * known.length_ps < ran.length_ps:
             return None
@@ -169,8 +171,9 @@ def function_ways(
         purposes=function_purposes,
         lines=lines,
         work={
-            one.device: (one.idle["host_compute"] & windows.judged) - one.between
-            for one in account.devices
+            device.device: (device.idle["host_compute"] & windows.judged)
+            - device.between
+            for device in account.devices
         },
         places=thread_places(tracks),
         clocks=None if isinstance(core_time, Unavailable) else core_time,
@@ -223,9 +226,9 @@ class RareFunctions(Frozen, frozen=True):
                 part[~chosen].mean() <= _ELSEWHERE * part[chosen].mean()
                 for part in (times, times / lengths)
             )
-            whole = int(times[chosen].sum())
-            if is_rare and whole >= _MOST * excess_ps and whole > best_ps:
-                best_ps, best = whole, name
+            chosen_ps = int(times[chosen].sum())
+            if is_rare and chosen_ps >= _MOST * excess_ps and chosen_ps > best_ps:
+                best_ps, best = chosen_ps, name
         total = int((self.ends_ps - self.starts_ps).sum())
         return None if best is None else Part.from_function(best, 100 * best_ps / total)
 

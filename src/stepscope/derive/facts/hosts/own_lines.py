@@ -99,19 +99,19 @@ class LineRuns(Frozen, frozen=True):
             kinds: Types of the function, as in `FunctionLines.type`.
         """
         pieces: list[list[OwnLines]] = []
-        seen = self.lines.own_spans(kinds, tracks=self.tracks)
-        for number, whole in seen.items():
-            spans = whole & self.inside
+        spans_by_line = self.lines.own_spans(kinds, tracks=self.tracks)
+        for number, line_spans in spans_by_line.items():
+            spans = line_spans & self.inside
             times = _sample_times(spans, self.hz)
             if not len(times):
                 continue
             free = (self.working.holding(times) >= 0) & ~self._in_frameworks(times)
             if free.sum() < _MOST * len(times):
                 continue
-            alone = free & (self.unshared.holding(times) >= 0)
-            looked = int(spans.length_ps * alone.sum() / len(times))
+            is_unshared = free & (self.unshared.holding(times) >= 0)
+            sampled_ps = int(spans.length_ps * is_unshared.sum() / len(times))
             line = OwnLines(
-                *(number, number, spans, spans & self.unshared, looked, len(times))
+                *(number, number, spans, spans & self.unshared, sampled_ps, len(times))
             )
             if not pieces or number - pieces[-1][-1].last > _NEXT:
                 pieces.append([])
@@ -139,18 +139,18 @@ class LineRuns(Frozen, frozen=True):
 
 def _merge_lines(lines: Sequence[OwnLines]) -> OwnLines:
     """Merge neighbouring lines, without rarely sampled lines at either end."""
-    most = max(lines, key=lambda line: line.looks)
-    often = [at for at, line in enumerate(lines) if line.looks >= _OFTEN * most.looks]
+    top = max(lines, key=lambda line: line.looks)
+    often = [i for i, line in enumerate(lines) if line.looks >= _OFTEN * top.looks]
     chosen = lines[often[0] : often[-1] + 1]
-    looks = sum(line.looks for line in chosen)
+    samples = sum(line.looks for line in chosen)
     return OwnLines(
         first=chosen[0].first,
         last=chosen[-1].last,
         spans=Spans.union_of(line.spans for line in chosen),
         working=Spans.union_of(line.working for line in chosen),
         looked_ps=sum(line.looked_ps for line in chosen),
-        looks=looks,
-        most=most.first if len(chosen) > 1 and 2 * most.looks >= looks else None,
+        looks=samples,
+        most=top.first if len(chosen) > 1 and 2 * top.looks >= samples else None,
     )
 
 
@@ -162,10 +162,10 @@ def _sample_times(spans: Spans, hz: float) -> Int64s:
         np.cumsum(counts) - counts, counts
     )
     share = (number + 0.5) / np.repeat(counts, counts)
-    found: Int64s = np.repeat(spans.start_ps, counts) + (
+    times_ps: Int64s = np.repeat(spans.start_ps, counts) + (
         share * np.repeat(lengths, counts)
     ).astype(np.int64)
-    return found
+    return times_ps
 
 
 #: Minimum share of the work that the function must contain.
@@ -206,14 +206,14 @@ def around_most(
     )
     kinds, place = np.unique(kind, return_inverse=True)
     # This is an upper limit: nested calls of one function count the work twice.
-    at_most = np.bincount(place, weights=work.within(start, end))
-    least = _MOST_OF_WORK * work.length_ps
+    longest_ps = np.bincount(place, weights=work.within(start, end))
+    min_work_ps = _MOST_OF_WORK * work.length_ps
     best: tuple[int, int, int] | None = None
-    for number in np.flatnonzero(at_most >= least).tolist():
+    for number in np.flatnonzero(longest_ps >= min_work_ps).tolist():
         rows = place == number
         calls = Spans.from_events(start[rows], end[rows] - start[rows])
         held = (work & calls).length_ps
-        if held < least or held < _OWN_PART * calls.length_ps:
+        if held < min_work_ps or held < _OWN_PART * calls.length_ps:
             continue
         function = (calls.length_ps, held, int(kinds[number]))
         if best is None or _is_deeper(frames, function, best):
@@ -224,7 +224,7 @@ def around_most(
 
 
 def _is_deeper(
-    frames: FunctionFrames, other: tuple[int, int, int], best: tuple[int, int, int]
+    frames: FunctionFrames, function: tuple[int, int, int], best: tuple[int, int, int]
 ) -> bool:
     """Return whether a function fits the work better than the best one so far.
 
@@ -232,11 +232,11 @@ def _is_deeper(
     time is usually the inner one. If one of them calls the other, samples may give both
     equal times or miss the caller; then the one with more of the work fits better.
     """
-    below_best, below_other = (
-        frames.rows_called_from(frames.type == kind) for kind in (best[2], other[2])
+    below_best, below_function = (
+        frames.rows_called_from(frames.type == kind) for kind in (best[2], function[2])
     )
-    if (below_best & (frames.type == other[2])).any():
-        return other[0] <= best[0] or other[1] >= best[1]
-    if (below_other & (frames.type == best[2])).any():
-        return other[0] < best[0] and other[1] > best[1]
-    return other[0] < best[0]
+    if (below_best & (frames.type == function[2])).any():
+        return function[0] <= best[0] or function[1] >= best[1]
+    if (below_function & (frames.type == best[2])).any():
+        return function[0] < best[0] and function[1] > best[1]
+    return function[0] < best[0]

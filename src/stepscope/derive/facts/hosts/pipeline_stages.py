@@ -74,18 +74,18 @@ def pipeline_signals(
 ) -> PipelineSignals:
     """Choose the pipeline with the longest total time of calls."""
     own_process = any(
-        one["long_name"].str.contains(_OWN_PROCESS).any()
-        for one in known_hosts(iterators).values()
+        rows["long_name"].str.contains(_OWN_PROCESS).any()
+        for rows in known_hosts(iterators).values()
     )
-    found = [
+    timed_pipelines = [
         (total, host, stages)
         for host, pipelines in known_hosts(host_pipelines).items()
         for total, stages in pipelines
     ]
-    if not found:
+    if not timed_pipelines:
         why = first_reason(host_pipelines) or _NO_PIPELINE
         return PipelineSignals(None, (), own_process, why)
-    _, host, stages = max(found, key=lambda one: one[0])
+    _, host, stages = max(timed_pipelines, key=lambda timed: timed[0])
     return PipelineSignals(host, stages, own_process, None)
 
 
@@ -115,12 +115,12 @@ def host_pipelines(
     )
     pipelines = []
     for pipeline, on_device in enumerate(graph.pipelines["device"]):
-        pipeline_calls_made = numbered.filter(pl.col("pipeline") == pipeline)
-        total = int(pipeline_calls_made["latency_ps"].sum())
+        own_calls = numbered.filter(pl.col("pipeline") == pipeline)
+        total = int(own_calls["latency_ps"].sum())
         if on_device or not total:
             continue
         rows = (
-            all_stages.join(pipeline_calls_made.select("call"), on="call", how="semi")
+            all_stages.join(own_calls.select("call"), on="call", how="semi")
             .group_by("stage")
             .agg(
                 pl.col("self_ps", "critical_ps", "executions").sum(),
@@ -139,13 +139,13 @@ def host_pipelines(
                 name=facts["long_name"],
                 depth=facts["depth"],
                 percent=100 * waited / total,
-                runs_per_call=row["executions"] / len(pipeline_calls_made),
+                runs_per_call=row["executions"] / len(own_calls),
                 mean_self_ps=row["self_ps"] / max(row["executions"], 1),
                 transparent=facts["transparent"],
                 ready_percent=100 * row["ready_ps"] / waited if ahead else 0.0,
             )
             stages.append(stage)
-        stages.sort(key=lambda one: (one.depth, one.name))
+        stages.sort(key=lambda stage: (stage.depth, stage.name))
         pipelines.append((total, tuple(stages)))
     return pipelines
 
@@ -226,14 +226,14 @@ def slowest_stage(
         start, dur = graph.start_ps[executions], graph.dur_ps[executions]
         begun = np.sort(start)
         ended = np.searchsorted(np.sort(start + dur), begun, side="right")
-        at_once = max(int((np.arange(1, len(begun) + 1) - ended).max()), 1)
+        overlap = max(int((np.arange(1, len(begun) + 1) - ended).max()), 1)
         name = str(graph.stages["long_name"][stage])
         services.append(
             Service(
-                *(trace.host, name, time / len(chosen), at_once, period, len(chosen))
+                *(trace.host, name, time / len(chosen), overlap, period, len(chosen))
             )
         )
-    return max(services, key=lambda it: it.busy_percent, default=_FEW_BATCHES)
+    return max(services, key=lambda service: service.busy_percent, default=_FEW_BATCHES)
 
 
 _FEW_BATCHES: Final = Unavailable(
@@ -266,21 +266,24 @@ _BRIEF_PS: Final = 50_000_000
 
 
 def missing_practices(
-    found: PipelineSignals, python: PythonElements | None
+    signals: PipelineSignals, python: PythonElements | None
 ) -> tuple[str, ...]:
     """Return the practices that the pipeline lacks, in the order of the guide."""
-    stages = found.stages
+    stages = signals.stages
     if not stages:
         native = ("native_code",) if _is_python({}, python) else ()
-        return (*native, *(("workers",) if found.own_process else ()))
-    types = {one.type for one in stages}
-    share = {one.type: 0.0 for one in stages}
-    for one in stages:
-        share[one.type] += one.percent
-    reading = sum(share[it] for it in types & _READERS)
+        return (*native, *(("workers",) if signals.own_process else ()))
+    types = {stage.type for stage in stages}
+    share = {stage.type: 0.0 for stage in stages}
+    for stage in stages:
+        share[stage.type] += stage.percent
+    reading = sum(share[kind] for kind in types & _READERS)
     mapping = share.get("Map", 0.0)
-    first = min((it.depth for it in stages if it.type == "Prefetch"), default=None)
-    late = sum(it.percent for it in stages if first is None or it.depth < first)
+    prefetches = [stage for stage in stages if stage.type == "Prefetch"]
+    first = min((stage.depth for stage in prefetches), default=None)
+    late = sum(
+        stage.percent for stage in stages if first is None or stage.depth < first
+    )
     calls_mostly = any(
         stage.type in {"Map", "ParallelMap"}
         and stage.runs_per_call >= _CALLS_OFTEN
@@ -299,14 +302,12 @@ def missing_practices(
     )
     lacking = tuple(name for name, holds in tests if holds)
     prefetched = share.get("Prefetch", 0.0)
-    ready = sum(
-        it.percent * it.ready_percent / 100 for it in stages if it.type == "Prefetch"
-    )
+    ready = sum(stage.percent * stage.ready_percent / 100 for stage in prefetches)
     if not lacking and prefetched >= _MUCH and ready >= prefetched / 2:
         # Most of the waiting is the transfer of batches that were ready.
         return ("ready",)
-    made = reading + mapping + share.get("ParallelMap", 0.0)
-    cached = ("cache",) if made >= _MUCH and "Cache" not in types else ()
+    producing = reading + mapping + share.get("ParallelMap", 0.0)
+    cached = ("cache",) if producing >= _MUCH and "Cache" not in types else ()
     if lacking:
         return (*lacking, *cached)
     return ("upstream" if prefetched >= _MUCH else "cheaper", *cached)
@@ -320,5 +321,5 @@ def _is_python(share: Mapping[str, float], python: PythonElements | None) -> boo
     inside = 0.0 if python is None else python.percent
     if python is not None and (python.waiting or 0.0) >= _WAITS:
         return False
-    stages = sum(share.get(it, 0.0) for it in _PYTHON_STAGES)
+    stages = sum(share.get(kind, 0.0) for kind in _PYTHON_STAGES)
     return max(inside, stages) >= _PYTHON_MUCH

@@ -85,8 +85,8 @@ class RanOps(Frozen, frozen=True, dict=True):
             self.kind, weights=time.ran.within(self.start_ps, self.end_ps + 1)
         )
         every = np.bincount(self.kind, weights=length)
-        seen_ps = max(time.seen.length_ps, time.of_ps // _SELDOM)
-        within: Bools = (2 * held * seen_ps >= every * time.ran.length_ps) & (held > 0)
+        base_ps = max(time.seen.length_ps, time.of_ps // _SELDOM)
+        within: Bools = (2 * held * base_ps >= every * time.ran.length_ps) & (held > 0)
         return within
 
     def spans_of_other_kinds(self, time: SampledTime) -> Spans:
@@ -96,8 +96,8 @@ class RanOps(Frozen, frozen=True, dict=True):
         """
         own = self.kinds_within(time)[self.kind]
         length = self.end_ps - self.start_ps
-        others = Spans.from_events(self.start_ps[~own], length[~own])
-        return others - Spans.from_events(self.start_ps[own], length[own])
+        other_ops = Spans.from_events(self.start_ps[~own], length[~own])
+        return other_ops - Spans.from_events(self.start_ps[own], length[own])
 
     def run_within(self, time: SampledTime) -> bool:
         """Return whether most kinds of ops run mostly within a function.
@@ -137,7 +137,7 @@ def rows_of_threads(states: HostStates, threads: Sequence[int]) -> Int64s:
     """Return the rows of the events of some threads."""
     rows = [states.classes.rows.track_rows(track) for track in threads]
     return np.concatenate(
-        [np.empty(0, np.int64), *(np.arange(it.start, it.stop) for it in rows)]
+        [np.empty(0, np.int64), *(np.arange(part.start, part.stop) for part in rows)]
     )
 
 
@@ -154,7 +154,7 @@ def ran_ops(
     end = start + ints(events, "dur_ps")[rows]
     types, kind = np.unique(handles(events, "type")[rows], return_inverse=True)
     every = require_available(trace.table("event_types"))["name"]
-    names = [every[int(it)] or "" for it in types]
+    names = [every[int(kind_row)] or "" for kind_row in types]
     # Names of the ops that have nodes in PyTorch's autograd graph.
     nodes = [_NODE.match(name) for name in names]
     differentiated = {_bare_name(node[1]) for node in nodes if node is not None}

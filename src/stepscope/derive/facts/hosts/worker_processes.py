@@ -161,32 +161,32 @@ class WorkerTime(Frozen, frozen=True, eq=True):
 @of_each_host
 def worker_time(*, worker_functions: WorkerFunctions) -> WorkerTime | None:
     """Return the time division of the workers of each host with enough samples."""
-    seen = worker_functions
-    if seen.looks < FEW_LOOKS:
+    workers = worker_functions
+    if workers.looks < FEW_LOOKS:
         return None
-    functions = tuple(_worker_part(one, seen) for one in seen.functions)
-    named = seen.worth_naming
+    functions = tuple(_worker_part(function, workers) for function in workers.functions)
+    named = workers.worth_naming
     # If steps hardly wait, few samples are from their waiting.
-    enough = seen.awaited_ps * seen.looks >= FEW_LOOKS * seen.looked_ps
+    enough = workers.awaited_ps * workers.looks >= FEW_LOOKS * workers.looked_ps
     return WorkerTime(
-        workers=seen.workers,
-        waits_percent=100 * seen.waits_ps / seen.looked_ps,
+        workers=workers.workers,
+        waits_percent=100 * workers.waits_ps / workers.looked_ps,
         functions=functions[:SHOWN],
-        most=None if named is None else _worker_part(named, seen),
-        idle_percent=100 * seen.idle_ps / seen.awaited_ps
-        if enough and seen.awaited_ps
+        most=None if named is None else _worker_part(named, workers),
+        idle_percent=100 * workers.idle_ps / workers.awaited_ps
+        if enough and workers.awaited_ps
         else None,
     )
 
 
-def _worker_part(one: WorkerFunction, seen: WorkerFunctions) -> Part:
+def _worker_part(function: WorkerFunction, workers: WorkerFunctions) -> Part:
     return Part(
-        name=one.function,
-        detail=one.inside,
-        function=one.function,
-        file=one.file,
-        line=one.line,
-        share_percent=100 * one.time_ps / seen.looked_ps,
+        name=function.function,
+        detail=function.inside,
+        function=function.function,
+        file=function.file,
+        line=function.line,
+        share_percent=100 * function.time_ps / workers.looked_ps,
         inclusive=True,
     )
 
@@ -213,11 +213,11 @@ class WorkerOps(Frozen, frozen=True):
             The percentage; None if ops of too few workers were recorded.
         """
         own_runs = self.runs.get(host)
-        others = [ops for name, ops in self.runs.items() if name != host]
-        if not own_runs or not others or not all(others):
+        peers = [ops for name, ops in self.runs.items() if name != host]
+        if not own_runs or not peers or not all(peers):
             return None
         more = sum(
-            max(runs - float(np.median([ops.get(name, 0.0) for ops in others])), 0.0)
+            max(runs - float(np.median([ops.get(name, 0.0) for ops in peers])), 0.0)
             for name, runs in own_runs.items()
         )
         return 100 * more / sum(own_runs.values())
@@ -237,8 +237,8 @@ def op_runs(
         kind[inside & event_kinds.is_op()[kind]], return_counts=True
     )
     return {
-        str(event_types["name"][one]): number / len(windows.measured)
-        for one, number in zip(which.tolist(), count.tolist(), strict=True)
+        str(event_types["name"][kind]): number / len(windows.measured)
+        for kind, number in zip(which.tolist(), count.tolist(), strict=True)
     }
 
 

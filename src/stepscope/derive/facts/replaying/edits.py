@@ -346,11 +346,11 @@ def _scale_work(
     graph: Graph, chosen: Bools, left: tuple[float, float], joined: Sequence[Edit] = ()
 ) -> Edits:
     """Return the edits that shorten the chosen nodes, combined with `joined`."""
-    least, most = (kernels_scaled(graph, chosen, factor=factor) for factor in left)
-    removed = int((graph.nodes.dur_ps - most.dur_ps).sum())
+    low, high = (kernels_scaled(graph, chosen, factor=factor) for factor in left)
+    removed = int((graph.nodes.dur_ps - high.dur_ps).sum())
     return Edits(
-        joint_edit(graph, [least, *joined]),
-        joint_edit(graph, [most, *joined]),
+        joint_edit(graph, [low, *joined]),
+        joint_edit(graph, [high, *joined]),
         claimed_ms=_per_step_ms(graph, removed),
         compared="bound" if removed else "nothing",
     )

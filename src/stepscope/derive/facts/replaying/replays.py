@@ -78,10 +78,10 @@ class HostReplay(Frozen, frozen=True):
 
     def gains_of_edits(self, edits: Sequence[Edits]) -> tuple[Gain, Gain]:
         """Return the joint gain of changes at their smallest and largest effects."""
-        least, most = [edit.least for edit in edits], [edit.most for edit in edits]
-        first = self._joint_gain(least)
-        same = all(a is b for a, b in zip(least, most, strict=True))
-        return first, first if same else self._joint_gain(most)
+        low, high = ([edit.least for edit in edits], [edit.most for edit in edits])
+        first = self._joint_gain(low)
+        same = all(a is b for a, b in zip(low, high, strict=True))
+        return first, first if same else self._joint_gain(high)
 
     def _joint_gain(self, edits: list[Edit]) -> Gain:
         if len(edits) == 1:
@@ -125,8 +125,8 @@ class HostReplay(Frozen, frozen=True):
         if scale is None or not all(gain.can_be_told for gain in gains):
             return None
         if any(edit.device for edit in edits):
-            whole = joint_edit(self.graph, [edit.most for edit in edits])
-            silent = silent_share(self.graph, whole, self._silent_threads())
+            joint = joint_edit(self.graph, [edit.most for edit in edits])
+            silent = silent_share(self.graph, joint, self._silent_threads())
             # The unrecorded time may contain what delays the step after the changes.
             if 100 * silent > _SILENT_PERCENT:
                 return None
@@ -196,19 +196,20 @@ class ReplaySignals(Frozen, frozen=True):
             replay.edits_for_changes(changes, self.device_of_label(label))
             for changes, label, _ in findings
         ]
-        singles = [replay.gains_of_edits(edits_of_one) for edits_of_one in edits]
-        whole = replay.gains_of_edits([edit for each in edits for edit in each])
-        if not all(gain.can_be_told for gain in whole):
+        singles = [replay.gains_of_edits(own_edits) for own_edits in edits]
+        joint = replay.gains_of_edits([edit for each in edits for edit in each])
+        if not all(gain.can_be_told for gain in joint):
             return None
         promised = [saving for _, _, saving in findings]
-        lows, highs = [one.low for one in promised], [one.high for one in promised]
-        low_alone = sum(least.low_ps for least, _ in singles)
-        high_alone = sum(most.high_ps for _, most in singles)
+        lows = [saving.low for saving in promised]
+        highs = [saving.high for saving in promised]
+        single_low_ps = sum(smallest.low_ps for smallest, _ in singles)
+        single_high_ps = sum(largest.high_ps for _, largest in singles)
         low, high = (
-            (min(together / alone, 1.0) if alone > 0 else 0.0) * sum(savings)
-            for together, alone, savings in (
-                (whole[0].low_ps, low_alone, lows),
-                (whole[1].high_ps, high_alone, highs),
+            (min(joint_ps / single_ps, 1.0) if single_ps > 0 else 0.0) * sum(savings)
+            for joint_ps, single_ps, savings in (
+                (joint[0].low_ps, single_low_ps, lows),
+                (joint[1].high_ps, single_high_ps, highs),
             )
         )
         return Saving(
@@ -216,8 +217,8 @@ class ReplaySignals(Frozen, frozen=True):
             high=max(high, *highs),
             basis="replay",
             identity_error_percent=replay.identity.median_error_percent,
-            open_above=any(one.open_above for one in promised),
-        ).within(_raise_floor(limits, whole[1]))
+            open_above=any(saving.open_above for saving in promised),
+        ).within(_raise_floor(limits, joint[1]))
 
     def next_bottleneck(
         self, changes: Sequence[Change], label: str
@@ -255,13 +256,13 @@ def _gain_scale(
 ) -> float | None:
     """Return the factor from the sample to the mean step; None without sampled time."""
     scales = []
-    for compared, whole in (
+    for compared, step_effect_ms in (
         ("effect", effect_ms),
         ("bound", None if bound is None else bound.high),
     ):
         sampled = [edit for edit in edits if edit.compared == compared]
         own = [edit.effect_ms for edit in sampled if edit.effect_ms is not None]
-        meant = sum(own) if own else whole
+        meant = sum(own) if own else step_effect_ms
         if not sampled or meant is None:
             continue
         claimed = sum(edit.claimed_ms for edit in sampled)
@@ -322,14 +323,14 @@ def host_replay(
 ) -> HostReplay:
     """Collect the dependency graph of a host and the data for computing changes."""
     class_of = np.empty(0, np.int32)
-    copies, exchanges = {}, np.empty(0, np.bool_)
+    copies, is_collective = {}, np.empty(0, np.bool_)
     if not isinstance(activity_classes, Unavailable) and not isinstance(
         device_activity, Unavailable
     ):
         class_of = activity_classes.code
         kinds = codes(device_activity, "kind")
         copies = {owner: kinds == code for owner, code in _COPIES.items()}
-        exchanges = kinds == _EXCHANGE
+        is_collective = kinds == _EXCHANGE
     topics = () if isinstance(idle_topics, Unavailable) else idle_topics.devices
     recorded = Recorded(
         step_graph,
@@ -339,7 +340,7 @@ def host_replay(
         tracks,
         class_of,
         copies,
-        exchanges,
+        is_collective,
         {topic.device: topic.spans for topic in topics},
     )
     return HostReplay(recorded, replay_check, host_states)
