@@ -102,16 +102,16 @@ def function_parts(
         return ()
     tree = _Tree.build_tree(frames, spans, rows, windows)
     parts: dict[tuple[int, int, bool], int] = {}
-    whole = spans.length_ps
-    for part in tree.divide_time(whole=whole):
+    total_ps = spans.length_ps
+    for part in tree.divide_time(total_ps=total_ps):
         inner = frames.names.get(part.detail)
         inside = inner is not None and is_nameless(inner.function)
         key = (part.type, _NONE if inside else part.detail, part.is_loop)
         parts[key] = parts.get(key, 0) + part.time_ps
-    rest = whole - sum(parts.values())
-    if rest > 0:
-        parts[_NONE, _NONE, False] = rest
-    ranked = sorted(parts.items(), key=lambda one: -one[1])
+    unassigned_ps = total_ps - sum(parts.values())
+    if unassigned_ps > 0:
+        parts[_NONE, _NONE, False] = unassigned_ps
+    ranked = sorted(parts.items(), key=lambda timed: -timed[1])
     return tuple(
         FunctionPart(
             *(*key, time),
@@ -129,11 +129,11 @@ def _busiest_loop_line(
 ) -> int:
     """Return the loop's line with most of the time; -1 if no line has half of it."""
     took = {
-        line: (seen & spans).length_ps
-        for line, seen in lines.own_spans([kind], tracks=[track]).items()
+        line: (line_spans & spans).length_ps
+        for line, line_spans in lines.own_spans([kind], tracks=[track]).items()
     }
-    most = max(took, key=lambda line: took[line], default=_NONE)
-    return most if took.get(most, 0) >= _MOST * time_ps else _NONE
+    busiest = max(took, key=lambda line: took[line], default=_NONE)
+    return busiest if took.get(busiest, 0) >= _MOST * time_ps else _NONE
 
 
 def calling_function(
@@ -162,13 +162,13 @@ def calling_function(
     rows = np.flatnonzero(np.isin(frames.track, tracks))
     if not len(rows) or not len(spans):
         return None
-    tree = _Tree.build_tree(frames, spans, rows, windows, beside=beside)
-    most = _MOST * spans.length_ps
+    tree = _Tree.build_tree(frames, spans, rows, windows, in_parallel=beside)
+    min_ps = _MOST * spans.length_ps
     # With several threads, several functions may each run most of the time.
-    found, waiting = None, list(tree.roots)
+    deepest, waiting = None, list(tree.roots)
     while waiting:
         node = tree.nodes[waiting.pop(0)]
-        if node.time_ps < most:
+        if node.time_ps < min_ps:
             continue
         waiting += node.calls
         # Only functions with an absolute path are known not to belong to a library.
@@ -179,19 +179,19 @@ def calling_function(
             continue
         if frames.function(node.type).endswith(BEGINNINGS):
             continue
-        if found is None or found.is_loop or not node.is_loop:
-            found = node
-    if found is None:
+        if deepest is None or deepest.is_loop or not node.is_loop:
+            deepest = node
+    if deepest is None:
         return None
-    if found.is_loop:
+    if deepest.is_loop:
         # Recursive functions are rare, so one path has most of a function's time.
-        mine = rows[frames.type[rows] == found.type]
-        start, end = frames.start_ps[mine], frames.end_ps[mine]
+        own_rows = rows[frames.type[rows] == deepest.type]
+        start, end = frames.start_ps[own_rows], frames.end_ps[own_rows]
         runs = Spans.from_events(start, end - start)
         steps = Spans.from_events(windows[0], windows[1] - windows[0])
-        if found.time_ps < _ALL * (runs & steps).length_ps:
+        if deepest.time_ps < _ALL * (runs & steps).length_ps:
             return None
-    return FunctionPart(found.type, _NONE, found.is_loop, found.time_ps)
+    return FunctionPart(deepest.type, _NONE, deepest.is_loop, deepest.time_ps)
 
 
 class _Tree(Frozen, frozen=True, eq=True):
@@ -208,7 +208,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         rows: NDArray[np.intp],
         windows: tuple[Int64s, Int64s],
         *,
-        beside: bool = False,
+        in_parallel: bool = False,
     ) -> _Tree:
         start, end = frames.start_ps[rows], frames.end_ps[rows]
         time = spans.within(start, end)
@@ -218,7 +218,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         count = len(types)
         total = np.bincount(path, weights=time, minlength=count).astype(np.int64)
         is_loop = _paths_around_steps(path, count, (start[kept], end[kept]), windows)
-        if beside:
+        if in_parallel:
             # Paths whose outermost function is one with which Python starts a thread.
             on_threads = np.array(
                 [frames.function(int(kind)).endswith(BEGINNINGS) for kind in types],
@@ -239,93 +239,96 @@ class _Tree(Frozen, frozen=True, eq=True):
                 (roots if above < 0 else calls[above]).append(number)
         nodes = tuple(
             _Node(
-                int(types[at]),
-                int(total[at]),
-                _is_own(named[at]) and not _is_part_of_caller(at, parent_path, named),
-                bool(is_loop[at]),
-                tuple(calls[at]),
+                int(types[index]),
+                int(total[index]),
+                _is_own(named[index])
+                and not _is_part_of_caller(index, parent_path, named),
+                bool(is_loop[index]),
+                tuple(calls[index]),
             )
-            for at in range(count)
+            for index in range(count)
         )
         return cls(nodes, tuple(roots))
 
-    def divide_time(self, *, whole: int) -> list[FunctionPart]:
+    def divide_time(self, *, total_ps: int) -> list[FunctionPart]:
         """Return the parts of all paths; they add up to the time of the roots."""
-        least = _TOLD * whole
-        found: list[FunctionPart] = []
+        min_ps = _TOLD * total_ps
+        parts: list[FunctionPart] = []
         # Paths to visit, each with the path of the program's function that calls it.
         waiting = [(root, _NONE) for root in self.roots]
         while waiting:
-            at, owner = waiting.pop()
-            node = self.nodes[at]
-            owner = at if node.is_own else owner
-            calls = self._separate_calls(at, owner, least)
+            path, owner = waiting.pop()
+            node = self.nodes[path]
+            owner = path if node.is_own else owner
+            calls = self._separate_calls(path, owner, min_ps)
             left = node.time_ps - sum(self.nodes[call].time_ps for call in calls)
-            named = self.nodes[at if owner == _NONE else owner]
-            detail = self._deepest_function(at, calls, left, least)
+            named = self.nodes[path if owner == _NONE else owner]
+            detail = self._deepest_function(path, calls, left, min_ps)
             detail = _NONE if detail == named.type else detail
-            found.append(FunctionPart(named.type, detail, named.is_loop, left))
+            parts.append(FunctionPart(named.type, detail, named.is_loop, left))
             waiting += [(call, owner) for call in calls]
-        return found
+        return parts
 
-    def _separate_calls(self, at: int, owner: int, least: float) -> list[int]:
+    def _separate_calls(self, path: int, owner: int, min_ps: float) -> list[int]:
         """Return the calls below a path, at any depth, that get a separate part."""
-        node = self.nodes[at]
+        node = self.nodes[path]
         if node.is_loop:
-            return self._large_calls(node.calls, least)
+            return self._large_calls(node.calls, min_ps)
         if owner == _NONE:
-            return self._gives_way(at, self._large_calls(node.calls, least))
+            return self._gives_way(path, self._large_calls(node.calls, min_ps))
         # The program's nearest functions below a path, across library calls.
         own: list[int] = []
-        waiting = self._large_calls(self.nodes[at].calls, least)
+        waiting = self._large_calls(self.nodes[path].calls, min_ps)
         while waiting:
             call = waiting.pop()
             if self.nodes[call].is_own:
                 own.append(call)
             else:
-                waiting += self._large_calls(self.nodes[call].calls, least)
+                waiting += self._large_calls(self.nodes[call].calls, min_ps)
         # A program's function that a library calls back gets a separate part.
-        return self._gives_way(at, own, most=_MOST) if node.is_own else own
+        return self._gives_way(path, own, min_share=_MOST) if node.is_own else own
 
-    def _large_calls(self, calls: Iterable[int], least: float) -> list[int]:
-        return [call for call in calls if self.nodes[call].time_ps >= least]
+    def _large_calls(self, calls: Iterable[int], min_ps: float) -> list[int]:
+        return [call for call in calls if self.nodes[call].time_ps >= min_ps]
 
-    def _gives_way(self, at: int, calls: list[int], *, most: float = _ALL) -> list[int]:
+    def _gives_way(
+        self, path: int, calls: list[int], *, min_share: float = _ALL
+    ) -> list[int]:
         """Return the calls among which a function's time is divided; empty for none.
 
         Args:
-            most: Share of the function's time from which one call alone is separated.
+            min_share: Share of the function's time from which one call is separated.
         """
-        whole = self.nodes[at].time_ps
-        shares = {call: self.nodes[call].time_ps / whole for call in calls}
+        total_ps = self.nodes[path].time_ps
+        shares = {call: self.nodes[call].time_ps / total_ps for call in calls}
         pieces = [call for call in calls if shares[call] >= _PIECE]
-        only = max(shares.values(), default=0.0) >= most
-        several = len(pieces) > 1 and sum(shares[it] for it in pieces) >= _TOGETHER
+        only = max(shares.values(), default=0.0) >= min_share
+        several = len(pieces) > 1 and sum(shares[call] for call in pieces) >= _TOGETHER
         return pieces if only or several else []
 
     def _deepest_function(
-        self, at: int, apart: list[int], left: int, least: float
+        self, path: int, separate: list[int], left: int, min_ps: float
     ) -> int:
         """Return the deepest function with most of the time that a path keeps."""
-        most = max(_MOST * left, least)
-        without = set(apart)
+        min_kept_ps = max(_MOST * left, min_ps)
+        without = set(separate)
         while True:
             calls = (
                 call
-                for call in self.nodes[at].calls
-                if call not in without and self._kept_time(call, without) >= most
+                for call in self.nodes[path].calls
+                if call not in without and self._kept_time(call, without) >= min_kept_ps
             )
             inner = next(calls, None)
             if inner is None:
-                return self.nodes[at].type
-            at = inner
+                return self.nodes[path].type
+            path = inner
 
-    def _kept_time(self, at: int, apart: set[int]) -> int:
-        """Return the total time of a path without the calls in `apart`."""
-        time, waiting = self.nodes[at].time_ps, [at]
-        while apart and waiting:
+    def _kept_time(self, path: int, separate: set[int]) -> int:
+        """Return the total time of a path without the calls in `separate`."""
+        time, waiting = self.nodes[path].time_ps, [path]
+        while separate and waiting:
             for call in self.nodes[waiting.pop()].calls:
-                if call in apart:
+                if call in separate:
                     time -= self.nodes[call].time_ps
                 else:
                     waiting.append(call)
@@ -343,20 +346,20 @@ def _is_own(name: FunctionName) -> bool:
 
 
 def _is_part_of_caller(
-    at: int, parent_path: Int64s, named: Sequence[FunctionName]
+    path: int, parent_path: Int64s, named: Sequence[FunctionName]
 ) -> bool:
     """Return whether a path's function is a lambda that runs inside its creator.
 
     Such a lambda, for example the key of a sort, is part of the function that contains
     it. A lambda that is called outside of its creator is not part of any function.
     """
-    name = named[at]
+    name = named[path]
     if not name.function.endswith(_LAMBDA):
         return False
-    maker = (name.function.removesuffix(_LAMBDA), name.file)
-    above = int(parent_path[at])
+    creator = (name.function.removesuffix(_LAMBDA), name.file)
+    above = int(parent_path[path])
     while above >= 0:
-        if (named[above].function, named[above].file) == maker:
+        if (named[above].function, named[above].file) == creator:
             return True
         above = int(parent_path[above])
     return False
@@ -387,13 +390,13 @@ def _paths_around_steps(
     around -= np.searchsorted(starts, runs[0], side="left")
     touched = np.searchsorted(starts, runs[1], side="left")
     touched -= np.searchsorted(ends, runs[0], side="right")
-    found = np.zeros(count, np.bool_)
-    np.logical_or.at(found, path, around >= min(2, len(starts)))
-    whole = np.bincount(path, weights=np.maximum(around, 0), minlength=count)
+    is_around = np.zeros(count, np.bool_)
+    np.logical_or.at(is_around, path, around >= min(2, len(starts)))
+    enclosed = np.bincount(path, weights=np.maximum(around, 0), minlength=count)
     partly = np.bincount(path, weights=touched, minlength=count)
     # The recording may begin or end within a step, so two partial steps are allowed.
-    nearly: Bools = whole >= _AROUND * (partly - 2)
-    return found & nearly
+    nearly: Bools = enclosed >= _AROUND * (partly - 2)
+    return is_around & nearly
 
 
 def _number_call_paths(

@@ -157,19 +157,19 @@ def _states_by_functions(
     fetching = purposes.purpose == FunctionPurpose.INPUT
     fetching |= _are_named(frames, _FETCHES)
     writing = np.isin(purposes.purpose, _WRITING) | _are_named(frames, _WRITES)
-    found = {}
+    states = {}
     for track in np.unique(frames.track).tolist():
-        mine = frames.track == track
-        waits = frames.spans(mine & (purposes.purpose == FunctionPurpose.SYNC))
-        calls = frames.spans(mine & (purposes.purpose == FunctionPurpose.CALL))
-        found[track] = _Told(
-            frames.spans(mine) - waits - calls,
-            frames.spans(mine & fetching),
-            frames.spans(mine & writing),
+        on_thread = frames.track == track
+        waits = frames.spans(on_thread & (purposes.purpose == FunctionPurpose.SYNC))
+        calls = frames.spans(on_thread & (purposes.purpose == FunctionPurpose.CALL))
+        states[track] = _Told(
+            frames.spans(on_thread) - waits - calls,
+            frames.spans(on_thread & fetching),
+            frames.spans(on_thread & writing),
             waits,
             calls,
         )
-    return found, idle_waits(frames, purposes)
+    return states, idle_waits(frames, purposes)
 
 
 def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> Bools:
@@ -208,7 +208,7 @@ class HostStates(Frozen, frozen=True):
 
     def program_threads(self) -> tuple[int, ...]:
         """Return the threads of `threads` with recorded functions or program events."""
-        return tuple(it for it in self.threads if it in self.told)
+        return tuple(track for track in self.threads if track in self.told)
 
     def thread_claims(self, track: int, within: Spans, of_any_thread: Claims) -> Claims:
         """Return the owners of a set according to one launching thread, in order.
@@ -217,12 +217,12 @@ class HostStates(Frozen, frozen=True):
             of_any_thread: Result of `claims_of_any_thread` for the same set.
         """
         active = self.doing_spans(track, within)
-        told = self.told.get(track, _NOTHING_TOLD).limit_to(within)
+        functions = self.told.get(track, _NOTHING_TOLD).limit_to(within)
         away = self.off_core.get(track, Spans.empty())
         lines = (track, *self.notes) if track in self.program_threads() else (track,)
         own = self._ordered_claims(
             _union_states([self.classes.code_spans(line, within) for line in lines]),
-            told,
+            functions,
             within,
             active=active,
             away=away,
@@ -231,8 +231,8 @@ class HostStates(Frozen, frozen=True):
         # owner comes before that of the other threads.
         return tuple(
             claim
-            for (owner, mine), (_, theirs) in zip(own, of_any_thread, strict=True)
-            for claim in ((owner, mine), (owner, theirs - active))
+            for (owner, spans), (_, other) in zip(own, of_any_thread, strict=True)
+            for claim in ((owner, spans), (owner, other - active))
         )
 
     def claims_of_any_thread(self, within: Spans) -> Claims:
@@ -247,7 +247,7 @@ class HostStates(Frozen, frozen=True):
 
     def claims_without_device(self, within: Spans) -> Claims:
         """Return the owners of a set on a host without a device, by step threads."""
-        told = self._states_within(within)
+        functions = self._states_within(within)
         state = self._state_of_threads(within)
         work = self.classes.host_compute
         # The library communicates on a separate thread, so a thread that computes
@@ -267,14 +267,14 @@ class HostStates(Frozen, frozen=True):
                 waits
                 | state(HostCode.FILE_READ)
                 | self._waits_for_batch(state, within)
-                | _subtract_codes(told.fetching, state, _SEEN),
+                | _subtract_codes(functions.fetching, state, _SEEN),
             ),
-            ("output", state(HostCode.OUTPUT) | told.writing),
+            ("output", state(HostCode.OUTPUT) | functions.writing),
             ("between", (self.chores | state(HostCode.GARBAGE)) & self.between),
             *((("host_compute", work),) if not isinstance(work, Unavailable) else ()),
             ("host_compute", state(HostCode.GARBAGE) | state(HostCode.SYSTEM_CALL)),
-            ("sync", _union_codes(state, _BLOCKED) | told.waiting),
-            ("host_compute", told.named | told.calling),
+            ("sync", _union_codes(state, _BLOCKED) | functions.waiting),
+            ("host_compute", functions.named | functions.calling),
             ("sync", self._away_together()),
             ("between", self.between),
         )
@@ -282,7 +282,7 @@ class HostStates(Frozen, frozen=True):
     def _ordered_claims(
         self,
         state: _State,
-        told: _Told,
+        functions: _Told,
         within: Spans,
         *,
         active: Spans | None,
@@ -292,7 +292,7 @@ class HostStates(Frozen, frozen=True):
         # recorded for it. The rest of a long op that launches at its end is the op's
         # own work. Few intervals are long, so they are found first.
         dense = within & self.dense
-        long = told.named - dense - self.awaiting
+        long = functions.named - dense - self.awaiting
         silent = _subtract_codes(long, state, (*_LAUNCHES, *_WAITING))
         swift = dense if active is None else dense & active
         swift = swift - long_intervals(away)
@@ -306,9 +306,9 @@ class HostStates(Frozen, frozen=True):
                 "input",
                 _union_codes(state, _INPUT)
                 | self._waits_for_batch(state, within)
-                | _subtract_codes(waits | told.fetching, state, _WORKING),
+                | _subtract_codes(waits | functions.fetching, state, _WORKING),
             ),
-            ("output", _union_codes(state, _OUTPUT) | told.writing),
+            ("output", _union_codes(state, _OUTPUT) | functions.writing),
             ("between", (self.chores | garbage) & self.between),
             (
                 "host_compute",
@@ -322,14 +322,14 @@ class HostStates(Frozen, frozen=True):
             (
                 "launch",
                 _union_codes(state, _LAUNCHING)
-                | _subtract_codes(swift | told.calling, state, _WAITING),
+                | _subtract_codes(swift | functions.calling, state, _WAITING),
             ),
             (
                 "sync",
                 state(HostCode.SYNC)
                 | state(HostCode.SYSTEM_WAIT)
-                | told.waiting
-                | (told.named & self.awaiting)
+                | functions.waiting
+                | (functions.named & self.awaiting)
                 | away,
             ),
             ("between", self.between),
@@ -338,7 +338,10 @@ class HostStates(Frozen, frozen=True):
     def _states_within(self, within: Spans) -> _Told:
         return _Told(
             *(
-                _union_within((getattr(it, field) for it in self.told.values()), within)
+                _union_within(
+                    (getattr(functions, field) for functions in self.told.values()),
+                    within,
+                )
                 for field in _TOLD
             )
         )
@@ -353,7 +356,7 @@ class HostStates(Frozen, frozen=True):
 
     def _away_together(self) -> Spans:
         return common_spans(
-            [self.off_core.get(it, Spans.empty()) for it in self.threads]
+            [self.off_core.get(track, Spans.empty()) for track in self.threads]
         )
 
     def doing_spans(self, track: int, within: Spans) -> Spans:
@@ -361,9 +364,9 @@ class HostStates(Frozen, frozen=True):
         if track not in self.threads:
             return Spans.empty()
         sets = self.classes.by_thread.get(track, {})
-        told = [spans for code, spans in sets.items() if code not in _FOR_OTHERS]
+        recorded = [spans for code, spans in sets.items() if code not in _FOR_OTHERS]
         functions = self.told.get(track, _NOTHING_TOLD)
-        return _union_within((*told, functions.named, functions.calling), within)
+        return _union_within((*recorded, functions.named, functions.calling), within)
 
     def _state_of_threads(self, within: Spans) -> _State:
         classes = self.classes
@@ -375,7 +378,7 @@ class HostStates(Frozen, frozen=True):
             for track in self.threads
         }
         return _union_states(
-            [classes.code_spans(track, mine) for track, mine in when.items()]
+            [classes.code_spans(track, spans) for track, spans in when.items()]
         )
 
 
@@ -401,31 +404,31 @@ def host_states(
     notes = _note_lines(tracks, calling, host_classes)
     threads += [track for track in notes if track not in threads]
     plain_classes = (HostClass.NONE, *SYSTEM_CLASSES)
-    telling = np.isin(event_kinds.host_class, plain_classes) & ~event_kinds.has(
+    shows_activity = np.isin(event_kinds.host_class, plain_classes) & ~event_kinds.has(
         _WRAPPERS | EventFlag.PYTHON_FRAME
     )
-    telling &= ~event_types["name"].is_in(list(marker_names(steps))).to_numpy()
+    shows_activity &= ~event_types["name"].is_in(list(marker_names(steps))).to_numpy()
     chore = event_kinds.has(EventFlag.CHORE) & ~event_kinds.has(EventFlag.PYTHON_FRAME)
     # For threads outside `threads`, only the purposes of their functions count.
-    told = {
+    function_states = {
         track: msgspec.structs.replace(ran, named=Spans.empty())
         for track, ran in functions.items()
     }
     chores = []
     for track in threads:
         rows = rows_of.track_rows(track)
-        mine = types[rows]
+        own_types = types[rows]
         sets = host_classes.by_thread.get(track, {})
         # The silence of a pool's thread does not show what the program does.
         if program[track]:
             plain = host_classes.code[rows] == HostCode.NOTHING
             ran = functions.get(track, _NOTHING_TOLD)
-            named = rows_of.covered_spans(rows, telling[mine] & plain) | (
+            named = rows_of.covered_spans(rows, shows_activity[own_types] & plain) | (
                 ran.named - sets.get(HostCode.PIPELINE, Spans.empty())
             )
-            told[track] = msgspec.structs.replace(ran, named=named)
+            function_states[track] = msgspec.structs.replace(ran, named=named)
         if chore.any():
-            chores.append(rows_of.covered_spans(rows, chore[mine]))
+            chores.append(rows_of.covered_spans(rows, chore[own_types]))
     latency_ps = (
         0 if isinstance(launch_latency, Unavailable) else launch_latency.latency_ps
     )
@@ -437,9 +440,9 @@ def host_states(
         chores=Spans.union_of(chores),
         between=between_steps,
         dense=_busy_with_ops(
-            rows_of, threads, host_classes.code, most_ps=long_stretch_ps(latency_ps)
+            rows_of, threads, host_classes.code, max_gap_ps=long_stretch_ps(latency_ps)
         ),
-        told=told,
+        told=function_states,
         awaiting=awaiting,
         off_core=off_core(tracks, events, event_types, rows_of=rows_of),
     )
@@ -471,17 +474,17 @@ def _asked_threads(
         calling: By row of tracks: whether it has calls or frames of the program.
     """
     on_host = absent_mask(tracks["device"])
-    found = [track for track in classes.threads.driving_tracks() if on_host[track]]
+    considered = [track for track in classes.threads.driving_tracks() if on_host[track]]
     program = on_host & calling
     program[list(functions)] = True
-    if not program[found].any():
+    if not program[considered].any():
         # The framework's threads launch the work, and the program's threads feed them.
-        found += np.flatnonzero(program).tolist()
+        considered += np.flatnonzero(program).tolist()
     # Samples without a recorded thread count as the program's.
     sampled = tracks["kind"].to_numpy() == "samples"
-    found += [row for row in functions if sampled[row] and row not in found]
+    considered += [row for row in functions if sampled[row] and row not in considered]
     marked = classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
-    return found, program | marked
+    return considered, program | marked
 
 
 def _note_lines(
@@ -522,7 +525,7 @@ def _union_codes(state: _State, codes: Iterable[HostCode]) -> Spans:
 
 
 def _code_on_any_thread(classes: HostClasses, code: HostCode, within: Spans) -> Spans:
-    sets = (found[code] for found in classes.by_thread.values() if code in found)
+    sets = (by_code[code] for by_code in classes.by_thread.values() if code in by_code)
     return _union_within(sets, within)
 
 
@@ -531,7 +534,7 @@ def _union_within(sets: Iterable[Spans], within: Spans) -> Spans:
 
 
 def _busy_with_ops(
-    rows_of: TrackRows, threads: Iterable[int], code: UInt8s, *, most_ps: int
+    rows_of: TrackRows, threads: Iterable[int], code: UInt8s, *, max_gap_ps: int
 ) -> Spans:
     """Return where a thread runs ops, or where a launch or op begins soon."""
     begins = np.zeros(256, np.uint8)
@@ -542,7 +545,7 @@ def _busy_with_ops(
             rows_of.dur_ps[rows],
             code=code[rows],
             begins=begins,
-            most_ps=most_ps,
+            most_ps=max_gap_ps,
         )
         for rows in map(rows_of.track_rows, threads)
     )

@@ -109,9 +109,9 @@ def host_waits(
     ):
         return _NOTHING_SEEN
     main = naming.function_tracks[0]
-    place = thread_places(tracks)[main]
-    own = core_time.threads.get(place)
-    hosts = [one for one in account.devices if one.device is None]
+    thread_id = thread_places(tracks)[main]
+    own = core_time.threads.get(thread_id)
+    hosts = [device for device in account.devices if device.device is None]
     if own is None or not hosts:
         return _NOTHING_SEEN
     inside = (hosts[0].idle["host_compute"] & windows.judged) - hosts[0].between
@@ -119,30 +119,30 @@ def host_waits(
     if (inside & own.seen).length_ps < _ENOUGH * inside.length_ps:
         return _NOTHING_SEEN
     asleep = inside & own.asleep
-    others = _other_threads(
-        core_time, place, tracks, (function_frames, frames_beside), main=main
+    threads = _other_threads(
+        core_time, thread_id, tracks, (function_frames, frames_beside), main=main
     )
-    busy = asleep & Spans.union_of(one.time.awake for one in others)
-    rest = core_time.rest.get(place[:2])
+    busy = asleep & Spans.union_of(thread.time.awake for thread in threads)
+    other_clocks = core_time.rest.get(thread_id[:2])
     awaits = function_purposes.purpose == FunctionPurpose.AWAIT
     waits = function_frames.spans(awaits & (function_frames.track == main))
     # No thread computes for one that waits in a system call or in a wait of Python.
     surely = asleep & (own.system | waits)
     pooled = asleep - surely
-    unknown = pooled if rest is None else pooled & rest.awake
+    unknown = pooled if other_clocks is None else pooled & other_clocks.awake
     may_be_pooled = bool(unknown.length_ps)
     if unknown.length_ps > _OTHERS * asleep.length_ps:
         asleep, busy, may_be_pooled = surely, surely & busy, False
     if not len(asleep):
         return WHY["pool_may_compute"] if len(pooled) else WHY["no_sleep"]
-    found = function_parts(function_frames, asleep, track=main, windows=naming.windows)
-    if found[0].type < 0:
+    parts = function_parts(function_frames, asleep, track=main, windows=naming.windows)
+    if parts[0].type < 0:
         return _NOTHING_SEEN
     function = naming.function_name(
-        function_frames, found[0].type, found[0].detail
-    )._replace(loop=found[0].is_loop)
+        function_frames, parts[0].type, parts[0].detail
+    )._replace(loop=parts[0].is_loop)
     works = busy.length_ps >= _MOST * asleep.length_ps
-    thread, running, of_library = _awaited_thread(naming, others, asleep, works=works)
+    thread, running, of_library = _awaited_thread(naming, threads, asleep, works=works)
     return HostWaits(
         *(asleep, function, busy.length_ps, thread, running, works),
         of_library=of_library,
@@ -158,22 +158,22 @@ def _other_threads(
     *,
     main: int,
 ) -> list[_Other]:
-    places = thread_places(tracks)
+    thread_ids = thread_places(tracks)
     framed: dict[tuple[str, int | None, int], tuple[FunctionFrames, int]] = {}
     for frames in recorded:
         if isinstance(frames, Unavailable):
             continue
         for track in sorted(set(frames.track.tolist()) - {main}):
-            framed.setdefault(places[track], (frames, track))
+            framed.setdefault(thread_ids[track], (frames, track))
     return [
-        _Other(time.name, time, *framed.get(place, (None, -1)))
-        for place, time in core_time.threads.items()
-        if place != own and place[:2] == own[:2]
+        _Other(time.name, time, *framed.get(thread_id, (None, -1)))
+        for thread_id, time in core_time.threads.items()
+        if thread_id != own and thread_id[:2] == own[:2]
     ]
 
 
 def _awaited_thread(
-    naming: Naming, others: list[_Other], asleep: Spans, *, works: bool
+    naming: Naming, other_threads: list[_Other], asleep: Spans, *, works: bool
 ) -> tuple[str | None, Name | None, bool]:
     """Return the thread that a wait is for, its function, and if it is a library's.
 
@@ -181,28 +181,28 @@ def _awaited_thread(
     or pool that sleeps in a function other than a wait for threads.
     """
     pools: dict[str, list[_Other]] = defaultdict(list)
-    for one in others:
-        pools[_NUMBERED.sub("", one.name)].append(one)
-    found: list[tuple[int, str, Name | None]] = []
+    for thread in other_threads:
+        pools[_NUMBERED.sub("", thread.name)].append(thread)
+    awaited: list[tuple[int, str, Name | None]] = []
     of_library: set[Name] = set()
     for pool, threads in pools.items():
         named: dict[Name, int] = defaultdict(int)
         during = 0
-        for one in threads:
-            spans = asleep & (one.time.awake if works else one.time.asleep)
+        for thread in threads:
+            spans = asleep & (thread.time.awake if works else thread.time.asleep)
             during += spans.length_ps
             for name, time, library in _functions_of_thread(
-                naming, one, spans, idle=not works
+                naming, thread, spans, idle=not works
             ):
                 named[name] += time
                 of_library |= {name} if library else set()
         ranked = sorted(named.items(), key=lambda item: -item[1])
         if works or (ranked and ranked[0][1] >= _MOST * asleep.length_ps):
             label = threads[0].name if len(threads) == 1 else pool
-            found.append((during, label, ranked[0][0] if ranked else None))
-    if not found or (not works and len(found) > 1):
+            awaited.append((during, label, ranked[0][0] if ranked else None))
+    if not awaited or (not works and len(awaited) > 1):
         return None, None, False
-    _, label, running = max(found, key=lambda one: one[0])
+    _, label, running = max(awaited, key=lambda candidate: candidate[0])
     return label, running, running in of_library
 
 
@@ -220,11 +220,11 @@ def _functions_of_thread(
     if len(starts) == 1:
         # A thread may start after the only window does: a function around all of the
         # thread's time is its loop.
-        mine = frames.track == thread.track
-        starts = np.maximum(starts, frames.start_ps[mine].min(initial=ends[0]))
-        ends = np.minimum(ends, frames.end_ps[mine].max(initial=starts[0]))
+        own_rows = frames.track == thread.track
+        starts = np.maximum(starts, frames.start_ps[own_rows].min(initial=ends[0]))
+        ends = np.minimum(ends, frames.end_ps[own_rows].max(initial=starts[0]))
     parts = function_parts(frames, spans, track=thread.track, windows=(starts, ends))
-    found = []
+    functions = []
     for part in parts:
         inner = frames.names.get(part.type if part.detail < 0 else part.detail)
         if inner is None or (idle and _FOR_THREADS.search(inner.file or "")):
@@ -234,5 +234,5 @@ def _functions_of_thread(
         if idle and library:
             continue
         name = naming.function_name(frames, part.type, part.detail)
-        found.append((name._replace(loop=part.is_loop), part.time_ps, library))
-    return found
+        functions.append((name._replace(loop=part.is_loop), part.time_ps, library))
+    return functions

@@ -153,52 +153,52 @@ class Naming(Frozen, frozen=True, dict=True):
             is_long = spans.end_ps - spans.start_ps >= _LONG_CALL_PS
             long_spans = Spans(spans.start_ps[is_long], spans.end_ps[is_long])
             parts = self._parts_by_neighbours(long_spans) if len(long_spans) else []
-            rest = spans.length_ps - long_spans.length_ps
-            return [*parts, (UNNAMED, rest)] if rest or not parts else parts
+            short_ps = spans.length_ps - long_spans.length_ps
+            return [*parts, (UNNAMED, short_ps)] if short_ps or not parts else parts
         if owner not in NAMED_OWNERS:
             return [(UNNAMED, spans.length_ps)]
-        found: list[tuple[Name, int]] = []
+        times: list[tuple[Name, int]] = []
         left = spans
         if owner == "launch":
-            way = left & device.latency
+            transit = left & device.latency
             # A call that is far longer than a launch also does other work.
-            way = way - self._long_calls(device, way)
-            found += [(LAUNCH_LATENCY, way.length_ps)] if len(way) else []
-            left = left - way
+            transit = transit - self._long_calls(device, transit)
+            times += [(LAUNCH_LATENCY, transit.length_ps)] if len(transit) else []
+            left = left - transit
         for track in self.asked_threads(device):
             if not len(left):
                 break
             named = self._parts_by_events(track, owner, left)
-            found += named.parts
+            times += named.parts
             left = left - named.spans
         tasks = self.tasks_of_ops(device, owner, left)
         if len(tasks):
-            found += self.remaining_parts(owner, tasks, on_device=False)
+            times += self.remaining_parts(owner, tasks, on_device=False)
             left = left - tasks
         # In a program without recorded ops, its own functions run between launches.
-        told = owner in OF_FUNCTIONS or (owner == "launch" and not self.has_ops)
-        for track in self.function_tracks if told else ():
+        by_functions = owner in OF_FUNCTIONS or (owner == "launch" and not self.has_ops)
+        for track in self.function_tracks if by_functions else ():
             if not len(left):
                 break
             named = self._parts_by_functions(track, left)
-            found += named.parts
+            times += named.parts
             left = left - named.spans
         if len(left):
-            found += self.remaining_parts(
+            times += self.remaining_parts(
                 owner, left, on_device=device.device is not None
             )
-        return found
+        return times
 
     def _long_calls(self, device: DeviceAccount, spans: Spans) -> Spans:
-        found = []
+        call_spans = []
         for track in self.asked_threads(device) if len(spans) else ():
             if not self.classes.may_have(track, HostCode.LAUNCH):
                 continue
-            at = self._meeting_rows(track, spans, [HostCode.LAUNCH])
-            long = at[self.classes.rows.dur_ps[at] >= _LONG_CALL_PS]
+            rows = self._meeting_rows(track, spans, [HostCode.LAUNCH])
+            long = rows[self.classes.rows.dur_ps[rows] >= _LONG_CALL_PS]
             start = self.classes.rows.start_ps[long]
-            found.append(Spans.from_events(start, self.classes.rows.dur_ps[long]))
-        return spans & Spans.union_of(found)
+            call_spans.append(Spans.from_events(start, self.classes.rows.dur_ps[long]))
+        return spans & Spans.union_of(call_spans)
 
     def tasks_of_ops(self, device: DeviceAccount, owner: str, spans: Spans) -> Spans:
         """Return where a thread pool runs tasks of ops while the caller waits for them.
@@ -234,17 +234,17 @@ class Naming(Frozen, frozen=True, dict=True):
             nothing = np.empty(0, np.int64)
             return covered, nothing, nothing
         outermost = owner == "launch" or set(wanted) <= set(STICKY)
-        at = self._meeting_rows(track, covered, wanted, outermost=outermost)
+        rows = self._meeting_rows(track, covered, wanted, outermost=outermost)
         time = (
-            self._time_within(covered, at)
+            self._time_within(covered, rows)
             if outermost
-            else self._self_time(at, covered)
+            else self._self_time(rows, covered)
         )
-        return covered, at, time
+        return covered, rows, time
 
     def _parts_by_events(self, track: int, owner: str, spans: Spans) -> _Named:
         """Name the part of a set that a thread's events with an owner's codes cover."""
-        covered, at, time = self.covering_rows(track, owner, spans)
+        covered, rows, time = self.covering_rows(track, owner, spans)
         if not len(covered):
             return _Named([], covered)
         if owner == "launch":
@@ -256,16 +256,16 @@ class Naming(Frozen, frozen=True, dict=True):
                 parts += [
                     (Name(name.name, detail), spent)
                     for name, spent in self._parts_by_type(
-                        at, self._time_within(part, at)
+                        rows, self._time_within(part, rows)
                     )
                 ]
         else:
-            parts = self._parts_by_type(at, time)
+            parts = self._parts_by_type(rows, time)
         if owner == "sync":
             parts = self._add_awaited(track, covered, parts)
-        rest = covered.length_ps - sum(time for _, time in parts)
-        if rest > 0:
-            parts.append((UNNAMED, rest))
+        unnamed_ps = covered.length_ps - sum(time for _, time in parts)
+        if unnamed_ps > 0:
+            parts.append((UNNAMED, unnamed_ps))
         return _Named(parts, covered)
 
     def _add_awaited(
@@ -275,7 +275,7 @@ class Naming(Frozen, frozen=True, dict=True):
         waits = self.classes.code_spans(track, spans)(HostCode.SYSTEM_WAIT)
         if not len(waits):
             return parts
-        found = awaited_thread(
+        awaited = awaited_thread(
             self.classes,
             self.lines,
             waits,
@@ -284,11 +284,11 @@ class Naming(Frozen, frozen=True, dict=True):
             frames=self.frames,
             by=track,
         )
-        if found is None:
+        if awaited is None:
             return parts
-        told = f"while {found[0]} is in {self._place_text(found[1])}"
+        activity_text = f"while {awaited[0]} is in {self._place_text(awaited[1])}"
         return [
-            (Name(f"{name.name}, {told}") if name.function else name, time)
+            (Name(f"{name.name}, {activity_text}") if name.function else name, time)
             for name, time in parts
         ]
 
@@ -304,24 +304,24 @@ class Naming(Frozen, frozen=True, dict=True):
             track, spans, code=self.classes.code, wanted=wanted, outermost=outermost
         )
 
-    def _time_within(self, spans: Spans, at: Int64s) -> Int64s:
-        start = self.classes.rows.start_ps[at]
-        return spans.within(start, start + self.classes.rows.dur_ps[at])
+    def _time_within(self, spans: Spans, rows: Int64s) -> Int64s:
+        start = self.classes.rows.start_ps[rows]
+        return spans.within(start, start + self.classes.rows.dur_ps[rows])
 
-    def _self_time(self, at: Int64s, spans: Spans) -> Int64s:
+    def _self_time(self, rows: Int64s, spans: Spans) -> Int64s:
         """Return the self time of each row within a set."""
-        start, dur = self.classes.rows.start_ps[at], self.classes.rows.dur_ps[at]
-        nested = nest_subset(start, dur, track=np.zeros(len(at), np.int32))
-        time = self._time_within(spans, at)
+        start, dur = self.classes.rows.start_ps[rows], self.classes.rows.dur_ps[rows]
+        nested = nest_subset(start, dur, track=np.zeros(len(rows), np.int32))
+        time = self._time_within(spans, rows)
         own = time.copy()
         inside = nested.parent >= 0
         np.subtract.at(own, nested.parent[inside], time[inside])
         return np.maximum(own, 0)
 
-    def _parts_by_type(self, at: Int64s, time: Int64s) -> list[tuple[Name, int]]:
-        kind, place = np.unique(self.types[at], return_inverse=True)
+    def _parts_by_type(self, rows: Int64s, time: Int64s) -> list[tuple[Name, int]]:
+        kind, index = np.unique(self.types[rows], return_inverse=True)
         total = np.zeros(len(kind), np.int64)
-        np.add.at(total, place, time)
+        np.add.at(total, index, time)
         return [
             (self.type_name(row), spent)
             for row, spent in zip(kind.tolist(), total.tolist(), strict=True)
@@ -357,25 +357,25 @@ class Naming(Frozen, frozen=True, dict=True):
         frames = self.frames
         if frames is None:
             return []
-        first, others = self.function_tracks[:1], self.function_tracks[1:]
-        found = [
+        first, other_tracks = self.function_tracks[:1], self.function_tracks[1:]
+        callers = [
             called
-            for tracks in ((first, others) if owner == "input" else (first,))
+            for tracks in ((first, other_tracks) if owner == "input" else (first,))
             if (
                 called := calling_function(
                     frames,
                     spans,
                     tracks=tracks,
                     windows=self.windows,
-                    beside=tracks is others,
+                    beside=tracks is other_tracks,
                 )
             )
         ]
         # A loop is named only if no other function was found.
-        found.sort(key=lambda called: called.is_loop)
+        callers.sort(key=lambda called: called.is_loop)
         return [
             (self.function_name(frames, called.type), called.time_ps)
-            for called in found[:1]
+            for called in callers[:1]
         ]
 
     def function_name(
@@ -385,8 +385,8 @@ class Naming(Frozen, frozen=True, dict=True):
         if kind < 0:
             return UNNAMED
         name = frames.names[kind]
-        told = None if detail < 0 else frames.names[detail].function
-        return Name(name.function, told, name.function, name.file, name.line)
+        detail_name = None if detail < 0 else frames.names[detail].function
+        return Name(name.function, detail_name, name.function, name.file, name.line)
 
     def remaining_parts(
         self, owner: str, spans: Spans, *, on_device: bool
@@ -401,7 +401,9 @@ class Naming(Frozen, frozen=True, dict=True):
             pool = owner == "host_compute" and not on_device
             return self._parts_by_ranges(spans, _POOL_TASKS if pool else UNNAMED)
         if owner == "sync":
-            lines = (self.off_core[it] for it in self.threads if it in self.off_core)
+            lines = (
+                self.off_core[track] for track in self.threads if track in self.off_core
+            )
             return self._parts_by_ranges(spans, UNNAMED, tuple(lines))
         if owner in {"between", "unfed", "unnamed"}:
             return self._parts_by_neighbours(spans)
@@ -411,31 +413,31 @@ class Naming(Frozen, frozen=True, dict=True):
         self, spans: Spans, last: Name, tracks: tuple[int, ...] | None = None
     ) -> list[tuple[Name, int]]:
         """Name time by the innermost range around it, one thread after the other."""
-        found: list[tuple[Name, int]] = []
+        parts: list[tuple[Name, int]] = []
         for track in self.threads if tracks is None else tracks:
             if not len(spans):
                 break
-            at = self._meeting_rows(track, spans, [HostCode.NOTHING])
-            at = at[~self.marks[self.types[at]]]
-            start = self.classes.rows.start_ps[at]
-            covered = spans & Spans.from_events(start, self.classes.rows.dur_ps[at])
-            found += self._parts_by_type(at, self._self_time(at, covered))
+            rows = self._meeting_rows(track, spans, [HostCode.NOTHING])
+            rows = rows[~self.marks[self.types[rows]]]
+            start = self.classes.rows.start_ps[rows]
+            covered = spans & Spans.from_events(start, self.classes.rows.dur_ps[rows])
+            parts += self._parts_by_type(rows, self._self_time(rows, covered))
             spans = spans - covered
         if len(spans):
-            found.append((last, spans.length_ps))
-        return found
+            parts.append((last, spans.length_ps))
+        return parts
 
     def _parts_by_ops(
         self, owners: tuple[str, ...], spans: Spans
     ) -> list[tuple[Name, int]]:
         """Name time by the owners' events, thread by thread, then by ranges."""
-        found: list[tuple[Name, int]] = []
+        parts: list[tuple[Name, int]] = []
         for owner in owners:
             for track in self.threads:
                 named = self._parts_by_events(track, owner, spans)
-                found += named.parts
+                parts += named.parts
                 spans = spans - named.spans
-        return found + (self._parts_by_ranges(spans, UNNAMED) if len(spans) else [])
+        return parts + (self._parts_by_ranges(spans, UNNAMED) if len(spans) else [])
 
     @cached_property
     def _surroundings(self) -> Surroundings | None:
@@ -452,8 +454,8 @@ class Naming(Frozen, frozen=True, dict=True):
         )
 
     def _place_text(self, kind: int) -> str:
-        found = None if self.frames is None else self.frames.names.get(kind)
-        return str(self.names[kind]) if found is None else found.placed()
+        function = None if self.frames is None else self.frames.names.get(kind)
+        return str(self.names[kind]) if function is None else function.placed()
 
     def _parts_by_neighbours(self, spans: Spans) -> list[tuple[Name, int]]:
         if self._surroundings is None:
@@ -464,8 +466,10 @@ class Naming(Frozen, frozen=True, dict=True):
         def name(first: int, last: int, *, inside: bool) -> Name:
             if first >= 0 and last >= 0 and self.marks[[first, last]].all():
                 return _FROM_STEP_TO_STEP
-            places = (None if it < 0 else self._place_text(it) for it in (first, last))
-            return Name(told_around(*places, inside=inside))
+            texts = (
+                None if kind < 0 else self._place_text(kind) for kind in (first, last)
+            )
+            return Name(told_around(*texts, inside=inside))
 
         lengths = spans.end_ps - spans.start_ps
         rows = zip(*(column.tolist() for column in (*around, lengths)), strict=True)
@@ -499,14 +503,16 @@ def naming(
     # A thread that has only ranges of the program has no class of host time.
     ranges = of_program & ~event_kinds.has(EventFlag.PYTHON_FRAME)
     ranging = on_host & host_classes.rows.tracks_having(types, ranges)
-    others = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())
-    threads = tuple(dict.fromkeys((*driving, *others)))
+    recorded_tracks = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())
+    threads = tuple(dict.fromkeys((*driving, *recorded_tracks)))
     # The program's thread has the step marks, or else calls most.
     marked = host_classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pool = [track for track in threads if marked[track]] or list(threads)
     calls = values_by_row(of_program, types)
-    made = {it: int(calls[host_classes.rows.track_rows(it)].sum()) for it in pool}
-    program = max(pool, key=made.__getitem__, default=None)
+    call_counts = {
+        track: int(calls[host_classes.rows.track_rows(track)].sum()) for track in pool
+    }
+    program = max(pool, key=call_counts.__getitem__, default=None)
     # Calls of a device's runtime do not show where in the program the thread was.
     passing = np.isin(
         event_kinds.host_class,
@@ -517,7 +523,7 @@ def naming(
     started = () if frames is None else frames.threads_in_modules()
     measured = windows.measured
 
-    def asked_first(track: int) -> tuple[bool, bool, bool, int]:
+    def sort_key(track: int) -> tuple[bool, bool, bool, int]:
         return track != program, track not in started, track not in driving, track
 
     return Naming(
@@ -533,7 +539,7 @@ def naming(
         or bool((event_kinds.is_op() | event_kinds.has(EventFlag.PJIT)).any()),
         threads=threads,
         program=program,
-        function_tracks=tuple(sorted(framed, key=asked_first)),
+        function_tracks=tuple(sorted(framed, key=sort_key)),
         windows=(ints(measured, "start_ps"), ints(measured, "end_ps")),
         off_core=lines_without_core(tracks, events, event_types),
         lines=host_threads(tracks),

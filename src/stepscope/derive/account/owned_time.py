@@ -137,26 +137,26 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     queued_from = np.clip(by.behind_ps, start, end)
     in_time = returned <= start - facts.latency_ps
     queued_from = np.where(in_time, start, queued_from)
-    on_way = np.where(in_time | ~ended | (called == _NEVER), end, called)
-    on_way = np.clip(on_way, start, end)
+    transit_ps = np.where(in_time | ~ended | (called == _NEVER), end, called)
+    transit_ps = np.clip(transit_ps, start, end)
     arrives = np.minimum(np.maximum(returned, start), end - facts.most_ps)
-    arrives = np.clip(arrives + facts.most_ps, on_way, end)
-    walk_end = np.minimum(queued_from, on_way)
-    blocks = ended & (on_way < end) & by.blocking
+    arrives = np.clip(arrives + facts.most_ps, transit_ps, end)
+    walk_end = np.minimum(queued_from, transit_ps)
+    blocks = ended & (transit_ps < end) & by.blocking
     queued = Spans.union_of(
-        (_nonempty_spans(walk_end, on_way), _nonempty_spans(arrives, end))
+        (_nonempty_spans(walk_end, transit_ps), _nonempty_spans(arrives, end))
     )
-    walked = start < walk_end
+    has_walk = start < walk_end
     return Gaps(
         switch=switch,
         queued=queued,
-        latency=_nonempty_spans(on_way[~blocks], arrives[~blocks]),
-        copy_call=_nonempty_spans(on_way[blocks], arrives[blocks]),
+        latency=_nonempty_spans(transit_ps[~blocks], arrives[~blocks]),
+        copy_call=_nonempty_spans(transit_ps[blocks], arrives[blocks]),
         copy_call_rows=by.row[blocks],
-        walk_start_ps=start[walked],
-        walk_end_ps=walk_end[walked],
-        walk_track=by.track[walked],
-        activity=by.row[walked],
+        walk_start_ps=start[has_walk],
+        walk_end_ps=walk_end[has_walk],
+        walk_track=by.track[has_walk],
+        activity=by.row[has_walk],
     )
 
 
@@ -341,7 +341,7 @@ def account(
         windows: The windows; one window over the whole profile if there are no steps.
         host_states: What the step threads did; without it all idle time is unexplained.
     """
-    hull = (
+    window_range = (
         int(ints(windows.rows, "start_ps").min()),
         int(ints(windows.rows, "end_ps").max()),
     )
@@ -352,15 +352,17 @@ def account(
         missing = dict.fromkeys(_OF_DEVICES, device_sets) | _unknown_host_owners(
             host_classes
         )
-        left = Spans.of([hull])
+        left = Spans.of([window_range])
         idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
         if states is not None:
             left = _apply_claims(left, states.claims_without_device(left), idle)
         idle["unexplained"].append(left)
-        one = _device_account(None, idle, between, {}, Spans.empty())
-        return _build_account(windows.rows, (one,), None, missing)
+        host_account = _device_account(None, idle, between, {}, Spans.empty())
+        return _build_account(windows.rows, (host_account,), None, missing)
     missing = {
-        owner: why for one in device_sets.devices for owner, why in one.unknown.items()
+        owner: why
+        for device in device_sets.devices
+        for owner, why in device.unknown.items()
     } | _unknown_host_owners(host_classes)
     if launch is None:
         missing |= dict.fromkeys(
@@ -372,15 +374,16 @@ def account(
     # Devices that only work before the first step or after the last are left out.
     start, end = (ints(windows.rows, name) for name in ("start_ps", "end_ps"))
     within = tuple(
-        one for one in device_sets.devices if one.busy.within(start, end).any()
+        device for device in device_sets.devices if device.busy.within(start, end).any()
     )
     working = msgspec.structs.replace(
         device_sets, devices=within or device_sets.devices
     )
-    found = tuple(
-        _account_device(one, hull, states, between, launch) for one in working.devices
+    accounts = tuple(
+        _account_device(device, window_range, states, between, launch)
+        for device in working.devices
     )
-    return _build_account(windows.rows, found, working, missing)
+    return _build_account(windows.rows, accounts, working, missing)
 
 
 #: Owners that need a recorded device.
@@ -417,7 +420,7 @@ class _Launching(Frozen, frozen=True):
             return None
         kind = codes(correlation.activity, "kind")
         return cls(
-            timeline={one.device: one for one in device_timeline.devices},
+            timeline={device.device: device for device in device_timeline.devices},
             correlation=correlation,
             copies=(kind == ACTIVITY_CODES["h2d"]) | (kind == ACTIVITY_CODES["d2h"]),
             inputs=kind == ACTIVITY_CODES["h2d"],
@@ -432,28 +435,28 @@ class _Launching(Frozen, frozen=True):
 def _unknown_host_owners(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
     if isinstance(host, Unavailable):
         return dict.fromkeys(_OF_THREADS, host)
-    found = {}
+    unknown = {}
     if host.unknown is not None:
-        found = dict.fromkeys(("launch", "host_compute"), host.unknown)
+        unknown = dict.fromkeys(("launch", "host_compute"), host.unknown)
     if isinstance(host.compile, Unavailable):
-        found["compile"] = host.compile
+        unknown["compile"] = host.compile
     if isinstance(host.sync, Unavailable):
-        found["sync"] = host.sync
-    return found
+        unknown["sync"] = host.sync
+    return unknown
 
 
 def _account_device(
-    one: OneDevice,
-    hull: tuple[int, int],
+    device: OneDevice,
+    window_range: tuple[int, int],
     states: HostStates | None,
     between: Spans,
     launching: _Launching | None,
 ) -> DeviceAccount:
-    free = one.busy.gaps(*hull)
+    free = device.busy.gaps(*window_range)
     idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
     if states is None:
         idle["unexplained"].append(free)
-        return _device_account(one.device, idle, between, {}, Spans.empty())
+        return _device_account(device.device, idle, between, {}, Spans.empty())
     recording = free & states.profiler
     idle["profiler"].append(recording)
     if launching is None:
@@ -461,8 +464,8 @@ def _account_device(
         claimed = states.claims_of_any_thread(left)
         claims = tuple((owner, spans) for owner, spans in claimed if owner != "launch")
         idle["unexplained"].append(_apply_claims(left, claims, idle))
-        return _device_account(one.device, idle, between, {}, Spans.empty())
-    gaps = launching.divide_gaps(one.device, free)
+        return _device_account(device.device, idle, between, {}, Spans.empty())
+    gaps = launching.divide_gaps(device.device, free)
     idle["switch"].append(gaps.switch - recording)
     idle["queued"].append(gaps.queued - recording)
     idle["launch"].append(gaps.latency - recording)
@@ -470,17 +473,17 @@ def _account_device(
     for owner, chosen in (("input", feeds), ("output", ~feeds)):
         spans = Spans(gaps.copy_call.start_ps[chosen], gaps.copy_call.end_ps[chosen])
         idle[owner].append(spans - recording)
-    walked = {}
+    walks = {}
     for track in np.unique(gaps.walk_track).tolist():
-        mine = gaps.walk_track == track
-        walk = Spans(gaps.walk_start_ps[mine], gaps.walk_end_ps[mine])
-        walked[track] = walk
+        on_track = gaps.walk_track == track
+        walk = Spans(gaps.walk_start_ps[on_track], gaps.walk_end_ps[on_track])
+        walks[track] = walk
         left = walk - recording
         claims = states.claims_of_any_thread(left)
         if track >= 0:
             claims = states.thread_claims(track, left, claims)
         idle["unexplained"].append(_apply_claims(left, claims, idle))
-    return _device_account(one.device, idle, between, walked, gaps.latency)
+    return _device_account(device.device, idle, between, walks, gaps.latency)
 
 
 def _apply_claims(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans:
@@ -499,11 +502,11 @@ def _device_account(
     device: int | None,
     idle: dict[str, list[Spans]],
     between: Spans,
-    walked: dict[int, Spans],
+    walks: dict[int, Spans],
     latency: Spans,
 ) -> DeviceAccount:
     sets = {name: Spans.union_of(parts) for name, parts in idle.items()}
-    return DeviceAccount(device, sets, between, walked, latency)
+    return DeviceAccount(device, sets, between, walks, latency)
 
 
 def _build_account(
@@ -515,31 +518,31 @@ def _build_account(
     starts, ends = ints(windows, "start_ps"), ints(windows, "end_ps")
     frames, between, hidden = [], [], []
     busy = [None] if device_sets is None else list(device_sets.devices)
-    for one, found in zip(busy, devices, strict=True):
+    for device, accounted in zip(busy, devices, strict=True):
         charged = charged_rows(
             starts,
             ends,
-            device=one,
-            ordinal=found.device,
-            idle=found.idle,
+            device=device,
+            ordinal=accounted.device,
+            idle=accounted.idle,
             missing=missing,
         )
         frames.append(charged)
         times = {
             name: None
             if name in missing
-            else (found.idle[name] & found.between).within(starts, ends)
+            else (accounted.idle[name] & accounted.between).within(starts, ends)
             for name in IDLE_OWNERS
         }
-        between.append(_window_rows(starts, ends, found.device, times))
-        if one is not None:
+        between.append(_window_rows(starts, ends, accounted.device, times))
+        if device is not None:
             # Time of device work in a window that was charged to an earlier owner.
             overlapped = (
                 _owner_column(
                     name,
-                    pl.Series(one.orders[name].within(starts, ends))
+                    pl.Series(device.orders[name].within(starts, ends))
                     - charged[f"{name}_ps"]
-                    if name in one.orders
+                    if name in device.orders
                     else None,
                     starts,
                 )
@@ -549,7 +552,7 @@ def _build_account(
     together = frames[0].with_columns(device=pl.lit(None, pl.Int32))
     if device_sets is not None and len(frames) > 1:
         united = device_sets.any_device
-        most = max(
+        busiest = max(
             zip(device_sets.devices, devices, strict=True),
             key=lambda pair: pair[0].busy.length_ps,
         )
@@ -560,7 +563,7 @@ def _build_account(
             device=united,
             ordinal=None,
             # Where no device works, the causes are those of the busiest device.
-            idle={name: spans & free for name, spans in most[1].idle.items()},
+            idle={name: spans & free for name, spans in busiest[1].idle.items()},
             missing=missing,
         )
     return Account(

@@ -87,12 +87,14 @@ def account_parts(
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     judged = Spans.from_events(starts, ends - starts)
     namer = None if isinstance(naming, Unavailable) else naming
-    found, callers = [], []
+    owner_rows, callers = [], []
     for device in account.devices:
-        for owner in (one for one in IDLE_OWNERS if one not in account.missing):
+        for owner in IDLE_OWNERS:
+            if owner in account.missing:
+                continue
             for place, spans in _split_by_place(device, device.idle[owner] & judged):
                 key = (device.device, owner, place)
-                found += [
+                owner_rows += [
                     (*key, *name, time)
                     for name, time in _named_parts(namer, device, owner, spans)
                 ]
@@ -101,24 +103,24 @@ def account_parts(
                         (*key, name.function, name.file, name.line, time)
                         for name, time in namer.calling_functions(owner, spans)
                     ]
-    topics = [
-        (one.device, topic, place, *name, time)
-        for device, one in zip(account.devices, idle_topics.devices, strict=False)
+    topic_rows = [
+        (topics.device, topic, place, *name, time)
+        for device, topics in zip(account.devices, idle_topics.devices, strict=False)
         for topic in TOPICS
-        for place, spans in _split_by_place(device, one.spans[topic] & judged)
+        for place, spans in _split_by_place(device, topics.spans[topic] & judged)
         for name, time in _named_parts(namer, device, topic, spans)
     ]
     return AccountParts(
-        _sum_parts(found),
-        _sum_parts(topics),
+        _sum_parts(owner_rows),
+        _sum_parts(topic_rows),
         pl.DataFrame(callers, schema=CALLER_ROWS, orient="row"),
         int((ends - starts).sum()),
         len(starts),
     )
 
 
-def _sum_parts(found: list[tuple[Any, ...]]) -> pl.DataFrame:
-    rows = pl.DataFrame(found, schema=PART_ROWS, orient="row")
+def _sum_parts(parts: list[tuple[Any, ...]]) -> pl.DataFrame:
+    rows = pl.DataFrame(parts, schema=PART_ROWS, orient="row")
     grouped = rows.group_by(list(PART_ROWS)[:-1], maintain_order=True).agg(
         pl.col("time_ps").sum()
     )
@@ -178,53 +180,53 @@ def what_ran(
     """Return the events of an owner's time, by the rules of `Naming.named_parts`."""
     if owner not in NAMED_OWNERS:
         return interval_parts(spans, most=most)
-    found: list[RanMost] = []
+    parts: list[RanMost] = []
     left = spans
     if owner == "launch":
-        way = left & device.latency
-        found.append(interval_parts(way, LAUNCH_LATENCY, most=most))
-        left = left - way
+        in_transit = left & device.latency
+        parts.append(interval_parts(in_transit, LAUNCH_LATENCY, most=most))
+        left = left - in_transit
     for track in naming.asked_threads(device):
         if not len(left):
             break
-        covered, at, time = naming.covering_rows(track, owner, left)
-        found.append(_largest_events(naming, at, time, most=most))
-        rest = covered.length_ps - int(time.sum())
-        if rest > 0:
-            whole = Ran(*(covered.hull or (0, 0)), _NO_EVENT, UNNAMED, rest)
-            found.append(RanMost([whole], 1))
+        covered, rows, time = naming.covering_rows(track, owner, left)
+        parts.append(_largest_events(naming, rows, time, limit=most))
+        unnamed_ps = covered.length_ps - int(time.sum())
+        if unnamed_ps > 0:
+            unnamed = Ran(*(covered.hull or (0, 0)), _NO_EVENT, UNNAMED, unnamed_ps)
+            parts.append(RanMost([unnamed], 1))
         left = left - covered
     tasks = naming.tasks_of_ops(device, owner, left)
     left = left - tasks
     for track in naming.function_tracks if owner in OF_FUNCTIONS else ():
         if not len(left):
             break
-        functions, covered = _largest_functions(naming, track, left, most=most)
-        found.append(functions)
+        functions, covered = _largest_functions(naming, track, left, limit=most)
+        parts.append(functions)
         left = left - covered
-    rest_of = interval_parts(left | tasks, most=most)
+    remaining = interval_parts(left | tasks, most=most)
     named = [
-        Ran(one.start_ps, one.end_ps, _NO_EVENT, *name)
-        for one in rest_of.ran
+        Ran(event.start_ps, event.end_ps, _NO_EVENT, *name)
+        for event in remaining.ran
         for name in naming.remaining_parts(
             owner,
-            Spans.of([(one.start_ps, one.end_ps)]),
+            Spans.of([(event.start_ps, event.end_ps)]),
             on_device=device.device is not None,
         )
     ]
-    found.append(RanMost(named, rest_of.number + len(named) - len(rest_of.ran)))
+    parts.append(RanMost(named, remaining.number + len(named) - len(remaining.ran)))
     every = sorted(
-        (one for each in found for one in each.ran), key=lambda ran: -ran.time_ps
+        (event for part in parts for event in part.ran), key=lambda ran: -ran.time_ps
     )
-    return RanMost(every[:most], sum(each.number for each in found))
+    return RanMost(every[:most], sum(part.number for part in parts))
 
 
 def interval_parts(spans: Spans, name: Name = UNNAMED, *, most: int) -> RanMost:
     """Return the longest intervals of a set as parts without an event."""
     length = spans.end_ps - spans.start_ps
 
-    def described_part(at: int) -> tuple[int, int, int, Name]:
-        return int(spans.start_ps[at]), int(spans.end_ps[at]), _NO_EVENT, name
+    def described_part(index: int) -> tuple[int, int, int, Name]:
+        return int(spans.start_ps[index]), int(spans.end_ps[index]), _NO_EVENT, name
 
     return largest_times(length, described_part, most=most)
 
@@ -238,34 +240,36 @@ def largest_times(
     """Return the largest times; `described_part` describes the event of each index."""
     some = np.flatnonzero(time_ps > 0)
     order = some[np.argsort(-time_ps[some], kind="stable")[:most]]
-    ran = [Ran(*described_part(at), int(time_ps[at])) for at in order.tolist()]
+    ran = [Ran(*described_part(index), int(time_ps[index])) for index in order.tolist()]
     return RanMost(ran, len(some))
 
 
-def _largest_events(naming: Naming, at: Int64s, time: Int64s, *, most: int) -> RanMost:
+def _largest_events(
+    naming: Naming, rows: Int64s, time: Int64s, *, limit: int
+) -> RanMost:
     table = naming.classes.rows
 
-    def described_part(place: int) -> tuple[int, int, int, Name]:
-        row = int(at[place])
+    def described_part(index: int) -> tuple[int, int, int, Name]:
+        row = int(rows[index])
         start = int(table.start_ps[row])
         name = naming.type_name(int(naming.types[row]))
         return start, start + int(table.dur_ps[row]), row, name
 
-    return largest_times(time, described_part, most=most)
+    return largest_times(time, described_part, most=limit)
 
 
 def _largest_functions(
-    naming: Naming, track: int, spans: Spans, *, most: int
+    naming: Naming, track: int, spans: Spans, *, limit: int
 ) -> tuple[RanMost, Spans]:
     frames = naming.frames
     if frames is None:
         return RanMost([], 0), Spans.empty()
-    mine = np.flatnonzero(frames.track == track)
-    start, end = frames.start_ps[mine], frames.end_ps[mine]
+    own_rows = np.flatnonzero(frames.track == track)
+    start, end = frames.start_ps[own_rows], frames.end_ps[own_rows]
     time = spans.within(start, end)
     own = np.zeros(len(frames.track), np.int64)
-    own[mine] = time
-    parent = frames.parent[mine]
+    own[own_rows] = time
+    parent = frames.parent[own_rows]
     np.subtract.at(own, parent[parent >= 0], time[parent >= 0])
 
     def described_part(row: int) -> tuple[int, int, int, Name]:
@@ -273,6 +277,6 @@ def _largest_functions(
         first, last = int(frames.start_ps[row]), int(frames.end_ps[row])
         return first, last, int(frames.event[row]), name
 
-    return largest_times(own, described_part, most=most), spans & Spans.from_events(
+    return largest_times(own, described_part, most=limit), spans & Spans.from_events(
         start, end - start
     )

@@ -57,29 +57,29 @@ def between_steps(
         ints(windows.rows, "start_ps").min(),
         ints(windows.rows, "end_ps").max(),
     )
-    hull = Spans.of([(int(begin), int(end))])
+    bounds = Spans.of([(int(begin), int(end))])
     if steps.source == "marker" and not steps.rows["end_ps"].null_count():
         starts = ints(steps.rows, "start_ps")
-        return hull - Spans.from_events(starts, ints(steps.rows, "end_ps") - starts)
+        return bounds - Spans.from_events(starts, ints(steps.rows, "end_ps") - starts)
     is_call = event_kinds.has(EventFlag.FUNCTION_CALL | EventFlag.PJIT)
     track = handles(events, "track")
     rows = wanted_rows(handles(events, "type"), is_call)
     rows = rows[np.isin(track[rows], host_classes.threads.driving_tracks())]
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     calls = Spans.from_events(start_ps[rows], dur_ps[rows])
-    one_each = 0 < len(calls) <= steps.rows.height
+    once_per_step = 0 < len(calls) <= steps.rows.height
     if host_classes.no_device:
-        calls = calls if one_each else nothing
-        return _between_host_work(hull, host_classes.host_compute, requests, calls)
+        calls = calls if once_per_step else nothing
+        return _between_host_work(bounds, host_classes.host_compute, requests, calls)
     if isinstance(correlation, Unavailable) or isinstance(activity_steps, Unavailable):
         return nothing
     launches = correlation.launches
     used = correlation.activity_count_of_launch > 0
     called = ints(launches, "start_ps")[used]
-    if len(called) and one_each:
+    if len(called) and once_per_step:
         held = calls.within(called, called + 1) > 0
         if held.mean() >= _HELD:
-            return hull - calls
+            return bounds - calls
     launch = correlation.launch_of_activity
     known = (launch >= 0) & (activity_steps >= 0)
     first = np.full(steps.rows.height, np.iinfo(np.int64).max)
@@ -89,11 +89,11 @@ def between_steps(
     np.minimum.at(first, activity_steps[known], begins)
     np.maximum.at(last, activity_steps[known], ends)
     some = first < last
-    return hull - Spans.from_events(first[some], (last - first)[some])
+    return bounds - Spans.from_events(first[some], (last - first)[some])
 
 
 def _between_host_work(
-    hull: Spans,
+    bounds: Spans,
     work: Spans | Unavailable,
     requests: Requests | Unavailable,
     calls: Spans,
@@ -105,10 +105,10 @@ def _between_host_work(
     if not isinstance(requests, Unavailable):
         rows = requests.rows
         served = Spans.from_events(ints(rows, "start_ps"), ints(rows, "dur_ps"))
-    done = work & hull
+    window_work = work & bounds
     for holding in (served, calls):
-        if (done & holding).length_ps >= _HELD * done.length_ps > 0:
-            return hull - holding
+        if (window_work & holding).length_ps >= _HELD * window_work.length_ps > 0:
+            return bounds - holding
     return Spans.empty()
 
 

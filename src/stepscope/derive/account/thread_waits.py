@@ -74,13 +74,13 @@ def lines_without_core(
     if not named.any():
         return {}
     lines = np.unique(handles(events, "track")[named[handles(events, "type")]])
-    places = tracks.select("plane", "process", "id").rows()
+    ids = tracks.select("plane", "process", "id").rows()
     kinds = tracks["kind"].to_list()
-    threads = {place: row for row, place in enumerate(places) if kinds[row] == "thread"}
+    threads = {key: row for row, key in enumerate(ids) if kinds[row] == "thread"}
     return {
-        threads[places[line]]: line
+        threads[ids[line]]: line
         for line in lines.tolist()
-        if places[line] in threads and kinds[line] == "asynchronous"
+        if ids[line] in threads and kinds[line] == "asynchronous"
     }
 
 
@@ -92,14 +92,14 @@ def host_threads(tracks: pl.DataFrame) -> dict[int, str]:
     named = tracks.with_row_index("row").filter(
         pl.col("device").is_null(), pl.col("kind").is_in(["thread", "samples"])
     )
-    found = {}
+    name_of_track = {}
     for row, kind, line, name in named[["row", "kind", "id", "name"]].rows():
         samples = SamplesLine.of(line, name) if kind == "samples" else None
         if kind == "thread":
-            found[row] = name
+            name_of_track[row] = name
         elif samples is not None and samples.kind == "functions":
-            found[row] = samples.thread_name
-    return found
+            name_of_track[row] = samples.thread_name
+    return name_of_track
 
 
 def awaited_thread(
@@ -125,31 +125,31 @@ def awaited_thread(
     Returns:
         Name of the thread and row of event_types; None if none ran half of that time.
     """
-    found: list[tuple[int, str, int]] = []
+    candidates: list[tuple[int, str, int]] = []
     rows = classes.rows
     for track, name in threads.items():
         if track == by:
             continue
-        at = rows.meeting_rows(track, waits, code=classes.code, wanted=_WORK)
-        at = at[~nameless[types[at]]]
-        if not len(at):
+        event_rows = rows.meeting_rows(track, waits, code=classes.code, wanted=_WORK)
+        event_rows = event_rows[~nameless[types[event_rows]]]
+        if not len(event_rows):
             continue
-        start, dur = rows.start_ps[at], rows.dur_ps[at]
-        nested = nest_subset(start, dur, track=np.zeros(len(at), np.int32))
+        start, dur = rows.start_ps[event_rows], rows.dur_ps[event_rows]
+        nested = nest_subset(start, dur, track=np.zeros(len(event_rows), np.int32))
         own = waits.within(start, start + dur)
         inside = nested.parent >= 0
         np.subtract.at(own, nested.parent[inside], own[inside].copy())
-        kind, place = np.unique(types[at], return_inverse=True)
+        kind, index = np.unique(types[event_rows], return_inverse=True)
         total = np.zeros(len(kind), np.int64)
-        np.add.at(total, place, own)
-        most = int(total.argmax())
-        found.append((int(total[most]), name, int(kind[most])))
-    others = {it: name for it, name in threads.items() if name != threads.get(by)}
-    for told in (
-        found,
-        [] if frames is None else _innermost_functions(frames, others, waits),
+        np.add.at(total, index, own)
+        largest = int(total.argmax())
+        candidates.append((int(total[largest]), name, int(kind[largest])))
+    names = {track: name for track, name in threads.items() if name != threads.get(by)}
+    for timed in (
+        candidates,
+        [] if frames is None else _innermost_functions(frames, names, waits),
     ):
-        longest = max(told, default=None)
+        longest = max(timed, default=None)
         if longest is not None and longest[0] >= _MOST * waits.length_ps:
             return longest[1:]
     return None
@@ -162,12 +162,12 @@ def _innermost_functions(
     own = time.copy()
     inside = frames.parent >= 0
     np.subtract.at(own, frames.parent[inside], time[inside])
-    found = []
+    functions = []
     for track in np.unique(frames.track[time > 0]).tolist():
-        mine = np.flatnonzero((frames.track == track) & (time > 0))
-        kind, place = np.unique(frames.type[mine], return_inverse=True)
-        total = np.bincount(place, weights=own[mine]).astype(np.int64)
-        most = int(total.argmax())
+        own_rows = np.flatnonzero((frames.track == track) & (time > 0))
+        kind, index = np.unique(frames.type[own_rows], return_inverse=True)
+        total = np.bincount(index, weights=own[own_rows]).astype(np.int64)
+        largest = int(total.argmax())
         if track in threads:
-            found.append((int(total[most]), threads[track], int(kind[most])))
-    return found
+            functions.append((int(total[largest]), threads[track], int(kind[largest])))
+    return functions

@@ -84,7 +84,9 @@ class BatchCopies(Frozen, frozen=True):
             return None
         return cls(windows, correlation, long_stretch_ps(launch_latency.latency_ps))
 
-    def waits_for_copy(self, one: DeviceAccount, doing: Spans, blocked: Spans) -> Spans:
+    def waits_for_copy(
+        self, device: DeviceAccount, doing: Spans, blocked: Spans
+    ) -> Spans:
         """Return the long silences of a device's program before it copies a batch.
 
         Args:
@@ -94,11 +96,11 @@ class BatchCopies(Frozen, frozen=True):
         # Starts of the calls that copy as many bytes as a batch, ascending.
         activity = self.correlation.activity
         launch = self.correlation.launch_of_activity
-        mine = codes(activity, "kind") == ACTIVITY_CODES["h2d"]
-        mine &= handles(activity, "device") == one.device
+        is_copy = codes(activity, "kind") == ACTIVITY_CODES["h2d"]
+        is_copy &= handles(activity, "device") == device.device
         size = fill_nulls(activity["bytes"], 0)
-        mine &= (size > _LEAST_BYTES) & (launch >= 0)
-        called = np.sort(ints(self.correlation.launches, "start_ps")[launch[mine]])
+        is_copy &= (size > _LEAST_BYTES) & (launch >= 0)
+        called = np.sort(ints(self.correlation.launches, "start_ps")[launch[is_copy]])
         rows = self.windows.rows.filter(~self.windows.rows["open_end"])
         if not rows.height or not len(called):
             return Spans.empty()
@@ -106,45 +108,47 @@ class BatchCopies(Frozen, frozen=True):
         copies = np.searchsorted(called, ends) - np.searchsorted(called, starts)
         if (copies > 0).mean() < _USUAL:
             return Spans.empty()
-        silent = Spans.union_of((blocked, *(one.idle[owner] for owner in UNFED_OWNERS)))
+        silent = Spans.union_of(
+            (blocked, *(device.idle[owner] for owner in UNFED_OWNERS))
+        )
         # Intervals that end at a copy call or at most `soon_ps` before it: small work
         # may be launched between the silence and the copy.
-        silences = Spans.union_of(one.walked_by.values())
-        at = np.searchsorted(called, silences.end_ps)
-        next_call = np.append(called, np.iinfo(np.int64).max)[at]
+        silences = Spans.union_of(device.walked_by.values())
+        index = np.searchsorted(called, silences.end_ps)
+        next_call = np.append(called, np.iinfo(np.int64).max)[index]
         soon = next_call - silences.end_ps <= self.soon_ps
-        found = (silent & Spans(silences.start_ps[soon], silences.end_ps[soon])) - doing
-        long = found.end_ps - found.start_ps > self.soon_ps
-        return Spans(found.start_ps[long], found.end_ps[long])
+        unfed = (silent & Spans(silences.start_ps[soon], silences.end_ps[soon])) - doing
+        long = unfed.end_ps - unfed.start_ps > self.soon_ps
+        return Spans(unfed.start_ps[long], unfed.end_ps[long])
 
 
 def scaling_holes(
     device_activity: pl.DataFrame, event_types: pl.DataFrame, device: int | None
 ) -> Spans:
     """Return the time from each finite check to the first kernel after its copy."""
-    looks = event_types["name"].str.contains(FINITE_CHECK).to_numpy()
-    if not looks.any():
+    is_check = event_types["name"].str.contains(FINITE_CHECK).to_numpy()
+    if not is_check.any():
         return Spans.empty()
-    mine = np.flatnonzero(handles(device_activity, "device") == device)
-    start = ints(device_activity, "start_ps")[mine]
+    own_rows = np.flatnonzero(handles(device_activity, "device") == device)
+    start = ints(device_activity, "start_ps")[own_rows]
     order = np.argsort(start, kind="stable")
-    mine, start = mine[order], start[order]
-    end = start + ints(device_activity, "dur_ps")[mine]
-    kernel = codes(device_activity, "kind")[mine] == ACTIVITY_CODES["kernel"]
-    looking = kernel & looks[handles(device_activity, "type")[mine]]
-    size = device_activity["bytes"].fill_null(_ANSWER_BYTES + 1).to_numpy()[mine]
-    answers = codes(device_activity, "kind")[mine] == ACTIVITY_CODES["d2h"]
+    own_rows, start = own_rows[order], start[order]
+    end = start + ints(device_activity, "dur_ps")[own_rows]
+    kernel = codes(device_activity, "kind")[own_rows] == ACTIVITY_CODES["kernel"]
+    is_check_kernel = kernel & is_check[handles(device_activity, "type")[own_rows]]
+    size = device_activity["bytes"].fill_null(_ANSWER_BYTES + 1).to_numpy()[own_rows]
+    answers = codes(device_activity, "kind")[own_rows] == ACTIVITY_CODES["d2h"]
     copies = np.flatnonzero(answers & (size <= _ANSWER_BYTES))
     # The last finite check before each copy; -1 where there is none.
-    rows = np.flatnonzero(looking)
-    place = np.searchsorted(rows, copies) - 1
-    look = np.where(place >= 0, np.append(rows, -1)[place], -1)
+    rows = np.flatnonzero(is_check_kernel)
+    index = np.searchsorted(rows, copies) - 1
+    check = np.where(index >= 0, np.append(rows, -1)[index], -1)
     # The first kernel after each copy; the number of activities for none.
     kernels = np.append(np.flatnonzero(kernel), len(kernel))
     following: Int64s = kernels[np.searchsorted(kernels, copies, side="right")]
-    found = (look >= 0) & (copies - look <= _NEAR) & (following < len(mine))
-    begin = end[look[found]]
-    return Spans.from_events(begin, np.maximum(start[following[found]] - begin, 0))
+    near = (check >= 0) & (copies - check <= _NEAR) & (following < len(own_rows))
+    begin = end[check[near]]
+    return Spans.from_events(begin, np.maximum(start[following[near]] - begin, 0))
 
 
 #: Topics in order of precedence: an instant has the first that matches. `unfed` and
@@ -235,7 +239,7 @@ def idle_topics(
         marked=not isinstance(steps, Unavailable) and steps.source == "marker",
         waits=waiting,
         within=Spans.union_of(
-            _union_owners(one.idle, _EVERY) for one in account.devices
+            _union_owners(device.idle, _EVERY) for device in account.devices
         ),
     )
     batches = reads = None
@@ -246,23 +250,25 @@ def idle_topics(
         launch_latency, Unavailable
     ):
         reads = _ReadBacks(device_activity, 2 * launch_latency.latency_ps)
-    found = []
-    for one in account.devices:
+    topics = []
+    for device in account.devices:
         drained = scaling = unfed = Spans.empty()
-        if not isinstance(device_activity, Unavailable) and one.device is not None:
-            scaling = scaling_holes(device_activity, event_types, one.device)
-        if reads is not None and one.device is not None:
-            drained = reads.drained_spans(one, host)
-        if batches is not None and one.device is not None:
-            blocked = one.idle["sync"] - host.for_device
-            unfed = batches.waits_for_copy(one, host.doing, blocked)
-        found.append(
-            _topics_of_device(one, host, drained=drained, scaling=scaling, unfed=unfed)
+        if not isinstance(device_activity, Unavailable) and device.device is not None:
+            scaling = scaling_holes(device_activity, event_types, device.device)
+        if reads is not None and device.device is not None:
+            drained = reads.drained_spans(device, host)
+        if batches is not None and device.device is not None:
+            blocked = device.idle["sync"] - host.for_device
+            unfed = batches.waits_for_copy(device, host.doing, blocked)
+        topics.append(
+            _topics_of_device(
+                device, host, drained=drained, scaling=scaling, unfed=unfed
+            )
         )
     missing = (
         {} if host.collections_seen else {"garbage": WHY["no_garbage_collections"]}
     )
-    return IdleTopics(tuple(found), missing)
+    return IdleTopics(tuple(topics), missing)
 
 
 class _Host(Frozen, frozen=True):
@@ -295,36 +301,38 @@ class _Host(Frozen, frozen=True):
 
         def union(*wanted: HostCode) -> Spans:
             return Spans.union_of(
-                found[code] for found in sets for code in wanted if code in found
+                by_code[code] for by_code in sets for code in wanted if code in by_code
             )
 
         types, rows = handles(events, "type"), states.classes.rows
         collecting = _types_named(event_types, *COLLECTIONS)
-        garbage, seen = Spans.empty(), _types_named(event_types, _WATCHED).any()
+        garbage, watched = Spans.empty(), _types_named(event_types, _WATCHED).any()
         if collecting.any():
             garbage = Spans.union_of(
-                rows.covered_spans(mine, collecting[types[mine]])
-                for mine in map(rows.track_rows, states.threads)
+                rows.covered_spans(part, collecting[types[part]])
+                for part in map(rows.track_rows, states.threads)
             )
-            seen = seen or collecting[types].any()
-        doing = Spans.union_of(states.doing_spans(it, within) for it in states.threads)
+            watched = watched or collecting[types].any()
+        doing = Spans.union_of(
+            states.doing_spans(track, within) for track in states.threads
+        )
         work = states.classes.host_compute
         waiting = union(HostCode.SYNC, HostCode.READ_BACK)
         debugging = _debugging_spans(states, event_types, types)
         return cls(
             marked=marked,
             garbage=garbage,
-            collections_seen=bool(seen),
+            collections_seen=bool(watched),
             debugging=Spans.union_of(debugging),
             beside_debugging=Spans.union_of(
-                found[HostCode.HOST_COMPUTE] - mine
-                for found, mine in zip(sets, debugging, strict=True)
-                if HostCode.HOST_COMPUTE in found
+                by_code[HostCode.HOST_COMPUTE] - spent
+                for by_code, spent in zip(sets, debugging, strict=True)
+                if HostCode.HOST_COMPUTE in by_code
             )
             if any(map(len, debugging))
             else Spans.empty(),
             writing=union(HostCode.OUTPUT)
-            | Spans.union_of(it.writing for it in states.told.values()),
+            | Spans.union_of(functions.writing for functions in states.told.values()),
             waiting=waiting,
             for_device=waiting | waits,
             doing=doing - waits,
@@ -337,7 +345,7 @@ class _Host(Frozen, frozen=True):
         classes, threads = self.states.classes, self.states.threads
         near = Spans.from_events(times_ps - 1, np.full(len(times_ps), 2))
         while True:
-            found = Spans.union_of(
+            calls = Spans.union_of(
                 classes.code_spans(track, sets[_LAUNCHING].meeting(near))(
                     HostCode.LAUNCH
                 )
@@ -346,10 +354,10 @@ class _Host(Frozen, frozen=True):
             ).meeting(near)
             # Calls of other threads may overlap these calls or touch their ends.
             wider = near | Spans.from_events(
-                found.start_ps - 1, found.end_ps - found.start_ps + 2
+                calls.start_ps - 1, calls.end_ps - calls.start_ps + 2
             )
             if wider == near:
-                return found
+                return calls
             near = wider
 
 
@@ -357,42 +365,42 @@ def _debugging_spans(
     states: HostStates, event_types: pl.DataFrame, types: Int32s
 ) -> list[Spans]:
     names = event_types["name"]
-    asked = names.str.contains(_DEBUGGING)
+    is_debugging = names.str.contains(_DEBUGGING)
     if names.str.contains(_PRINTS).any():
-        asked |= names.str.contains(_FORMATS)
-    wanted = asked.to_numpy()
+        is_debugging |= names.str.contains(_FORMATS)
+    wanted = is_debugging.to_numpy()
     if not wanted.any():
         return [Spans.empty() for _ in states.threads]
     rows = states.classes.rows
     return [
-        rows.covered_spans(mine, wanted[types[mine]])
-        for mine in map(rows.track_rows, states.threads)
+        rows.covered_spans(part, wanted[types[part]])
+        for part in map(rows.track_rows, states.threads)
     ]
 
 
 def _topics_of_device(
-    one: DeviceAccount, host: _Host, *, drained: Spans, scaling: Spans, unfed: Spans
+    device: DeviceAccount, host: _Host, *, drained: Spans, scaling: Spans, unfed: Spans
 ) -> DeviceTopics:
-    idle = one.idle
+    idle = device.idle
     writing = idle["output"] & host.writing
-    if one.device is None:
+    if device.device is None:
         # A read-back while ops still run is a wait of the step itself.
         reading = idle["sync"] & host.for_device
         chores = idle["between"] | (idle["host_compute"] - host.work)
         # The step continues where another thread computes.
-        looking = host.debugging - host.beside_debugging
+        debugging = host.debugging - host.beside_debugging
     else:
-        looking = host.debugging
+        debugging = host.debugging
         reading = (idle["output"] - writing) | (idle["sync"] & host.for_device)
         reading = reading | drained
         chores = idle["between"]
         if host.marked:
-            chores = chores | idle["host_compute"] | (idle["launch"] - one.latency)
-    chores = chores & one.between
+            chores = chores | idle["host_compute"] | (idle["launch"] - device.latency)
+    chores = chores & device.between
     wanted = {
         "garbage": _union_owners(idle, _COLLECTING) & host.garbage,
         "writing": writing,
-        "debugging": _union_owners(idle, _LOOKED_AT) & looking,
+        "debugging": _union_owners(idle, _LOOKED_AT) & debugging,
         "scaling": _union_owners(idle, _LOOKED_AT) & scaling,
         "read_back": reading,
         "callback": chores & host.doing,
@@ -400,11 +408,11 @@ def _topics_of_device(
         "unnamed": chores - host.doing,
     }
     left = _union_owners(idle, _EVERY)
-    found = {}
+    topics = {}
     for topic in TOPICS:
-        found[topic] = wanted[topic] & left
-        left = left - found[topic]
-    return DeviceTopics(one.device, found)
+        topics[topic] = wanted[topic] & left
+        left = left - topics[topic]
+    return DeviceTopics(device.device, topics)
 
 
 def _union_owners(idle: Mapping[str, Spans], owners: Iterable[str]) -> Spans:
@@ -421,22 +429,24 @@ class _ReadBacks(Frozen, frozen=True):
     activity: pl.DataFrame
     soon_ps: int
 
-    def drained_spans(self, one: DeviceAccount, host: _Host) -> Spans:
+    def drained_spans(self, device: DeviceAccount, host: _Host) -> Spans:
         """Return the idle time from the end of a wait to the next activity.
 
         The host stopped waiting because the device had finished all its work. Work that
         the host launched only afterwards could have been queued before. The host waits
         in a synchronising call, or in the call that copies a small result.
         """
-        free = Spans.union_of(one.idle.values())
+        free = Spans.union_of(device.idle.values())
         # The ends of copies of small results.
         rows = np.flatnonzero(
             (codes(self.activity, "kind") == ACTIVITY_CODES["d2h"])
-            & (handles(self.activity, "device") == one.device)
+            & (handles(self.activity, "device") == device.device)
         )
         size = fill_nulls(self.activity["bytes"].gather(rows), _SMALL_BYTES + 1)
         rows = rows[size <= _SMALL_BYTES]
-        start_ps, dur_ps = (ints(self.activity, it) for it in ("start_ps", "dur_ps"))
+        start_ps, dur_ps = (
+            ints(self.activity, name) for name in ("start_ps", "dur_ps")
+        )
         copied: Int64s = start_ps[rows] + dur_ps[rows]
         # Keep idle time that begins when a wait ends, or when such a copy does.
         ends = host.waiting.end_ps
@@ -457,14 +467,14 @@ class _ReadBacks(Frozen, frozen=True):
         length = np.minimum(free.end_ps - begin, np.maximum(waited, called))
         after = Spans.from_events(begin[length > 0], length[length > 0])
         # Recorded work between steps has another cause than the wait.
-        named = one.idle["between"] & host.doing
-        return (after & _union_owners(one.idle, _REFILLING)) - named
+        named = device.idle["between"] & host.doing
+        return (after & _union_owners(device.idle, _REFILLING)) - named
 
 
 def _wait_lengths_ps(spans: Spans, begin_ps: Int64s, soon_ps: Int64s) -> Int64s:
     """Return how long a span had lasted at `begin_ps`; 0 if it does not end soon."""
     if not len(spans):
         return np.zeros(len(begin_ps), np.int64)
-    at = np.searchsorted(spans.start_ps, begin_ps, side="left") - 1
-    held = (at >= 0) & (spans.end_ps[at] >= begin_ps) & (spans.end_ps[at] <= soon_ps)
-    return np.where(held, begin_ps - spans.start_ps[at], 0)
+    i = np.searchsorted(spans.start_ps, begin_ps, side="left") - 1
+    held = (i >= 0) & (spans.end_ps[i] >= begin_ps) & (spans.end_ps[i] <= soon_ps)
+    return np.where(held, begin_ps - spans.start_ps[i], 0)
