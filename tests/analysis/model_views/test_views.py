@@ -150,9 +150,9 @@ def test_the_steps_of_a_name() -> None:
     assert list((analysed(profile, step_name="train").steps or {}).values()) == [
         tuple(range(100, 108))
     ]
-    with pytest.raises(BadUsage, match="no step is marked 'test'; marks: train"):
+    with pytest.raises(BadUsage, match="no step has the marker 'test'; known: train"):
         analysed(profile, step_name="test")
-    with pytest.raises(BadUsage, match="last_steps=0 is no number of steps"):
+    with pytest.raises(BadUsage, match="last_steps=0 is not a number of steps"):
         analysed(profile, last_steps=0)
 
 
@@ -171,7 +171,7 @@ def test_what_a_threshold_of_the_unknown_leaves_out_is_explained() -> None:
 
 
 def test_a_step_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(BadUsage, match="no step 99; there are 100 to 107"):
+    with pytest.raises(BadUsage, match="no step 99; known: 100 to 107"):
         analysed(blueprint.profile(blueprint.a1()), step=99)
     lines = [("main", "a/MatMul:MatMul", 0, 5)]
     result = model_views.analyse(

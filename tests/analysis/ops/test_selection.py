@@ -17,7 +17,7 @@ from stepscope.errors import BadUsage
             "there is no op 'matmul'; the nearest: model/dense/MatMul, ",
         ),
         ({"op": "model/dense/MatMull"}, "the nearest: model/dense/MatMul, "),
-        ({"op": "zzz"}, "none with a name like it"),
+        ({"op": "zzz"}, "no known name is similar"),
         ({"op": "…MatMul"}, "short for 2 names: model/dense/MatMul, model/dense_1/"),
         ({"scope": "mod"}, "no op has the scope 'mod'; the nearest: model"),
         ({"scope": ""}, "no op has the scope ''"),

@@ -1,4 +1,4 @@
-"""One annotation closely: its calls, its steps, and what ran inside it."""
+"""Details of one annotation: its calls, its steps, and the work inside it."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ ANNOTATION_KERNELS: Final = _TABLES["kernels"]
 
 
 class AnnotationDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """An annotation and what its calls hold, over all places where it stands.
+    """An annotation and the work inside its calls, over all its places in the tree.
 
-    Where a call holds another call of the same name, the inner one is listed, and its
-    time counts once.
+    A call inside another call of the same name is listed, but its time counts once.
 
     Attributes:
         name: Name of the annotation.
         call_count: Number of calls, listed or not.
         host_us: Host time of all calls.
-        device_us: Sum of the times of the device work that was launched in them; null
-            where launches are not known.
-        launches: Number of their launch calls whose work on a device was recorded; null
-            where launches are not known.
-        calls: The calls with most host time.
-        by_step: The calls by step; null where no call began in a step.
-        ops: Ops that ran inside the calls on the thread of the call; null where no op
-            was recorded.
-        kernels: What the calls launched, by name; null where launches are not known.
+        device_us: Total time of the device work that the calls launched; null if
+            launches are unknown.
+        launches: Number of launch calls in the calls whose device work was recorded;
+            null if launches are unknown.
+        calls: The calls with the most host time.
+        by_step: The calls by step; null if no call began in a step.
+        ops: Ops that ran inside the calls on the thread of the call; null if no op was
+            recorded.
+        kernels: Device work that the calls launched, by name; null if launches are
+            unknown.
     """
 
     name: str
@@ -73,13 +73,14 @@ def annotation_detail(
     *,
     most_calls: int | None,
 ) -> tuple[AnnotationDetail, list[Missing]]:
-    """Look closely at one annotation; and say what is not known of it.
+    """Compute the details of one annotation, and list which values are missing.
 
     Args:
-        hosts: Hosts with annotations; one of them has it.
-        most_calls: How many calls to list at most; all where it is None.
+        hosts: Hosts with annotations; at least one has the annotation `name`.
+        most_calls: Maximum number of calls to list; None lists all.
     """
-    # By call of any name: whether it is such a call or lies in one; -1 is no call.
+    # Per call of any name: whether the call has the name or is inside a call that has
+    # it. The last entry, for index -1, means no call.
     inside = []
     for host in hosts:
         chosen = host.calls.calls_named(name) & host.chosen
@@ -139,7 +140,7 @@ def annotation_detail(
 def _calls_of_host(
     profile: ProfileData, host: AnnotatedHost, name: str, inside: Bools
 ) -> pl.DataFrame:
-    """Return the calls of one name; `row` is the call's own, times are in ps."""
+    """Return the calls of one name; `row` is the index of the call, times are in ps."""
     calls = host.calls
     rows = np.flatnonzero(calls.calls_named(name) & host.chosen)
     events = require_available(profile.table(host.host, "events"))
@@ -232,7 +233,7 @@ def _sum_by_name(
 
 
 def _declared_columns(rows: pl.DataFrame, table: TableSchema) -> pl.DataFrame:
-    """Return the columns of a table; times stand in `…_ps`."""
+    """Return the columns of a table; `rows` has the times in columns `…_ps`."""
     units = {"_us": PS_PER_US, "_ms": PS_PER_MS}
     return rows.with_columns(
         (pl.col(f"{name[:-3]}_ps") / units[name[-3:]]).alias(name)

@@ -1,4 +1,4 @@
-"""The rows of annotations: named ranges inside named ranges, and what each cost."""
+"""The rows of annotations: nested named ranges, and the cost of each range."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WHY: Final = room_reasons("model_views")
 
 ANNOTATION_ROWS: Final = tool_tables("model_views")["annotation"]
 
-#: Name of a set of columns → the columns of this view that it shows.
+#: Group of columns in the option `select` → columns of this view.
 _SELECTABLE: Final = {
     "micros": ("total_us", "self_us", "percent", "step_us"),
     "accelerator_micros": (
@@ -51,7 +51,7 @@ _SELECTABLE: Final = {
     "op_types": ("library",),
 }
 _DEVICE_COLUMNS: Final = ("total_device_us", "device_us", "device_busy_us", "launches")
-#: Column → its metric, and whether the ranges inside count.
+#: Column → its metric, and whether nested ranges count.
 _COLUMNS: Final = {
     "occurrences": ("occurrences", False),
     "total_us": ("host_ps", True),
@@ -65,13 +65,13 @@ class AnnotatedHost(Frozen, frozen=True):
     """The annotated calls of one host.
 
     Attributes:
-        chosen: By call: whether it counts.
+        chosen: Whether each call counts.
         work: By row of device_activity: the `call` that launched it (-1 for none),
-            `device`, `start_ps` and `dur_ps`; or why nothing is known of it.
-        device_ps: int64 by call; time of the device work that it launched itself.
-        launches: int64 by call; its own launch calls with recorded work.
-        step_rows: Steps of the host that the chosen calls may be in; None where the
-            host has none.
+            `device`, `start_ps` and `dur_ps`; or why launches are unknown.
+        device_ps: int64 by call; time of the device work that the call itself launched.
+        launches: int64 by call; number of its own launch calls with recorded work.
+        step_rows: Steps of the host that the chosen calls may be in; None if the host
+            has no steps.
     """
 
     host: str
@@ -86,11 +86,11 @@ class AnnotatedHost(Frozen, frozen=True):
 def annotated_host(
     profile: ProfileData, host: str, chosen_steps: Sequence[int] | None
 ) -> AnnotatedHost | Unavailable:
-    """Look at the annotated calls of a host.
+    """Find the annotated calls of a host.
 
     Args:
-        chosen_steps: Rows of the steps in which calls have to begin to count; None for
-            every call.
+        chosen_steps: Rows of steps; only calls that begin in one of them count. None
+            counts every call.
     """
     calls = profile.derived(host, annotation_calls)
     if isinstance(calls, Unavailable):
@@ -131,14 +131,13 @@ def _sum_by_row(
 def annotation_rows(
     hosts: Sequence[AnnotatedHost], settings: Settings, *, busy: bool = True
 ) -> pl.DataFrame:
-    """List the annotations of some hosts, columns `ANNOTATION_ROWS` as selected.
+    """Return the annotations of some hosts, columns `ANNOTATION_ROWS` as selected.
 
-    Host time of a node is that of the calls in it and beneath, each without the calls
-    inside it, so over the whole tree it adds up to the time that threads spent in
-    named ranges.
+    Host time of a node is the self time of the calls in it and beneath it. The total
+    over all roots is the time that threads spent in named ranges.
 
     Args:
-        busy: Whether to work out `device_busy_us`, for which all work is sorted; the
+        busy: Whether to compute `device_busy_us`, for which all work is sorted; the
             column is null otherwise.
     """
     nodes = Nodes(paths=False)
@@ -200,11 +199,11 @@ def annotation_rows(
 def annotation_missing(
     hosts: Sequence[AnnotatedHost], frame: pl.DataFrame, no_steps: Unavailable
 ) -> list[Missing]:
-    """Explain columns that are null, and hosts whose launches are not known.
+    """Return reasons for null columns, and for hosts whose launches are unknown.
 
     Args:
         hosts: The hosts with annotations, at least one.
-        no_steps: Why the hosts have no steps, where they have none.
+        no_steps: Why the hosts have no steps, if they have none.
     """
     unknown = {
         host.host: host.work for host in hosts if isinstance(host.work, Unavailable)
@@ -229,9 +228,9 @@ def annotation_missing(
 
 
 def unannotated_us(hosts: Sequence[AnnotatedHost]) -> float | None:
-    """Return the time of device work that was launched in no range.
+    """Return the time of device work that was launched outside all named ranges.
 
-    Of all steps; None where nothing is known of launches.
+    Covers all steps; None if launches are unknown on every host.
     """
     works = [host.work for host in hosts if isinstance(host.work, pl.DataFrame)]
     if not works:
@@ -243,7 +242,7 @@ def unannotated_us(hosts: Sequence[AnnotatedHost]) -> float | None:
 def _node_of_place(nodes: Nodes, host: AnnotatedHost) -> Int32s:
     places = host.calls.places
     node = [-1] * (len(places.key) + 1)
-    # Parents come first among places; the last one is that of no place.
+    # Parents precede children; the last entry of `node` is for a root's parent, -1.
     for place, (parent, key) in enumerate(
         zip(places.parent.tolist(), places.key.tolist(), strict=True)
     ):
@@ -252,12 +251,14 @@ def _node_of_place(nodes: Nodes, host: AnnotatedHost) -> Int32s:
 
 
 def _busy_ps(host: AnnotatedHost, node_of_call: Int32s, parent: Int32s) -> Int64s:
-    """Return by node the union of the work launched in it and beneath, devices added.
+    """Return by node the device time with work of the node or its descendants running.
+
+    Overlapping work counts once per device; devices are added up.
 
     Args:
         host: The calls and their work.
-        node_of_call: -1 for calls that do not count.
-        parent: By node, -1 for a root.
+        node_of_call: Node by call; -1 for calls that do not count.
+        parent: Parent by node; -1 for a root.
     """
     busy = np.zeros(len(parent), np.int64)
     if isinstance(host.work, Unavailable):
@@ -265,7 +266,7 @@ def _busy_ps(host: AnnotatedHost, node_of_call: Int32s, parent: Int32s) -> Int64
     node = values_by_row(node_of_call, handles(host.work, "call"), none=-1)
     rows = np.flatnonzero(node >= 0)
     parts = [(node[rows], rows)]
-    # Work counts at the node of its launch and at each one above.
+    # Work counts for the node of its launch and for each ancestor of the node.
     while len(rows):
         above = parent[parts[-1][0]]
         rows = rows[above >= 0]
@@ -287,15 +288,15 @@ def _busy_ps(host: AnnotatedHost, node_of_call: Int32s, parent: Int32s) -> Int64
 
 
 class TopAnnotation(msgspec.Struct, frozen=True, kw_only=True):
-    """A range that the program named, over all places where it stands.
+    """A range that the program named, over all its places in the tree.
 
     Attributes:
         name: Name of the range.
-        occurrences: Number of its calls.
-        total_us: Host time in it.
-        step_us: Host time in it per step; null where the hosts have no steps.
-        total_device_us: Time of the device work that was launched in it; null where
-            launches are not known.
+        occurrences: Number of calls.
+        total_us: Host time inside the range.
+        step_us: Host time inside the range per step; null without steps.
+        total_device_us: Time of the device work that was launched in the range; null if
+            launches are unknown.
     """
 
     name: str
@@ -306,17 +307,17 @@ class TopAnnotation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def top_annotations(profile: ProfileData, most: int) -> tuple[TopAnnotation, ...]:
-    """Return the ranges with most host time; empty where the program named none.
+    """Return the ranges with the most host time; empty without named ranges.
 
-    Ranges that only mark steps, and those of a framework, are left out: other parts of
-    a report are about them.
+    Ranges that only mark steps and ranges of a framework are left out, because other
+    parts of a report show them.
     """
     found = [annotated_host(profile, host, None) for host in profile.hosts]
     hosts = [host for host in found if isinstance(host, AnnotatedHost)]
     if not hosts:
         return ()
     rows = annotation_rows(hosts, Settings(), busy=False)
-    # A range inside one of the same name is part of that one's time.
+    # A range inside a range of the same name is part of the outer range's time.
     path: dict[int | None, frozenset[str]] = {None: frozenset()}
     inner = []
     for number, parent, name in rows[["id", "parent", "name"]].iter_rows():

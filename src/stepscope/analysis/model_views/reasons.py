@@ -1,4 +1,4 @@
-"""Why columns of the views, and hosts, have no values."""
+"""Reasons why columns of the views, and hosts, have no values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("model_views")
 
-#: Column that may be unknown of a whole tree → the metric that decides it.
+#: Column that can be unknown in a whole tree → metric that counts its known values.
 _DECIDED_BY: Final = {
     "flops": "has_flops",
     "self_flops": "has_flops",
@@ -48,7 +48,7 @@ def why_nothing(
     *,
     everything: bool,
 ) -> Unavailable:
-    """Return why neither a host nor a device shows what ran, in the steps chosen."""
+    """Return why no work is known, on hosts or on devices, in the chosen steps."""
     if not ran:
         return why_no_ops(profile, profile.hosts[0])
     first = works[next(iter(ran))]
@@ -57,7 +57,7 @@ def why_nothing(
 
 
 def _why_no_side(work: ModelWork, side: Side, *, everything: bool) -> Unavailable:
-    """Return why nothing is known of a side, in all of it or in some steps."""
+    """Return why one side is unknown, in the whole recording or in the chosen steps."""
     recorded, in_steps = work.runs_and_steps(side)
     if isinstance(recorded, Unavailable):
         return recorded
@@ -74,10 +74,10 @@ def missing_of_trees(
     *,
     everything: bool,
 ) -> list[Missing]:
-    """Explain each column with nulls."""
+    """Return the reason for each column with nulls."""
     no_time = _WHY["no_time_of_nodes"].missing_field("flops_known_percent")
     if not works:
-        # The reason is with the hosts.
+        # The entries of the hosts contain the reason.
         return [no_time]
     first = next(iter(works.values()))
     reasons = {
@@ -105,7 +105,8 @@ def missing_of_trees(
             if column not in frame.columns:
                 continue
             metric = _DECIDED_BY.get(column)
-            # Where a threshold of what is not known leaves no node, there is no null.
+            # A threshold on an unknown metric can remove all nodes and with them the
+            # nulls.
             unknown = (
                 metric and not trees[view].metric_values(metric, total=False).any()
             )
@@ -135,7 +136,7 @@ def missing_lines(
     *,
     everything: bool,
 ) -> list[Missing]:
-    """Explain each column of the lines with nulls that are not explained by a row."""
+    """Return the reason for each null column of the program lines."""
     first = next(iter(works.values()), None)
     why = profile.derived(profile.hosts[0], activity_ops)
     otherwise = why if isinstance(why, Unavailable) else NO_ACTIVITY

@@ -1,4 +1,4 @@
-"""Options of `model_views` with everything decided, the chosen steps included."""
+"""Options of `model_views` with presets and defaults applied, and the chosen steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.options import ModelViewsOptions
     from stepscope.derive.profile_data import ProfileData
 
-#: Name of a choice of columns → the columns.
+#: Group of columns in the option `select` → its columns.
 SELECTABLE: Final = {
     "micros": ("total_us", "self_us", "percent"),
     "accelerator_micros": ("total_device_us", "device_us"),
@@ -33,12 +33,11 @@ SELECTABLE: Final = {
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """`ModelViewsOptions` with everything decided; the fields of the same names.
+    """`ModelViewsOptions` with presets and defaults applied; same names of fields.
 
     Attributes:
-        trainable_only: Whether only trained variables count, of those that the
-            recording describes, as one of the presets and `show_trainable_variables`
-            ask.
+        trainable_only: Whether, of the variables that the recording describes, only
+            trained ones count; set by `show_trainable_variables` and by one preset.
     """
 
     max_depth: int = 10_000
@@ -61,8 +60,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     trainable_only: bool = False
 
 
-#: Presets by the names of the API's methods, with the values that those return. Its
-#: first one also asks for bytes of every node; here a node may have one of the two.
+#: Presets, named after methods of `ProfileOptionBuilder`, with the options that these
+#: methods return. TensorFlow's `time_and_memory` also requires bytes of every node;
+#: here time is enough.
 PRESETS: Final[dict[str, dict[str, Any]]] = {
     "time_and_memory": {
         "min_micros": 1.0,
@@ -87,10 +87,10 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
 
 
 def decide_settings(options: ModelViewsOptions) -> Settings:
-    """Decide every option: as given, else as the preset says, else the default.
+    """Decide every option: the given value, else the preset's, else the default.
 
     Raises:
-        BadUsage: A regular expression is none, or a column is not known.
+        BadUsage: A regular expression is invalid, or a column is unknown.
     """
     chosen = dict(PRESETS.get(options.preset or "", {}))
     for name in Settings.__struct_fields__:
@@ -99,7 +99,7 @@ def decide_settings(options: ModelViewsOptions) -> Settings:
             chosen[name] = given
     if chosen.get("show_trainable_variables"):
         chosen["trainable_only"] = True
-        # Columns stay in their own order, so that a name twice does no harm.
+        # Columns keep their declared order, so naming a group twice does no harm.
         chosen["select"] = (*chosen.get("select", tuple(SELECTABLE)), "params")
     settings = Settings(**chosen)
     for column in settings.select:
@@ -116,8 +116,8 @@ class ChosenSteps(NamedTuple):
     """The steps to show.
 
     Attributes:
-        rows: Host → rows of its steps; None for all of the recording.
-        numbers: Host → numbers of these steps; None for all of the recording.
+        rows: Host → rows of its steps; None for the whole recording.
+        numbers: Host → numbers of these steps; None for the whole recording.
     """
 
     rows: dict[str, tuple[int, ...] | None]
@@ -127,7 +127,7 @@ class ChosenSteps(NamedTuple):
 def choose_steps(
     profile: ProfileData, hosts: Sequence[str], options: ModelViewsOptions
 ) -> ChosenSteps | Unavailable:
-    """Return the steps asked for.
+    """Return the steps that the options select.
 
     Raises:
         BadUsage: No host has such a step.
@@ -135,7 +135,7 @@ def choose_steps(
     if {options.step, options.step_name, options.last_steps} == {None}:
         return ChosenSteps(dict.fromkeys(hosts), None)
     if options.last_steps is not None and options.last_steps < 1:
-        raise BadUsage(f"last_steps={options.last_steps} is no number of steps")
+        raise BadUsage(f"last_steps={options.last_steps} is not a number of steps")
     derived = {host: profile.derived(host, steps) for host in hosts}
     marked = {
         host: found.rows.select("step", "marker").rows()
@@ -160,7 +160,7 @@ def choose_steps(
     every = [step for host_steps in marked.values() for step in host_steps]
     if options.step_name is not None:
         names = sorted({marker for _, marker in every if marker is not None})
-        known = ", ".join(names) or "none; the steps were inferred"
-        raise BadUsage(f"no step is marked {options.step_name!r}; marks: {known}")
+        known = ", ".join(names) or "none, because the steps were inferred"
+        raise BadUsage(f"no step has the marker {options.step_name!r}; known: {known}")
     first, last = min(every)[0], max(every)[0]
-    raise BadUsage(f"there is no step {options.step}; there are {first} to {last}")
+    raise BadUsage(f"there is no step {options.step}; known: {first} to {last}")

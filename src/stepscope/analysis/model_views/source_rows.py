@@ -1,4 +1,4 @@
-"""The lines of the program with their time, over all hosts."""
+"""Time by line of the program, over all hosts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOURCE_ROWS: Final = tool_tables("model_views")["source"]
 
 _KEY: Final = ("file", "line", "function", "exact")
 _TIMES: Final = ("host", "total_host", "device", "total_device")
-#: Order of the options → column; any other order is that of the self times.
+#: Value of `order_by` → column to sort by; other values sort by self time.
 _ORDERS: Final = {
     "cpu_micros": "host_us",
     "accelerator_micros": "device_us",
@@ -36,12 +36,12 @@ _ORDERS: Final = {
 
 
 class SourceView(NamedTuple):
-    """The rows, and what was recorded of them.
+    """The rows, and which of their values are known.
 
     Attributes:
         host: Whether host time is known.
-        device: Whether device time is known, of functions too.
-        some: Whether a line is known of anything.
+        device: Whether device time is known, including that of functions.
+        some: Whether the line is known for any time.
     """
 
     rows: pl.DataFrame
@@ -63,10 +63,10 @@ def hosts_with_functions(profile: ProfileData) -> frozenset[str]:
 def source_view(
     profile: ProfileData, chosen: Mapping[str, Sequence[int] | None], settings: Settings
 ) -> SourceView:
-    """List the lines of some hosts, in all of the recording or in some steps.
+    """Return program lines of some hosts, in the whole recording or in some steps.
 
     Args:
-        chosen: Host → rows of its steps; None for all of the recording.
+        chosen: Host → rows of its steps; None for the whole recording.
     """
     parts = [pl.DataFrame(schema=LINE_TIMES)]
     host = device = False
@@ -87,7 +87,7 @@ def source_view(
         .agg(
             pl.col("library", "event").drop_nulls().first(),
             pl.col("op").sort_by("host_ps", "device_ps").drop_nulls().last(),
-            # What is not known on one host is not known of all.
+            # A time that is unknown on one host is unknown in the sum.
             *(
                 pl.when(pl.col(f"{time}_ps").is_not_null().all() & known)
                 .then(pl.col(f"{time}_ps").sum() / PS_PER_US)
@@ -140,13 +140,13 @@ def _times_in_steps(
 
 
 def _filter_rows(rows: pl.DataFrame, settings: Settings) -> pl.DataFrame:
-    """Keep the lines that the thresholds of time and the patterns of names leave."""
+    """Keep the lines that pass the time thresholds and the name patterns."""
     both = pl.sum_horizontal("total_host_us", "total_device_us")
     host, device = (
         pl.col(f"total_{side}_us").fill_null(0) for side in ("host", "device")
     )
     return rows.filter(
-        # Where each time has a line, there is none without.
+        # The row without a line is shown only if it has time.
         (both > 0) | pl.col("file").is_not_null(),
         both >= settings.min_micros,
         host >= settings.min_cpu_micros,

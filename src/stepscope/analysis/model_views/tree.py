@@ -1,4 +1,4 @@
-"""A tree of costs: what each node cost itself and with all beneath it, and its rows."""
+"""A tree of costs: each node's own cost, its total with descendants, and its rows."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from stepscope.derive.model.work import PlacedCharges
     from stepscope.trace.schema import TableSchema
 
-#: Columns of `Tree.own` and `Tree.total`. A `has_` counts the charges for which
-#: the metric after it is known: where it is 0, the metric is unknown.
+#: Columns of `Tree.own` and `Tree.total`. A `has_…` column counts the charges with a
+#: known value of that metric; 0 means that the metric is unknown.
 METRICS: Final = (
     *("occurrences", "host_ps", "device_ps", "flops", "has_flops", "known_ps"),
     *("allocated_bytes", "has_allocated_bytes", "parameters", "has_parameters"),
 )
-#: What no source line was recorded for.
+#: Name of the node for time without a recorded source line.
 NO_SOURCE: Final = "(no source line)"
 _NO_TYPE: Final = "(no type)"
-#: Levels of a path; what is deeper stays one name.
+#: Maximum number of levels of a path; the deeper levels stay one name.
 _MAX_LEVELS: Final = 100
 _VARIABLES: Final = [METRICS.index("parameters"), METRICS.index("has_parameters")]
 _TREE_COLUMNS: Final = ("id", "parent", "depth", "name")
 _ALL_NAMES: Final = (".*",)
-#: Threshold → the metric that has to reach it, in the threshold's unit.
+#: Threshold → metric that has to reach it, and the threshold's unit.
 _THRESHOLDS: Final = {
     "min_micros": ("spent_ps", PS_PER_US),
     "min_accelerator_micros": ("device_ps", PS_PER_US),
@@ -46,7 +46,7 @@ _THRESHOLDS: Final = {
     "min_float_ops": ("flops", 1),
     "min_occurrence": ("occurrences", 1),
 }
-#: Order → the metric by which the greatest comes first; any other is by name.
+#: Order → metric that sorts siblings, largest first; other orders sort by name.
 _ORDERS: Final = {
     "micros": "spent_ps",
     "accelerator_micros": "device_ps",
@@ -62,13 +62,14 @@ class Tree(Frozen, frozen=True):
     """Nodes, parents before their children.
 
     Attributes:
-        parent: By node, -1 for a root.
-        name: By node: the whole path of a scope; an op, a type or a line otherwise.
-        type: By node: the type of its op, None for a scope and where there are several.
-        own: int64 (nodes, METRICS); without what is beneath.
-        total: int64 (nodes, METRICS); with it.
-        by_clock: Whether the host's time is that between two readings of a clock, to
-            which the time on devices is not added.
+        parent: Parent by node; -1 for a root.
+        name: By node: the whole path of a scope; for other nodes an op, a type or a
+            line.
+        type: By node: the type of its op; None for a scope and for several types.
+        own: int64 (nodes, METRICS); without descendants.
+        total: int64 (nodes, METRICS); with descendants.
+        by_clock: Whether host time is elapsed time on a thread, to which device time is
+            not added.
     """
 
     parent: list[int]
@@ -97,8 +98,8 @@ class Tree(Frozen, frozen=True):
         """Return columns by node; times are in µs.
 
         Args:
-            declared: Column → its metric, and whether what is beneath counts.
-            unknown: Metrics of which nothing is known.
+            declared: Column → its metric, and whether descendants count.
+            unknown: Metrics without any known value.
         """
         columns = {}
         for column, (metric, total) in declared.items():
@@ -114,7 +115,7 @@ class Tree(Frozen, frozen=True):
         return columns
 
     def percent_of_time(self) -> pl.Series:
-        """Return by node its share of all time; null where there is none."""
+        """Return each node's share of all time; null if no time was spent."""
         spent = pl.Series("spent", self.metric_values("spent_ps", total=True))
         everything = int(self.metric_values("spent_ps", total=False).sum())
         percent = share_percent(pl.col("spent"), everything)
@@ -122,7 +123,7 @@ class Tree(Frozen, frozen=True):
 
 
 class Nodes:
-    """Nodes by parent and label, as they come."""
+    """Nodes by parent and label, numbered in the order in which they are added."""
 
     def __init__(self, *, paths: bool) -> None:
         self.parent: list[int] = []
@@ -131,7 +132,7 @@ class Nodes:
         self._paths = paths
 
     def add_child(self, parent: int, label: str) -> int:
-        """Return the node with a label under a parent (-1: none), made if it is new."""
+        """Return the node with a label under a parent (-1: none); create it if new."""
         number = self._number.setdefault((parent, label), len(self.parent))
         if number == len(self.parent):
             inside = self._paths and parent >= 0
@@ -142,12 +143,12 @@ class Nodes:
     def add_place(
         self, place: int, charges: PlacedCharges, known: dict[int, int]
     ) -> int:
-        """Return the node of a place, made with those around it where it is new.
+        """Return the node of a place; create it and its ancestors if they are new.
 
         Args:
-            place: A place of the charges; -1 for none.
+            place: Index of a place of the charges; -1 for none.
             charges: Charges of one host.
-            known: Nodes by place, -1 among them; what is made is added.
+            known: Place → node, including -1; new nodes are added.
         """
         chain = []
         while place not in known and charges.places is not None:
@@ -163,15 +164,15 @@ class Nodes:
 def grow_tree(
     hosts: Iterable[PlacedCharges], group_by: View, account_types: Sequence[str]
 ) -> Tree:
-    """Hang the charges of all hosts into one tree.
+    """Combine the charges of all hosts in one tree.
 
-    Variables of the model are on every host that trains it, so a node has as many
-    as the host that shows most of them; everything else adds up.
+    Every host that trains the model has its variables, so a node has as many variables
+    as the host with the most; other metrics are added up.
 
     Args:
         hosts: The charges of one tree, host by host.
-        group_by: What its nodes are.
-        account_types: Patterns of the types of ops that count.
+        group_by: Kind of the tree's nodes.
+        account_types: Patterns for the types of ops that count.
     """
     nodes = Nodes(paths=group_by == "scope")
     types: dict[int, set[str]] = {}
@@ -206,7 +207,7 @@ def grow_tree(
 
 
 def sum_up(parent: Sequence[int], own: Int64s) -> Int64s:
-    """Return each node with all beneath it; parents come before their children."""
+    """Return each node's total with descendants; parents precede their children."""
     total = own.copy()
     for node in range(len(parent) - 1, -1, -1):
         if parent[node] >= 0:
@@ -217,7 +218,7 @@ def sum_up(parent: Sequence[int], own: Int64s) -> Int64s:
 def _path_of_charge(
     group_by: View, name: str, type_: str | None, source: str | None, place: int
 ) -> tuple[int, list[str]]:
-    """Return the place that a charge is beneath, and the labels from there to it."""
+    """Return the place above a charge, and the labels from that place to the charge."""
     if group_by == "op":
         return -1, [type_ or _NO_TYPE]
     if group_by == "code":
@@ -228,7 +229,7 @@ def _path_of_charge(
         return place, [] if place >= 0 else [name]
     segments = [segment for segment in name.split("/") if segment] or [name]
     if len(segments) > _MAX_LEVELS:
-        # A node repeats its whole path.
+        # The limit keeps names short: the name of a node contains its whole path.
         last = _MAX_LEVELS - 1
         segments = [*segments[:last], "/".join(segments[last:])]
     return place, segments
@@ -239,7 +240,8 @@ def _metrics_of_charges(rows: pl.DataFrame) -> Int64s:
     numbers = rows.select(pl.exclude("name", "type", "source", "place")).fill_null(0)
     knows_flops = rows["flops"].is_not_null()
     runs = pl.col("occurrences")
-    # A charge that ran nowhere else takes its time from what is known of it.
+    # A charge without executions counts fully or not at all, by whether FLOPs are
+    # known.
     known = (
         pl.when(runs > 0)
         .then(pl.col("known") / runs)
@@ -257,11 +259,12 @@ def _metrics_of_charges(rows: pl.DataFrame) -> Int64s:
 
 
 class ShownNodes(Frozen, frozen=True):
-    """The nodes to show, depth first.
+    """The nodes to show, in depth-first order.
 
     Attributes:
-        parent: By shown node: its row's parent, a place in `order`; None for a root.
-        depth: By shown node: 1 is a root.
+        parent: By shown node: index in `order` of the nearest shown ancestor; None for
+            a root.
+        depth: By shown node: its depth in the tree; 1 is a root.
     """
 
     tree: Tree
@@ -276,12 +279,12 @@ class ShownNodes(Frozen, frozen=True):
         select: Sequence[str],
         selectable: Mapping[str, Sequence[str]],
     ) -> pl.DataFrame:
-        """Return the columns of a schema that every view has, or a selected group has.
+        """Return the columns of a schema that are in every view or in a selected group.
 
         Args:
-            columns: Values by node, shown or not; all but the places in the tree.
-            schema: The columns there can be.
-            select: Names of the groups that were selected.
+            columns: Values by node, shown or not; without id, parent, depth and name.
+            schema: All columns that can be shown.
+            select: Names of the selected groups.
             selectable: Group → its columns.
         """
         wanted = {column for name in select for column in selectable.get(name, ())}
@@ -306,7 +309,7 @@ class ShownNodes(Frozen, frozen=True):
 
 def show_nodes(tree: Tree, settings: Settings) -> ShownNodes:
     """Choose the nodes to show, and order them."""
-    # A node to start from has the depth 1; 0 is left out.
+    # A start node has depth 1; nodes with depth 0 are left out.
     depth = np.zeros(len(tree.parent), np.int64)
     starts = match_names(tree.name, settings.start_name_regexes)
     trimmed = match_whole_names(
@@ -334,10 +337,11 @@ def show_nodes(tree: Tree, settings: Settings) -> ShownNodes:
         return reached & wanted
 
     if settings.account_displayed_op_only:
-        # What is only too deep to be shown counts with the node above it.
+        # A node that is hidden only for its depth counts in the totals of its
+        # ancestors.
         own = np.where(reaches_thresholds(tree)[:, None], tree.own, 0)
         tree = msgspec.structs.replace(tree, total=sum_up(tree.parent, own))
-    # Thresholds are about what is displayed, then.
+    # With that option, thresholds apply to the displayed totals.
     shown = reaches_thresholds(tree) & (depth <= settings.max_depth)
     order, above = _ordered_nodes(tree, depth, shown, settings.order_by)
     number = {node: row for row, node in enumerate(order)}
@@ -351,7 +355,7 @@ def match_names(
     wanted: tuple[str, ...],
     unwanted: tuple[str, ...] = (),
 ) -> Bools:
-    """Return by name whether a wanted pattern matches all of it, no unwanted one."""
+    """Return by name whether a wanted and no unwanted pattern matches all of it."""
     texts = pl.Series(names, dtype=pl.String)
     matched = np.ones(len(texts), np.bool_)
     if wanted != _ALL_NAMES:
@@ -362,7 +366,7 @@ def match_names(
 def _ordered_nodes(
     tree: Tree, depth: Int64s, shown: Bools, order_by: str
 ) -> tuple[list[int], dict[int, int]]:
-    """List shown nodes depth first, and the nearest shown node above each of them."""
+    """Return the shown nodes depth first, and the nearest shown ancestor of each."""
     children: dict[int, list[int]] = {}
     for node, parent in enumerate(tree.parent):
         children.setdefault(parent, []).append(node)
@@ -371,7 +375,7 @@ def _ordered_nodes(
         values = tree.metric_values(_ORDERS[order_by], total=True).tolist()
 
     def shown_below(nodes: list[int], parent: int) -> list[tuple[int, int]]:
-        """Return the shown ones, and those beneath each hidden one; last ones first."""
+        """Return shown nodes, and shown nodes below hidden ones; in reverse order."""
         waiting, found = list(nodes), []
         while waiting:
             node = waiting.pop()

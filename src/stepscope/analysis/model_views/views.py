@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
 VIEW_ROWS: Final = tool_tables("model_views")["scope"]
-#: What is asked of each host for the options as they are.
+#: Derivations that the tool needs of each host for its default options.
 NEEDS: Final = (annotation_calls, model_charges, source_lines)
 
 
@@ -69,26 +69,27 @@ class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         view: Name of the view to show first.
-        scope: Costs by name scope, or by module of the model; columns as far as
-            selected, depth first. The roots' totals add up to all recorded time.
-        graph: Costs by op, each op beneath the op that called it.
+        scope: Costs by name scope, or by module of the model; selected columns, depth
+            first. The totals of the roots add up to all recorded time.
+        graph: Costs by op; the parent of an op is the op that called it.
         op: Costs by op type.
-        code: Costs by line of the program, each beneath the function that called it.
-        source: Time by line of the program, in one list; its self times add up to the
-            time in which threads ran ops or functions, and to that of all device work.
-        annotation: Time in the ranges that the program named, each inside the range
-            around it on its thread, and of the device work that was launched there.
-        unannotated_device_us: Time of the device work that was launched in none of
-            these ranges, in all of the recording; null where launches are not known.
-        total_us: Time of everything that was accounted, on hosts and devices.
-        flops_known_percent: Share of the total time taken by ops with known operations;
-            null where no time was recorded.
-        settings: The options as they were decided.
-        step: Number of the step that is shown; null for all of the recording, and where
-            several are asked for.
-        steps: Numbers of the steps that are shown, by host; null for all of the
-            recording.
-        missing: Columns that hold nulls, with the reasons.
+        code: Costs by line of the program; the parent of a line is the function that
+            called it.
+        source: Time by line of the program, as a flat list. Self times add up to the
+            time that threads spent in ops or functions, and to the time of all device
+            work.
+        annotation: Time in the ranges that the program named, and in device work
+            launched there; the parent of a range is the range around it on its thread.
+        unannotated_device_us: Time of device work launched outside all named ranges, in
+            the whole recording; null if launches are unknown.
+        total_us: Time of all accounted work, on hosts and devices.
+        flops_known_percent: Share of the total time in ops with a known number of
+            operations; null if no time was recorded.
+        settings: The options, with presets and defaults applied.
+        step: Number of the requested step; null for the whole recording, and for
+            several steps.
+        steps: Host → numbers of the shown steps; null for the whole recording.
+        missing: Columns that contain nulls, with the reasons.
         inputs: Host → number of executions and device activities that were read.
     """
 
@@ -110,16 +111,16 @@ class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnnotationDetailResult(ModelViewsResult, frozen=True, kw_only=True):
-    """The views, of which `annotation` shows one annotation, and that one closely.
+    """The views, with `annotation` limited to one annotation, and its details.
 
     Attributes:
-        detail: The annotation that was asked for.
+        detail: Details of the requested annotation.
     """
 
     detail: AnnotationDetail
 
 
-#: Column of a tree → its metric, and whether what is beneath counts.
+#: Column of a tree → its metric, and whether descendants count.
 _COLUMNS: Final = {
     "occurrences": ("occurrences", True),
     "total_us": ("spent_ps", True),
@@ -138,12 +139,12 @@ _COLUMNS: Final = {
 def analyse(
     profile: ProfileData, options: ModelViewsOptions
 ) -> ModelViewsResult | Unavailable:
-    """Hang what ran into the trees.
+    """Build the trees from what ran.
 
     Definition: docs/tools/model_views.md#the-views.
 
     Raises:
-        BadUsage: There is no such step or annotation as was asked for.
+        BadUsage: The requested step or annotation does not exist.
     """
     settings = decide_settings(options)
     works, absent = _works_of_hosts(profile)
@@ -212,7 +213,7 @@ def analyse(
 def _works_of_hosts(
     profile: ProfileData,
 ) -> tuple[dict[str, ModelWork], dict[str, Unavailable]]:
-    """Return what ran on each host, and why nothing is known of the others."""
+    """Return the work of each host, and the reason by host without known work."""
     works: dict[str, ModelWork] = {}
     absent: dict[str, Unavailable] = {}
     for name in profile.hosts:
@@ -269,7 +270,7 @@ def _add_annotations(
     chosen: dict[str, tuple[int, ...] | None],
     options: ModelViewsOptions,
 ) -> ModelViewsResult:
-    """Add the named ranges, and one of them closely where it was asked for."""
+    """Add the named ranges, and the details of one range if requested."""
     found = [annotated_host(profile, name, rows) for name, rows in chosen.items()]
     hosts = [host for host in found if isinstance(host, AnnotatedHost)]
     if not hosts:

@@ -1,4 +1,4 @@
-"""The hardware that a run had, and how much of its peak the run's kernels reach."""
+"""The hardware of a run, and how much of its peak the run's kernels reach."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _WHY: Final = room_reasons("ops")
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run had; a null is explained in `missing`.
+    """Hardware of a run; `missing` explains nulls.
 
     Attributes:
-        cores: Cores that a process of the run may use, as its input pipeline counted
-            them; null where nothing says it.
-        peak_percent: Operations of the kernels in percent of what the units that they
-            use could do in the same time; null where unknown.
-        peak_covered_percent: Share of the devices' time that this is known for; null
-            likewise.
+        cores: Number of cores that a process of the run may use, as recorded by its
+            input pipeline; null if not recorded.
+        peak_percent: Operations of the kernels, in percent of what the units that they
+            use could compute in the same time; null if unknown.
+        peak_covered_percent: Share of the devices' time for which `peak_percent` is
+            known; null if no share is known.
         missing: Null fields with their reasons.
     """
 
@@ -77,7 +77,7 @@ def run_hardware(profile: ProfileData) -> Hardware:
 
 
 def _peak_share(profile: ProfileData) -> tuple[float, float] | Unavailable:
-    """Return percent of the peak, and the share of device time that it is known for."""
+    """Return percent of the peak, and percent of device time with a known peak."""
     done = possible = 0.0
     known_ps = whole_ps = 0
     why: Unavailable = _WHY["no_peak"]

@@ -1,4 +1,4 @@
-"""Op tables of several hosts as one: sums by module and name, and rates of work."""
+"""Op tables of several hosts merged by module and name, and rates of work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("ops")
 
-#: Columns that both sides have after merging; null means unknown.
+#: Columns of host ops and of device ops after merging; null means unknown.
 MERGED_ROWS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),
     "type": pl.String(),
@@ -56,7 +56,7 @@ _SUMS: Final = (
     *("tensor_core_ps", "tensor_core_unknown_ps", "eager", "function", "step_ps"),
 )
 
-#: Columns that `work_rates` gives; null means unknown.
+#: Columns that `work_rates` returns; null means unknown.
 RATES: Final[dict[str, pl.DataType]] = {
     "measured_flop_rate": pl.Float64(),  # GFLOP/s
     "model_flop_rate": pl.Float64(),
@@ -76,7 +76,7 @@ COSTS: Final[dict[str, pl.DataType]] = {
     "peak_bytes": pl.Float64(),
 }
 _GIGA: Final = 1e9
-#: An op that uses less than this of any unit waits for something else.
+#: If an op uses less than this share of all peaks, latency limits the op.
 _IN_USE: Final = 0.01
 
 
@@ -84,7 +84,7 @@ NO_COSTS: Final = _WHY["no_costs"]
 
 
 def why_no_rates(rows: pl.DataFrame) -> dict[str, Unavailable]:
-    """Return the reason why each of `RATES` can be null in all of these rows."""
+    """Return why each of the columns `RATES` can be null in all of these rows."""
     told = rows["operational_intensity"].count()
     return dict.fromkeys(RATES, NO_COSTS) | (
         {"bound_by": _WHY["no_peaks"]} if told else {}
@@ -97,7 +97,7 @@ def device_costs(profile: ProfileData) -> pl.DataFrame:
 
 
 def host_costs(profile: ProfileData) -> pl.DataFrame:
-    """Return `COSTS` by host op, where the hosts do the work themselves."""
+    """Return `COSTS` by host op, for hosts that do the work themselves."""
     return profile.kept(_merged_costs, host_op_costs, host_ops)
 
 
@@ -106,7 +106,7 @@ def _merged_costs(
     costs: Callable[..., pl.DataFrame | Unavailable],
     ops: Callable[..., DeviceOps | HostOps | Unavailable],
 ) -> pl.DataFrame:
-    """Sum by op; what is unknown on one host or device is unknown in the sum."""
+    """Add up by op; a value that is unknown on any host or device has no sum."""
     frames = [pl.DataFrame(schema=COSTS)]
     of_host = {host: profile.derived(host, costs) for host in profile.hosts}
     if all(isinstance(found, Unavailable) for found in of_host.values()):
@@ -135,23 +135,23 @@ def _merged_costs(
 def work_rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
     """Return the columns `RATES` by row.
 
-    `bound_by` is what is used most of what it could give in the time: the units that
-    the op's kernels compute with (Compute), or the device's memory (HBM); Latency
-    where neither is used for 1 %. A memory that gave more than it can is null: caches
-    gave the rest, or its recorded rate is too low.
+    `bound_by` is the resource whose use is nearest to its peak: the units that the op's
+    kernels compute with (Compute), or the device's memory (HBM). It is Latency if both
+    are used less than 1 %. It is null if a rate exceeds its peak, because caches served
+    the accesses or the recorded peak is too low.
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
 
     Args:
-        rows: With `module`, `name`, `total_ps`.
-        costs: As `device_costs` or `host_costs` returns.
+        rows: Ops with `module`, `name`, `total_ps`.
+        costs: Result of `device_costs` or `host_costs`.
     """
     if costs.is_empty():
         return pl.DataFrame(dict.fromkeys(RATES, [None] * len(rows)), schema=RATES)
     joined = rows[[*_KEY, "total_ps"]].join(
         costs, on=_KEY, how="left", nulls_equal=True, maintain_order="left"
     )
-    # What does not compute uses no unit, whatever that could do.
+    # An op without operations uses no compute unit, whatever the unit's peak.
     idle = pl.col("flops") == 0
     ran = pl.col("total_ps") > 0
     per_s = PS_PER_S / pl.col("total_ps")
@@ -189,8 +189,8 @@ class Side(Frozen, frozen=True):
     Attributes:
         rows: One row per (module, name), columns `MERGED_ROWS`, by self time
             descending, then name, then module.
-        idle_ps: Idle times of all hosts (or devices) added up.
-        step_count: Steps of all hosts that have any; None where none has.
+        idle_ps: Idle time summed over all hosts (or devices).
+        step_count: Number of steps of all hosts; None if no host has steps.
         absent: Host → why it has no ops on this side.
     """
 
@@ -237,13 +237,13 @@ def _merged_side(
     return Side(_merge_ops(frames), idle_ps, sum(known) if known else None, absent)
 
 
-#: A device that was listed and stayed silent says nothing about the program.
+#: Reason for a listed device without activity, which shows nothing of the program.
 NO_ACTIVITY: Final = _WHY["no_activity"]
 NO_OPS: Final = _WHY["no_ops"]
 
 
 def without_steps(profile: ProfileData) -> Unavailable:
-    """Return why times per step are unknown where they are unknown as a whole."""
+    """Return why times per step are unknown, if all of them are unknown."""
     for host in profile.hosts:
         for found in (profile.derived(host, steps), profile.derived(host, windows)):
             if isinstance(found, Unavailable):
@@ -252,7 +252,7 @@ def without_steps(profile: ProfileData) -> Unavailable:
 
 
 def launch_latency_ps(profile: ProfileData) -> tuple[int, int]:
-    """Return the launch latency of all hosts, and of how many launches it is.
+    """Return the median launch latency of all hosts, and the number of launches.
 
     Definition: docs/definitions/device-work.md#launch-latency.
     """

@@ -1,4 +1,4 @@
-"""Which ops a run has, and which a person means: one by its name, or all of a scope."""
+"""The op names of a run, and selection of one op or of all ops in a scope."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-#: What parts the scopes of a name: paths of most frameworks, namespaces of others.
+#: Separators of scopes in a name: paths in most frameworks, namespaces in others.
 _SEPARATORS: Final = ("/", "::")
-#: Pages that are narrow print a name without its middle; it may be pasted so.
+#: Replaces the middle of a name on narrow pages; users may paste a name with it.
 _CUT: Final = "…"
 _NAMED: Final = 5
-#: Levels of a path that are offered, from its end.
+#: Maximum number of scope levels considered, counted from the end of a name.
 _DEEPEST: Final = 100
 
 
 def op_names(profile: ProfileData) -> frozenset[str]:
-    """Return the names by which the table of ops lists what ran, on any host."""
+    """Return the names of the ops in the op tables of all hosts."""
     names: set[str] = set()
     for host in profile.hosts:
         for found in (
@@ -40,19 +40,19 @@ def op_names(profile: ProfileData) -> frozenset[str]:
 
 
 class OpSelection(Frozen, frozen=True, eq=True):
-    """The ops that were asked for.
+    """The selected ops.
 
     Attributes:
-        op: Name of the one op; None where a scope was asked for.
-        scope: The path that the names begin with, without a separator at its end;
-            None where an op was asked for.
+        op: Name of the selected op; None if a scope is selected.
+        scope: Path that the names begin with, without a separator at its end; None if
+            an op is selected.
     """
 
     op: str | None
     scope: str | None
 
     def matches_names(self, column: str) -> pl.Expr:
-        """Match the names in a column that are meant; False for null."""
+        """Return whether each name in a column is selected; False for null."""
         name = pl.col(column)
         if self.op is not None:
             return (name == self.op).fill_null(value=False)
@@ -63,26 +63,26 @@ class OpSelection(Frozen, frozen=True, eq=True):
 
     @property
     def words(self) -> str:
-        """`op NAME` or `scope PREFIX`."""
+        """The selection as text: `op NAME` or `scope PREFIX`."""
         return f"scope {self.scope}" if self.op is None else f"op {self.op}"
 
 
 def select_ops(
     op: str | None, scope: str | None, names: Iterable[str], *, what: str = "op"
 ) -> OpSelection | None:
-    """Find what is meant among the names there are; None where nothing was asked for.
+    """Select ops among the known names; None if neither op nor scope is given.
 
-    A name with `…` in it means the one name that it can be short for.
+    A name with `…` selects the one known name that it can be short for.
 
     Args:
         what: What the names are names of, for the message.
 
     Raises:
-        BadUsage: Both were asked for, or there is no such op or scope; the message
-            names the nearest.
+        BadUsage: Both op and scope are given, or no name matches; the message lists the
+            nearest names.
     """
     if op is not None and scope is not None:
-        raise BadUsage("op and scope exclude each other: ask for one of them")
+        raise BadUsage("op and scope exclude each other: give only one of them")
     if op is None and scope is None:
         return None
     known = pl.Series("name", sorted(set(names)), pl.String)
@@ -95,7 +95,7 @@ def select_ops(
     if not known.to_frame().filter(selection.matches_names("name")).height:
         scopes: set[str] = set()
         for separator in _SEPARATORS:
-            # One round per level of the deepest names, over distinct names only.
+            # One pass per level of the deepest name, over distinct names only.
             paths = known
             for _ in range(_DEEPEST):
                 paths = paths.filter(paths.str.contains(separator, literal=True))
@@ -122,7 +122,7 @@ def _matching_name(op: str, known: pl.Series, what: str) -> str:
             names = ", ".join(whole.head(_NAMED).to_list())
             rest = len(whole) - _NAMED
             more = f" and {rest} more" if rest > 0 else ""
-            message = f"{op!r} is short for {len(whole)} names: {names}{more}"
+            message = f"{op!r} can be short for {len(whole)} names: {names}{more}"
             raise BadUsage(message)
     raise BadUsage(
         f"there is no {what} {op!r}{_nearest_words(_nearest_names(op, known))}"
@@ -131,12 +131,12 @@ def _matching_name(op: str, known: pl.Series, what: str) -> str:
 
 def _nearest_words(nearest: list[str]) -> str:
     if not nearest:
-        return ", and none with a name like it; without a name the tool lists all"
+        return "; no known name is similar. Without a name, the tool lists all"
     return f"; the nearest: {', '.join(nearest)}"
 
 
 def _nearest_names(wanted: str, known: pl.Series) -> list[str]:
-    """List names that hold the text in any case first; then those spelled alike."""
+    """Return names that contain the text in any case, then similarly spelled names."""
     from difflib import get_close_matches  # noqa: PLC0415 - for a wrong name alone
 
     lowered = known.str.to_lowercase()
