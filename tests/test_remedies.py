@@ -247,7 +247,7 @@ def test_its_own_sentence_stands_although_device_and_functions_were_recorded() -
 
 def test_the_rest_of_a_remedy_stays() -> None:
     assert words_for(Remedy.RECORD_DEVICE_UNLESS_MEANT, NSIGHT) == (
-        "Nothing to do where that is meant; otherwise record with `nsys profile "
+        "Nothing to do if this is intended; otherwise record with `nsys profile "
         "--trace=cuda,nvtx`."
     )
 

@@ -172,7 +172,7 @@ def test_a_wait_in_one_step_alone_is_a_note(signals_of: Any, shares: Any) -> Non
     [
         (1.0, ("Copies of the batch delay the step: 50.0 %", "Pin the batch")),
         (2.0, ("Copies of the batch delay the step: 50.0 %", "Pin the batch")),
-        (5.0, ("Copies to the device delay the step: 50.0 %", "Keep on the device")),
+        (5.0, ("Copies to the device delay the step: 50.0 %", "Keep data that is")),
     ],
 )
 def test_copies_between_kernels_are_not_called_a_batch(

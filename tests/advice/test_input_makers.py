@@ -45,7 +45,7 @@ def test_a_pipeline_that_transforms_nothing_is_not_told_to_do_it_in_parallel(
         shares(input=3.0), {input_signals: found, pipeline_signals: stages_of(kinds)}
     )
     (action,) = evaluate(signals, THRESHOLDS).actions
-    assert "transforms nothing" in action.text
+    assert "has no transformations" in action.text
 
 
 def stages_of(kinds: list[tuple[str, float]], *, ready: float = 0.0) -> PipelineSignals:
@@ -202,7 +202,7 @@ def test_batches_that_lay_ready_are_not_to_be_made_cheaper(
         shares(input=3.0), {input_signals: found, pipeline_signals: stages}
     )
     told = " ".join(it.text for it in evaluate(signals, THRESHOLDS).actions)
-    assert ("make each batch cheaper" in told) == cheaper
+    assert ("Make each batch cheaper" in told) == cheaper
     assert ("were ready" in told) != cheaper
 
 

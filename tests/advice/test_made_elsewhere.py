@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
 
 MS = 1_000_000
-SENT, THREADS = "what another process sends", "Another thread makes the batches"
+SENT, THREADS = "what sends the data", "Let several threads produce batches"
 OWN = "worker processes and fetch ahead"
 
 
@@ -142,4 +142,4 @@ def test_what_its_thread_is_in_says_for_whom_it_waits(
     assert found.status == "fail"
     texts = [one.text for one in found.actions]
     assert any(advice in text for text in texts)
-    assert any("put a range around the fetch" in it for it in texts) is not ranges
+    assert any("range around the batch fetch" in it for it in texts) is not ranges

@@ -222,9 +222,9 @@ def test_the_first_sentence_and_the_findings_write_their_own_shares(
 #: From this share on, time that nobody explains needs a way to explain it.
 UNEXPLAINED = 5
 WAYS = (
-    "To name what is unexplained: ",
+    "To name the unexplained time: ",
     "Also record the program's functions",
-    "Annotate what the program does",
+    "Annotate the program's work",
     "Copy the whole file again",
 )
 

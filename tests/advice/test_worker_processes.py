@@ -98,11 +98,11 @@ def test_the_workers_function_is_named_and_to_be_made_cheaper(judged: Any) -> No
         "their time in `augment` (data.py:41), and 3.0 % waiting for work."
     )
     assert finding.actions[0].text == (
-        "Make the work of the worker processes cheaper where most of it is, in "
-        "`augment` (data.py:41): do it once, before training, or on whole batches, or "
-        "on the device."
+        "Make the work of the worker processes cheaper, most of which is in `augment` "
+        "(data.py:41): do it once, before training, or on whole batches, or on the "
+        "device."
     )
-    assert "no free cores" in finding.actions[1].text
+    assert "no core is free" in finding.actions[1].text
     assert "num_workers" not in advised(finding)
 
 

@@ -130,7 +130,7 @@ def test_the_transform_that_holds_the_workers_is_said_first(
     page = ss.open(tmp_path / "log").tool("input_pipeline_analyzer")
     assert not isinstance(page, Unavailable)
     advice = {one.category: one.advice for one in page.next_steps}
-    assert f"where most of it is, in {place}" in advice["waiting_for_workers"]
+    assert f"most of which is in {place}" in advice["waiting_for_workers"]
 
 
 def test_its_healthy_twin_blames_no_worker(tmp_path: Path) -> None:

@@ -275,7 +275,7 @@ def test_lines_that_were_not_recorded_are_said_why(told: Told) -> None:
         way_out = (
             "python_tracer_level=1",
             "Compile the step",
-            "run outside of Python functions",
+            "run outside Python functions",
         )
         assert any(it in " ".join(view["text"].split()) for it in way_out)
     if told.framework == "jax":

@@ -135,18 +135,18 @@ def test_what_has_threads_of_its_own_is_not_told_to_run_in_parallel(
     (step,) = next_steps(
         {"preprocessing": 100.0}, outside_markers=False, slowest=slowest
     )
-    assert ("run in parallel" in step.advice) == parallel
-    assert ("its own threads already" in step.advice) != parallel
+    assert ("transformations in parallel" in step.advice) == parallel
+    assert ("already has its own threads" in step.advice) != parallel
 
 
 @pytest.mark.parametrize(
     ("idle", "maker", "said"),
     [
-        (False, None, "still come late: make each batch cheaper"),
+        (False, None, "Make each batch cheaper"),
         (
             False,
             "`decode` (data.py:31)",
-            "cheaper where most of it is, in `decode` (data.py:31)",
+            "cheaper, most of which is in `decode` (data.py:31)",
         ),
         # What they do is not what the steps wait for.
         (

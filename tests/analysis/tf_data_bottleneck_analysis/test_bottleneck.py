@@ -116,7 +116,7 @@ def test_an_element_that_was_ready_early_as_in_a9_3() -> None:
     assert result.summary.bottleneck is not None
     assert result.summary.bottleneck.type == "Prefetch"
     assert result.summary.suggestion_kind == "consumer_found_data"
-    assert "were ready when they were asked for" in (result.summary.suggestion or "")
+    assert "were ready when requested" in (result.summary.suggestion or "")
 
 
 def test_transparent_stages_and_versions_as_in_a9_4() -> None:
@@ -355,7 +355,7 @@ def test_calls_that_name_no_stages_have_no_graph() -> None:
     result = tool.analyse(profile, Options())
     assert isinstance(result, Unavailable)
     assert result.code == "NO_TFDATA_EVENTS"
-    assert "no graph" in result.reason
+    assert "no pipeline graph" in result.reason
 
 
 def test_recorded_parameters_stand_with_their_stage() -> None:
