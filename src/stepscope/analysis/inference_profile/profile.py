@@ -240,7 +240,7 @@ def _requests_by_host(
             absent[host] = Unavailable(
                 code="NO_SAMPLES",
                 reason=f"No request of this host is named {name!r}.",
-                remedy="Leave the option name out to see all requests.",
+                remedy="Omit the option `name` to see all requests.",
             )
     return found, absent
 

@@ -215,7 +215,7 @@ def _missing_of_run(
     why = Unavailable(
         code="NO_SAMPLES",
         reason=matching.notes[0].message,
-        remedy="Look at one host at a time (option host); `by_host` has each.",
+        remedy="Look at one host at a time (option host, or `by_host`).",
     )
     return [
         *(why.missing_field(field) for field in (*PERCENTS, *STEP_TIMES)),

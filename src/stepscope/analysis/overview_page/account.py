@@ -1,4 +1,4 @@
-"""The account of the mean step: every owner of time on every device, by name."""
+"""The account of the mean step: time by owner on every device, with named parts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
 
-#: Parts of one owner that are listed; the others are one part without a name.
+#: Maximum number of named parts per owner; the other parts are listed as one.
 _MOST_PARTS = 20
 
 
@@ -28,13 +28,14 @@ class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
     """A named part of an owner's time.
 
     Attributes:
-        name: Op, call or function that the time goes to; null for the rest.
-        detail: What most of it is; null where there is nothing to add.
-        place: `inside` a step, or `between` two of them.
-        function: Python function; null where the name is none.
-        file: File of the function; null where unknown.
-        line: First line of the function; null where unknown.
-        ms: Time of the mean step.
+        name: Op, call or function that took the time; null for the other parts
+            together.
+        detail: What took most of this time; null if nothing more is known.
+        place: `inside` a step, or `between` two steps.
+        function: Python function; null if `name` is not a function.
+        file: File of the function; null if unknown.
+        line: First line of the function; null if unknown.
+        ms: Mean time per step.
     """
 
     name: str | None = None
@@ -47,17 +48,17 @@ class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """The time of one owner in the mean step.
+    """The mean time of one owner per step.
 
     Attributes:
         host: Name of the host.
         device: Ordinal of the device; null for the threads of a host without devices.
         owner: What the time is spent on.
-        category: Category of the step time that it is part of.
-        ms: Time of the mean step; the owners of a device add up to the step.
+        category: Category of step time that the owner belongs to.
+        ms: Mean time per step; the owners of a device add up to the step.
         percent: Share of the step time.
-        between_ms: Part of `ms` that lies between steps; null for work of the device.
-        parts: What the time goes to, by name; null for work of the device.
+        between_ms: Part of `ms` between steps; null for work of the device.
+        parts: The owner's time by name; null for work of the device.
     """
 
     host: str
@@ -73,7 +74,7 @@ class AccountEntry(msgspec.Struct, frozen=True, kw_only=True):
 def account_entries(
     run: ProfileData, hosts: Sequence[HostSteps], excluded_flags: Sequence[str]
 ) -> tuple[AccountEntry, ...]:
-    """List every owner that has time, by host and device, most time first."""
+    """Return every owner that has time, by host and device, longest time first."""
     return tuple(
         entry
         for host in hosts
@@ -115,7 +116,7 @@ def _host_entries(
                 )
             )
         parts = run.derived(host.host, account_parts)
-        # Parts are of all closed windows.
+        # Parts cover all closed windows, so they fit only if all of these are counted.
         if not isinstance(parts, Unavailable) and parts.windows == len(rows):
             of_owner = parts.rows.filter(mine).partition_by("owner", as_dict=True)
             entries = [

@@ -1,4 +1,4 @@
-"""The part of the overview that is about data exchanged between devices."""
+"""The part of the overview about collectives between devices."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("overview_page")
 
-#: Bytes of a gradient that is exchanged in 32 bits (the guide's estimate).
+#: Bytes of a 32-bit gradient in an all-reduce (the estimate of TensorFlow's guide).
 _BYTES_PER_PARAMETER: Final = 4
 
 
 class Collective(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of exchange between devices.
+    """All collectives of one kind between devices.
 
     Attributes:
         kind: Kind of collective: all-reduce, all-gather, …
         count: Number of collectives of this kind.
         count_per_step: Number per step on each device; null without steps.
         mean_us: Mean duration.
-        min_over_devices_us: Mean duration on the device where it is shortest, which
-            waits least for the others.
-        exposed_us: Total time in which nothing else ran on the device.
-        bytes: Bytes of those collectives whose size is known, the larger of what a
-            member gives and gets, added up; null where none is known.
-        gib_per_s: These bytes over the time of these collectives, in GiB/s; waiting for
-            other members is in that time. Null where no size is known.
-        bus_gib_per_s: Rate of a member's link, in GiB/s: of the bytes that part which
-            the kind of collective sends over it in a group of this size. Null where no
-            size or no group is known.
+        min_over_devices_us: Mean duration on the device with the shortest one, which
+            waits least for other devices.
+        exposed_us: Total time in which the device ran nothing else.
+        bytes: Total bytes of the collectives with a known size; for each, the larger of
+            what a member sends and receives. Null if no size is known.
+        gib_per_s: `bytes` divided by the time of these collectives, in GiB/s; the time
+            includes waiting for other members. Null if no size is known.
+        bus_gib_per_s: Rate of a member's link, in GiB/s, from the part of the bytes
+            that this kind of collective sends over the link in a group of this size.
+            Null if no size or group is known.
         expected_us: Expected time of an all-reduce: parameters × 4 bytes / bandwidth;
-            null unless both are known.
+            null unless the number of parameters and the bandwidth are known.
     """
 
     kind: str
@@ -60,10 +60,10 @@ class Collective(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def described_parameters(profile: ProfileData, hosts: Sequence[str]) -> int | None:
-    """Count elements of all trained variables; None where nobody described them.
+    """Count the elements of all trained variables; None if no host describes them.
 
-    Every host trains the same model: the first that describes it is asked. A variable
-    of unknown shape makes the sum unknown.
+    Every host trains the same model, so the first host that describes it is used. A
+    variable of unknown shape makes the count unknown.
     """
     for host in hosts:
         described = profile.table(host, "parameters")
@@ -83,13 +83,14 @@ def collective_kinds(
     parameters: int | None,
     gib_per_s: float | None,
 ) -> tuple[Collective, ...] | Unavailable:
-    """Measure exchanges by kind; an empty tuple where devices exchanged nothing.
+    """Measure collectives by kind; an empty tuple if the devices ran no collectives.
 
     Args:
-        step_count: Steps in which they were counted; None without steps.
-        parameters: Number of the model's parameters, where the user or the recording
-            gives it.
-        gib_per_s: Bandwidth between devices, where the user gave it.
+        step_count: Number of steps in which collectives were counted; None without
+            steps.
+        parameters: Number of the model's parameters, from the user or the recording;
+            None if unknown.
+        gib_per_s: Bandwidth between devices, from the user; None if not given.
     """
     found, absent = derived_by_host(profile, collectives, hosts)
     if not found:
@@ -130,7 +131,7 @@ def collective_kinds(
 
 
 def missing_of_collectives(collectives: Sequence[Collective] | None) -> list[Missing]:
-    """Explain the nulls of collectives."""
+    """Return the reasons for nulls of collectives."""
     reasons = {
         "bytes": _WHY["no_sizes"],
         "gib_per_s": _WHY["no_sizes"],

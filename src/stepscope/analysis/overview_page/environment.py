@@ -1,4 +1,4 @@
-"""What ran where: the environment part of a page.
+"""The environment part of the overview page: hosts, devices and files.
 
 Definition: docs/tools/overview_page.md#other-fields.
 """
@@ -23,17 +23,17 @@ _WHY: Final = room_reasons("overview_page")
 
 
 class DeviceEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One accelerator that a capture listed.
+    """One accelerator that a recording lists.
 
     Attributes:
         host: Host of the device.
         device: Ordinal of the device on its host.
-        type: Product name of the device; null where nothing identifies it.
-        cores: Number of multiprocessors; null where not recorded.
-        compute_capability: Compute capability, major and minor, as in `8.0`; null where
+        type: Product name of the device; null if unknown.
+        cores: Number of multiprocessors; null if not recorded.
+        compute_capability: Compute capability, major and minor, as in `8.0`; null if
             not recorded.
-        memory_bytes: Size of the device's memory; null where not recorded.
-        memory_bandwidth_bytes_per_s: Peak rate of the device's memory; null where not
+        memory_bytes: Size of the device's memory; null if not recorded.
+        memory_bandwidth_bytes_per_s: Peak bandwidth of the device's memory; null if not
             recorded.
         used: Whether the device has recorded activity.
     """
@@ -49,24 +49,24 @@ class DeviceEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One file of the run and how it was recorded.
+    """One file of the run, and how it was recorded.
 
     Attributes:
         host: Name of the host in this profile.
-        hostname: Name of the host as the file states it; null where it does not.
+        hostname: Name of the host in the file; null if the file contains no name.
         file: Path of the file that was read.
         format: Format of the file.
         file_bytes: Size of the file.
-        start_unix_ns: Absolute time of the profile's time 0, in ns since 1970; null
-            where not recorded.
-        duration_ms: Time from the first event to the last; null without events.
-        events: Number of events that the file holds; null where unknown.
-        host_tracer_level: Level of the host tracer in force while recording; null where
+        start_unix_ns: Absolute time of the profile's time 0, in ns since 1970; null if
             not recorded.
-        device_tracer_level: Level of the device tracer in force while recording; null
-            where not recorded.
-        python_tracer_level: Level of the Python tracer in force while recording; null
-            where not recorded.
+        duration_ms: Time from the first event to the last; null without events.
+        events: Number of events in the file; null if unknown.
+        host_tracer_level: Level of the host tracer during the recording; null if not
+            recorded.
+        device_tracer_level: Level of the device tracer during the recording; null if
+            not recorded.
+        python_tracer_level: Level of the Python tracer during the recording; null if
+            not recorded.
         grouped: Whether the producer stored step groups.
     """
 
@@ -88,16 +88,16 @@ class RunEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """The run's hosts and devices.
 
     Attributes:
-        hosts: Number of hosts that were looked at.
+        hosts: Number of selected hosts.
         tasks: Number of files that were read.
         hostnames: Names of the hosts.
-        device_type: Type that all devices share; `CPU` where no device is listed; null
-            where it is not known.
-        device_count: Number of devices listed; 0 on CPU, null where unknown.
-        used_device_count: Number of devices with recorded activity; null where unknown.
+        device_type: Types of the devices, joined by commas; `CPU` if no device is
+            listed; null if unknown.
+        device_count: Number of devices listed; 0 on CPU, null if unknown.
+        used_device_count: Number of devices with recorded activity; null if unknown.
         devices: One entry per device.
         captures: One entry per file.
-        dropped_events: Number of events that the tracer reports as lost; null where it
+        dropped_events: Number of lost events that the tracer reports; null if it
             reports no number.
     """
 
@@ -113,7 +113,7 @@ class RunEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_environment(profile: ProfileData) -> tuple[RunEnvironment, tuple[Missing, ...]]:
-    """Describe the selected hosts, and what is not known about them."""
+    """Return the environment of the selected hosts, and its missing values."""
     hosts = profile.hosts
     devices: list[DeviceEntry] = []
     captures: list[HostEntry] = []
@@ -161,12 +161,12 @@ def run_environment(profile: ProfileData) -> tuple[RunEnvironment, tuple[Missing
     ), tuple(missing)
 
 
-#: Fields that are unknown where the table of devices is absent.
+#: Fields that are unknown if the table of devices is absent.
 _OF_DEVICES: Final = ("devices", "device_type", "device_count", "used_device_count")
 
 
 def _device_entries(host: str, frame: pl.DataFrame) -> list[DeviceEntry]:
-    # One row per accelerator of a machine, of which there are a handful.
+    # One iteration per accelerator of a machine; a machine has few.
     return [
         DeviceEntry(
             host=host,

@@ -1,4 +1,4 @@
-"""The parts of the overview that are about ops: what, where, how wide, how eager."""
+"""The parts of the overview about ops: top ops, precision, placement, functions."""
 
 from __future__ import annotations
 
@@ -46,22 +46,23 @@ _DATASET: Final = OpCategory.DATASET.name.lower()
 
 
 class TopOp(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the ops that take most time.
+    """One of the ops with the most self time.
 
     Attributes:
-        rank: Place by self time; 1 is the longest.
-        host_or_device: The side whose ops are listed.
+        rank: Rank by self time; 1 is the longest.
+        host_or_device: Side whose ops are listed: `Host` or `Device`.
         name: Name of the op.
-        category: Type of the op; null where unknown.
-        self_time_us: Self time of the op, all hosts and devices added up.
+        category: Type of the op; null if unknown.
+        self_time_us: Self time of the op, summed over hosts and devices.
         self_time_percent: Share of the self time of all named ops of the side.
-        cumulative_percent: Share of this op and of those of better rank together.
-        occurrences: Number of executions; null where unknown.
-        flop_rate_gflops: Operations per time; null where the op's work is not known.
-        tensor_core_eligible: Whether the op could run on Tensor Cores; null on a host
-            and where nothing shows it.
-        tensor_core_used: Whether the op ran on Tensor Cores; null on a host and where
-            nothing shows it.
+        cumulative_percent: Total share of this op and all ops of better rank.
+        occurrences: Number of executions; null if unknown.
+        flop_rate_gflops: Floating-point operations per time, in GFLOP/s; null if the
+            number of operations is unknown.
+        tensor_core_eligible: Whether the op could run on Tensor Cores; null on a host,
+            and if unknown.
+        tensor_core_used: Whether the op ran on Tensor Cores; null on a host, and if
+            unknown.
         hosts: Hosts on which the op ran.
     """
 
@@ -80,21 +81,22 @@ class TopOp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PrecisionShares(msgspec.Struct, frozen=True, kw_only=True):
-    """How wide the kernels compute, by their time; copies and collectives apart.
+    """Kernel time by precision, without copies and collectives.
 
     Attributes:
-        compute_16bit_percent: Share of the kernel time that computes in 16 bits or
-            fewer; null where no kernel is known to and the width of many is unknown.
-        compute_32bit_percent: Share of the kernel time that computes in 32 bits or
-            more, TF32 and 64 bits among them; null likewise.
-        compute_tf32_percent: The part of `compute_32bit_percent` that cuts its 32-bit
-            operands for Tensor Cores (TF32); null likewise.
-        compute_64bit_percent: The part of `compute_32bit_percent` that computes in 64
-            bits; null likewise.
-        default_evidence_percent: Share of the kernel time whose width nothing shows and
-            that counts as 32 bits.
-        kernels_16bit_count: Number of kernels that compute in 16 bits or fewer; null
-            likewise.
+        compute_16bit_percent: Share of kernel time computing in 16 bits or fewer; null
+            if no kernel is known to do so and the precision of many is unknown.
+        compute_32bit_percent: Share of kernel time computing in 32 bits or more,
+            including TF32 and 64 bits; null if `compute_16bit_percent` is null.
+        compute_tf32_percent: Part of `compute_32bit_percent` in which Tensor Cores
+            shorten 32-bit operands (TF32); null if none is known and the precision of
+            many kernels is unknown.
+        compute_64bit_percent: Part of `compute_32bit_percent` that computes in 64 bits;
+            null if none is known and the precision of many kernels is unknown.
+        default_evidence_percent: Share of kernel time whose precision is unknown; it
+            counts as 32 bits.
+        kernels_16bit_count: Number of kernels that compute in 16 bits or fewer; null if
+            `compute_16bit_percent` is null.
         kernels_total_count: Number of kernels that compute.
     """
 
@@ -108,23 +110,23 @@ class PrecisionShares(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """On which side ops ran; input pipeline ops are a third number.
+    """On which side ops ran, host or device; input pipeline ops count separately.
 
     Attributes:
-        host_op_percent: Share of the op executions that put no work on a device; null
-            where unknown.
-        device_op_percent: Share of the op executions that put work on a device; null
-            where unknown.
-        host_self_time_percent: Self time of ops on hosts as a share of that on hosts
-            and devices; null where unknown.
-        device_self_time_percent: Self time of ops on devices as a share of that on
-            hosts and devices; null where unknown.
-        host_executions: Number of op executions that put no work on a device; null
-            where unknown.
-        device_executions: Number of op executions that put work on a device; null where
+        host_op_percent: Share of the op executions that launched no device work; null
+            if unknown.
+        device_op_percent: Share of the op executions that launched device work; null if
+            unknown.
+        host_self_time_percent: Self time of ops on hosts, as a share of that on hosts
+            and devices; null if unknown.
+        device_self_time_percent: Self time of ops on devices, as a share of that on
+            hosts and devices; null if unknown.
+        host_executions: Number of op executions that launched no device work; null if
+            unknown.
+        device_executions: Number of op executions that launched device work; null if
             unknown.
         dataset_executions: Number of executions of input pipeline ops, which are in
-            neither share; null where unknown.
+            neither share; null if unknown.
     """
 
     host_op_percent: float | None
@@ -137,18 +139,18 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Eager(msgspec.Struct, frozen=True, kw_only=True):
-    """Share of the self time of ops that ran at once, outside any function."""
+    """Percentage of ops' self time in ops that ran eagerly, outside any function."""
 
     host_percent: float | None
     device_percent: float | None
 
 
 class Placed(Frozen, frozen=True, eq=True):
-    """What is known of where the ops of a run ran.
+    """On which side the ops of a run ran, as far as known.
 
     Attributes:
         is_training: Whether gradients or updates of parameters were seen.
-        missing: Why fields of placement and eager are null.
+        missing: Why fields of `placement` and `eager` are null.
     """
 
     placement: Placement | None
@@ -158,18 +160,18 @@ class Placed(Frozen, frozen=True, eq=True):
 
 
 class FunctionMode(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls of one graph function that were served in one way.
+    """Calls of one graph function in one mode.
 
     Attributes:
         name: Name of the graph function.
-        mode: Way in which the calls were served, as recorded: concrete, traced-xla,
+        mode: How the calls were executed, as recorded: concrete, traced-xla,
             notTraced-nonXla, eager, …
         calls: Number of calls.
-        self_time_us: Time of the calls without calls of functions inside them.
-        percent: Share of the self time of all calls of graph functions; null where they
-            took no time.
+        self_time_us: Time of the calls without nested calls of functions.
+        percent: Share of the self time of all calls of graph functions; null if the
+            calls took no time.
         tracing_count: How often the function was traced since the program began; null
-            where not recorded.
+            if not recorded.
     """
 
     name: str
@@ -184,9 +186,9 @@ class Functions(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of graph functions.
 
     Attributes:
-        expensive_percent: Share of the self time of all calls that traced or ran
-            eagerly; null where they took no time.
-        calls: Calls by function and mode, the longest first.
+        expensive_percent: Share of the self time of all calls in calls that traced or
+            ran eagerly; null if the calls took no time.
+        calls: Calls by function and mode, longest first.
     """
 
     expensive_percent: float | None
@@ -196,7 +198,7 @@ class Functions(msgspec.Struct, frozen=True, kw_only=True):
 def top_ops_of(
     profile: ProfileData,
 ) -> tuple[tuple[TopOp, ...] | None, tuple[Missing, ...]]:
-    """List the ten longest named ops of the devices, or of hosts without any device."""
+    """Return the ten longest named ops of devices or, without devices, of hosts."""
     device = device_side(profile)
     evidence = [int(code) for code in PROGRAM_EVIDENCE]
     rows, side = device.rows.filter(pl.col("evidence").is_in(evidence)), "Device"
@@ -250,7 +252,7 @@ def top_ops_of(
 
 
 def precision_shares(profile: ProfileData) -> PrecisionShares | Unavailable:
-    """Return kernel time by width over all hosts that have devices."""
+    """Return kernel time by precision, over all hosts with devices."""
     time = dict.fromkeys(("all", "16", "tf32", "fp64", "default"), 0)
     narrow = total = 0
     why: Unavailable | None = None
@@ -280,7 +282,7 @@ def precision_shares(profile: ProfileData) -> PrecisionShares | Unavailable:
         return why or _WHY["no_kernels_of_ops"]
     shares = {name: 100.0 * value / time["all"] for name, value in time.items()}
     untold = untold_widths(time["default"] / time["all"]) is not None
-    # None that is known to be so wide is not none where many are of unknown width.
+    # If the precision of many kernels is unknown, a share of 0 is unknown too.
     known = {
         name: None if untold and not share else share for name, share in shares.items()
     }
@@ -297,7 +299,7 @@ def precision_shares(profile: ProfileData) -> PrecisionShares | Unavailable:
 
 
 def missing_of_precision(shares: PrecisionShares | None) -> list[Missing]:
-    """Explain the widths that are null."""
+    """Return the reasons for null shares of precision."""
     if shares is None:
         return []
     why = untold_widths(shares.default_evidence_percent / 100)
@@ -367,7 +369,7 @@ def _ratio_percent(part: int | None, whole: int | None) -> float | None:
 def _placement_missing(
     profile: ProfileData, placement: Placement, eager: Eager
 ) -> tuple[Missing, ...]:
-    """List an entry per null: why a side is absent, else that nothing shows it."""
+    """Return an entry per null: why its side is absent, or that no event shows it."""
     no_host = next(iter(derived_by_host(profile, host_ops)[1].values()), None)
     no_device = next(iter(derived_by_host(profile, device_ops)[1].values()), None)
     fallback = no_device or no_host or _WHY["not_told"]
@@ -386,7 +388,7 @@ def _placement_missing(
 
 
 def graph_functions(profile: ProfileData) -> Functions | Unavailable:
-    """Return calls of graph functions of all hosts."""
+    """Return the calls of graph functions on all hosts."""
     frames, absent = derived_by_host(profile, function_calls)
     if not frames:
         return next(reversed(absent.values()), _WHY["no_names"])
@@ -409,7 +411,7 @@ def graph_functions(profile: ProfileData) -> Functions | Unavailable:
                 percent=_ratio_percent(row["self_ps"], whole),
                 tracing_count=row["tracing_count"],
             )
-            # Functions of a program, not events.
+            # One iteration per function of the program, not per event.
             for row in merged.iter_rows(named=True)
         ),
     )

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("overview_page")
 
-#: What is asked of each host for the options as they are.
+#: Derivations that the tool needs of each host for its default options.
 NEEDS: Final = (
     *INPUT_VERDICT_NEEDS,
     account_parts,
@@ -79,18 +79,19 @@ NEEDS: Final = (
 
 
 class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One way in which the profile could be divided into steps.
+    """One possible division of the profile into steps.
 
     Attributes:
         source: `marker`, `device_line`, `launch` or `period`.
         what: Name of the marker, op or launch that repeats.
-        n: Number of steps that the candidate gives.
-        period_ms: Median time from one step to the next; null of fewer than two steps.
-        coverage: Share of the activity that lies inside equal steps; null of markers.
-        cv: Coefficient of variation of the work of the steps; null of markers.
-        confidence: Confidence in the candidate, 0 to 1.
+        n: Number of steps in the division.
+        period_ms: Median time between the starts of two steps; null for fewer than two
+            steps.
+        coverage: Share of the activity inside similar steps; null for markers.
+        cv: Coefficient of variation of the work of the steps; null for markers.
+        confidence: Confidence in the candidate, from 0 to 1.
         accepted: Whether steps may be based on the candidate.
-        why_not: Why the candidate was not accepted; empty where it was.
+        why_not: Why the candidate was not accepted; empty if it was accepted.
     """
 
     source: str
@@ -105,17 +106,17 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepDetection(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the steps come from, and how surely.
+    """How the steps were found, and with which confidence.
 
     Attributes:
-        source: What the steps were found by: `marker`, `device_line`, `launch` or
-            `period`; null where there are no steps.
-        confidence: Confidence in the steps, 0 to 1; null where there are no steps.
+        source: What the steps are based on: `marker`, `device_line`, `launch` or
+            `period`; null without steps.
+        confidence: Confidence in the steps, from 0 to 1; null without steps.
         inferred: Whether the steps were inferred from repetition, because the program
-            did not announce them.
-        anchor: Source of the times at which the windows begin: `host`, `device`,
-            `executor` (threads of the host that run compiled programs) or `profile`.
-        candidates: Every way of finding steps that was tried, the preferred one first.
+            did not mark them.
+        anchor: What determines the starts of the windows: `host`, `device`, `executor`
+            (host threads that run compiled programs) or `profile`.
+        candidates: Every division into steps that was tried, preferred ones first.
     """
 
     source: str | None = None
@@ -126,11 +127,11 @@ class StepDetection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The summary of one host alone.
+    """The summary of one host.
 
     Attributes:
         host: Name of the host.
-        step_detection: Where the host's steps come from.
+        step_detection: How the host's steps were found.
         summary: Means and shares of the host.
     """
 
@@ -140,38 +141,37 @@ class HostSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One look at a run; a null is explained in `missing`.
+    """Overview of a run; `missing` explains nulls.
 
-    `StepSummary` defines the fields that are those of the summary.
+    `StepSummary` defines the fields that come from the summary.
 
     Attributes:
-        window: `steps`, or `profile` where there are none and everything is about the
-            whole recording.
+        window: `steps`; `profile` without steps, when all numbers refer to the whole
+            recording.
         compat: Producer whose rules the step times and categories follow; empty for
             stepscope's own rules.
         steps: Every step of every host.
-        account: Every owner of time on every device, with what its time goes to by
-            name; empty where another producer's rules are followed.
-        step_detection: Where the steps come from, on the host where this is least
-            certain.
-        precision: Width in which the kernels compute; null where unknown.
-        top_ops: The ops that take most time.
-        phases_ms: Mean forward, loss, backward and optimizer time of a step; null where
-            no op shows a phase.
-        environment: What ran where.
-        op_placement: On which side ops ran.
-        eager: Share of op time that ran eagerly; null where unknown.
-        collectives: Data exchanged between devices, by kind of collective; null where
-            unknown.
+        account: Time by owner on every device, with named parts; empty if another
+            producer's rules are followed.
+        step_detection: How the steps were found, on the host with the lowest
+            confidence.
+        precision: Kernel time by precision; null if unknown.
+        top_ops: The ops with the most self time.
+        phases_ms: Mean forward, loss, backward and optimizer time of a step; null if no
+            op shows a phase.
+        environment: Hosts, devices and files of the run.
+        op_placement: On which side ops ran, host or device.
+        eager: Share of op time that ran eagerly; null if unknown.
+        collectives: Collectives between devices, by kind; null if unknown.
         tf_function: Calls of graph functions.
-        is_training: Whether gradients or updates of parameters were seen; null where
+        is_training: Whether gradients or updates of parameters were seen; null if
             unknown.
         hosts_matched_by: How the steps of several hosts were matched: `step_num`,
-            `time` or `none`; `one_host` where there is nothing to match.
-        by_host: Summary of each host alone.
-        quality: Doubts that only a comparison of all hosts raises.
+            `time` or `none`; `one_host` for a single host.
+        by_host: Summary of each host.
+        quality: Doubts that follow from comparing all hosts.
         missing: Null fields and left-out categories with their reasons.
-        inputs: Host → how many rows of each table were read.
+        inputs: Host → number of rows read from each table.
     """
 
     DEFINED_BY: ClassVar = StepSummary
@@ -216,10 +216,10 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
 def analyse(
     profile: ProfileData, options: OverviewPageOptions
 ) -> OverviewPageResult | Unavailable:
-    """Look at all hosts of a run, or at one of them.
+    """Compute the overview of all hosts of a run, or of one host.
 
-    A host of which nothing is known is left out with its reason; the page is
-    unavailable only where that is so of all of them.
+    A host without known data is left out with its reason. The page is unavailable only
+    if no host has known data.
     """
     measured = measured_run(profile, host=options.host, marker=options.marker)
     if isinstance(measured, Unavailable):
@@ -245,7 +245,7 @@ def compose_page(
     account: tuple[AccountEntry, ...],
     placed: Placed,
 ) -> OverviewPageResult:
-    """Put the page together."""
+    """Combine all parts of the page."""
     run, found, matching = measured.run, measured.hosts, measured.matching
     by_host = _each_host(run, found, options)
     detection = min(
@@ -260,7 +260,7 @@ def compose_page(
             for name, why in measured.absent.items()
         ),
         *times.missing,
-        # The numbers of hosts without steps are about the whole recording.
+        # The numbers of a host without steps refer to the whole recording.
         *(
             host.steps.missing_field("step_detection.source")
             for host in found
@@ -298,7 +298,7 @@ def compose_page(
         eager=placed.eager,
         collectives=note.value_or_note("collectives", collectives),
         tf_function=note.value_or_note("tf_function", graph_functions(run)),
-        # Op names show it, and phases where the names are instructions.
+        # Op names show training; where names are instructions, phases show it.
         is_training=any(one.seen & _TRAINING for one in phased.values())
         or placed.is_training,
         hosts_matched_by=matching.by,
@@ -335,7 +335,7 @@ def _every_missing(
     return with_every_null(parts, known, repeats=("by_host.summary", "by_host"))
 
 
-#: Fields of the page that are those of the summary.
+#: Fields that the page shares with the summary.
 _OF_SUMMARY: Final = tuple(
     name
     for name in StepSummary.__struct_fields__
@@ -345,13 +345,13 @@ _Value = TypeVar("_Value")
 
 
 class _Notes:
-    """Collects why fields are null while a page is put together."""
+    """Collects the reasons of null fields while a page is built."""
 
     def __init__(self, missing: list[Missing]) -> None:
         self.missing = missing
 
     def value_or_note(self, field: str, value: _Value | Unavailable) -> _Value | None:
-        """Return the value; null where it is unavailable, whose reason is kept."""
+        """Return the value; if it is unavailable, keep its reason and return None."""
         if isinstance(value, Unavailable):
             self.missing.append(value.missing_field(field))
             return None
@@ -395,11 +395,11 @@ def _run_summary(
 
 
 def _not_averaged(matching: StepMatching) -> Unavailable:
-    """Return why there are no numbers of all hosts together."""
+    """Return why there are no numbers over all hosts."""
     return Unavailable(
         code="NO_SAMPLES",
         reason=matching.notes[0].message,
-        remedy="Look at one host at a time (option host); `by_host` has each of them.",
+        remedy="Look at one host at a time (option host, or `by_host`).",
     )
 
 
@@ -438,7 +438,7 @@ def _step_detection(run: ProfileData, host: HostSteps) -> StepDetection:
 def _phase_times(
     run: ProfileData, hosts: Sequence[HostSteps], note: _Notes, matching: StepMatching
 ) -> dict[str, float | None] | None:
-    """Return each phase's mean time over the rows; unknown where no op shows it."""
+    """Return each phase's mean time per row; None if no op shows the phase."""
     if not matching.in_lock_step:
         return note.value_or_note("phases_ms", _not_averaged(matching))
     frames = []

@@ -1,4 +1,4 @@
-"""Pod viewer: the workers of a run side by side."""
+"""Pod viewer: the workers of a run compared with each other."""
 
 from stepscope.analysis.options import PodViewerOptions as Options
 from stepscope.analysis.pod_viewer.result import PodViewerResult

@@ -1,4 +1,4 @@
-"""Workers side by side: who is slow, by how much, and in what."""
+"""Comparison of workers: which is slow, by how much, and in which category."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("pod_viewer")
 
-#: What shows who is slow, the strongest first.
+#: Evidence for the slowest worker, strongest first.
 BASES: Final = ("collectives", "device_work", "step_time")
-#: A cause beside the categories: the worker began the step later than the others.
+#: A cause that is not a category: the worker began the step later than the others.
 LATE_START: Final = "late_start"
-#: Sources of a clock that say nothing about what happens within a step.
+#: Sources of a clock with which times inside a step cannot be compared.
 _NO_SKEW: Final = ("none", "steps")
 
 
 class WorkerName(msgspec.Struct, frozen=True, kw_only=True):
-    """One device of one host; `device` is null of a host without devices."""
+    """One device of one host; `device` is null for a host without devices."""
 
     host: str
     device: int | None
 
 
 class StepComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """The workers of one step side by side; nulls where there is only one.
+    """Comparison of the workers of one step; fields are null if there is one worker.
 
     Attributes:
-        start_skew_ms: Time between the first and the last worker to begin to compute;
-            null where it is unknown or there is one worker.
-        start_skew_doubt_ms: Possible error of `start_skew_ms`, because hosts have
-            clocks of their own; 0 on one host, null where it is unknown.
-        imbalance: Largest device work / median device work - 1, a fraction; null where
+        start_skew_ms: Time between the first and the last worker that begins to
+            compute; null if unknown or for one worker.
+        start_skew_doubt_ms: Possible error of `start_skew_ms`, because each host has
+            its own clock; 0 on one host, null if unknown.
+        imbalance: Largest device work / median device work - 1, a fraction; null if
             unknown.
-        concurrency: Host → busy time of its devices added up / time in which any of
-            them was busy: their number where they run side by side, 1 where they take
-            turns. Hosts with several devices only.
-        slowest: The worker that held up the others; null where they differ by less than
-            0.5 % of the step.
-        slowest_by: What shows the slowest worker: `collectives` (the others waited for
-            it most), `device_work` (its device worked longest) or `step_time`; null
-            without a slowest one.
-        fastest: The worker that `slowest_by` shows to be the fastest; null without a
-            slowest one.
+        concurrency: Host → busy time summed over its devices / time in which any of
+            them was busy: the number of devices if they run in parallel, 1 if they run
+            one at a time. Only hosts with several devices.
+        slowest: The worker that delayed the other workers; null if workers differ by
+            less than 0.5 % of the step.
+        slowest_by: Evidence for the slowest worker: `collectives` (the other workers
+            waited longest for it), `device_work` (its device worked longest) or
+            `step_time`; null without a slowest worker.
+        fastest: The fastest worker by the evidence in `slowest_by`; null without a
+            slowest worker.
     """
 
     start_skew_ms: float | None
@@ -65,29 +65,28 @@ class StepComparison(msgspec.Struct, frozen=True, kw_only=True):
     fastest: WorkerName | None
 
     def withhold_work(self) -> StepComparison:
-        """Return the comparison without what the work of a missing device changes."""
+        """Return the comparison without fields that depend on all devices' work."""
         return msgspec.structs.replace(
             self, imbalance=None, slowest=None, slowest_by=None, fastest=None
         )
 
 
 class SlowestWorker(msgspec.Struct, frozen=True, kw_only=True):
-    """The worker that holds up the others over all steps that were compared.
+    """The worker that delays the other workers, over all compared steps.
 
     Attributes:
         host: Host of the worker.
-        device: Ordinal of the worker's device; null of a host without devices.
-        by: What shows that it is the slowest: `collectives` (the others waited for it
-            most), `device_work` (its device worked longest) or `step_time`.
-        steps: Number of steps in which it was the slowest.
-        of_steps: Number of steps that were compared.
-        waited_for_ms: Time that the others waited for the worker, added up over them
-            and the steps; null unless `by` is `collectives`.
-        cause: Where the worker spends more time than the others: a category, or
-            `late_start`; null where it spends more in none.
-        excess_ms: Category or `late_start` → how much more time the worker spends on it
-            than the median of the others, mean of the steps. Waiting in collectives is
-            left out.
+        device: Ordinal of the worker's device; null for a host without devices.
+        by: Evidence for the slowest worker: `collectives` (the other workers waited
+            longest for it), `device_work` (its device worked longest) or `step_time`.
+        steps: Number of steps in which it was the slowest worker.
+        of_steps: Number of compared steps.
+        waited_for_ms: Time that the other workers waited for this worker, summed over
+            workers and steps; null unless `by` is `collectives`.
+        cause: Where the worker spends the most extra time: a category, or `late_start`;
+            null if it spends no extra time.
+        excess_ms: Category or `late_start` → extra time of the worker compared with the
+            median of the other workers, mean per step; without waiting in collectives.
     """
 
     host: str
@@ -106,11 +105,11 @@ def compare_steps(
     """Compare the workers of every step of the run.
 
     Args:
-        any_device: `host`, `window`, `united_ps`: the time in which any device of the
-            host was busy.
+        any_device: `host`, `window`, `united_ps`: time in which any device of the host
+            was busy.
 
     Returns:
-        Slot → its comparison.
+        Slot → comparison of its workers.
     """
     known = pl.DataFrame(
         [
@@ -127,7 +126,7 @@ def compare_steps(
     measured = (pl.len() > 1) & (work.null_count() == 0) & (work.median() > 0)
     begun = pl.col("begin_ps").is_not_null()
     begin = pl.col("begin_ps").filter(begun)
-    # Starts on clocks of unknown offset cannot be compared.
+    # Starts cannot be compared if the offset of a clock is unknown.
     one_host = pl.col("host").n_unique() == 1
     doubt = pl.col("doubt_ps").filter(begun)
     both = doubt.get(begin.arg_min()) + doubt.get(begin.arg_max())
@@ -155,7 +154,7 @@ def compare_steps(
     concurrency: dict[int, dict[str, float]] = {}
     for slot, host, value in several.rows():
         concurrency.setdefault(slot, {})[host] = value
-    # Steps, not events: a page shows each of them.
+    # One iteration per step, not per event: a page shows every step.
     return {
         row["slot"]: _step_comparison(row, names, concurrency.get(row["slot"], {}))
         for row in compared.iter_rows(named=True)
@@ -163,10 +162,10 @@ def compare_steps(
 
 
 def _scale_ends() -> list[pl.Expr]:
-    """Return the rows at both ends of each scale, and whether the ends are apart."""
+    """Return the rows at both ends of each scale, and whether the two ends differ."""
     alike = THRESHOLDS.worker_difference.value
     least = pl.max_horizontal(alike * pl.col("window_ps").median(), 1.0)
-    # How long one other worker waited, on average, for the one waited for most.
+    # Mean time per other worker that was spent waiting for the most awaited worker.
     per_other = pl.col("waited_for_ps").max().fill_null(0) / (pl.len() - 1)
     work, window = pl.col("work_ps"), pl.col("window_ps")
     return [
@@ -185,7 +184,7 @@ def _scale_ends() -> list[pl.Expr]:
 
 
 def _row_at_end(column: str, *, descending: bool = True) -> pl.Expr:
-    """Return the row with the largest (or smallest) value; the first of equal ones."""
+    """Return the row with the largest (or smallest) value; the first of equal rows."""
     return (
         pl.col("row")
         .sort_by(column, descending=descending, nulls_last=True, maintain_order=True)
@@ -198,7 +197,7 @@ def _step_comparison(
 ) -> StepComparison:
     by = None
     if row["count"] > 1:
-        # Without devices their work is null, and step times are all there is.
+        # Without devices, device work is null and the step time is used instead.
         scales = BASES[:2] if row["device_work"] is not None else BASES[::2]
         by = next((scale for scale in scales if row[scale]), None)
     skew, doubt = row["skew_ps"], row["skew_doubt_ps"]
@@ -220,14 +219,14 @@ def slowest_worker(
     *,
     on_one_clock: bool,
 ) -> SlowestWorker | Unavailable:
-    """Return the worker that holds up the others in all steps taken together.
+    """Return the worker that delays the other workers, over all steps.
 
     Args:
-        rows: Rows of `worker_rows` of the steps that were compared, with a column
-            `<category>_ps` for each of `categories`.
-        named: The slowest worker of each of them, and what shows it.
-        categories: The categories that all workers know.
-        on_one_clock: The starts of the workers can be compared.
+        rows: `worker_rows` of the compared steps, with a column `<category>_ps` for
+            each of `categories`.
+        named: Slowest worker of each step, and the evidence for it.
+        categories: The categories that are known for all workers.
+        on_one_clock: Whether the starts of the workers can be compared.
     """
     found = [(name, by) for name, by in named if name is not None and by is not None]
     if not found:

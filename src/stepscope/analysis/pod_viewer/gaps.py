@@ -1,4 +1,4 @@
-"""Why fields of the pod viewer are null."""
+"""Reasons for null fields of the pod viewer."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def pod_gaps(
     slowest: SlowestWorker | Unavailable,
     why: WorkerCollectives,
 ) -> list[Missing]:
-    """Return reasons of what is null or left out in a result.
+    """Return the reasons for fields of a result that are null or left out.
 
     Args:
-        absent: Host → why it is not looked at.
+        absent: Host → why it could not be analysed.
         slowest: The slowest worker, or why none is named.
-        why: The collectives, with the hosts that have none.
+        why: The collectives, with a reason for each host without collectives.
     """
     found = [
         reason.missing_field(f"workers[{host}]") for host, reason in absent.items()
@@ -82,7 +82,7 @@ def pod_gaps(
 
 
 def _no_device(hosts: Sequence[HostSteps]) -> Unavailable | None:
-    """Return why no device could be looked at; None where some could."""
+    """Return why no device could be analysed; None if any device could."""
     if any(host.has_device for host in hosts):
         return None
     known = (host.missing.get("collective") for host in hosts)
@@ -148,9 +148,9 @@ def _step_reasons(
 
 
 def result_parts(result: PodViewerResult) -> list[tuple[str, object]]:
-    """List a result's fields; all steps become one, null where any of them is.
+    """Return a result's fields, with all steps combined: null if any step has a null.
 
-    There may be many thousands of steps and workers, of few fields each.
+    There may be many thousands of steps and workers, with few fields each.
     """
     steps = _any_null(result.steps)
     steps["workers"] = _any_null(

@@ -1,4 +1,4 @@
-"""What `pod_viewer` answers: its Structs, and those of the workers filled in."""
+"""The Structs of `pod_viewer`'s result, and functions that fill in the workers."""
 
 from __future__ import annotations
 
@@ -25,33 +25,34 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         host: Host of the worker.
-        device: Ordinal of the worker's device; null of a host without devices.
-        chip_id: Number of the device in TensorBoard's pod viewer; null of a host
+        device: Ordinal of the worker's device; null for a host without devices.
+        chip_id: Number of the device in TensorBoard's pod viewer; null for a host
             without devices.
         node_id: Number of the worker's host among the hosts of the run.
         step: Number of the step; null for the whole profile.
-        total_ms: Length of the step on this worker, to the begin of the next one.
+        total_ms: Length of the step on this worker, until the next step begins.
         device_step_time_ms: Time from the first to the last device activity of the
             step; null without device activity.
-        start_ms: Begin of the step on the clock of its host, since the start of the
-            host's recording.
-        aligned_start_ms: Begin of the step on the clock of the reference host; null
-            where nothing ties the two clocks.
-        flags: What is special about the step.
-        breakdown_ms: Category → time; they add up to `total_ms`.
-        breakdown_detail_ms: Sub-owner of a category → time; they add up to `total_ms`.
-        bottleneck: The category with most time.
+        start_ms: Start of the step on its host's clock, since the start of the host's
+            recording.
+        aligned_start_ms: Start of the step on the clock of the reference host; null if
+            the two clocks cannot be aligned.
+        flags: Flags of the step's window.
+        breakdown_ms: Category → time; the values add up to `total_ms`.
+        breakdown_detail_ms: Owner within a category → time; the values add up to
+            `total_ms`.
+        bottleneck: The category with the most time.
         device_work_ms: Time of device work other than collectives; null without a
             device.
         collective_wait_ms: Part of the collectives in `breakdown_ms` in which the
-            worker waited for other workers; without a device, of those of its threads;
-            null where unknown.
+            worker waited for other workers; without a device, part of the collectives
+            of its threads. Null if unknown.
         collective_transfer_ms: Part of the collectives in `breakdown_ms` in which data
-            was exchanged; null where unknown.
+            was transferred; null if unknown.
         collective_untold_ms: Part of the collectives in `breakdown_ms` that may be
-            waiting or exchange of data; null where unknown.
-        waited_for_ms: Time that the other workers waited for this one, added up over
-            them; null where unknown.
+            waiting or transfer; null if unknown.
+        waited_for_ms: Time that the other workers waited for this worker, summed over
+            them; null if unknown.
     """
 
     host: str
@@ -75,29 +76,29 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One worker over its counted steps; times are means of those that know them.
+    """One worker over its counted steps; a time is the mean of its known values.
 
     Attributes:
         host: Host of the worker.
-        device: Ordinal of the worker's device; null of a host without devices.
-        steps: Number of counted steps; 0 where the whole recording is the one window.
+        device: Ordinal of the worker's device; null for a host without devices.
+        steps: Number of counted steps; 0 if the whole recording is the only window.
         slowest_in: Number of steps in which the worker was the slowest.
         waited_for_ms: Mean over the counted steps: time that the other workers waited
-            for this one, added up over them; null where unknown.
+            for this worker, summed over them; null if unknown.
         collective_wait_ms: Mean over the counted steps: part of the collectives in
-            `breakdown_ms` in which the worker waited for other workers; null where
+            `breakdown_ms` in which the worker waited for other workers; null if
             unknown.
         collective_transfer_ms: Mean over the counted steps: part of the collectives in
-            `breakdown_ms` in which data was exchanged; null where unknown.
+            `breakdown_ms` in which data was transferred; null if unknown.
         collective_untold_ms: Mean over the counted steps: part of the collectives in
-            `breakdown_ms` that may be waiting or exchange of data; null where unknown.
-        total_ms: Mean length of a step on this worker, to the begin of the next one.
+            `breakdown_ms` that may be waiting or transfer; null if unknown.
+        total_ms: Mean length of a step on this worker, until the next step begins.
         device_work_ms: Mean over the counted steps: time of device work other than
             collectives; null without a device.
         device_step_time_ms: Mean over the counted steps: time from the first to the
             last device activity of the step; null without device activity.
-        bottleneck: The category with most time.
-        breakdown_ms: Category → mean time; they add up to `total_ms`.
+        bottleneck: The category with the most time.
+        breakdown_ms: Category → mean time; the values add up to `total_ms`.
     """
 
     host: str
@@ -131,7 +132,7 @@ _STARTS: Final = {"start_ms": "start_ps", "aligned_start_ms": "aligned_start_ps"
 def step_workers(
     rows: pl.DataFrame, hosts: Mapping[str, HostSteps]
 ) -> dict[int, list[Worker]]:
-    """Return the workers of each slot.
+    """Return slot → its workers.
 
     Args:
         hosts: Host → its steps, in the order of the run.
@@ -146,7 +147,7 @@ def step_workers(
         known = [owner.name for owner in OWNERS if owner.name in names]
         detail = _columns_ms(mine.select(f"{owner}_ps" for owner in known), "_ps")
         times = _columns_ms(mine.select(**(_TIMES | _STARTS)))
-        # Steps of workers, not events: a page shows each of them.
+        # One iteration per worker and step, not per event: a page shows every worker.
         for row, time, split, fine in zip(
             mine.select("slot", "host", "device", "step", "flags").iter_rows(
                 named=True
@@ -185,12 +186,12 @@ def worker_summaries(
     """Summarise each worker over its counted steps.
 
     Args:
-        compared: Slot → its workers side by side.
+        compared: Slot → comparison of its workers.
     """
     found = []
     for host in hosts:
         mine = rows.filter((pl.col("host") == host.host) & pl.col("counted"))
-        # A category is shown of all devices of a host or of none.
+        # A category is shown for all devices of a host or for none.
         split = category_columns(mine, host.missing)
         both = mine.drop(split.columns, strict=False).hstack(split)
         for one in both.partition_by("device", maintain_order=True):
@@ -217,7 +218,7 @@ def worker_summaries(
 
 
 def _mean_ms(frame: pl.DataFrame, suffix: str = "") -> dict[str, Any]:
-    """Return the mean of each column in milliseconds; None where nothing is known."""
+    """Return the mean of each column in milliseconds; None without known values."""
     sums = frame.select(pl.all().drop_nulls().sum()).row(0)
     counts = frame.select(pl.all().drop_nulls().len()).row(0)
     return {
@@ -227,10 +228,10 @@ def _mean_ms(frame: pl.DataFrame, suffix: str = "") -> dict[str, Any]:
 
 
 def _columns_ms(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
-    """Return the columns in milliseconds, their names without a suffix.
+    """Return the columns in milliseconds, and remove a suffix from their names.
 
-    Divided one by one: a frame divided by a number is off in the last digit, and 0.6
-    would be written as 0.6000000000000001.
+    Values are divided one by one, because dividing a frame can change the last digit:
+    0.6 would become 0.6000000000000001.
     """
     return pl.DataFrame(
         [
@@ -245,7 +246,7 @@ def _columns_ms(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
 
 
 def _largest_category(parts: Mapping[str, float]) -> str:
-    """Return the category with most time, the first one of several in order."""
+    """Return the category with the most time; of equal ones the first in order."""
     return max((name for name in CATEGORIES if name in parts), key=parts.__getitem__)
 
 
@@ -256,7 +257,7 @@ class Category(msgspec.Struct, frozen=True, kw_only=True):
         id: Number of the category in TensorBoard's pod viewer, which has one category
             for both precisions.
         category: Name of the category in `breakdown_ms`.
-        name: Category of TensorFlow's guides that this one is part of.
+        name: Category of TensorFlow's guides that contains this one.
     """
 
     id: int
@@ -265,23 +266,23 @@ class Category(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Clock(msgspec.Struct, frozen=True, kw_only=True):
-    """How surely the times of a host can be compared with those of the others.
+    """How well the times of a host can be compared with those of other hosts.
 
     Attributes:
         host: Name of the host.
-        source: What ties the host's clock to the others: `reference` (the host that the
-            others are aligned to), `collectives` (which all members leave together),
-            `recorded` (both hosts recorded absolute times; nothing checks them),
-            `steps` (which they share) or `none`.
-        shift_us: Time to add to a time of this host to get the reference's, in µs; null
-            where nothing ties the two clocks together.
-        offset_us: How far the host's recorded clock is ahead of the reference's, in µs;
-            null where unknown.
+        source: How the host's clock is aligned: `reference` (the other hosts are
+            aligned to it), `collectives` (all members leave them together), `recorded`
+            (both hosts recorded absolute times, which nothing checks), `steps` (shared
+            steps) or `none`.
+        shift_us: Time to add to a time of this host to get the reference host's, in µs;
+            null if the two clocks cannot be aligned.
+        offset_us: How far the host's recorded clock is ahead of the reference host's,
+            in µs; null if unknown.
         doubt_us: Error of the alignment if the members of a collective leave it
-            together, in µs; null where unknown.
-        bound_us: Largest error of the alignment, whenever members left, in µs; null
-            where unknown.
-        samples: Number of collectives or steps that the alignment was taken from.
+            together, in µs; null if unknown.
+        bound_us: Largest possible error of the alignment, whenever members leave, in
+            µs; null if unknown.
+        samples: Number of collectives or steps used for the alignment.
     """
 
     host: str
@@ -298,11 +299,10 @@ class PodStep(StepComparison, frozen=True, kw_only=True):
 
     Attributes:
         step: Number of the step; null for the whole profile.
-        name: Name of the step; null where it has none.
-        counted: Whether statistics use the step.
+        name: Name of the step; null if it has none.
+        counted: Whether statistics include the step.
         complete: Whether all hosts that run in lock step have the step.
-        hosts: Hosts that ran the step. Steps of hosts that do not run in lock step have
-            one host.
+        hosts: Hosts that ran the step; one host if hosts do not run in lock step.
         workers: One entry per worker of the step.
     """
 
@@ -315,33 +315,34 @@ class PodStep(StepComparison, frozen=True, kw_only=True):
 
 
 class PodViewerResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Every step on every worker; nulls are in `missing`.
+    """Every step on every worker; `missing` explains nulls.
 
     Attributes:
-        workers: Each worker alone: means of its steps.
+        workers: Each worker, with means over its steps.
         steps: Every step of the run, in order.
-        slowest: The worker that holds up the others; null where none does.
+        slowest: The worker that delays the other workers; null if none does.
         imbalance: Median over the steps of largest device work / median device work -
-            1; null where unknown.
+            1; null if unknown.
         start_skew_ms: Median over the steps of the time between the first and the last
-            worker to begin to compute; null where unknown.
+            worker that begins to compute; null if unknown.
         hosts_matched_by: How the steps of several hosts were matched: `step_num`,
-            `time` or `none`; `one_host` where there is nothing to match.
+            `time` or `none`; `one_host` for a single host.
         in_lock_step: Whether the hosts take part in the same steps.
-        processes: Number of processes that take part in the run, as its files state;
-            null where none does.
-        clocks: How surely the times of each host can be compared with those of the
-            others.
-        collectives_matched: Number of calls of collectives that were found on other
-            workers.
-        collectives_unmatched: Number of calls of collectives that were not found on
-            other workers, so that waiting in them is unknown.
+        processes: Number of processes of the run, as recorded in its files; null if not
+            recorded.
+        clocks: How well the times of each host can be compared with those of other
+            hosts.
+        collectives_matched: Number of collective calls that were matched with calls of
+            other workers.
+        collectives_unmatched: Number of collective calls without a match on other
+            workers, so that the waiting in them is unknown.
         unused_devices: Host → devices that its recording lists without any activity.
-            They are no idle workers: other processes may use them.
-        categories: Names of the categories here and in TensorBoard's pod viewer.
-        quality: Doubts that only a comparison of all hosts raises.
+            They do not count as idle workers, because other processes may use them.
+        categories: Names of the categories, and their numbers in TensorBoard's pod
+            viewer.
+        quality: Doubts that follow from comparing all hosts.
         missing: Null fields and left-out categories with their reasons.
-        inputs: Host → how many rows of each table were read.
+        inputs: Host → number of rows read from each table.
     """
 
     workers: tuple[WorkerSummary, ...]

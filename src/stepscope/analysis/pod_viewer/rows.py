@@ -1,6 +1,6 @@
 """The rows of the pod viewer: one per worker and step of the run, in picoseconds.
 
-A worker is one device of one host; a host without any device is one worker.
+A worker is one device of one host; a host without devices is one worker.
 """
 
 from __future__ import annotations
@@ -41,46 +41,47 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.device_sets import DeviceSets
 
-#: What a row has beside the columns of `HostSteps.rows`.
+#: Columns of a row in addition to those of `HostSteps.rows`.
 WORKER_COLUMNS: Final[dict[str, pl.DataType]] = {
-    "slot": pl.Int64(),  # the step of the run
-    "shared": pl.Boolean(),  # further hosts may have a part in it
-    "counted": pl.Boolean(),  # statistics use the window
+    "slot": pl.Int64(),  # index of the step in the run
+    "shared": pl.Boolean(),  # whether other hosts can have the same step
+    "counted": pl.Boolean(),  # whether statistics include the window
     "aligned_start_ps": pl.Int64(),  # on the clock of the reference host
-    "begin_ps": pl.Int64(),  # first compute, else the window's start; on that clock,
-    # of a host that is not tied to it on its own
-    "work_ps": pl.Int64(),  # what the device did by itself: no collectives
-    "wait_ps": pl.Int64(),  # part of charged collectives: waiting for others
-    "transfer_ps": pl.Int64(),  # part of charged collectives: exchanging data
-    "untold_ps": pl.Int64(),  # part of charged collectives: either of them
-    "waited_for_ps": pl.Int64(),  # what others waited for this worker, added up
+    # Start of compute (without a device: of the window), on the reference clock or,
+    # if the host's clock is not aligned, on the host's.
+    "begin_ps": pl.Int64(),
+    "work_ps": pl.Int64(),  # device work without collectives
+    "wait_ps": pl.Int64(),  # part of charged collectives: waiting for workers
+    "transfer_ps": pl.Int64(),  # part of charged collectives: transferring data
+    "untold_ps": pl.Int64(),  # part of charged collectives: wait or transfer
+    "waited_for_ps": pl.Int64(),  # summed time that others waited for the worker
 }
-#: Work that a device does by itself.
+#: Owners of work that a device does without other devices.
 _OWN_WORK: Final = tuple(
     name for name in BUSY_OWNERS if name not in ("collective", "transfer_wait")
 )
-#: Collectives are charged where nothing of this order or before covers them.
+#: Last owner, in the order of charging, that is charged before collectives.
 _BEFORE_COLLECTIVES: Final = "memset"
 _SPLIT: Final = ("wait_ps", "transfer_ps", "untold_ps")
 
 SLOTS: Final[dict[str, pl.DataType]] = {
     "host": pl.String(),
     "window": pl.Int32(),  # row of the host's windows
-    "slot": pl.Int64(),  # the step of the run, from 0 up
-    "shared": pl.Boolean(),  # further hosts may have a part in it
+    "slot": pl.Int64(),  # index of the step in the run
+    "shared": pl.Boolean(),  # whether other hosts can have the same step
 }
 
-#: What is compared of each collective.
+#: Columns of collectives that are compared between workers.
 _COMPARED: Final[dict[str, pl.DataType]] = {
     "host": pl.String(),
-    "device": pl.Int32(),  # null of a thread's
+    "device": pl.Int32(),  # null for a collective of a thread
     "window": pl.Int32(),
     "kind": pl.String(),
     "group": pl.String(),
     "start_ps": pl.Int64(),
     "dur_ps": pl.Int64(),
 }
-#: What ties clocks so that times within a step can be compared.
+#: Sources of a clock with which times inside a step can be compared.
 _TIED_BY_COLLECTIVES = ("reference", "collectives")
 
 
@@ -90,7 +91,7 @@ class WorkerCollectives(Frozen, frozen=True):
     Attributes:
         calls: One row per call with `host`, `window`, `device`, `kind`, `start_ps`,
             `dur_ps`, `instance`, `members`, `wait_ps` and `waited_for_ps`; no rows
-            where there are none.
+            without collectives.
         absent: Host → why it has no collectives.
     """
 
@@ -122,7 +123,7 @@ def worker_collectives(
     for host in hosts:
         mine = slots.filter((pl.col("host") == host.host) & pl.col("shared"))
         rows = mine.join(host.by_window, on="window")
-        # Steps, not events.
+        # One iteration per step, not per event.
         shared_steps[host.host] = {
             slot: (start, dur)
             for slot, start, dur in rows.select("slot", "start_ps", "window_ps").rows()
@@ -150,7 +151,7 @@ def worker_collectives(
 
 
 def _collective_calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unavailable:
-    """Return the collectives of a host's devices, of its threads where it has none.
+    """Return the collectives of a host's devices, or without devices of its threads.
 
     Columns `_COMPARED`.
     """
@@ -168,7 +169,7 @@ def _collective_calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unava
     calls = run.derived(host.host, host_collectives)
     if isinstance(calls, Unavailable):
         return calls
-    # Each is of the window in which it begins.
+    # A thread's collective belongs to the window in which it begins.
     window = windows_of_times(host.windows.rows, ints(calls, "start_ps"))
     return calls.with_columns(
         nullable_series("window", window.astype(np.int32), window >= 0),
@@ -178,11 +179,11 @@ def _collective_calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unava
 
 
 def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataFrame:
-    """Number the steps of the run and say which windows belong to each.
+    """Number the steps of the run, and assign windows to them.
 
-    Hosts that do not run in lock step share no step, whatever their numbers are. Steps
-    with numbers are joined by number, also where some hosts lack one; a number that a
-    host has twice is two steps.
+    Hosts that do not run in lock step share no step, whatever the steps' numbers are.
+    Steps with numbers are joined by number, even if some hosts lack one. A number that
+    occurs twice on a host is two steps.
 
     Returns:
         Columns `SLOTS`, by slot and in the order of the hosts.
@@ -198,7 +199,7 @@ def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataF
             key = rows["step"].to_numpy()
         together = key >= 0
         number = np.where(together, key, np.arange(len(rows), dtype=np.int64))
-        # The owner of what the run shares is -1.
+        # Owner -1 means that the step can be shared.
         owner = np.where(together, -1, order).astype(np.int64)
         frames.append(
             rows.select(
@@ -212,7 +213,7 @@ def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataF
     keyed = pl.concat(frames).with_columns(
         turn=pl.int_range(pl.len()).over("host", "owner", "number")
     )
-    # Shared steps first, in the order of the run; then what only one host has.
+    # Shared steps come first, in the order of the run, then steps of a single host.
     slot = pl.struct("owner", "turn", "number").rank("dense").cast(pl.Int64) - 1
     return (
         keyed.with_columns(slot=slot, shared=pl.col("owner") < 0)
@@ -227,10 +228,10 @@ def worker_rows(
     slots: pl.DataFrame,
     collectives: WorkerCollectives,
 ) -> pl.DataFrame:
-    """Return everything that is known of each worker in each step.
+    """Return all known values of each worker in each step.
 
     Args:
-        slots: Rows that `joined_steps` returns.
+        slots: Result of `joined_steps`.
 
     Returns:
         The columns of `HostSteps.rows` and `WORKER_COLUMNS`, by slot, host and device.
@@ -247,7 +248,7 @@ def worker_rows(
         rows = host.rows.join(
             slots, on=["host", "window"], how="inner", maintain_order="left"
         ).with_columns(
-            # Whether statistics use them.
+            # Whether statistics include the window.
             counted=pl.col("window").is_in(counted.to_list()),
             order=pl.lit(order),
         )
@@ -257,7 +258,7 @@ def worker_rows(
                 *(pl.col(f"{name}_ps") for name in _OWN_WORK), ignore_nulls=True
             )
         ).with_columns(
-            # A worker without a device does no work on one.
+            # A worker without a device has no device work.
             work_ps=pl.when(pl.col("device").is_not_null()).then("work_ps")
         )
         mine = collectives.calls.filter(pl.col("host") == host.host)
@@ -277,8 +278,8 @@ def worker_rows(
 def _add_starts(
     run: ProfileData, host: HostSteps, rows: pl.DataFrame, *, clock: HostClock
 ) -> pl.DataFrame:
-    """Find when the step and its compute began, on the clock of the reference."""
-    # Devices of a host that nothing ties to others still share its own clock.
+    """Add the starts of the step and of its compute, on the reference clock."""
+    # Without alignment, the devices of a host still share the host's own clock.
     shift = clock.shift_ps or 0
     started = rows.with_columns(
         aligned_start_ps=pl.col("start_ps") + pl.lit(clock.shift_ps, pl.Int64),
@@ -310,9 +311,9 @@ def _add_waits(
     rows: pl.DataFrame,
     calls: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Split the charged collectives of each row; null where the parts are unknown.
+    """Split the charged collectives of each row; null if the parts are unknown.
 
-    Of a worker without a device: all collectives of its threads.
+    For a worker without a device, all collectives of its threads are split.
     """
     if not len(calls):
         return rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in _SPLIT)
@@ -343,7 +344,7 @@ def _add_waits(
 def _parts_by_window(
     parts: Sequence[Spans], device: int | None, starts: Int64s, ends: Int64s
 ) -> pl.DataFrame:
-    """Return how much of each part of `_SPLIT` lies in each window of a worker."""
+    """Return the time of each part of `_SPLIT` in each window of a worker."""
     return pl.DataFrame(
         {
             "window": pl.int_range(len(starts), dtype=pl.Int32, eager=True),

@@ -1,4 +1,4 @@
-"""`pod_viewer`: every step on every worker, the slowest named, waiting set apart."""
+"""`pod_viewer`: every step on every worker, the slowest worker, and waiting times."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
 
-#: What is asked of each host for the options as they are.
+#: Derivations that the tool needs of each host for its default options.
 NEEDS: Final = (
     *(account, collective_calls, first_compute, idle_topics, unrecorded_devices),
 )
 
-#: Numbers of the categories in TensorBoard's pod viewer.
+#: Category → its number in TensorBoard's pod viewer.
 #: Definition: docs/tools/pod_viewer.md#how-each-number-is-defined.
 _INTERCHANGE: Final = {
     "device_compute_16": 1,
@@ -73,14 +73,14 @@ _INTERCHANGE: Final = {
 }
 
 
-#: Sources of clocks that nothing checks: who began late could be an error of them.
+#: Clock sources that nothing checks: a late start may be an error of the clock.
 _UNCHECKED: Final = frozenset({"recorded", "steps", "none"})
 
 
 def analyse(
     profile: ProfileData, options: PodViewerOptions
 ) -> PodViewerResult | Unavailable:
-    """Put the steps of all workers side by side.
+    """Compare the steps of all workers.
 
     Definition: docs/tools/pod_viewer.md#how-each-number-is-defined.
     """
@@ -162,7 +162,7 @@ def _pod_steps(
         pl.col("counted").all(),
         pl.col("host").unique(maintain_order=True),
     )
-    # Steps, not events: a page shows each of them.
+    # One iteration per step, not per event: a page shows every step.
     for slot, step, name, shared, counted, names in listed.rows():
         if wanted and not set(wanted) & set(names):
             continue
@@ -199,8 +199,8 @@ def _slowest_worker(
         return Unavailable(
             code="NO_SAMPLES",
             reason=matching.notes[0].message,
-            remedy="Look at one host at a time: their steps have nothing to do with "
-            "each other.",
+            remedy="Look at one host at a time, because the hosts do not run the same "
+            "steps.",
         )
     many = rows.filter(pl.col("counted").all().over("slot"))
     many = many.filter((pl.len() > 1).over("slot"))
@@ -208,7 +208,7 @@ def _slowest_worker(
     whole = category_columns(many, why_no_owner(hosts))
     sources = {clock.source for clock in collectives.clocks.values()}
     return slowest_worker(
-        # Some categories are called like the one owner that they consist of.
+        # Drop owners with the name of a category, so that the category replaces them.
         many.drop(whole.columns, strict=False).hstack(whole),
         [(compared[slot].slowest, compared[slot].slowest_by) for slot in slots],
         [name.removesuffix("_ps") for name in whole.columns],
@@ -217,7 +217,7 @@ def _slowest_worker(
 
 
 def _why_incomplete(run: ProfileData, hosts: Sequence[HostSteps]) -> Unavailable | None:
-    """Return why devices cannot be compared where records of some are missing."""
+    """Return why devices cannot be compared, if records of some devices are missing."""
     for host in hosts:
         found = run.derived(host.host, unrecorded_devices)
         if not isinstance(found, Unavailable) and found.silent:
@@ -238,7 +238,7 @@ def _median_of_steps(steps: Sequence[PodStep], field: str) -> float | None:
 
 
 def _absent_processes(run: ProfileData, processes: int | None) -> list[QualityNote]:
-    """Say that files of the run are not given: others may wait for these processes."""
+    """Return a warning if the files of some processes of the run are missing."""
     if processes is None or processes <= len(run.hosts):
         return []
     return [
@@ -246,11 +246,11 @@ def _absent_processes(run: ProfileData, processes: int | None) -> list[QualityNo
             kind="processes_absent",
             severity="warning",
             scope="run",
-            message=f"{len(run.hosts)} of the {processes} processes of the run are "
-            "given. Waiting for one of the others counts as transfer, and it may be "
-            "slower than any that is shown.",
+            message=f"The profile contains {len(run.hosts)} of the {processes} "
+            "processes of the run. Waiting for a missing process counts as transfer, "
+            "and a missing process may be slower than every process that is shown.",
             count=processes - len(run.hosts),
-            remedy="Give the files of all processes.",
+            remedy="Add the files of all processes.",
         )
     ]
 
@@ -282,7 +282,7 @@ def _unused_devices(
     for host in hosts:
         devices = run.table(host.host, "devices")
         if not isinstance(devices, Unavailable):
-            # One that works outside the steps has no row.
+            # A device that works only outside the steps has no row.
             activity = run.table(host.host, "device_activity")
             worked: set[int] = set()
             if not isinstance(activity, Unavailable):

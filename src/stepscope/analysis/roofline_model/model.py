@@ -52,7 +52,7 @@ _SECONDS: Final = pl.col("total_ps") / PS_PER_S
 _RAN: Final = pl.col("total_ps") > 0
 _NOTHING_KNOWN: Final = "operations and bytes"
 
-#: What is asked of each host for the options as they are.
+#: Derivations that the tool needs of each host for its default options.
 NEEDS: Final = (
     device_ops,
     device_peaks,
@@ -62,7 +62,7 @@ NEEDS: Final = (
     op_costs,
 )
 
-#: Why a column of ops or kernels holds nothing.
+#: Column of ops or kernels → reason, for a column without any value.
 _REASONS: Final = declared_reasons(
     OP_ROWS,
     {
@@ -73,7 +73,7 @@ _REASONS: Final = declared_reasons(
         "lacks": ("NO_SAMPLES", "Nothing to do."),
     },
 )
-#: Columns of points that hold nothing where peaks are not known.
+#: Columns of points that have no values if the peaks are unknown.
 _OF_PEAKS: Final = (
     *("roof_gflops_per_s", "of_compute_percent", "of_memory_percent"),
     *("of_roof_percent", "bound_by"),
@@ -87,16 +87,16 @@ class RooflineModelResult(msgspec.Struct, frozen=True, kw_only=True):
     """Ops and kernels of all selected hosts.
 
     Attributes:
-        ops: One row per op: those of the devices, else those of the hosts.
+        ops: One row per op: the device ops or, without any, the host ops.
         kernels: One row per kernel and op.
-        roofs: What the units of the devices in use can do at best.
-        ops_on: Where the ops ran: `device` or `host`; null where there are none.
-        unknown_ops_percent: Share of the ops' time of ops without a place in the chart,
-            because their operations or bytes are not known; null without ops.
-        unknown_kernels_percent: Share of the kernels' time of kernels without a place
-            in the chart; null without kernels.
-        measured_kernels: Number of kernels whose work was counted by Nsight Compute.
-        missing: What could not be looked at.
+        roofs: Peak rates of the units and memories of the devices in use.
+        ops_on: Where the ops ran: `device` or `host`; null without ops.
+        unknown_ops_percent: Share of the ops' time in ops that are not in the chart,
+            because their operations or bytes are unknown; null without ops.
+        unknown_kernels_percent: Share of the kernels' time in kernels that are not in
+            the chart; null without kernels.
+        measured_kernels: Number of kernels whose work Nsight Compute counted.
+        missing: Values that could not be determined, with their reasons.
     """
 
     ops: Annotated[pl.DataFrame, OP_ROWS]
@@ -168,9 +168,9 @@ def analyse(
 
 
 def roof_rows(profile: ProfileData, options: RooflineModelOptions) -> pl.DataFrame:
-    """Return what the devices in use can do at best, columns `ROOF_ROWS`.
+    """Return the peaks of the devices in use, columns `ROOF_ROWS`.
 
-    Devices of equal peaks are one. An option takes the place of what is known.
+    Devices with equal peaks share their rows. Options replace known peaks.
     """
     rows = [row for host in profile.hosts for row in _roofs_of_host(profile, host)]
     if options.peak_tflops is not None:
@@ -227,14 +227,14 @@ def _roofs_of_host(profile: ProfileData, host: str) -> Iterator[dict[str, Any]]:
 def roofline_points(
     work: pl.DataFrame, schema: TableSchema, options: RooflineModelOptions
 ) -> pl.DataFrame:
-    """Return the columns of a table of points, most time first.
+    """Return the columns of a table of points, longest time first.
 
     Args:
-        work: With the columns of names, `occurrences`, `total_ps`, `share_ps` (what
-            counts in shares of time), `flops`, `accessed_bytes`, `peak_flops` and
-            `peak_bytes` (what units and memory could have done in the time), and
-            `evidence`; null means unknown.
-        options: Peaks in place of what is known.
+        work: Columns of names, `occurrences`, `total_ps`, `share_ps` (time that counts
+            in shares), `flops`, `accessed_bytes`, `peak_flops` and `peak_bytes` (what
+            units and memory could have done in the time), and `evidence`; null means
+            unknown.
+        options: Peaks that replace known peaks.
     """
     names = [it for it in ("kernel_name", "op_name", "name") if it in work.columns]
     whole = int(work["share_ps"].sum())
@@ -288,7 +288,7 @@ def _operational_intensity() -> pl.Expr:
 
 
 def _against_peaks() -> list[pl.Expr]:
-    # What does not compute uses no unit, whatever that could do.
+    # An op without operations uses no compute unit, whatever the unit's peak.
     compute = (
         pl.when(pl.col("flops") == 0)
         .then(0.0)
@@ -313,7 +313,7 @@ def _against_peaks() -> list[pl.Expr]:
 
 
 def unknown_percent(rows: pl.DataFrame) -> float | None:
-    """Return the share of time of rows without a place; None where nothing ran."""
+    """Return the time share of rows that are not in the chart; None if nothing ran."""
     if not len(rows) or rows["time_percent"].null_count() == len(rows):
         return None
     return float(

@@ -1,4 +1,4 @@
-"""What ops and kernels computed and moved: counted by Nsight Compute, or of shapes."""
+"""Operations and bytes of ops and kernels, from Nsight Compute or from shapes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 MEASURED: Final = "measured"
 SHAPES: Final = "shapes"
 _KEY: Final = ("kernel_name", "op_name")
-#: Columns of work, of all runs.
+#: Columns of work, for all executions together.
 _WORK: Final = ("flops", "accessed_bytes", "peak_flops", "peak_bytes")
-#: Width that a kernel computes at → unit of its Tensor Cores.
+#: Precision of a kernel → Tensor Core unit of that precision.
 _MATRIX: Final = {"16": "matrix_fp16", "tf32": "matrix_tf32"}
 _SCHEMA: Final[dict[str, pl.DataType]] = {
     "kernel_name": pl.String(),
@@ -43,7 +43,7 @@ _SCHEMA: Final[dict[str, pl.DataType]] = {
 
 
 def op_work(profile: ProfileData) -> tuple[pl.DataFrame, Side]:
-    """Return ops with their work: those of the devices, else those of the hosts."""
+    """Return ops with their work: device ops or, without any, host ops."""
     side, costs = device_side(profile), device_costs(profile)
     if not len(side.rows):
         side, costs = host_side(profile), host_costs(profile)
@@ -62,21 +62,21 @@ def op_work(profile: ProfileData) -> tuple[pl.DataFrame, Side]:
 def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     """Return kernels with their work.
 
-    It is what was counted of a kernel's launches, times the number of its runs; else
-    that of the executions that launch it alone, else that of its op, if the op runs no
-    other kernel.
+    The work is, in order of preference: the work counted for a kernel's launches, times
+    the number of executions; the work of op executions that launch only this kernel;
+    the work of the kernel's op, if the op runs no other kernel.
     """
     frames = [_kernels_of_host(profile, host) for host in profile.hosts]
     rows = pl.concat([pl.DataFrame(schema=_SCHEMA), *frames])
     merged = rows.group_by(_KEY).agg(
         pl.col("occurrences").sum(),
         pl.col("total_ps").sum(),
-        # A sum that lacks the work of one launch shape would be wrong.
+        # Without the work of every launch shape, the sum would be too small.
         *(
             pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
             for name in _WORK
         ),
-        # Only what was counted of every launch shape was measured.
+        # `shapes` is greater than `measured`: every launch shape has to be measured.
         pl.col("evidence").max(),
     )
     counted = pl.any_horizontal(
@@ -89,7 +89,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     joined = merged.with_columns(counted.alias("counted")).join(
         alone.select(*_KEY, "total_ps")
         .join(of_op, on="op_name")
-        # Copies and other launches have a part of an op that took longer.
+        # An op that took longer than the kernel has copies or other launches.
         .filter(pl.col("total_ps") == pl.col("of_op_ps"))
         .select(*_KEY, *(pl.col(name).cast(pl.Float64) for name in _WORK)),
         on=_KEY,
@@ -110,7 +110,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def ops_with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
-    """Return ops, with the work of their kernels where all of it was measured."""
+    """Return ops, with the measured work of their kernels if all of it was measured."""
     known = (pl.col("evidence") == MEASURED) & pl.col("flops").is_not_null()
     known &= pl.col("accessed_bytes").is_not_null()
     of_op = (
@@ -124,7 +124,7 @@ def ops_with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
         .filter("whole")
     )
     joined = ops.join(of_op, on="name", how="left", maintain_order="left")
-    # Ops of several modules share the name and the kernels; copies have no counters.
+    # A name in several modules has no kernels of one op; copies have no counters.
     mine = (pl.len().over("name") == 1) & (pl.col("measured_ps") == pl.col("total_ps"))
     mine = mine.fill_null(value=False)
     return joined.with_columns(
@@ -161,7 +161,7 @@ def _kernels_of_host(profile: ProfileData, host: str) -> pl.DataFrame:
     described: dict[int, dict[str, Any]] = {}
     if not isinstance(peaks, Unavailable):
         described = {row["device"]: row for row in peaks.rows.iter_rows(named=True)}
-    # One row per class of kernels, of which there are as many as distinct launches.
+    # One iteration per class of kernels: there are as many as distinct launches.
     rates = [_peak_rate(row, described) for row in rows.iter_rows(named=True)]
     memory = [
         described.get(device, {}).get("memory_bandwidth") for device in rows["device"]
@@ -193,8 +193,8 @@ _COUNTERS: Final = (
 
 
 def _counted_operations() -> pl.Expr:
-    """Return the operations of a run; null unless those of every unit were counted."""
-    # Tensor Cores did nothing where their pipe was seen to be idle.
+    """Return the operations of an execution; null unless counted on every unit."""
+    # Tensor Cores did no operations if their pipe was idle.
     idle = (pl.col("tensor_instructions") == 0) | (pl.col("tensor_pipe_percent") == 0)
     of_matrices = pl.coalesce(pl.col("flops_tensor"), pl.when(idle).then(0.0))
     parts = [*(pl.col(name) for name in _VECTOR), of_matrices]
@@ -205,14 +205,14 @@ def _counted_operations() -> pl.Expr:
 def _peak_rate(
     row: dict[str, Any], described: dict[int, dict[str, Any]]
 ) -> float | None:
-    """Return FLOP/s of the units that a kernel computes with; None where unknown."""
+    """Return the FLOP/s of the units that a kernel computes with; None if unknown."""
     if row["device"] not in described:
         return None
     peaks = unit_peaks(described[row["device"]])
     if "all" in peaks:
         return peaks["all"]
     if row["run_flops"]:
-        # The mix of units that the counters show.
+        # Use the mix of units that the counters show.
         tensor = row["run_flops"] - sum(row[name] for name in _VECTOR)
         counts = {
             "fp32": row["flops_fp32"],
@@ -236,7 +236,7 @@ def _peak_rate(
 
 
 def unit_peaks(row: dict[str, Any]) -> dict[str, float]:
-    """Return FLOP/s by unit of one device, a row of `device_peaks`; none if unknown."""
+    """Return FLOP/s by unit of a device, a row of `device_peaks`; empty if unknown."""
     if row["peak_flops"]:
         return {"all": float(row["peak_flops"])}
     major, minor = row["cc_major"], row["cc_minor"]
@@ -252,9 +252,9 @@ def unit_peaks(row: dict[str, Any]) -> dict[str, float]:
 
 
 def measured_alone(profile: ProfileData) -> pl.DataFrame:
-    """Return the kernels of a table of Nsight Compute that stands by itself.
+    """Return the kernels of an Nsight Compute table without a recording.
 
-    Their time is that of the measurement; the device is known by its counters alone.
+    Times are those of the measurement; the device's peaks are unknown.
     """
     frames = [pl.DataFrame(schema=_SCHEMA)]
     for host in profile.hosts:
