@@ -89,7 +89,7 @@ def step_candidates(
 ) -> StepCandidates:
     """Find candidates for the steps in every source."""
     stored = stored_steps(trace, tracks, events, stats=stats)
-    found = list(
+    candidates = list(
         find_markers(
             trace,
             tracks,
@@ -102,16 +102,16 @@ def step_candidates(
     )
     of_line = steps_of_stored_line(stored)
     if of_line is not None:
-        found.append(of_line)
+        candidates.append(of_line)
     engine = engine_iterations(
         tracks, events, event_types=event_types, event_kinds=event_kinds
     )
     if engine is not None:
-        found.append(engine)
-    if not found:
+        candidates.append(engine)
+    if not candidates:
         from stepscope.derive.steps.inferred import find_inferred  # noqa: PLC0415
 
-        found = find_inferred(
+        candidates = find_inferred(
             tracks,
             events,
             event_types=event_types,
@@ -120,7 +120,7 @@ def step_candidates(
             device_activity=device_activity,
             correlation=correlation,
         )
-        if not any(it.candidate.accepted for it in found):
+        if not any(candidate.candidate.accepted for candidate in candidates):
             calls = steps_of_stored_calls(
                 trace,
                 tracks,
@@ -129,8 +129,8 @@ def step_candidates(
                 event_kinds=event_kinds,
                 stats=stats,
             )
-            found += [] if calls is None else [calls]
-    return StepCandidates(tuple(found), stored)
+            candidates += [] if calls is None else [calls]
+    return StepCandidates(tuple(candidates), stored)
 
 
 def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
@@ -139,38 +139,40 @@ def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
     If no candidate is accepted, the `NO_STEPS` reason names the best one. A user can
     still choose that candidate with `choose_steps`.
     """
-    for index, found in enumerate(step_candidates.found):
-        if found.candidate.accepted:
+    for index, candidate in enumerate(step_candidates.found):
+        if candidate.candidate.accepted:
             return choose_steps(step_candidates, index)
     tried = "no event with a step number, no numbered range, no stored line of steps"
     if not step_candidates.found:
-        nothing_found = (
-            f"No steps were found: {tried}, and no ops or launches that repeat."
-        )
+        reason = f"No steps were found: {tried}, and no ops or launches that repeat."
     else:
         best = max(
             (each.candidate for each in step_candidates.found),
-            key=lambda it: it.confidence,
+            key=lambda candidate: candidate.confidence,
         )
-        nothing_found = (
+        reason = (
             f"No steps were found: {tried}; the best repetition, {best.n} times "
             f"{best.what}, has a confidence of {best.confidence:.2f} and "
             f"{INFERRED_CONFIDENCE:.2f} is needed."
         )
-    return Unavailable(code="NO_STEPS", reason=nothing_found, remedy=_REMEDY)
+    return Unavailable(code="NO_STEPS", reason=reason, remedy=_REMEDY)
 
 
 def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
     """Return the steps of one candidate, even if the candidate was not accepted."""
-    found = step_candidates.found[index]
-    others = (other.candidate for other in step_candidates.found if other is not found)
+    chosen = step_candidates.found[index]
+    rejected = (
+        candidate.candidate
+        for candidate in step_candidates.found
+        if candidate is not chosen
+    )
     return Steps(
-        rows=found.rows,
-        source=found.candidate.source,
-        confidence=found.candidate.confidence,
-        on_device=found.on_device,
-        last_end_ps=found.last_end_ps,
-        candidates=(found.candidate, *others),
+        rows=chosen.rows,
+        source=chosen.candidate.source,
+        confidence=chosen.candidate.confidence,
+        on_device=chosen.on_device,
+        last_end_ps=chosen.last_end_ps,
+        candidates=(chosen.candidate, *rejected),
         stored=step_candidates.stored,
     )
 
@@ -201,39 +203,39 @@ def activity_steps(
     starts = ints(steps.rows, "start_ps")
     if steps.on_device:
         last_end = steps.rows["end_ps"][-1]
-        found = _step_within(starts, last_end, ints(device_activity, "start_ps"))
+        step_of = _step_within(starts, last_end, ints(device_activity, "start_ps"))
         if not isinstance(correlation, Unavailable):
-            _unite_call_activities(starts, last_end, correlation, found)
+            _unite_call_activities(starts, last_end, correlation, step_of)
     elif isinstance(correlation, Unavailable):
-        found = np.full(len(device_activity), -1, np.int32)
-        _assign_by_group(steps, device_activity, found)
-        if (found < 0).all():
+        step_of = np.full(len(device_activity), -1, np.int32)
+        _assign_by_group(steps, device_activity, step_of)
+        if (step_of < 0).all():
             return correlation
     else:
         # All activities of a call belong to one step, so the step is found once per
         # call.
         step_of_call = _last_step_begun(starts, ints(correlation.launches, "start_ps"))
-        found = values_by_row(step_of_call, correlation.launch_of_activity, none=-1)
-    _assign_by_group(steps, device_activity, found)
+        step_of = values_by_row(step_of_call, correlation.launch_of_activity, none=-1)
+    _assign_by_group(steps, device_activity, step_of)
     # Fill gaps from the previous row of the same stream; rows are ordered by stream.
     track = handles(device_activity, "track")
-    if not len(found) or (found >= 0).all():
-        return found
-    last = np.maximum.accumulate(np.where(found >= 0, np.arange(len(found)), -1))
-    filled = np.where(last >= 0, found[last], np.int32(-1))
+    if not len(step_of) or (step_of >= 0).all():
+        return step_of
+    last = np.maximum.accumulate(np.where(step_of >= 0, np.arange(len(step_of)), -1))
+    filled = np.where(last >= 0, step_of[last], np.int32(-1))
     same = (last >= 0) & (track[last] == track)
     return np.where(same, filled, np.int32(-1)).astype(np.int32)
 
 
 def _step_within(starts: Int64s, last_end: int | None, times: Int64s) -> Int32s:
-    found = _last_step_begun(starts, times)
+    step_of = _last_step_begun(starts, times)
     if last_end is not None:
-        found[times >= last_end] = -1
-    return found
+        step_of[times >= last_end] = -1
+    return step_of
 
 
 def _unite_call_activities(
-    starts: Int64s, last_end: int | None, correlation: Correlation, found: Int32s
+    starts: Int64s, last_end: int | None, correlation: Correlation, step_of: Int32s
 ) -> None:
     """Assign all activities of one call to one step.
 
@@ -244,25 +246,27 @@ def _unite_call_activities(
     several = correlation.activity_count_of_launch > 1
     if not several.any():
         return
-    start_ps, dur_ps = (ints(correlation.activity, it) for it in ("start_ps", "dur_ps"))
-    hulls = hulls_by_code(launch, start_ps, dur_ps, count=len(several))
-    middle = hulls.first_ps + (hulls.last_ps - hulls.first_ps) // 2
+    start_ps, dur_ps = (
+        ints(correlation.activity, name) for name in ("start_ps", "dur_ps")
+    )
+    ranges = hulls_by_code(launch, start_ps, dur_ps, count=len(several))
+    middle = ranges.first_ps + (ranges.last_ps - ranges.first_ps) // 2
     # Leave out calls whose work spans several steps, such as a graph of steps. Work
     # that touches one or two steps belongs to one step. Work that touches three either
     # extends slightly beyond its step on both sides, and then lasts about as long as
     # the middle step, or comes from a graph of several steps.
     begin, end = (
-        _last_step_begun(starts, hulls.first_ps),
-        _last_step_begun(starts, hulls.last_ps),
+        _last_step_begun(starts, ranges.first_ps),
+        _last_step_begun(starts, ranges.last_ps),
     )
-    one_step = end - begin <= 1
+    fits_step = end - begin <= 1
     three = np.flatnonzero(end - begin == 2)
     between = begin[three] + 1
-    lasts = hulls.last_ps[three] - hulls.first_ps[three]
-    one_step[three] = lasts < _ONE_STEP * (starts[between + 1] - starts[between])
-    several &= one_step
+    lasts = ranges.last_ps[three] - ranges.first_ps[three]
+    fits_step[three] = lasts < _ONE_STEP * (starts[between + 1] - starts[between])
+    several &= fits_step
     rows = np.flatnonzero((launch >= 0) & several[launch])
-    found[rows] = _step_within(starts, last_end, middle)[launch[rows]]
+    step_of[rows] = _step_within(starts, last_end, middle)[launch[rows]]
 
 
 def _last_step_begun(starts: Int64s, times: Int64s) -> Int32s:
@@ -274,18 +278,18 @@ def _last_step_begun(starts: Int64s, times: Int64s) -> Int32s:
     turns = np.flatnonzero(times[1:] < times[:-1]) + 1
     if len(turns) * _WORTHWHILE > len(times):
         return (np.searchsorted(starts, times, side="right") - 1).astype(np.int32)
-    found = np.empty(len(times), np.int32)
+    step_of = np.empty(len(times), np.int32)
     edges = [0, *turns.tolist(), len(times)]
     steps = np.arange(-1, len(starts), dtype=np.int32)
     for begin, end in pairwise(edges):
         cuts = np.searchsorted(times[begin:end], starts, side="left")
         lengths = np.diff(np.concatenate(([0], cuts, [end - begin])))
-        found[begin:end] = np.repeat(steps, lengths)
-    return found
+        step_of[begin:end] = np.repeat(steps, lengths)
+    return step_of
 
 
 def _assign_by_group(
-    steps: Steps, device_activity: pl.DataFrame, found: Int32s
+    steps: Steps, device_activity: pl.DataFrame, step_of: Int32s
 ) -> None:
     groups = steps.rows["group"]
     column = device_activity["group"]
@@ -296,6 +300,6 @@ def _assign_by_group(
     order = np.argsort(group, kind="stable")
     grouped = np.flatnonzero(column.is_not_null().to_numpy())
     wanted = column.drop_nulls().to_numpy()
-    at = np.minimum(np.searchsorted(group[order], wanted), len(group) - 1)
-    hit = group[order][at] == wanted
-    found[grouped[hit]] = row[order][at[hit]]
+    index = np.minimum(np.searchsorted(group[order], wanted), len(group) - 1)
+    hit = group[order][index] == wanted
+    step_of[grouped[hit]] = row[order][index[hit]]

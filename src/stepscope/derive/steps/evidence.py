@@ -60,9 +60,9 @@ class _Calls(Frozen, frozen=True, eq=True):
     end_ps: Int64s
     type: Int32s
 
-    def calls_around(self, at_ps: Int64s) -> NDArray[np.intp]:
+    def calls_around(self, times_ps: Int64s) -> NDArray[np.intp]:
         """Return the call around each time, or -1 if no call is around it."""
-        return Spans(self.start_ps, self.end_ps).holding(at_ps)
+        return Spans(self.start_ps, self.end_ps).holding(times_ps)
 
 
 _NONE: Final = _Calls(
@@ -110,8 +110,8 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             if any(abs(count - len(start_ps)) <= 1 for count in counts):
                 # A program runs after its call, maybe in another segment than its call.
                 return False
-        for at in edges:
-            held = np.searchsorted(start_ps, at, side="right") - 1
+        for edge_ps in edges:
+            held = np.searchsorted(start_ps, edge_ps, side="right") - 1
             held = held[(held >= 0) & (held < segments)]
             if len(np.unique(held)) >= _IN_NEARLY_ALL * segments:
                 return False
@@ -131,8 +131,8 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         of_program = self._compiled_calls
         often = of_program[2 * of_program >= segments]
         enough = executed * segments / _OPS_PER_PROGRAM
-        few = 1 < len(often) <= _OPS_OF_A_LAYER
-        return few and int(of_program.sum()) >= _IN_NEARLY_ALL * enough
+        is_few = 1 < len(often) <= _OPS_OF_A_LAYER
+        return is_few and int(of_program.sum()) >= _IN_NEARLY_ALL * enough
 
     @cached_property
     def _compiled_calls(self) -> Int64s:
@@ -142,9 +142,9 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _program_calls(self) -> Int64s:
-        found = self._outermost_calls(self.event_kinds.has(PROGRAM_CALLS)).values()
+        by_thread = self._outermost_calls(self.event_kinds.has(PROGRAM_CALLS)).values()
         return np.concatenate(
-            [np.empty(0, np.int64), *(calls.start_ps for calls in found)]
+            [np.empty(0, np.int64), *(calls.start_ps for calls in by_thread)]
         )
 
     def inside_one_call(self, track: Int32s, start_ps: Int64s) -> bool:
@@ -163,11 +163,11 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
         Instances `X_0 … X_n` that are each called once are parts of one step.
         """
-        for at in self._series:
-            held = np.searchsorted(start_ps, at, side="right")
+        for begins in self._series:
+            held = np.searchsorted(start_ps, begins, side="right")
             held = np.unique(held[held > 0])
             if len(held) >= _IN_NEARLY_ALL * (len(start_ps) - 1) and (
-                len(at) <= _PER_CALL * len(start_ps)
+                len(begins) <= _PER_CALL * len(start_ps)
             ):
                 return True
         return False
@@ -195,33 +195,33 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         start = ints(self.events, "start_ps")
         rows = [self._program_rows(types) for types in named]
         rows[1] = rows[1][~self._copies_scalars(rows[1])]
-        found = [start[row] for row in rows]
-        found.append(self._backward_passes)
+        edges = [start[row] for row in rows]
+        edges.append(self._backward_passes)
         modules = self._outermost_calls(kinds.has(EventFlag.MODULE_CALL)).values()
         begins = [calls.start_ps for calls in modules]
-        found.append(np.concatenate([np.empty(0, np.int64), *begins]))
+        edges.append(np.concatenate([np.empty(0, np.int64), *begins]))
         if self.correlation is not None:
             called = ints(self.correlation.launches, "start_ps")
             for row in self._edges_on_device():
                 launch = self.correlation.launch_of_activity[row]
-                found.append(called[launch[launch >= 0]])
-        return tuple(found)
+                edges.append(called[launch[launch >= 0]])
+        return tuple(edges)
 
     @cached_property
     def _device_edges(self) -> tuple[Int64s, ...]:
         if self.device_activity is None:
             return ()
         start = ints(self.device_activity, "start_ps")
-        found = tuple(start[row] for row in self._edges_on_device())
+        edges = tuple(start[row] for row in self._edges_on_device())
         if self.correlation is None:
-            return found
+            return edges
         launch = self.correlation.launch_of_activity
         # On the device a backward pass begins with the first work that it launches.
         row = np.flatnonzero(launch >= 0)
         called = ints(self.correlation.launches, "start_ps")[launch[row]]
         order = np.argsort(called, kind="stable")
         first = np.searchsorted(called[order], self._backward_passes)
-        return (*found, start[row[order[first[first < len(row)]]]])
+        return (*edges, start[row[order[first[first < len(row)]]]])
 
     @cached_property
     def _backward_passes(self) -> Int64s:
@@ -241,11 +241,11 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         # Use the program's own thread only; other threads may run ops at any time.
         busiest = np.bincount(thread).argmax() if len(op) else -1
         op = op[thread == busiest]
-        at = np.concatenate([start[op], start[node]])
-        order = np.argsort(at, kind="stable")
+        begins = np.concatenate([start[op], start[node]])
+        order = np.argsort(begins, kind="stable")
         of_node = order >= len(op)
-        found: Int64s = at[order[of_node & np.append([True], ~of_node[:-1])]]
-        return found
+        passes: Int64s = begins[order[of_node & np.append([True], ~of_node[:-1])]]
+        return passes
 
     def _edges_on_device(self) -> Iterator[Int64s]:
         """Yield the device activities that mark steps: copies and weight updates."""
@@ -262,10 +262,10 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         """By device activity, whether it copies only scalars to the device."""
         if self.device_activity is None:
             return np.empty(0, np.bool_)
-        few = (pl.col("kind") == "h2d") & (pl.col("bytes") <= _SCALAR_BYTES)
-        chosen = self.device_activity.select(few.fill_null(value=False)).to_series()
-        found: Bools = chosen.to_numpy()
-        return found
+        scalars = (pl.col("kind") == "h2d") & (pl.col("bytes") <= _SCALAR_BYTES)
+        chosen = self.device_activity.select(scalars.fill_null(value=False)).to_series()
+        is_scalar: Bools = chosen.to_numpy()
+        return is_scalar
 
     def _copies_scalars(self, rows: Int64s) -> Bools:
         """Return which events are inside an op that copies a scalar to the device.
@@ -284,8 +284,10 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         track = handles(self.events, "track")[rows]
         for of_thread, ops in self._calls[1].items():
             copying = ops.calls_around(called[thread == of_thread])
-            mine = np.flatnonzero(track == of_thread)
-            inside[mine] = np.isin(ops.calls_around(start[mine]), copying[copying >= 0])
+            own_rows = np.flatnonzero(track == of_thread)
+            inside[own_rows] = np.isin(
+                ops.calls_around(start[own_rows]), copying[copying >= 0]
+            )
         return inside
 
     @cached_property
@@ -304,12 +306,12 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         start, dur = (ints(self.events, name)[row] for name in ("start_ps", "dur_ps"))
         thread, end = handles(self.events, "track")[row], start + dur
         kind = handles(self.events, "type")[row]
-        found = {}
+        calls = {}
         for track in np.unique(thread).tolist():
-            mine = np.flatnonzero(thread == track)
-            outer = mine[is_outermost(start[mine], end[mine])]
-            found[track] = _Calls(start[outer], end[outer], kind[outer])
-        return found
+            own_rows = np.flatnonzero(thread == track)
+            outer = own_rows[is_outermost(start[own_rows], end[own_rows])]
+            calls[track] = _Calls(start[outer], end[outer], kind[outer])
+        return calls
 
     @cached_property
     def _runs(self) -> frozenset[int]:
@@ -326,8 +328,8 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         waits = np.isin(kinds.host_class, (HostClass.SYNC, HostClass.READ_BACK))
         # A wait for the end of a program counts as the run of the program.
         waits = (waits | kinds.has(EventFlag.READ_BACK)) & ~kinds.has(PROGRAM_CALLS)
-        found: Bools = waits
-        return found
+        is_wait: Bools = waits
+        return is_wait
 
     def _call_counts(self, types: Bools) -> frozenset[int]:
         of_type = handles(self.events, "type")[self._program_rows(types)]
@@ -360,4 +362,4 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             .filter((pl.col("times") == 1) & (pl.col("at").list.len() >= _LEAST_SERIES))
             .sort("base")
         )
-        return [at.to_numpy() for at in series["at"]]
+        return [begins.to_numpy() for begins in series["at"]]

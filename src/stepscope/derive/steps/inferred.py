@@ -92,23 +92,26 @@ def find_inferred(
         launch_of = None if matched is None else matched.launch_of_activity
         by_launch = None if matched is None else activity_by_launch(matched)
         kernels = device_sequence(tracks, activity, launch_of)
-    found = _launch_candidates(evidence, by_launch=by_launch, instructions=instructions)
-    best = _best_candidate(evidence, found)
+    measured = _launch_candidates(
+        evidence, by_launch=by_launch, instructions=instructions
+    )
+    best = _best_candidate(evidence, measured)
     for sequence, track in _searched_sequences(evidence, kernels, instructions):
         if best is not None and best.confidence >= INFERRED_CONFIDENCE:
             break
         periods = _period_candidates(evidence, sequence, track=track)
-        found += periods
+        measured += periods
         better = _best_candidate(evidence, periods)
         if best is None or (
             better is not None and ranking_key(better) > ranking_key(best)
         ):
             best = better
-    others = [it for it in found if best is None or it.what != best.what]
-    others.sort(key=lambda it: -it.confidence)
+    rejected = [each for each in measured if best is None or each.what != best.what]
+    rejected.sort(key=lambda each: -each.confidence)
     chosen = [] if best is None else [best]
     return [
-        found_steps(it, rejected=it is not best) for it in [*chosen, *others[:_SHOWN]]
+        found_steps(each, rejected=each is not best)
+        for each in [*chosen, *rejected[:_SHOWN]]
     ]
 
 
@@ -118,7 +121,7 @@ def _launch_candidates(
     by_launch: SymbolSequence | None,
     instructions: SymbolSequence | None,
 ) -> list[Measured]:
-    found = []
+    best = []
     for launch in host_launches(evidence.tracks, evidence.events, evidence.event_kinds):
         if by_launch is not None:
             sequences = [by_launch]
@@ -131,10 +134,10 @@ def _launch_candidates(
             if len(sequence)
         ]
         if measured:
-            found.append(max(measured, key=ranking_key))
+            best.append(max(measured, key=ranking_key))
     for sequence, launches in module_launches(evidence.tracks, evidence.events):
-        found += [_measured_launch(evidence, it, sequence) for it in launches]
-    return found
+        best += [_measured_launch(evidence, launch, sequence) for launch in launches]
+    return best
 
 
 def _measured_launch(
@@ -177,10 +180,10 @@ def _period_candidates(
     evidence: StepEvidence, sequence: SymbolSequence, *, track: int
 ) -> list[Measured]:
     names = evidence.event_types["name"]
-    found = []
+    candidates = []
     for period in propose_periods(sequence):
         label = int(sequence.label[period.symbol])
-        found.append(
+        candidates.append(
             Measured(
                 source="period",
                 what=f"{shorten_name(names[label])} among the {sequence.what}",
@@ -194,7 +197,7 @@ def _period_candidates(
                 edge=not _lacks_an_edge(evidence, sequence, period),
             )
         )
-    return found
+    return candidates
 
 
 def _layer_evidence(
@@ -245,9 +248,9 @@ def _lacks_an_edge(
             return False
         if begins is None:
             return True
-    at = period.start_ps if begins is None else np.sort(begins[1])
-    programs = not evidence.runs_op_by_op(len(at), executed=period.repeats)
-    return evidence.lacks_an_edge(at, on_device=False, programs=programs)
+    begin_ps = period.start_ps if begins is None else np.sort(begins[1])
+    programs = not evidence.runs_op_by_op(len(begin_ps), executed=period.repeats)
+    return evidence.lacks_an_edge(begin_ps, on_device=False, programs=programs)
 
 
 def _repeats_inside_run(
@@ -270,21 +273,23 @@ def _one_launch_each(sequence: SymbolSequence, period: Period) -> bool:
     if sequence.launch is None or period.n < LEAST_STEPS:
         return False
     first = period.first[:-1]
-    whole = sequence.launch[: period.first[-1]]
-    least = np.minimum.reduceat(whole, first)
-    alone = (least >= 0) & (least == np.maximum.reduceat(whole, first))
-    alone &= np.diff(period.first) > 1
-    return float(alone.mean()) >= ALIKE
+    launches = sequence.launch[: period.first[-1]]
+    smallest = np.minimum.reduceat(launches, first)
+    same = (smallest >= 0) & (smallest == np.maximum.reduceat(launches, first))
+    same &= np.diff(period.first) > 1
+    return float(same.mean()) >= ALIKE
 
 
-def _best_candidate(evidence: StepEvidence, found: list[Measured]) -> Measured | None:
-    good = [it for it in found if not candidate_objection(it)]
+def _best_candidate(
+    evidence: StepEvidence, candidates: list[Measured]
+) -> Measured | None:
+    good = [each for each in candidates if not candidate_objection(each)]
     if not good:
         return None
-    period = preferred_period([it.period for it in good])
-    best = next(it for it in good if it.period is period)
+    period = preferred_period([each.period for each in good])
+    best = next(each for each in good if each.period is period)
     alike = [best, *(_same_on_other_threads(evidence, best, good))]
-    return unite_threads([_move_to_cycle_begin(evidence, it) for it in alike])
+    return unite_threads([_move_to_cycle_begin(evidence, each) for each in alike])
 
 
 def _same_on_other_threads(
@@ -314,13 +319,13 @@ def _same_on_other_threads(
                 )
             )
     return [
-        it
-        for it in good
-        if it.label == best.label
-        and it.track[0] != best.track[0]
-        and it.sequence is evidence.ops.get(int(it.track[0]))
-        and not candidate_objection(it)
-        and multiset_similarity(it.period.signature, best.period.signature)
+        each
+        for each in good
+        if each.label == best.label
+        and each.track[0] != best.track[0]
+        and each.sequence is evidence.ops.get(int(each.track[0]))
+        and not candidate_objection(each)
+        and multiset_similarity(each.period.signature, best.period.signature)
         >= _ALIKE_THREADS
     ]
 

@@ -131,23 +131,23 @@ def unite_threads(alike: list[Measured]) -> Measured:
     """Unite the steps of several threads into one sequence in time order."""
     if len(alike) == 1:
         return alike[0]
-    start = np.concatenate([it.period.start_ps for it in alike])
+    start = np.concatenate([each.period.start_ps for each in alike])
     order = np.argsort(start, kind="stable")
-    slack = [it.slack_ps for it in alike if it.slack_ps is not None]
-    weights = [int(it.sequence.weight_before[-1]) for it in alike]
-    coverage = np.average([it.period.coverage for it in alike], weights=weights)
+    slack = [each.slack_ps for each in alike if each.slack_ps is not None]
+    weights = [int(each.sequence.weight_before[-1]) for each in alike]
+    coverage = np.average([each.period.coverage for each in alike], weights=weights)
     period = msgspec.structs.replace(
         alike[0].period,
-        first=np.concatenate([it.period.first for it in alike])[order],
+        first=np.concatenate([each.period.first for each in alike])[order],
         start_ps=start[order],
         period_ps=median_period(start[order]) or 0,
         coverage=float(coverage),
-        cv=max(it.period.cv for it in alike),
+        cv=max(each.period.cv for each in alike),
     )
     return msgspec.structs.replace(
         alike[0],
         period=period,
-        track=np.concatenate([it.track for it in alike])[order],
+        track=np.concatenate([each.track for each in alike])[order],
         slack_ps=np.concatenate(slack)[order] if len(slack) == len(alike) else None,
     )
 
@@ -255,9 +255,9 @@ def begin_of_cycle(
         return None
     mean = np.bincount(names.code, weights=pause) / np.bincount(names.code)
     ranked = chosen[np.argsort(-mean[chosen], kind="stable")]
-    at = np.flatnonzero(names.code == ranked[0])
+    rows = np.flatnonzero(names.code == ranked[0])
     clear = len(ranked) == 1 or mean[ranked[1]] <= _RIVAL * mean[ranked[0]]
-    return Boundaries(start[at], pause[at], clear=bool(clear))
+    return Boundaries(start[rows], pause[rows], clear=bool(clear))
 
 
 def _first_fetches(
@@ -268,22 +268,22 @@ def _first_fetches(
     With several fetches per cycle (one per replica, say), take the one with the longest
     average pause before it.
     """
-    at = np.flatnonzero(fetches)
-    if not len(at):
+    rows = np.flatnonzero(fetches)
+    if not len(rows):
         return None
     cycles = int(cycle[-1]) + 1
-    inside = cycle[at] >= 0
-    per_cycle = np.bincount(cycle[at][inside], minlength=cycles)[:-1]
+    inside = cycle[rows] >= 0
+    per_cycle = np.bincount(cycle[rows][inside], minlength=cycles)[:-1]
     usual = int(np.median(per_cycle)) if len(per_cycle) else 0
     if not usual or (per_cycle == usual).mean() < _NEARLY_ALL:
         return None
-    place = np.arange(len(at)) % usual
-    distance = start[at[1:]] - end[at[:-1]]
+    index = np.arange(len(rows)) % usual
+    distance = start[rows[1:]] - end[rows[:-1]]
     mean = [
-        float(distance[place[1:] == slot].mean()) if (place[1:] == slot).any() else 0.0
+        float(distance[index[1:] == slot].mean()) if (index[1:] == slot).any() else 0.0
         for slot in range(usual)
     ]
-    first: Int64s = at[place == int(np.argmax(mean))]
+    first: Int64s = rows[index == int(np.argmax(mean))]
     return first
 
 
@@ -295,17 +295,17 @@ def _outermost_events(
     if not len(start):
         return np.empty(0, np.int64)
     ends = start + dur
-    hull = int(ends.max()) - int(start[0])
+    range_ps = int(ends.max()) - int(start[0])
     left_out = event_kinds.has(_NOISE)[handles(events, "type")[begin:end]]
     left_out |= dur <= 0
-    left_out |= dur > _TOO_LONG * hull
+    left_out |= dur > _TOO_LONG * range_ps
     # Left-out events get the earliest end, so that they enclose nothing.
     ends[left_out] = start[0]
     reach = np.maximum.accumulate(ends, out=ends)
     outer = ~left_out
     outer[1:] &= start[1:] >= reach[:-1]
-    found: Int64s = begin + np.flatnonzero(outer)
-    return found
+    rows: Int64s = begin + np.flatnonzero(outer)
+    return rows
 
 
 def _once_per_cycle(code: Int32s, cycle: Int64s, names: int, cycles: int) -> Int64s:
@@ -319,5 +319,5 @@ def _once_per_cycle(code: Int32s, cycle: Int64s, names: int, cycles: int) -> Int
     ).reshape(names, cycles)
     # Ignore the last cycle and the part before the first cycle; both may be cut.
     once = (cell[:, :-1] == 1).mean(axis=1)
-    most = np.maximum(cell.max(axis=1), np.bincount(code[~inside], minlength=names))
-    return np.flatnonzero((once >= _NEARLY_ALL) & (most == 1))
+    maximum = np.maximum(cell.max(axis=1), np.bincount(code[~inside], minlength=names))
+    return np.flatnonzero((once >= _NEARLY_ALL) & (maximum == 1))

@@ -75,8 +75,8 @@ def host_launches(
     call = call[program_threads(tracks)[track_of[call]]]
     start, dur = (ints(events, name)[call] for name in ("start_ps", "dur_ps"))
     kept = [
-        mine[is_outermost(start[mine], start[mine] + dur[mine])]
-        for mine in (
+        rows[is_outermost(start[rows], start[rows] + dur[rows])]
+        for rows in (
             np.flatnonzero(track_of[call] == track)
             for track in np.unique(track_of[call]).tolist()
         )
@@ -111,11 +111,11 @@ def count_runs(runs: dict[int, Spans], launches: pl.DataFrame, launch: Int32s) -
     """
     called = np.unique(launch)
     thread = handles(launches, "track")[called]
-    at = ints(launches, "start_ps")[called]
+    begins = ints(launches, "start_ps")[called]
     count = 0
     for track in np.unique(thread).tolist():
-        mine = at[thread == track]
-        run = runs.get(track, Spans.empty()).holding(mine)
+        own_begins = begins[thread == track]
+        run = runs.get(track, Spans.empty()).holding(own_begins)
         count += len(np.unique(run[run >= 0])) + int((run < 0).sum())
     return count
 
@@ -124,7 +124,7 @@ def module_launches(
     tracks: pl.DataFrame, events: pl.DataFrame
 ) -> list[tuple[SymbolSequence, list[Launch]]]:
     """Return each device line of modules as a sequence, with its launches."""
-    found = []
+    launches = []
     lines = np.flatnonzero(codes(tracks, "derived") == LINE_CODES["xla_modules"])
     begin, end = ints(tracks, "event_begin"), ints(tracks, "event_end")
     for line in lines.tolist():
@@ -133,8 +133,8 @@ def module_launches(
             continue
         what = f"programs of {tracks['name'][line]} of device {tracks['device'][line]}"
         sequence = sequence_of_events(what, events, event, on_device=True)
-        found.append((sequence, _repeated_launches(events, event)))
-    return found
+        launches.append((sequence, _repeated_launches(events, event)))
+    return launches
 
 
 def is_outermost(start: Int64s, end: Int64s) -> Bools:
@@ -154,16 +154,16 @@ def _repeated_launches(events: pl.DataFrame, event: Int64s) -> list[Launch]:
     total = np.bincount(program.code, weights=dur)
     often = np.bincount(program.code) >= LEAST_STEPS
     order = np.argsort(-total, kind="stable")
-    found = []
+    launches = []
     for code in order[often[order]][:_TRIED].tolist():
-        mine = np.flatnonzero(program.code == code)
+        rows = np.flatnonzero(program.code == code)
         first = program.first[code]
         # Keep the starts of the outermost events.
-        end = start[mine] + dur[mine]
+        end = start[rows] + dur[rows]
         inside = np.concatenate([[False], end[1:] <= np.maximum.accumulate(end)[:-1]])
-        starts: Int64s = start[mine][~inside]
-        found.append(Launch(int(track[first]), int(of_type[first]), starts))
-    return [launch for launch in found if len(launch.start_ps) >= LEAST_STEPS]
+        starts: Int64s = start[rows][~inside]
+        launches.append(Launch(int(track[first]), int(of_type[first]), starts))
+    return [launch for launch in launches if len(launch.start_ps) >= LEAST_STEPS]
 
 
 def _begins_inside(events: pl.DataFrame, event: Int64s, outer: Int64s) -> Bools:
@@ -178,6 +178,6 @@ def _begins_inside(events: pl.DataFrame, event: Int64s, outer: Int64s) -> Bools:
     for thread in np.unique(track[outer]).tolist():
         there = outer[track[outer] == thread]
         spans = Spans.from_events(start[there], dur[there])
-        mine = np.flatnonzero(track[event] == thread)
-        inside[mine] = spans.holding(start[event[mine]]) >= 0
+        rows = np.flatnonzero(track[event] == thread)
+        inside[rows] = spans.holding(start[event[rows]]) >= 0
     return inside

@@ -134,8 +134,8 @@ def numbered_events(
     if len(rows.owner):
         owners = np.unique(rows.owner)
         level_of_owner, _ = owner_numbers(rows, owners, root_key)
-        at = np.minimum(np.searchsorted(owners, marks.type), len(owners) - 1)
-        shared_level = np.where(owners[at] == marks.type, level_of_owner[at], 0)
+        index = np.minimum(np.searchsorted(owners, marks.type), len(owners) - 1)
+        shared_level = np.where(owners[index] == marks.type, level_of_owner[index], 0)
     level = np.where(has_level, level, shared_level)
     on_host = _is_thread(tracks)[marks.track]
     root = (level >= 1) | event_kinds.has(EventFlag.TRACE_CONTEXT)[marks.type]
@@ -150,12 +150,12 @@ def stored_names(trace: TraceData, marks: Marks, stats: pl.DataFrame) -> pl.Seri
     order = np.argsort(marks.event, kind="stable")
     event = marks.event[order]
     key = find_handle(trace.strings, StatKey.STEP_NAME)
-    found: list[str | None] = [None] * len(marks)
+    names: list[str | None] = [None] * len(marks)
     if key >= 0:
         texts = owner_texts(trace, rows_of_owners(stats, "event", event), event, key)
-        for at, text in zip(order.tolist(), texts, strict=True):
-            found[at] = text
-    parts = pl.DataFrame({"text": found}, schema={"text": pl.String}).select(
+        for index, text in zip(order.tolist(), texts, strict=True):
+            names[index] = text
+    parts = pl.DataFrame({"text": names}, schema={"text": pl.String}).select(
         name=pl.col("text").str.extract(_STORED_NAME, 1),
         number=pl.col("text").str.extract(_STORED_NAME, 2).cast(pl.Int64),
     )
@@ -279,7 +279,7 @@ def find_markers(
     keys = [
         find_handle(trace.strings, key) for key in (StatKey.GROUP_ID, StatKey.N_STEPS)
     ]
-    found: list[FoundSteps] = []
+    candidates: list[FoundSteps] = []
     for chosen, confidence in sources:
         outermost = _one_per_step(chosen)
         if len(outermost):
@@ -296,18 +296,18 @@ def find_markers(
                 confidence=confidence,
                 accepted=True,
             )
-            found.append(FoundSteps(candidate, rows, on_device=False))
+            candidates.append(FoundSteps(candidate, rows, on_device=False))
     # A single marker of the first source yields to a source with markers inside it.
-    if len(found) < 2 or len(found[0].rows) != 1:
-        return tuple(found)
-    start, end = found[0].rows.select("start_ps", "end_ps").row(0)
-    for index, other in enumerate(found[1:], start=1):
-        inside = other.rows.filter(
+    if len(candidates) < 2 or len(candidates[0].rows) != 1:
+        return tuple(candidates)
+    start, end = candidates[0].rows.select("start_ps", "end_ps").row(0)
+    for index, inner in enumerate(candidates[1:], start=1):
+        inside = inner.rows.filter(
             (pl.col("start_ps") >= start) & (pl.col("end_ps") <= end)
         )
         if len(inside) >= _INNER_WINS:
-            return (other, *found[:index], *found[index + 1 :])
-    return tuple(found)
+            return (inner, *candidates[:index], *candidates[index + 1 :])
+    return tuple(candidates)
 
 
 def _one_per_step(marks: Marks) -> Marks:
@@ -341,10 +341,10 @@ def _outermost_marks(marks: Marks) -> Int32s:
         _, name, count = np.unique(
             marks.name[outer], return_inverse=True, return_counts=True
         )
-        gives_way = (count[name] == 1) & (holds >= _INNER_WINS)
-        if not gives_way.any():
+        is_dropped = (count[name] == 1) & (holds >= _INNER_WINS)
+        if not is_dropped.any():
             return marks.event[outer]
-        marks = marks.choose_marks(~np.isin(np.arange(len(marks)), outer[gives_way]))
+        marks = marks.choose_marks(~np.isin(np.arange(len(marks)), outer[is_dropped]))
     return marks.event
 
 
@@ -426,10 +426,10 @@ def engine_iterations(
     thread, end = handles(events, "track")[row], start_ps + dur
     kept = np.zeros(len(row), np.bool_)
     for track in np.unique(thread).tolist():
-        mine = np.flatnonzero(thread == track)
-        mine = mine[np.lexsort((-end[mine], start_ps[mine]))]
-        reach = np.maximum.accumulate(end[mine])
-        kept[mine] = np.concatenate([[True], end[mine][1:] > reach[:-1]])
+        own_rows = np.flatnonzero(thread == track)
+        own_rows = own_rows[np.lexsort((-end[own_rows], start_ps[own_rows]))]
+        reach = np.maximum.accumulate(end[own_rows])
+        kept[own_rows] = np.concatenate([[True], end[own_rows][1:] > reach[:-1]])
     row, start = row[kept], start_ps[kept]
     order = np.argsort(start, kind="stable")
     row, start = row[order], start[order]

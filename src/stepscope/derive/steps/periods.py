@@ -131,7 +131,7 @@ def preferred_period(periods: Sequence[Period]) -> Period:
     covered = max(period.even_coverage for period in periods) - _COVERAGE_SLACK
     covering = [period for period in periods if period.even_coverage >= covered]
     shortest = min(period.period_ps for period in covering)
-    near = [it for it in covering if it.period_ps <= shortest * (1 + _NEAR)]
+    near = [period for period in covering if period.period_ps <= shortest * (1 + _NEAR)]
     return max(near, key=lambda period: (period.gap_ps, -int(period.first[0])))
 
 
@@ -156,8 +156,8 @@ def propose_periods(sequence: SymbolSequence) -> list[Period]:
     """
     if len(sequence) < LEAST_STEPS:
         return []
-    found = _measure_symbols(sequence, sequence)
-    good = [period for period in found if not period_objection(sequence, period)]
+    periods = _measure_symbols(sequence, sequence)
+    good = [period for period in periods if not period_objection(sequence, period)]
     if not good:
         # Replace each entry's symbol by the pair of this symbol and the next one.
         following = np.append(sequence.symbol[1:], np.int32(-1))
@@ -167,10 +167,10 @@ def propose_periods(sequence: SymbolSequence) -> list[Period]:
             sequence, msgspec.structs.replace(sequence, symbol=pairs.code, label=label)
         )
         good = [period for period in paired if not period_objection(sequence, period)]
-        found += paired
+        periods += paired
     if not good:
-        found.sort(key=lambda period: -period.confidence)
-        return found[:_SHOWN]
+        periods.sort(key=lambda period: -period.confidence)
+        return periods[:_SHOWN]
     best = preferred_period(good)
     first = _begin_after_pause(sequence, best.first)
     exact = measure_segments(
@@ -180,7 +180,7 @@ def propose_periods(sequence: SymbolSequence) -> list[Period]:
         sequence.at_ps[first],
         cells=_FINAL_CELLS,
     )
-    return [exact, *(period for period in found if period is not best)]
+    return [exact, *(period for period in periods if period is not best)]
 
 
 def measure_boundaries(sequence: SymbolSequence, start_ps: Int64s) -> Period:
@@ -336,11 +336,11 @@ def share_after(sequence: SymbolSequence, first: Int64s) -> float:
     return 1.0 - int(sequence.weight_before[first[0]]) / total
 
 
-def even_indices(n: int, most: int) -> Int64s:
-    """Return at most `most` of n indices at even distances, including the last one."""
-    if n <= most:
+def even_indices(n: int, limit: int) -> Int64s:
+    """Return at most `limit` of n indices at even distances, including the last one."""
+    if n <= limit:
         return np.arange(n)
-    return np.unique(np.linspace(0, n - 1, most).round().astype(np.int64))
+    return np.unique(np.linspace(0, n - 1, limit).round().astype(np.int64))
 
 
 def _segment_signatures(
@@ -357,8 +357,8 @@ def _segment_signatures(
         counted = np.searchsorted(sequence.index, base + edges[taken + 1]) - low
     table = np.empty((len(taken), len(symbols)), np.int64)
     table[:, rank] = counted.T
-    others = (edges[taken + 1] - edges[taken]) - table.sum(axis=1)
-    return np.concatenate([table, others[:, None]], axis=1)
+    unlisted = (edges[taken + 1] - edges[taken]) - table.sum(axis=1)
+    return np.concatenate([table, unlisted[:, None]], axis=1)
 
 
 def modal_row(table: Int64s) -> int:

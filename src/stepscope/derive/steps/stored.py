@@ -81,7 +81,7 @@ def stored_steps(
     number, numbered = owner_numbers(
         rows, event, find_handle(strings, StatKey.STEP_NUM)
     )
-    said = owner_texts(trace, rows, event, find_handle(strings, StatKey.STEP_NAME))
+    label = owner_texts(trace, rows, event, find_handle(strings, StatKey.STEP_NAME))
     event_types = trace.table("event_types")
     recorded = (
         event_types["name"].gather(handles(events, "type")[event])
@@ -106,7 +106,7 @@ def stored_steps(
             "end_ps": start + ints(events, "dur_ps")[event],
             "group": nullable_series("group", group, grouped),
             "number": nullable_series("number", number, numbered),
-            "name": pl.Series(said, dtype=pl.String).fill_null(recorded),
+            "name": pl.Series(label, dtype=pl.String).fill_null(recorded),
             "key": key,
         },
         schema=STORED_STEPS,
@@ -210,14 +210,14 @@ def steps_of_stored_calls(
     graph = np.where(runs, of_type[event], np.int32(-1))
     begin_ps, length_ps = (ints(events, name) for name in ("start_ps", "dur_ps"))
     thread = handles(events, "track")
-    for at, row in enumerate(event.tolist()):
+    for index, row in enumerate(event.tolist()):
         around = calls[
             (thread[calls] == thread[row])
             & (begin_ps[calls] <= begin_ps[row])
             & (begin_ps[calls] + length_ps[calls] >= begin_ps[row] + length_ps[row])
         ]
         if len(around):
-            graph[at] = of_type[around[np.argmax(begin_ps[around])]]
+            graph[index] = of_type[around[np.argmax(begin_ps[around])]]
     event, graph = event[graph >= 0], graph[graph >= 0]
     group, grouped = owner_numbers(
         rows_of_owners(stats, "event", event), event, group_key
