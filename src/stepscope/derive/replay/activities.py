@@ -207,7 +207,7 @@ def collect_activities(
 
 
 def sample_windows(
-    windows: Windows, *, most: int = MOST_WINDOWS
+    windows: Windows, *, limit: int = MOST_WINDOWS
 ) -> Sampled | Unavailable:
     """Choose the last windows of the longest run of consecutive typical windows."""
     if not windows.has_steps:
@@ -216,7 +216,7 @@ def sample_windows(
     typical = np.flatnonzero(windows.typical)
     # There are few windows; a polars expression over lists of strings starts slowly.
     cold = np.array(
-        [_COLD.issubset(it) for it in windows.rows["flags"].to_list()], np.bool_
+        [_COLD.issubset(flags) for flags in windows.rows["flags"].to_list()], np.bool_
     )
     warm = typical[~cold[typical]]
     kept = warm if len(warm) else typical
@@ -225,7 +225,7 @@ def sample_windows(
     if not len(kept):
         return NO_STEPS
     runs = np.split(kept, np.flatnonzero(np.diff(kept) != 1) + 1)
-    rows = max(runs, key=len)[-most:]
+    rows = max(runs, key=len)[-limit:]
     first = int(rows[0])
     lead = int(starts[max(first - 1, 0)])
     if not first and windows.anchor == "device":

@@ -57,19 +57,19 @@ def unchanged_edit(graph: Graph) -> Edit:
 
 def joint_edit(graph: Graph, edits: Iterable[Edit]) -> Edit:
     """Return the combination of several edits of a graph."""
-    whole = unchanged_edit(graph)
+    unchanged = unchanged_edit(graph)
 
     def added(a: Edit, b: Edit) -> Edit:
         return Edit(
             # Durations decrease by the sum of both reductions, to at least 0.
-            np.maximum(a.dur_ps + b.dur_ps - whole.dur_ps, 0),
+            np.maximum(a.dur_ps + b.dur_ps - unchanged.dur_ps, 0),
             np.minimum(a.lag_ps, b.lag_ps),
             np.maximum(a.from_start, b.from_start),
-            np.maximum(a.most_delay_ps + b.most_delay_ps - whole.most_delay_ps, 0),
+            np.maximum(a.most_delay_ps + b.most_delay_ps - unchanged.most_delay_ps, 0),
             a.comes & b.comes,
         )
 
-    return reduce(added, edits, whole)
+    return reduce(added, edits, unchanged)
 
 
 def threads_faster(
@@ -88,9 +88,9 @@ def threads_faster(
         chosen &= np.isin(nodes.track, list(tracks))
     inside = spans.within(nodes.start_ps, graph.end_ps)
     less = np.where(chosen, inside * (1 - 1 / factor), 0).astype(np.int64)
-    made = np.where(chosen & (2 * inside >= nodes.dur_ps), less > 0, False)  # noqa: FBT003
+    mostly = np.where(chosen & (2 * inside >= nodes.dur_ps), less > 0, False)  # noqa: FBT003
     arrival = graph.arrival_of
-    arrives_sooner = (arrival >= 0) & made[np.maximum(arrival, 0)]
+    arrives_sooner = (arrival >= 0) & mostly[np.maximum(arrival, 0)]
     return msgspec.structs.replace(
         edit, dur_ps=nodes.dur_ps - less, comes=edit.comes & ~arrives_sooner
     )

@@ -69,11 +69,11 @@ class CriticalPath(Frozen, frozen=True):
         Returns:
             Columns `by`, `time_ps` and `percent`.
         """
-        whole = max(int(self.rows["dur_ps"].sum()), 1)
+        total_ps = max(int(self.rows["dur_ps"].sum()), 1)
         return (
             self.rows.group_by(by)
             .agg(time_ps=pl.col("dur_ps").sum())
-            .with_columns(percent=100 * pl.col("time_ps") / whole)
+            .with_columns(percent=100 * pl.col("time_ps") / total_ps)
             .sort("time_ps", by, descending=[True, False])
         )
 
@@ -99,9 +99,9 @@ def critical_path(
     for number in range(chosen.count):
         first, last = int(chosen.bounds_ps[number]), int(chosen.bounds_ps[number + 1])
         pieces = walk.walk_back(last=number + 1, first_ps=first, last_ps=last)
-        at = slice(None, None, -1)
-        node, edge = pieces.node[at], pieces.edge[at]
-        start, end = pieces.start_ps[at], pieces.end_ps[at]
+        reverse = slice(None, None, -1)
+        node, edge = pieces.node[reverse], pieces.edge[reverse]
+        start, end = pieces.start_ps[reverse], pieces.end_ps[reverse]
         reason = _edge_kinds(step_graph, edge)
         track = step_graph.nodes.track[node]
         kept = end > start
@@ -116,7 +116,7 @@ def critical_path(
                     "owner": owned.piece_owners(
                         node[kept], edge[kept], start[kept], end[kept]
                     ),
-                    "why": [_WHY.get(int(one), "work") for one in reason[kept]],
+                    "why": [_WHY.get(int(code), "work") for code in reason[kept]],
                     "start_ps": start[kept],
                     "dur_ps": (end - start)[kept],
                 },
@@ -161,23 +161,23 @@ class _Owners:
     ) -> list[str]:
         """Return for each piece the owner of the largest part of its time."""
         nodes = self._graph.nodes
-        found = np.full(len(node), "unexplained", object)
+        owners = np.full(len(node), "unexplained", object)
         device = (nodes.kind[node] == NodeKind.DEVICE) & (edge == -1)
-        self._fill_owners(found, device, start, end, self._work_claims())
+        self._fill_owners(owners, device, start, end, self._work_claims())
         host = (nodes.kind[node] != NodeKind.DEVICE) & (edge == -1)
         tracks = nodes.track[node]
         for track in np.unique(tracks[host]).tolist():
-            mine = host & (tracks == track)
-            self._fill_owners(found, mine, start, end, self._thread_claims(track))
+            on_track = host & (tracks == track)
+            self._fill_owners(owners, on_track, start, end, self._thread_claims(track))
         lag = edge >= 0
         kinds = _edge_kinds(self._graph, edge)
-        found[lag & (kinds == EdgeKind.LAUNCH)] = "launch"
+        owners[lag & (kinds == EdgeKind.LAUNCH)] = "launch"
         streams = (kinds == EdgeKind.STREAM) | (kinds == EdgeKind.ACROSS)
         late = self._graph.kept[node]
-        found[lag & streams] = "switch"
-        found[lag & streams & late] = "queued"
-        found[lag & (kinds == EdgeKind.SYNCHRONISE)] = "sync"
-        return [str(one) for one in found]
+        owners[lag & streams] = "switch"
+        owners[lag & streams & late] = "queued"
+        owners[lag & (kinds == EdgeKind.SYNCHRONISE)] = "sync"
+        return [str(owner) for owner in owners]
 
     def working_owner(self, start_ps: int, end_ps: int) -> str:
         """Return the owner of most of the devices' work in a time range."""
@@ -189,28 +189,28 @@ class _Owners:
 
     def _fill_owners(
         self,
-        found: NDArray[np.object_],
+        owners: NDArray[np.object_],
         chosen: Bools,
         start: Int64s,
         end: Int64s,
         claims: list[tuple[str, Spans]],
     ) -> None:
-        at = np.flatnonzero(chosen)
-        most = np.zeros(len(at), np.int64)
+        rows = np.flatnonzero(chosen)
+        longest_ps = np.zeros(len(rows), np.int64)
         for owner, spans in claims:
-            time = spans.within(start[at], end[at])
-            better = time > most
-            found[at[better]] = owner
-            most = np.maximum(most, time)
+            time = spans.within(start[rows], end[rows])
+            better = time > longest_ps
+            owners[rows[better]] = owner
+            longest_ps = np.maximum(longest_ps, time)
 
     def _work_claims(self) -> list[tuple[str, Spans]]:
         if self._sets is None:
             return []
         return [
-            (owner, charged_spans(one, owner, within=self._range))
-            for one in self._sets.devices
+            (owner, charged_spans(device, owner, within=self._range))
+            for device in self._sets.devices
             for owner in BUSY_OWNERS
-            if owner in one.orders
+            if owner in device.orders
         ]
 
     def _thread_claims(self, track: int) -> list[tuple[str, Spans]]:
@@ -226,7 +226,7 @@ class _Owners:
                     self._any = self._states.claims_of_any_thread(within)
                 claims = self._states.thread_claims(track, within, self._any)
             left: Spans | None = None
-            found = []
+            parts = []
             for owner, spans in claims:
                 part = spans.clip(*self._range)
                 if left is not None:
@@ -234,8 +234,8 @@ class _Owners:
                     left = left | part
                 else:
                     left = part
-                found.append((owner, part))
-            self._claims[track] = found
+                parts.append((owner, part))
+            self._claims[track] = parts
         return self._claims[track]
 
 
@@ -278,12 +278,12 @@ class _Names:
         middle = (start + end) // 2
         tracks = graph.nodes.track[node]
         for track in np.unique(tracks[host]).tolist():
-            mine = np.flatnonzero(host & (tracks == track))
-            at = innermost_rows(
-                *(middle[mine], self._start, self._dur, self._parent),
+            pieces = np.flatnonzero(host & (tracks == track))
+            rows = innermost_rows(
+                *(middle[pieces], self._start, self._dur, self._parent),
                 rows=(int(self._begins[track]), int(self._ends[track])),
             )
-            types[mine] = np.where(at >= 0, self._type[np.maximum(at, 0)], -1)
+            types[pieces] = np.where(rows >= 0, self._type[np.maximum(rows, 0)], -1)
         known = pl.Series(np.where(types >= 0, types, 0))
         return pl.select(
             pl.when(pl.Series(types >= 0)).then(self._names.gather(known))
@@ -314,14 +314,14 @@ def path_owners(
     lasted = np.concatenate([pieces.end_ps - pieces.start_ps for pieces in paths])
     # The owner of a piece follows from its recorded time, its duration from the replay.
     owners = owned.piece_owners(node, edge, recorded[node], ends[node])
-    for at in np.flatnonzero((edge == NODE) & silences.may_hold(node)).tolist():
-        one = int(node[at])
-        if 2 * silences.silent_time(one) > int(run.dur_ps[one]):
-            owners[at] = owned.working_owner(int(recorded[one]), int(ends[one]))
+    for index in np.flatnonzero((edge == NODE) & silences.may_hold(node)).tolist():
+        row = int(node[index])
+        if 2 * silences.silent_time(row) > int(run.dur_ps[row]):
+            owners[index] = owned.working_owner(int(recorded[row]), int(ends[row]))
     for owner, time in zip(owners, lasted.tolist(), strict=True):
         times[owner] = times.get(owner, 0) + time
-    whole = max(sum(times.values()), 1)
+    total_ps = max(sum(times.values()), 1)
     return {
-        owner: 100 * time / whole
-        for owner, time in sorted(times.items(), key=lambda it: (-it[1], it[0]))
+        owner: 100 * time / total_ps
+        for owner, time in sorted(times.items(), key=lambda part: (-part[1], part[0]))
     }

@@ -79,19 +79,19 @@ def across_edges(
     source = np.full(len(late), _NONE, np.int64)
     begun = activities.start_ps[late]
     for device in np.unique(activities.device[late]).tolist():
-        mine = np.flatnonzero(activities.device == device)
-        by_end = mine[np.argsort(activities.end_ps[mine], kind="stable")]
+        own_rows = np.flatnonzero(activities.device == device)
+        by_end = own_rows[np.argsort(activities.end_ps[own_rows], kind="stable")]
         ends = activities.end_ps[by_end]
         of_device = activities.device[late] == device
-        place = np.searchsorted(ends, begun, side="right") - 1
+        index = np.searchsorted(ends, begun, side="right") - 1
         for back in range(_LOOKED_BACK):
-            at = by_end[np.maximum(place - back, 0)]
-            fits = of_device & (source < 0) & (place >= back)
-            fits &= begun - activities.end_ps[at] <= pace.late_ps
-            fits &= activities.track[at] != activities.track[late]
+            rows = by_end[np.maximum(index - back, 0)]
+            fits = of_device & (source < 0) & (index >= back)
+            fits &= begun - activities.end_ps[rows] <= pace.late_ps
+            fits &= activities.track[rows] != activities.track[late]
             # A stream can wait only for work that was launched earlier.
-            fits &= activities.called_ps[at] <= activities.called_ps[late]
-            source[fits] = at[fits]
+            fits &= activities.called_ps[rows] <= activities.called_ps[late]
+            source[fits] = rows[fits]
     gap = begun - activities.end_ps[np.maximum(source, 0)]
     return Edges.make_edges(
         EdgeKind.ACROSS,
@@ -180,14 +180,16 @@ def _neighbour_by_call(
 
     Streams of different devices may have the same number.
     """
-    found = np.full(len(stream), _NONE, np.int64)
-    for of_device, one in np.unique(np.stack([device, stream]), axis=1).T.tolist():
-        belongs = (activities.stream == one) & (activities.number >= 0)
+    neighbour = np.full(len(stream), _NONE, np.int64)
+    for of_device, stream_id in np.unique(
+        np.stack([device, stream]), axis=1
+    ).T.tolist():
+        belongs = (activities.stream == stream_id) & (activities.number >= 0)
         if of_device >= 0:
             belongs &= activities.device == of_device
-        mine = np.flatnonzero(belongs)
-        order = mine[np.argsort(activities.number[mine], kind="stable")]
-        wanted = (stream == one) & (device == of_device)
+        own_rows = np.flatnonzero(belongs)
+        order = own_rows[np.argsort(activities.number[own_rows], kind="stable")]
+        wanted = (stream == stream_id) & (device == of_device)
         place = np.searchsorted(
             activities.number[order], number[wanted], side="right" if after else "left"
         )
@@ -196,5 +198,5 @@ def _neighbour_by_call(
         inside = (place >= 0) & (place < len(order))
         of_stream = np.full(len(place), _NONE, np.int64)
         of_stream[inside] = order[place[inside]]
-        found[wanted] = of_stream
-    return found
+        neighbour[wanted] = of_stream
+    return neighbour

@@ -108,11 +108,14 @@ def step_graph(
     wide = event_types["name"].str.contains(_WHOLE_DEVICE).fill_null(value=False)
     types, of_event = wide.to_numpy(), handles(events, "type")
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
-    whole = []
-    for one in threads:
-        begin, end = tracks["event_begin"][one.track], tracks["event_end"][one.track]
+    waits = []
+    for thread in threads:
+        begin, end = (
+            tracks["event_begin"][thread.track],
+            tracks["event_end"][thread.track],
+        )
         rows = wanted_rows(of_event, types, begin, end)
-        whole.append(Spans.from_events(start_ps[rows], dur_ps[rows]))
+        waits.append(Spans.from_events(start_ps[rows], dur_ps[rows]))
     clock_error_ps = 0
     if not isinstance(launch_facts, Unavailable):
         clock_error_ps = launch_facts.clock_error_ps
@@ -121,8 +124,8 @@ def step_graph(
         threads,
         activities,
         pace=Pace.measure_pace(launch_facts, activities),
-        told=(stats, strings, tracks),
-        whole_device=whole,
+        tables=(stats, strings, tracks),
+        whole_device=waits,
         clock_error_ps=clock_error_ps,
         executor=windows.anchor == "executor",
     )
@@ -151,7 +154,7 @@ def _build_graph(
     activities: Activities | None,
     *,
     pace: Pace,
-    told: tuple[pl.DataFrame, Sequence[str], pl.DataFrame],
+    tables: tuple[pl.DataFrame, Sequence[str], pl.DataFrame],
     whole_device: Sequence[Spans],
     clock_error_ps: int,
     executor: bool,
@@ -202,7 +205,7 @@ def _build_graph(
                 pace=pace,
             ),
             stream_edges(activities, first=first, pace=pace),
-            event_edges(activities, *told, first=first, pace=pace),
+            event_edges(activities, *tables, first=first, pace=pace),
             _synchronising_edges(host, wait, nodes, activities, first=first),
         ]
         slack = _slack_of_nodes(nodes, Edges.join_edges(edges))[first:]
@@ -211,8 +214,8 @@ def _build_graph(
     if chosen.by_device and activities is not None:
         order = np.argsort(activities.start_ps, kind="stable")
         starts = activities.start_ps[order]
-        at = np.minimum(np.searchsorted(starts, chosen.bounds_ps), len(starts) - 1)
-        boundary = np.where(starts[at] == chosen.bounds_ps, first + order[at], _NONE)
+        i = np.minimum(np.searchsorted(starts, chosen.bounds_ps), len(starts) - 1)
+        boundary = np.where(starts[i] == chosen.bounds_ps, first + order[i], _NONE)
     return _finish_graph(
         chosen,
         nodes,
@@ -236,9 +239,11 @@ def _calling_threads(
 ) -> Int64s:
     if activities is None:
         return np.empty(0, np.int64)
-    place = {one.track: at for at, one in enumerate(threads)}
+    index_of = {thread.track: index for index, thread in enumerate(threads)}
     tracks, code = np.unique(activities.caller, return_inverse=True)
-    of_track = np.array([place.get(one, _NONE) for one in tracks.tolist()], np.int64)
+    of_track = np.array(
+        [index_of.get(track, _NONE) for track in tracks.tolist()], np.int64
+    )
     return of_track[code.reshape(-1)]
 
 
@@ -246,15 +251,15 @@ def _bound_threads(
     chosen: Sampled, threads: Sequence[Thread], *, executor: bool
 ) -> Int64s:
     """Return the thread on which each window begins, if possible the program's."""
-    found = np.zeros(len(chosen.bounds_ps), np.int64)
+    bound = np.zeros(len(chosen.bounds_ps), np.int64)
     if not executor:
-        return found
-    for place, one in reversed(list(enumerate(threads))):
-        at = np.searchsorted(one.moments, chosen.bounds_ps)
-        at = np.minimum(at, max(len(one.moments) - 1, 0))
-        if len(one.moments):
-            found[one.moments[at] == chosen.bounds_ps] = place
-    return found
+        return bound
+    for place, thread in reversed(list(enumerate(threads))):
+        index = np.searchsorted(thread.moments, chosen.bounds_ps)
+        index = np.minimum(index, max(len(thread.moments) - 1, 0))
+        if len(thread.moments):
+            bound[thread.moments[index] == chosen.bounds_ps] = place
+    return bound
 
 
 def _merge_waits(
@@ -265,32 +270,32 @@ def _merge_waits(
     explained = free.source >= 0
     resumed = np.where(explained, free.source_ps, free.began_ps)
     for_thread = Waits(free.thread, free.began_ps, resumed, free.when_ps)
-    groups = [*(one.waits for one in of_devices), for_thread]
-    whole = Waits(*(np.concatenate(column) for column in zip(*groups, strict=True)))
-    told = np.ones(len(whole.thread), np.bool_)
-    told[len(told) - len(explained) :] = explained
-    began = lines.moment_keys(whole.thread, whole.began_ps)
-    ended = lines.moment_keys(whole.thread, whole.ended_ps)
+    groups = [*(device.waits for device in of_devices), for_thread]
+    waits = Waits(*(np.concatenate(column) for column in zip(*groups, strict=True)))
+    is_explained = np.ones(len(waits.thread), np.bool_)
+    is_explained[len(is_explained) - len(explained) :] = explained
+    began = lines.moment_keys(waits.thread, waits.began_ps)
+    ended = lines.moment_keys(waits.thread, waits.ended_ps)
     order = np.argsort(began, kind="stable")
     reach = np.maximum.accumulate(ended[order])
     kept = np.concatenate(([True], began[order][1:] >= reach[:-1]))[: len(order)]
     kept &= ended[order] > began[order]
     place = np.full(len(order), _NONE, np.int64)
     place[order[kept]] = np.arange(int(kept.sum()))
-    whole = Waits(*(column[order[kept]] for column in whole))
-    told = told[order[kept]]
+    waits = Waits(*(column[order[kept]] for column in waits))
+    is_explained = is_explained[order[kept]]
     pairs, offset = [], 0
-    for one in of_devices:
-        pairs.append((place[offset + one.wait], one.activity))
-        offset += len(one.waits.thread)
+    for device in of_devices:
+        pairs.append((place[offset + device.wait], device.activity))
+        offset += len(device.waits.thread)
     nothing = np.empty(0, np.int64)
     wait_of = np.concatenate([nothing, *(wait for wait, _ in pairs)])
     activity = np.concatenate([nothing, *(which for _, which in pairs)])
     entry = np.flatnonzero(explained)
     return _Wait(
-        whole,
-        told,
-        whole.ended_ps - whole.resumed_ps > _RETURNS_PS,
+        waits,
+        is_explained,
+        waits.ended_ps - waits.resumed_ps > _RETURNS_PS,
         (wait_of[wait_of >= 0], activity[wait_of >= 0]),
         (place[offset + entry], entry),
     )
@@ -299,7 +304,7 @@ def _merge_waits(
 def _build_nodes(
     threads: Sequence[Thread], host: HostNodes, activities: Activities | None
 ) -> Nodes:
-    tracks = np.array([one.track for one in threads], np.int32)
+    tracks = np.array([thread.track for thread in threads], np.int32)
     start = host.lines.time_ps(host.start_key)
     thread = host.lines.key_threads(host.start_key)
     parts = [
@@ -410,16 +415,16 @@ def _finish_graph(
     # A short wait does not show when the awaited event occurred.
     period = (chosen.last_ps - chosen.first_ps) / chosen.count
     outside = outside[nodes.dur_ps[outside] > _LONG * period]
-    next_one = outside + 1
-    inside = next_one < len(host.kind)
-    arrival[next_one[inside]] = outside[inside]
+    following = outside + 1
+    inside = following < len(host.kind)
+    arrival[following[inside]] = outside[inside]
     completes = np.full(len(nodes.kind), len(chosen.bounds_ps), np.int32)
     if activities is not None:
         when = activities.start_ps if chosen.by_device else activities.called_ps
         completes[device] = np.searchsorted(chosen.bounds_ps, when, side="right")
     if chosen.open_end:
-        done = ~device & (nodes.start_ps + nodes.dur_ps <= chosen.last_ps)
-        completes[done] = chosen.count
+        is_done = ~device & (nodes.start_ps + nodes.dur_ps <= chosen.last_ps)
+        completes[is_done] = chosen.count
         completes[device & (completes > chosen.count)] = chosen.count
     return Graph(
         nodes=nodes,

@@ -77,21 +77,21 @@ def find_handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Hando
     # Short unexplained pauses of a driving thread count as its own work: the thread is
     # on its way to its next op, as the program's thread is.
     is_own = np.zeros(len(starts.thread), np.bool_)
-    found = []
-    for number, one in enumerate(threads):
-        mine = np.flatnonzero((starts.thread == number) & (starts.source < 0))
-        if one.is_program or not one.silent_for or not len(mine):
-            found.append(one)
+    adjusted = []
+    for number, thread in enumerate(threads):
+        own_rows = np.flatnonzero((starts.thread == number) & (starts.source < 0))
+        if thread.is_program or not thread.silent_for or not len(own_rows):
+            adjusted.append(thread)
             continue
-        when = starts.when_ps[mine]
-        at = np.searchsorted(one.alive.end_ps, when, side="right") - 1
-        ended = one.alive.end_ps[np.maximum(at, 0)]
-        short = (at >= 0) & (when - ended <= _PAUSE_PS)
-        is_own[mine[short]] = True
+        when = starts.when_ps[own_rows]
+        index = np.searchsorted(thread.alive.end_ps, when, side="right") - 1
+        ended = thread.alive.end_ps[np.maximum(index, 0)]
+        short = (index >= 0) & (when - ended <= _PAUSE_PS)
+        is_own[own_rows[short]] = True
         pauses = Spans.from_events(ended[short], (when - ended)[short])
-        found.append(msgspec.structs.replace(one, alive=one.alive | pauses))
+        adjusted.append(msgspec.structs.replace(thread, alive=thread.alive | pauses))
     kept = Releases(*(column[~is_own] for column in starts))
-    return tuple(found), Handovers(kept, waits)
+    return tuple(adjusted), Handovers(kept, waits)
 
 
 class _Work(Frozen, frozen=True, eq=True):
@@ -107,13 +107,13 @@ class _Work(Frozen, frozen=True, eq=True):
         cls, threads: Sequence[Thread], *, of_silence: bool = False
     ) -> _Work:
         parts = [
-            (place, one.alive - one.for_thread)
-            for place, one in enumerate(threads)
-            if not one.is_program and (one.silent_for or not of_silence)
+            (place, thread.alive - thread.for_thread)
+            for place, thread in enumerate(threads)
+            if not thread.is_program and (thread.silent_for or not of_silence)
         ]
         nothing = np.empty(0, np.int64)
         thread = np.concatenate(
-            [nothing, *(np.full(len(spans), at, np.int64) for at, spans in parts)]
+            [nothing, *(np.full(len(spans), index, np.int64) for index, spans in parts)]
         )
         start = np.concatenate([nothing, *(spans.start_ps for _, spans in parts)])
         end = np.concatenate([nothing, *(spans.end_ps for _, spans in parts)])
@@ -128,12 +128,12 @@ class _Work(Frozen, frozen=True, eq=True):
         ends = self.end_ps[self.by_end]
         place = np.searchsorted(ends, when_ps, side="right") - 1
         for back in range(_LOOKED_BACK):
-            at = np.maximum(place - back, 0)
-            row = self.by_end[at] if len(ends) else at
+            index = np.maximum(place - back, 0)
+            row = self.by_end[index] if len(ends) else index
             if not len(ends):
                 break
             fits = (source < 0) & (place >= back) & (self.thread[row] != thread)
-            source[fits], source_ps[fits] = self.thread[row][fits], ends[at][fits]
+            source[fits], source_ps[fits] = self.thread[row][fits], ends[index][fits]
         return source, source_ps
 
     def last_begun(self, when_ps: Int64s, thread: Int64s) -> Int64s:
@@ -143,10 +143,10 @@ class _Work(Frozen, frozen=True, eq=True):
         for back in range(_LOOKED_BACK):
             if not len(self.start_ps):
                 break
-            at = np.maximum(place - back, 0)
-            fits = (source < 0) & (place >= back) & (self.thread[at] != thread)
-            fits &= self.end_ps[at] >= when_ps
-            source[fits] = self.thread[at][fits]
+            index = np.maximum(place - back, 0)
+            fits = (source < 0) & (place >= back) & (self.thread[index] != thread)
+            fits &= self.end_ps[index] >= when_ps
+            source[fits] = self.thread[index][fits]
         return source
 
 
@@ -159,16 +159,16 @@ def _work_starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releas
         [
             np.empty(0, np.int64),
             *(
-                np.full(len(one.alive), at, np.int64)
-                for at, one in enumerate(threads)
-                if not one.is_program
+                np.full(len(thread.alive), index, np.int64)
+                for index, thread in enumerate(threads)
+                if not thread.is_program
             ),
         ]
     )
     when = np.concatenate(
         [
             np.empty(0, np.int64),
-            *(one.alive.start_ps for one in threads if not one.is_program),
+            *(thread.alive.start_ps for thread in threads if not thread.is_program),
         ]
     )
     source, source_ps = work.last_ended(when, thread)
@@ -176,34 +176,34 @@ def _work_starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releas
     source[late], source_ps[late] = _NONE, when[late]
     if threads and threads[0].is_program:
         # The program's thread hands out work while it runs, or just before it waits.
-        mine = threads[0]
-        waiting = mine.for_thread | mine.for_device | quiet
-        at = np.searchsorted(waiting.start_ps, when, side="right") - 1
+        program = threads[0]
+        waiting = program.for_thread | program.for_device | quiet
+        index = np.searchsorted(waiting.start_ps, when, side="right") - 1
         busy = np.ones(len(when), np.bool_)
         moment = when.copy()
         if len(waiting):
-            inside = (at >= 0) & (waiting.end_ps[np.maximum(at, 0)] > when)
-            begun = waiting.start_ps[np.maximum(at, 0)]
+            inside = (index >= 0) & (waiting.end_ps[np.maximum(index, 0)] > when)
+            begun = waiting.start_ps[np.maximum(index, 0)]
             busy = ~inside | (when - begun <= _WAKES_PS)
             moment = np.where(inside, begun, when)
-        hull = mine.alive.hull or (0, 0)
-        busy &= (when >= hull[0]) & (when <= hull[1])
+        alive_range = program.alive.hull or (0, 0)
+        busy &= (when >= alive_range[0]) & (when <= alive_range[1])
         source[busy], source_ps[busy] = 0, moment[busy]
-    rest = source < 0
-    source[rest] = work.last_begun(when, thread)[rest]
+    unknown = source < 0
+    source[unknown] = work.last_begun(when, thread)[unknown]
     return Releases(thread, when, when.copy(), source, source_ps)
 
 
 def _thread_waits(
     threads: Sequence[Thread], work: _Work, quiet: Sequence[Spans]
 ) -> Releases:
-    found = [
-        _explain_waits(work, place, one.for_thread, one.handed)
-        for place, one in enumerate(threads)
+    releases = [
+        _explain_waits(work, place, thread.for_thread, thread.handed)
+        for place, thread in enumerate(threads)
     ]
     if threads and threads[0].is_program:
         waiting = threads[0].for_thread | quiet[0]
-        found[1:] = [_handed_over(one, waiting) for one in found[1:]]
+        releases[1:] = [_handed_over(waits, waiting) for waits in releases[1:]]
     driving = _Work.collect_work(threads, of_silence=True)
     for place, spans in enumerate(quiet):
         if not len(spans):
@@ -212,11 +212,11 @@ def _thread_waits(
         silent = _explain_waits(driving, place, spans, handed)
         # A silence whose end is unexplained is the thread's own work.
         ended = silent.source >= 0
-        found.append(Releases(*(column[ended] for column in silent)))
-    if not found:
+        releases.append(Releases(*(column[ended] for column in silent)))
+    if not releases:
         nothing = np.empty(0, np.int64)
         return Releases(nothing, nothing, nothing, nothing, nothing)
-    return Releases(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    return Releases(*(np.concatenate(column) for column in zip(*releases, strict=True)))
 
 
 def _explain_waits(work: _Work, place: int, spans: Spans, handed: Spans) -> Releases:
@@ -236,23 +236,23 @@ def _explain_waits(work: _Work, place: int, spans: Spans, handed: Spans) -> Rele
     return Releases(thread, when.copy(), began.copy(), source, source_ps)
 
 
-def _handed_over(found: Releases, waiting: Spans) -> Releases:
+def _handed_over(waits: Releases, waiting: Spans) -> Releases:
     """Explain waits that end when the program's thread, the first, begins to wait.
 
     The program's thread has then handed work on, as in a backward pass.
     """
     begun = waiting.start_ps
     if not len(begun):
-        return found
-    source, source_ps = found.source.copy(), found.source_ps.copy()
-    after = np.searchsorted(begun, found.when_ps, side="right")
+        return waits
+    source, source_ps = waits.source.copy(), waits.source_ps.copy()
+    after = np.searchsorted(begun, waits.when_ps, side="right")
     for near in (after - 1, after):
-        at = np.clip(near, 0, len(begun) - 1)
-        close = np.abs(begun[at] - found.when_ps) <= _WAKES_PS
-        close &= (source < 0) & (begun[at] > found.began_ps)
+        index = np.clip(near, 0, len(begun) - 1)
+        close = np.abs(begun[index] - waits.when_ps) <= _WAKES_PS
+        close &= (source < 0) & (begun[index] > waits.began_ps)
         source[close] = 0
-        source_ps[close] = np.minimum(begun[at], found.when_ps)[close]
-    return found._replace(source=source, source_ps=source_ps)
+        source_ps[close] = np.minimum(begun[index], waits.when_ps)[close]
+    return waits._replace(source=source, source_ps=source_ps)
 
 
 #: Maximum delay of the end of a wait after the awaited work, as 1/n of the wait.
@@ -265,31 +265,31 @@ def _silent_spans(threads: Sequence[Thread], place: int) -> Spans:
     The others must work for half of the silence. Within a launching op of the program,
     the time from their first start to their last end counts as work.
     """
-    mine = threads[place]
-    others = Spans.union_of(
-        one.alive
-        for at, one in enumerate(threads)
-        if one.silent_for and not one.is_program and at != place
+    own = threads[place]
+    busy = Spans.union_of(
+        thread.alive
+        for index, thread in enumerate(threads)
+        if thread.silent_for and not thread.is_program and index != place
     )
-    if not len(others) or not (mine.is_program or mine.silent_for):
+    if not len(busy) or not (own.is_program or own.silent_for):
         return Spans.empty()
-    moments = mine.moments
+    moments = own.moments
     long = np.diff(moments) > _SILENCE_PS
     quiet = Spans.from_events(moments[:-1][long], np.diff(moments)[long])
-    quiet = (quiet & mine.alive) - mine.for_thread - mine.for_device
+    quiet = (quiet & own.alive) - own.for_thread - own.for_device
     length = quiet.end_ps - quiet.start_ps
-    shared = others.within(quiet.start_ps, quiet.end_ps)
-    in_op = mine.dispatching.within(quiet.start_ps, quiet.end_ps) == length
-    first = np.searchsorted(others.start_ps, quiet.start_ps, side="left")
-    last = np.searchsorted(others.end_ps, quiet.end_ps, side="right") - 1
-    some = in_op & (first <= last) & mine.is_program
+    shared = busy.within(quiet.start_ps, quiet.end_ps)
+    in_op = own.dispatching.within(quiet.start_ps, quiet.end_ps) == length
+    first = np.searchsorted(busy.start_ps, quiet.start_ps, side="left")
+    last = np.searchsorted(busy.end_ps, quiet.end_ps, side="right") - 1
+    some = in_op & (first <= last) & own.is_program
     shared[some] = np.maximum(
-        shared[some], others.end_ps[last[some]] - others.start_ps[first[some]]
+        shared[some], busy.end_ps[last[some]] - busy.start_ps[first[some]]
     )
     chosen = (shared >= _SHARED * length) & (length > _SILENCE_PS)
     begun, ended = quiet.start_ps[chosen], quiet.end_ps[chosen]
     # Until the other threads begin, the silent thread itself works.
-    first = np.minimum(first[chosen], len(others) - 1)
-    later = (others.within(begun, begun + 1) == 0) & (others.start_ps[first] > begun)
-    begun = np.where(later, np.minimum(others.start_ps[first], ended - 1), begun)
+    first = np.minimum(first[chosen], len(busy) - 1)
+    later = (busy.within(begun, begun + 1) == 0) & (busy.start_ps[first] > begun)
+    begun = np.where(later, np.minimum(busy.start_ps[first], ended - 1), begun)
     return Spans(begun, ended)

@@ -68,9 +68,9 @@ class Lines(Frozen, frozen=True, eq=True):
     @classmethod
     def fit_threads(cls, sampled: Sampled, threads: Sequence[Thread]) -> Lines:
         """Return an axis that covers the lifetime of every thread."""
-        hulls = [one.alive.hull for one in threads]
-        first = min((it[0] for it in hulls if it), default=sampled.lead_ps)
-        last = max((it[1] for it in hulls if it), default=sampled.last_ps)
+        ranges = [thread.alive.hull for thread in threads]
+        first = min((bounds[0] for bounds in ranges if bounds), default=sampled.lead_ps)
+        last = max((bounds[1] for bounds in ranges if bounds), default=sampled.last_ps)
         return cls(first, last - first + 2)
 
     def moment_keys(self, thread: Int64s | int, time_ps: Int64s) -> Int64s:
@@ -142,7 +142,7 @@ def host_nodes(
             remain as separate pieces.
         moments: Pairs of (thread, time) at which to cut; times in a wait are ignored.
     """
-    parts = [(at, one.alive) for at, one in enumerate(threads)]
+    parts = [(index, thread.alive) for index, thread in enumerate(threads)]
     starts = [lines.moment_keys(place, spans.start_ps) for place, spans in parts]
     ends = [lines.moment_keys(place, spans.end_ps) for place, spans in parts]
     nothing = np.empty(0, np.int64)
@@ -207,21 +207,21 @@ def copy_waits(
     # A call that stages a copy returns when it has submitted the last part.
     last = np.maximum(pace.latency_ps, length // _LAST_PART)
     blocks &= activities.end_ps <= activities.returned_ps + last
-    at = np.flatnonzero(blocks)
-    place_of = {one.track: place for place, one in enumerate(threads)}
+    rows = np.flatnonzero(blocks)
+    place_of = {thread.track: place for place, thread in enumerate(threads)}
     thread = np.array(
-        [place_of.get(int(one), _NONE) for one in activities.caller[at]], np.int64
+        [place_of.get(int(track), _NONE) for track in activities.caller[rows]], np.int64
     )
     known = thread >= 0
-    at, thread = at[known], thread[known]
-    began = submitted[at]
+    rows, thread = rows[known], thread[known]
+    began = submitted[rows]
     waits = Waits(
         thread,
         began,
-        np.clip(activities.end_ps[at], began, activities.returned_ps[at]),
-        activities.returned_ps[at],
+        np.clip(activities.end_ps[rows], began, activities.returned_ps[rows]),
+        activities.returned_ps[rows],
     )
-    return DeviceWaits(waits, np.arange(len(at)), at.astype(np.int64))
+    return DeviceWaits(waits, np.arange(len(rows)), rows.astype(np.int64))
 
 
 def device_waits(
@@ -242,15 +242,15 @@ def device_waits(
     thread = np.concatenate(
         [
             np.empty(0, np.int64),
-            *(np.full(len(one.for_device), at) for at, one in enumerate(threads)),
+            *(np.full(len(thread.for_device), i) for i, thread in enumerate(threads)),
         ]
     )
-    spans = [one.for_device for one in threads]
-    began = np.concatenate([np.empty(0, np.int64), *(it.start_ps for it in spans)])
-    ended = np.concatenate([np.empty(0, np.int64), *(it.end_ps for it in spans)])
+    spans = [thread.for_device for thread in threads]
+    began = np.concatenate([np.empty(0, np.int64), *(part.start_ps for part in spans)])
+    ended = np.concatenate([np.empty(0, np.int64), *(part.end_ps for part in spans)])
     every = [
-        whole.within(one.for_device.start_ps, one.for_device.end_ps) > 0
-        for one, whole in zip(threads, whole_device, strict=True)
+        spans.within(thread.for_device.start_ps, thread.for_device.end_ps) > 0
+        for thread, spans in zip(threads, whole_device, strict=True)
     ]
     wide = np.concatenate([np.empty(0, np.bool_), *every])
     # The last activity by (stream, wait) that was launched and is done.
@@ -266,9 +266,9 @@ def device_waits(
     if not last.size:
         nothing = np.empty(0, np.int64)
         return DeviceWaits(Waits(thread, began, began.copy(), ended), nothing, nothing)
-    done = np.where(last >= 0, activities.end_ps[np.maximum(last, 0)], _NEVER)
-    stream = np.argmax(done, axis=0)
-    resumed = np.clip(done[stream, np.arange(len(began))], began, ended)
+    ended_ps = np.where(last >= 0, activities.end_ps[np.maximum(last, 0)], _NEVER)
+    stream = np.argmax(ended_ps, axis=0)
+    resumed = np.clip(ended_ps[stream, np.arange(len(began))], began, ended)
     edge = (last >= 0) & wide
     edge[stream, np.arange(len(began))] = last[stream, np.arange(len(began))] >= 0
     of_stream, wait = np.nonzero(edge)

@@ -112,14 +112,14 @@ class Edges(Frozen, frozen=True, eq=True):
             return cls.make_edges(
                 EdgeKind.THREAD, np.empty(0, np.int32), np.empty(0, np.int32)
             )
-        whole = cls(
-            np.concatenate([one.source for one in parts]),
-            np.concatenate([one.target for one in parts]),
-            np.concatenate([one.from_start for one in parts]),
-            np.concatenate([one.lag_ps for one in parts]),
-            np.concatenate([one.kind for one in parts]),
+        joined = cls(
+            np.concatenate([part.source for part in parts]),
+            np.concatenate([part.target for part in parts]),
+            np.concatenate([part.from_start for part in parts]),
+            np.concatenate([part.lag_ps for part in parts]),
+            np.concatenate([part.kind for part in parts]),
         )
-        return whole.choose_edges((whole.source >= 0) & (whole.target >= 0))
+        return joined.choose_edges((joined.source >= 0) & (joined.target >= 0))
 
     def choose_edges(self, chosen: Bools | NDArray[np.intp]) -> Edges:
         """Return the chosen edges, in the given order."""
@@ -178,15 +178,15 @@ class Graph(Frozen, frozen=True):
     def measured(self) -> Bools:
         """Mask of the nodes that begin within the measured windows."""
         start = self.nodes.start_ps
-        found: Bools = start >= self.sampled.first_ps
-        return found & (start < self.sampled.last_ps)
+        begun: Bools = start >= self.sampled.first_ps
+        return begun & (start < self.sampled.last_ps)
 
     @property
     def unexplained_share(self) -> float:
         """Share of unexplained starts among the starts that can be delayed."""
         counted = self.may_wait & self.measured
-        whole = int(counted.sum())
-        return float((self.kept & counted).sum()) / whole if whole else 0.0
+        total = int(counted.sum())
+        return float((self.kept & counted).sum()) / total if total else 0.0
 
     def self_check(self) -> None:
         """Raise ValueError if the recorded times contradict the edges."""

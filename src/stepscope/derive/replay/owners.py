@@ -30,7 +30,7 @@ _LONG: Final = 0.01
 
 
 def idle_spans(
-    found: DeviceAccount,
+    accounted: DeviceAccount,
     owners: Collection[str],
     *,
     place: str,
@@ -38,17 +38,19 @@ def idle_spans(
 ) -> Spans:
     """Return the idle time of some owners, in one place, within a time range."""
     spans = Spans.union_of(
-        found.idle[owner].clip(*within) for owner in owners if owner in found.idle
+        accounted.idle[owner].clip(*within)
+        for owner in owners
+        if owner in accounted.idle
     )
-    between = found.between.clip(*within)
+    between = accounted.between.clip(*within)
     if place == "inside":
         return spans - between
     return spans & between if place == "between" else spans
 
 
-def charged_spans(one: OneDevice, owner: str, *, within: tuple[int, int]) -> Spans:
+def charged_spans(device: OneDevice, owner: str, *, within: tuple[int, int]) -> Spans:
     """Return when a device's time is charged to an owner of work."""
-    return one.charged[owner].clip(*within)
+    return device.charged[owner].clip(*within)
 
 
 def without_owners(
@@ -73,31 +75,33 @@ def without_owners(
         device: Ordinal of the device whose account is used; None for the threads of a
             host without a device.
     """
-    (found,) = (one for one in account.devices if one.device == device)
+    (accounted,) = (
+        candidate for candidate in account.devices if candidate.device == device
+    )
     within = (graph.sampled.first_ps, graph.sampled.last_ps)
-    gone = idle_spans(found, owners, place=place, within=within)
+    gone = idle_spans(accounted, owners, place=place, within=within)
     nodes, edges = graph.nodes, graph.edges
     less = np.zeros(graph.count, np.int64)
     host = nodes.kind != NodeKind.DEVICE
     work = list(_work_by_owner(graph, owners, device_sets, tracks, place=place))
     busy = Spans.union_of(spans for spans, _ in work)
     for track in np.unique(nodes.track[host]).tolist():
-        mine = np.flatnonzero(host & (nodes.track == track))
+        own_rows = np.flatnonzero(host & (nodes.track == track))
         # Work for other owners remains, even in time of the removed owners.
         own_sets: list[Spans] = []
-        other_sets: list[Spans] = []
+        kept_sets: list[Spans] = []
         for code, worked in host_classes.by_thread.get(track, {}).items():
             owner = OWNER_OF_CODE.get(HostCode(code))
             if owner is not None:
-                (own_sets if owner in owners else other_sets).append(
+                (own_sets if owner in owners else kept_sets).append(
                     worked.clip(*within)
                 )
         # While removed device work runs, only thread work of the same owners goes too.
-        stays, goes = Spans.union_of(other_sets), Spans.union_of(own_sets)
+        stays, goes = Spans.union_of(kept_sets), Spans.union_of(own_sets)
         spans = (gone - stays) | (busy & goes)
-        less[mine] = spans.within(nodes.start_ps[mine], graph.end_ps[mine])
-    for spans, at in work:
-        less[at] += spans.within(nodes.start_ps[at], graph.end_ps[at])
+        less[own_rows] = spans.within(nodes.start_ps[own_rows], graph.end_ps[own_rows])
+    for spans, rows in work:
+        less[rows] += spans.within(nodes.start_ps[rows], graph.end_ps[rows])
     ready = nodes.start_ps - graph.slack_ps
     held = graph.slack_ps - gone.within(ready, np.maximum(ready, nodes.start_ps))
     lag = edges.lag_ps
@@ -119,17 +123,17 @@ def _arrivals_by_owners(
     graph: Graph, classes: HostClasses, owners: Collection[str]
 ) -> Bools:
     """Return which nodes follow a wait for an arrival that some owners own."""
-    found = np.zeros(graph.count, np.bool_)
-    for at in np.flatnonzero(graph.arrival_of >= 0).tolist():
-        before = int(graph.arrival_of[at])
+    owned = np.zeros(graph.count, np.bool_)
+    for node in np.flatnonzero(graph.arrival_of >= 0).tolist():
+        before = int(graph.arrival_of[node])
         start, end = int(graph.nodes.start_ps[before]), int(graph.end_ps[before])
         sets = classes.by_thread.get(int(graph.nodes.track[before]), {})
-        found[at] = any(
+        owned[node] = any(
             2 * spans.clip(start, end).length_ps >= end - start
             for code, spans in sets.items()
             if OWNER_OF_CODE.get(HostCode(code)) in owners
         )
-    return found
+    return owned
 
 
 def claimed_ps(
@@ -148,16 +152,18 @@ def claimed_ps(
         device: Ordinal of the device whose account is used; None for a host.
     """
     within = (graph.sampled.first_ps, graph.sampled.last_ps)
-    (found,) = (one for one in account.devices if one.device == device)
-    claimed = idle_spans(found, owners, place=place, within=within).length_ps
+    (accounted,) = (
+        candidate for candidate in account.devices if candidate.device == device
+    )
+    claimed = idle_spans(accounted, owners, place=place, within=within).length_ps
     if place == "between" or isinstance(device_sets, Unavailable):
         return claimed
     return claimed + sum(
-        charged_spans(one, owner, within=within).length_ps
-        for one in device_sets.devices
-        if one.device == device
+        charged_spans(sets, owner, within=within).length_ps
+        for sets in device_sets.devices
+        if sets.device == device
         for owner in owners
-        if owner in one.charged
+        if owner in sets.charged
     )
 
 
@@ -187,32 +193,32 @@ class Silences:
         """Return which nodes are pieces of threads long enough to contain a silence."""
         nodes = self._graph.nodes
         on_host = nodes.kind[node] != NodeKind.DEVICE
-        found: Bools = on_host & (nodes.dur_ps[node] > self._long)
-        return found
+        is_long: Bools = on_host & (nodes.dur_ps[node] > self._long)
+        return is_long
 
     def silent_time(self, node: int) -> int:
         """Return the time of long silence in a node, in ps; 0 without long silence."""
         nodes = self._graph.nodes
-        whole = int(nodes.dur_ps[node])
+        dur_ps = int(nodes.dur_ps[node])
         track = int(nodes.track[node])
         if track not in self._of_track:
             sets = self._classes.by_thread.get(track, {})
             self._of_track[track] = self._busy - Spans.union_of(sets.values())
         start = int(nodes.start_ps[node])
-        silent = self._of_track[track].clip(start, start + whole).length_ps
+        silent = self._of_track[track].clip(start, start + dur_ps).length_ps
         return silent if silent > self._long else 0
 
 
 def silent_share(graph: Graph, edit: Edit, silences: Silences) -> float:
     """Return the share of silence in the critical path after an edit."""
     run = replay_graph(graph, edit, slack="dropped")
-    silent = whole = 0
+    silent = total_ps = 0
     for path in window_paths(graph, run):
-        whole += int((path.end_ps - path.start_ps).sum())
+        total_ps += int((path.end_ps - path.start_ps).sum())
         node_rows = path.node[path.edge == NODE]
         for node in node_rows[silences.may_hold(node_rows)].tolist():
             silent += min(silences.silent_time(node), int(run.dur_ps[node]))
-    return silent / whole if whole else 0.0
+    return silent / total_ps if total_ps else 0.0
 
 
 def _work_by_owner(
@@ -234,14 +240,16 @@ def _work_by_owner(
     within = (graph.sampled.first_ps, graph.sampled.last_ps)
     of_track = tracks["device"].fill_null(-1).to_numpy()
     nodes = graph.nodes
-    for one in device_sets.devices:
-        mine = np.flatnonzero(
-            (nodes.kind == NodeKind.DEVICE) & (of_track[nodes.track] == one.device)
+    for sets in device_sets.devices:
+        own_rows = np.flatnonzero(
+            (nodes.kind == NodeKind.DEVICE) & (of_track[nodes.track] == sets.device)
         )
         for owner in named:
-            if owner not in one.orders:
+            if owner not in sets.orders:
                 continue
-            ran = one.orders[owner].within(nodes.start_ps[mine], graph.end_ps[mine])
+            ran = sets.orders[owner].within(
+                nodes.start_ps[own_rows], graph.end_ps[own_rows]
+            )
             # Keep activities that are the owner's work throughout, not in part.
-            at = mine[(ran == nodes.dur_ps[mine]) & (ran > 0)]
-            yield charged_spans(one, owner, within=within), at
+            rows = own_rows[(ran == nodes.dur_ps[own_rows]) & (ran > 0)]
+            yield charged_spans(sets, owner, within=within), rows

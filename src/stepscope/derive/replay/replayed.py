@@ -158,16 +158,16 @@ class BackWalk:
             node, from_start = last_node, True
         else:
             ends = self._run.start_ps + self._run.dur_ps
-            done = np.flatnonzero((self._graph.completes <= last) & (ends == when))
-            node, from_start = (int(done[-1]), False) if len(done) else (-1, False)
+            ended = np.flatnonzero((self._graph.completes <= last) & (ends == when))
+            node, from_start = (int(ended[-1]), False) if len(ended) else (-1, False)
         start, before = self._start, self._before
-        found = []
+        path = []
         while node >= 0:
-            found.append(node)
+            path.append(node)
             if start[node] <= first_ps:
                 break
             node = before[node]
-        nodes = np.array(found, np.int64)
+        nodes = np.array(path, np.int64)
         edges = self._run.via[nodes].astype(np.int64)
         from_starts = self._graph.edges.from_start[edges[:-1]].astype(np.bool_)
         ran = ~np.append(np.full(min(len(nodes), 1), from_start), from_starts)
@@ -266,9 +266,9 @@ def replay_graph(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Rep
         delay = np.minimum(delay, edit.most_delay_ps)
     if slack == "kept":
         comes = graph.arrival_of >= 0 if edit is None else edit.comes
-        at = np.flatnonzero(comes)
-        not_before[at] = np.maximum(
-            not_before[at], nodes.start_ps[at] - graph.slack_ps[at]
+        rows = np.flatnonzero(comes)
+        not_before[rows] = np.maximum(
+            not_before[rows], nodes.start_ps[rows] - graph.slack_ps[rows]
         )
     start, via = np.empty(graph.count, np.int64), np.empty(graph.count, np.int32)
     accepted_answer(
@@ -290,13 +290,13 @@ def replay_graph(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Rep
 
 def reached_bounds(graph: Graph, start_ps: Int64s, end_ps: Int64s) -> Int64s:
     """Return when each bound of the windows is reached, in ps."""
-    found = np.full(len(graph.boundary) + 1, NEVER, np.int64)
-    np.maximum.at(found, graph.completes, end_ps)
+    reached = np.full(len(graph.boundary) + 1, NEVER, np.int64)
+    np.maximum.at(reached, graph.completes, end_ps)
     known = graph.boundary >= 0
-    at = np.flatnonzero(known)
-    found[at] = np.maximum(found[at], start_ps[graph.boundary[known]])
+    rows = np.flatnonzero(known)
+    reached[rows] = np.maximum(reached[rows], start_ps[graph.boundary[known]])
     # Work that is done by one bound is also done by the next bound.
-    return np.maximum.accumulate(found[:-1])
+    return np.maximum.accumulate(reached[:-1])
 
 
 def window_paths(graph: Graph, run: Replayed) -> Iterator[PathPieces]:
@@ -309,13 +309,13 @@ def window_paths(graph: Graph, run: Replayed) -> Iterator[PathPieces]:
 
 def kept_share(graph: Graph, run: Replayed) -> float:
     """Return the share of unexplained recorded delays in the critical path."""
-    kept = whole = 0
-    for found in window_paths(graph, run):
-        time = found.end_ps - found.start_ps
-        delayed = (found.edge >= 0) & graph.kept[found.node]
-        kept += int(time[delayed | (found.edge == NOTHING)].sum())
-        whole += int(time.sum())
-    return kept / whole if whole > 0 else 0.0
+    kept = total_ps = 0
+    for path in window_paths(graph, run):
+        time = path.end_ps - path.start_ps
+        delayed = (path.edge >= 0) & graph.kept[path.node]
+        kept += int(time[delayed | (path.edge == NOTHING)].sum())
+        total_ps += int(time.sum())
+    return kept / total_ps if total_ps > 0 else 0.0
 
 
 def replayed_gain(graph: Graph, edit: Edit) -> Gain:
@@ -326,14 +326,14 @@ def replayed_gain(graph: Graph, edit: Edit) -> Gain:
     chosen = graph.sampled
     period = (chosen.last_ps - chosen.first_ps) / chosen.count
     floor = largest_floor_ps(graph, edit)
-    most = max(period - floor, 0.0)
-    found, by_window = [], []
+    limit = max(period - floor, 0.0)
+    gains, by_window = [], []
     for slack in SLACKS:
         before = replay_graph(graph, slack=slack).bounds_ps
         after = replay_graph(graph, edit, slack=slack)
-        found.append(float(before[-1] - after.bounds_ps[-1]) / chosen.count)
+        gains.append(float(before[-1] - after.bounds_ps[-1]) / chosen.count)
         by_window.append(np.diff(before) - np.diff(after.bounds_ps))
-    low, high = sorted(min(max(it, 0.0), most) for it in found)
+    low, high = sorted(min(max(gain, 0.0), limit) for gain in gains)
     return Gain(
         low_ps=low,
         high_ps=high,
@@ -351,11 +351,11 @@ def joint_gain(graph: Graph, edits: Sequence[Edit]) -> Gain:
     leaves a path of equal length.
     """
     singles = [replayed_gain(graph, edit) for edit in edits]
-    found = replayed_gain(graph, joint_edit(graph, edits))
+    joint = replayed_gain(graph, joint_edit(graph, edits))
     return msgspec.structs.replace(
-        found,
-        low_ps=min(found.low_ps, sum(one.low_ps for one in singles)),
-        high_ps=min(found.high_ps, sum(one.high_ps for one in singles)),
+        joint,
+        low_ps=min(joint.low_ps, sum(gain.low_ps for gain in singles)),
+        high_ps=min(joint.high_ps, sum(gain.high_ps for gain in singles)),
     )
 
 
@@ -366,15 +366,15 @@ def largest_floor_ps(graph: Graph, edit: Edit) -> float:
     that no longer delay their stream are summed separately.
     """
     nodes, edges = graph.nodes, graph.edges
-    apart = np.zeros(graph.count, np.bool_)
+    separate = np.zeros(graph.count, np.bool_)
     moved = (edges.kind == EdgeKind.STREAM) & (edit.from_start > edges.from_start)
-    apart[edges.source[moved]] = True
+    separate[edges.source[moved]] = True
     # Work after the end of the last window does not count.
     left = np.maximum(graph.sampled.last_ps - nodes.start_ps, 0)
     cut = np.minimum(edit.dur_ps, left).astype(np.float64)
     cut[~graph.measured | (nodes.kind == NodeKind.OUTSIDE)] = 0
     sums = [
         np.bincount(nodes.track[chosen], weights=cut[chosen], minlength=1).max()
-        for chosen in (apart, ~apart)
+        for chosen in (separate, ~separate)
     ]
     return float(max(sums)) / graph.sampled.count

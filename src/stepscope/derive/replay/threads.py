@@ -91,25 +91,25 @@ def find_threads(
     chosen = dict.fromkeys(
         track for track in (*driving, *callers, *working) if track >= 0
     )
-    look = _Look(sampled, tracks, events, classes, activities)
+    reader = _Look(sampled, tracks, events, classes, activities)
     # Choose the thread that is the program itself.
     marks = classes.threads.by_evidence[EVIDENCE.index("marker")].sum(axis=1)
 
     def rank(track: int) -> tuple[int, bool, bool, int, int]:
         calls = 0 if activities is None else int((activities.caller == track).sum())
         sets = classes.by_thread.get(track, {})
-        time = sum(one.length_ps for one in sets.values())
+        time = sum(spans.length_ps for spans in sets.values())
         asks = HostCode.INPUT_WAIT in sets
         return int(marks[track]), track in programs, asks, calls, time
 
     program = max(driving or list(chosen), key=rank, default=-1)
-    found = [
-        look.describe_thread(track, is_program=track == program) for track in chosen
+    threads = [
+        reader.describe_thread(track, is_program=track == program) for track in chosen
     ]
     return tuple(
         sorted(
-            (one for one in found if len(one.alive)),
-            key=lambda one: (not one.is_program, one.track),
+            (thread for thread in threads if len(thread.alive)),
+            key=lambda thread: (not thread.is_program, thread.track),
         )
     )
 
@@ -156,8 +156,8 @@ class _Look:
         if self._activities is None or not len(waits):
             for_thread = waits
         else:
-            mine = self._activities.caller == track
-            called = np.sort(self._activities.called_ps[mine])
+            is_caller = self._activities.caller == track
+            called = np.sort(self._activities.called_ps[is_caller])
             first = np.searchsorted(called, waits.start_ps, side="left")
             plain = np.searchsorted(called, waits.end_ps, side="left") == first
             for_thread = Spans(waits.start_ps[plain], waits.end_ps[plain])
@@ -176,14 +176,14 @@ class _Look:
         )
 
     def _alive_spans(self, ran: Spans, *, is_program: bool) -> Spans:
-        hull = ran.hull
-        if hull is None:
+        bounds = ran.hull
+        if bounds is None:
             return ran
         if is_program:
             # Until the next window begins the program works; one more ps represents
             # that begin.
-            end = hull[1] if self._open_end else self._to + 1
-            return Spans.of([(min(hull[0], self._from), end)])
+            end = bounds[1] if self._open_end else self._to + 1
+            return Spans.of([(min(bounds[0], self._from), end)])
         pauses = ran.start_ps[1:] - ran.end_ps[:-1] > _SILENT_PS
         return Spans(
             ran.start_ps[np.concatenate(([True], pauses))],
@@ -193,8 +193,8 @@ class _Look:
     def _union_codes(
         self, sets: Mapping[int, Spans], codes: tuple[HostCode, ...]
     ) -> Spans:
-        found = (sets[code] for code in codes if code in sets)
-        return Spans.union_of(found).clip(self._from, self._to)
+        spans = (sets[code] for code in codes if code in sets)
+        return Spans.union_of(spans).clip(self._from, self._to)
 
 
 def _waits_without_work(waits: Spans, start: Int64s, dur: Int64s) -> Spans:
@@ -207,6 +207,6 @@ def _waits_without_work(waits: Spans, start: Int64s, dur: Int64s) -> Spans:
     held = last - first
     deep = np.concatenate(([0], np.cumsum(np.minimum(dur, _SILENT_PS))))
     own = (deep[last] - deep[first]) / (waits.end_ps - waits.start_ps)
-    found: Bools = (waits.end_ps - waits.start_ps) < held * 10 * _SILENT_PS
-    works = (held >= _INSIDE) & ((own >= _COVERED) | found)
+    is_dense: Bools = (waits.end_ps - waits.start_ps) < held * 10 * _SILENT_PS
+    works = (held >= _INSIDE) & ((own >= _COVERED) | is_dense)
     return Spans(waits.start_ps[~works], waits.end_ps[~works])
