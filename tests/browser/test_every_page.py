@@ -54,6 +54,7 @@ def test_all_numbers_are_those_of_the_tool(
     assert tables or unseen or page == "model_views" or run == "allocator"
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("page", TOOL_PAGES)
 def test_a_chart_s_table_says_the_same_numbers(
     page: str, view: View, server: Server

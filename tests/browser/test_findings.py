@@ -28,6 +28,7 @@ def unfold(view: View) -> None:
     )
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("run", ["keras", "loop", "eager", "vector", "two_hosts"])
 def test_every_rule_is_listed_with_its_verdict(
     run: str, view: View, server: Server
@@ -121,6 +122,7 @@ def test_a_newcomer_finds_the_launches(view: View) -> None:
     assert view.values()[field][1] == "10.39 ms"
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("page", ["findings", "overview_page"])
 @pytest.mark.parametrize("run", ["keras", "vector", "eager"])
 def test_the_page_opens_with_what_to_do(

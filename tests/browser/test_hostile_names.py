@@ -28,6 +28,7 @@ def inert(view: View) -> None:
     assert view.page.evaluate(FOREIGN) == []
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("page", PAGES)
 def test_markup_is_inert(page: str, watched: View) -> None:
     watched.go(page, run=HOSTILE_RUN)

@@ -102,7 +102,9 @@ def test_a_dialog_of_the_menu_stays_and_the_menu_behind_it(phone: View) -> None:
     assert phone.picker("Run").locator("option:checked").inner_text() == "keras"
 
 
-@pytest.mark.parametrize("page", PAGES)
+# The other half of the pages is always tried in a wide window.
+@pytest.mark.sweep(every=2)
+@pytest.mark.parametrize("page", [*PAGES[1:], PAGES[0]])
 def test_fingers_have_room_and_axe_finds_nothing(
     page: str, phone: View, axe: str
 ) -> None:

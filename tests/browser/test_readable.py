@@ -38,6 +38,7 @@ CUT_TOTALS = """() => {
 }"""
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_speaks_plainly(page: str, view: View) -> None:
     view.go(page, run=RICH.get(page, "vector"))

@@ -69,6 +69,7 @@ RUNS = {
 REPEATED = ("keras_jax", "keras_torch")
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize(
     "name",
     [

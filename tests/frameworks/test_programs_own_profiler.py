@@ -245,6 +245,7 @@ def count(names: list[str], sign: str) -> int:
     return sum(sign in name for name in names)
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_its_profiler_that_starts_in_our_window_is_whole_and_ours_steps_aside(
     name: str, tmp_path: Path, alone: Callable[[str], Done]
@@ -264,7 +265,8 @@ def test_its_profiler_that_starts_in_our_window_is_whole_and_ours_steps_aside(
     assert "steps 6 to 25" in ours.err
 
 
-@pytest.mark.parametrize("name", sorted(PROGRAMS))
+@pytest.mark.sweep(every=2)
+@pytest.mark.parametrize("name", ["tensorflow", "jax", "torch"])
 def test_its_profiler_that_runs_already_is_left_alone(
     name: str, tmp_path: Path, alone: Callable[[str], Done]
 ) -> None:

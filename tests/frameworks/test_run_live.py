@@ -155,6 +155,8 @@ PROGRAMS = {
 }
 #: Loops that differ little from others.
 MORE = {"gan", "jax_pmap", "keras_loop"}
+#: Further loops, which `make test-integrations` runs.
+OF_INTEGRATIONS = {"jax_cells", "keras"}
 #: The one after which a report is asked for: its import takes longer than the program.
 REPORTED = "tf_function"
 QUIET = {
@@ -249,7 +251,13 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], str]
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.thorough] * (name in MORE))
+        pytest.param(
+            name,
+            marks=[
+                *[pytest.mark.thorough] * (name in MORE),
+                *[pytest.mark.integration] * (name in OF_INTEGRATIONS),
+            ],
+        )
         for name in PROGRAMS
     ],
 )

@@ -45,6 +45,7 @@ def test_without_a_gpu_it_says_so_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.framework
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("framework", ["jax", "torch", "tensorflow"])
 def test_the_same_comparison_holds_on_the_cpu(tmp_path: Path, framework: str) -> None:
     python = interpreter(framework)
