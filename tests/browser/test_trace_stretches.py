@@ -57,7 +57,7 @@ def test_a_gap_that_ends_beyond_the_window_is_chosen_by_key(timeline: Timeline) 
 EXPLAINED = {
     "schema": 1,
     "unavailable": None,
-    "text": "Device 0 does nothing for 20 µs.",
+    "text": "Device 0 is idle for 20 µs.",
     "begin_ps": 3400 * US,
     "end_ps": 3420 * US,
     "dur_ps": 20 * US,
@@ -100,7 +100,7 @@ def test_idle_time_of_a_device_is_explained(timeline: Timeline) -> None:
     before = timeline.overlaid(STREAM, 3410)
     timeline.click(STREAM, 3410)
     told = timeline.details.get_by_role("region", name="Explanation")
-    assert "Device 0 does nothing for 20 µs." in told.inner_text()
+    assert "Device 0 is idle for 20 µs." in told.inner_text()
     owner = told.locator("tr[data-owner=launch]").inner_text()
     assert "waiting for launches" in owner
     assert "15 µs" in owner

@@ -58,7 +58,7 @@ def test_the_page_says_what_the_json_says(asked: tuple[str, str]) -> None:
         if owner["percent"] >= 0.1:
             assert f"{owner['label']} " in told
             assert f"{owner['percent']:.1f} %" in told
-    assert f"Confidence: {found['confidence']}." in told
+    assert f"Confidence of the explanation: {found['confidence']}." in told
     assert f"{found['begin_ps'] / 1e9:,.6f} ms" in told
 
 

@@ -56,7 +56,7 @@ def test_categories_nobody_looked_at_are_named_and_never_shown_as_zero(
     recorded: str,
 ) -> None:
     page = report(recorded).stdout
-    assert "Not recorded: what a device does (launches, copies, compute). " in page
+    assert "Not recorded: all device work (launches, copies, compute). " in page
     overview = json.loads(report(recorded, "--format", "json").stdout)["tools"][
         "overview_page"
     ]["data"]
@@ -109,7 +109,7 @@ def test_a_run_without_steps_says_so_and_how_to_mark_them(
 ) -> None:
     path = shared_profile("gpu_jax_amd/jax08_gemm")
     page = report(str(path)).stdout
-    assert "No steps: the shares are of the whole recording" in page
+    assert "No steps were found: shares are of the whole recording" in page
     assert "StepTraceAnnotation" in page
     assert re.search(r"\d [mµn]?s a step", page) is None
 

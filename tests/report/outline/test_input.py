@@ -27,8 +27,8 @@ def test_it_says_how_much_waits_what_the_host_does_and_which_stage_is_slow() -> 
     assert work.split()[1:5] == ["2.00", "ms", "100.0", "%"]
     told = " ".join(one.strip() for one in lines)
     assert (
-        "Slowest stage that a batch waits for: Iterator::Batch, 400 µs of a call of "
-        "400 µs." in told
+        "The slowest stage of the pipeline is Iterator::Batch: it takes 400 µs of the "
+        "longest call (400 µs)." in told
     )
     assert lines[-2:] == [MORE, MORE_STAGES]
     assert not [one for one in lines if one.startswith("  Reading ahead")]
@@ -39,7 +39,7 @@ def test_the_host_of_the_slowest_stage_is_named_where_there_are_several() -> Non
     slow = blueprint.trace(steps_with_call(call=400, work=600), host="slow")
     lines = section(page(quick, slow, width=100), "Input")
     assert lines is not None
-    assert any("Slowest stage that a batch waits for on slow: " in one for one in lines)
+    assert any("The slowest stage of the pipeline on slow is " in one for one in lines)
 
 
 def test_a_run_that_does_not_wait_has_no_section() -> None:
@@ -89,10 +89,7 @@ def test_work_that_nobody_looked_at_is_named_and_not_zero(share: float | None) -
 def test_what_worker_processes_do_is_told_in_a_short_table() -> None:
     lines = section(page(for_workers(), width=100), "Input")
     assert lines is not None
-    at = lines.index(
-        "  What the worker processes (1 sampled) do while steps run, as shares of their"
-        " time:"
-    )
+    at = lines.index("  Time of the worker processes (1 sampled) while steps run:")
     assert lines[at + 1 : at + 3] == [
         "     90.0 %  augment (data.py:41)",
         "     10.0 %  Waiting for work",
@@ -104,7 +101,7 @@ def test_where_steps_wait_for_workers_it_says_why_nobody_looked_at_them() -> Non
     assert lines is not None
     told = " ".join(one.strip() for one in lines)
     assert "it does not record the functions of worker processes" in told
-    assert "What the worker processes" not in told
+    assert "Time of the worker processes" not in told
     # A program that waits for no workers lacks nothing.
     others = section(page(SLOW, width=100), "Input")
     assert others is not None

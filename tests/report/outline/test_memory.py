@@ -78,7 +78,7 @@ def test_more_memories_than_the_page_has_room_for_are_counted() -> None:
     assert found is not None
     # The fullest first.
     assert found[1].startswith("  pool 10 ")
-    assert found[-2:] == ["  3 more", MORE]
+    assert found[-2:] == ["  3 more memories are not shown", MORE]
 
 
 def test_devices_that_hold_the_same_are_written_once() -> None:
@@ -104,4 +104,4 @@ def test_devices_that_hold_the_same_are_written_once() -> None:
     section = tuple(memory_parts(msgspec.structs.replace(document, memory=full)))
     text = plain_text(as_text.render(section, width=90))
     assert "  TPU_0: 2.00 KiB, 50.0 %: a.py:1 f" in text
-    assert "  TPU_1 and 1 alike: 2.00 KiB, 50.0 %: a.py:2 g" in text
+    assert "  TPU_1 (and 1 with equal contents): 2.00 KiB, 50.0 %: a.py:2 g" in text

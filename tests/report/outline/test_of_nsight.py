@@ -138,7 +138,7 @@ def test_nothing_that_only_a_framework_s_profiler_can_do_is_advised(
     document = composed(program(tmp_path))
     said = text_of(document)
     assert OF_OTHERS.findall(said) == []
-    assert "To name what is unexplained: put NVTX ranges" in said
+    assert "To name the unexplained time: put NVTX ranges" in said
     steps = finding_of(document, "capture.steps")
     assert {one.recorder for one in steps.actions} == {"nsight"}
     assert any("nvtxRangePush" in (one.code or "") for one in steps.actions)

@@ -58,7 +58,7 @@ def test_much_unexplained_time_has_a_way_to_record_it(told: Told) -> None:
         for one in told.document.findings
         for action in one.actions
     )
-    way = "To name what is unexplained:"
+    way = "To name the unexplained time:"
     assert (advised or way in told.text) is (share >= MUCH)
 
 

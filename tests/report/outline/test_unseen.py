@@ -32,7 +32,7 @@ def points_of(document: Document) -> tuple[list[str], str]:
     """The points of the section, and what it says of those that it leaves out."""
     lines = as_text.render(tuple(unseen_parts(document)), width=100)
     text = " ".join(plain_text(lines).split())
-    points, _, rest = text.partition("Left out here: ")
+    points, _, rest = text.partition("Not listed here: ")
     return [one.strip() for one in points.split("•")[1:]], rest
 
 
@@ -58,7 +58,7 @@ def test_every_check_that_could_not_tell_is_named_or_counted(item: str) -> None:
     document = composed(item)
     unsure = [one.id for one in document.findings if one.status == "cannot_tell"]
     points, rest = points_of(document)
-    counted = re.match(r"(\d+) checks? that", rest)
+    counted = re.match(r"(\d+) checks? without", rest)
     named = 0
     for point in points:
         names = point.rpartition("(")[2].rstrip(")")
@@ -92,7 +92,7 @@ def test_one_remedy_stands_once_with_all_that_it_would_decide() -> None:
     ]
     # Of the last five remedies three have room.
     assert len(points) == 5
-    assert rest.startswith("2 checks that could not tell and ")
+    assert rest.startswith("2 checks without a verdict and ")
 
 
 def test_a_doubt_about_the_recording_comes_first_and_takes_room() -> None:

@@ -126,7 +126,7 @@ def test_a_damaged_file_leads_the_page(shared_profile: Any) -> None:
 
 def test_without_steps_the_page_says_how_to_mark_them() -> None:
     text = page(blueprint.trace([("main", "a/MatMul:MatMul", 0, 900)]))
-    assert "No steps: the shares are of the whole recording" in text
+    assert "No steps were found: shares are of the whole recording" in text
     assert "Mark each training step" in text
 
 
@@ -194,8 +194,8 @@ def test_work_of_a_device_that_is_not_understood_leads_the_page() -> None:
         blueprint.trace(lines), device_activity=why, devices=why
     )
     text = page(trace)
-    assert "device not understood" in text.splitlines()[1]
-    assert "! The work of a device is not understood." in text
+    assert "unsupported device" in text.splitlines()[1]
+    assert "! The profile contains work of an unsupported device." in text
     assert "CPU only" not in text
 
 

@@ -93,7 +93,7 @@ def checklist_parts(document: Document) -> Iterator[Part]:
         items.append(Item(mark, role, stage_line(stage, mine), tuple(below)))
     yield Items(tuple(items))
     yield Paragraph(
-        "How a check came to its verdict: stepscope report PATH --explain RULE",
+        "To see how a check reached its verdict: stepscope report PATH --explain RULE",
         role="dim",
     )
 
@@ -104,8 +104,8 @@ def _failing_parts(
     yield Check(*_MARKS[finding.severity], finding.id, finding.title)
     yield Paragraph(finding_headline(finding), indent=4)
     told = {
-        "from": cause_words(finding),
-        "names": part_shares(finding),
+        "causes": cause_words(finding),
+        "parts": part_shares(finding),
         "gain": gain_words(finding),
         "basis": standing_words(finding),
     }
@@ -125,7 +125,7 @@ def _failing_parts(
             if text is not None:
                 yield Code(text, indent=13)
     if finding.refute:
-        yield Labelled("doubt", finding.refute)
+        yield Labelled("test", finding.refute)
 
 
 def unseen_parts(document: Document) -> Iterator[Part]:
@@ -235,14 +235,14 @@ def _left_out_sentence(*, checks: int, reasons: int, remarks: int) -> str:
     told = [
         f"{number} {what}{'' if number == 1 else 's'} {which}"
         for number, what, which in (
-            (checks, "check", "that could not tell"),
-            (reasons, "reason", "why values of the pages are unknown"),
-            (remarks, "remark", "about the recording"),
+            (checks, "check", "without a verdict"),
+            (reasons, "reason", "for unknown values"),
+            (remarks, "remark", "on the recording"),
         )
         if number
     ]
     rest = (
-        f"Left out here: {join_words(told)}. --format json has them; stepscope doctor "
-        "PATH says what was recorded, table by table."
+        f"Not listed here: {join_words(told)}. --format json lists them; stepscope "
+        "doctor PATH shows which tables were recorded."
     )
     return rest if told else ""

@@ -10,7 +10,6 @@ from stepscope.report.outline import parts
 from stepscope.report.page import cut_middle
 from stepscope.report.words.names import (
     PART_WORDS,
-    as_sentence,
     join_words,
     part_words,
     percent,
@@ -49,20 +48,20 @@ def gap_words(found: GapExplanation) -> str:
     dark = found.not_explained_percent
     # Time outside of steps never has an owner and does not count as unexplained.
     everywhere = found.outside_ps >= found.dur_ps
-    no_answer = f"Not explained: {percent(dark)} of it." if dark else None
+    no_answer = f"Unexplained: {percent(dark)} of the interval." if dark else None
     if everywhere:
         no_answer = None
     if found.kind == "host" and len(found.owners) == 1 and not dark:
         shares = []
-    order = [as_sentence(join_words(shares)) if shares else None, no_answer]
+    order = [f"Owners: {join_words(shares)}." if shares else None, no_answer]
     if dark > _NO_ANSWER:
         order.reverse()
     told += [text for text in order if text]
     if found.outside_ps:
         part = "All" if everywhere else duration_text(found.outside_ps)
         told.append(
-            f"{part} of it lies before the first step or "
-            "after the last one that was recorded, where no owner is looked for."
+            f"{part} of the interval is before the first recorded step or after the "
+            "last, where owners are not determined."
         )
     if found.remedy is not None:
         told.append(f"To see more: {found.remedy}")
@@ -74,21 +73,21 @@ def _lead_sentence(found: GapExplanation) -> str:
     device = f"Device {found.device}"
     if found.kind == "gap":
         ends = (
-            f", {word} {cut_middle(plain_name(event.name), _LONGEST)}"
+            f"{word} {cut_middle(plain_name(event.name), _LONGEST)}"
             for word, event in (("after", found.before), ("before", found.after))
             if event is not None
         )
-        return f"{device} does nothing for {long}{''.join(ends)}."
+        return f"{device} is idle for {long} {join_words([*ends])}".rstrip() + "."
     first = found.owners[0] if found.owners else None
     if found.kind == "interval":
         whose = "the step threads" if found.device is None else device.lower()
-        return f"{long} of the time of {whose}."
+        return f"The interval covers {long} of {whose}."
     if first is None:
-        return f"{long} outside of the steps."
+        return f"The interval of {long} is outside of the steps."
     if found.kind == "busy":
         words = OWNER_WORDS[first.owner]
-        return f"{device} does not wait here but works for {long}: {words}."
-    return f"For {long} the time of the step threads goes to {_owner_words(first)}."
+        return f"{device} is busy for {long}: {words}."
+    return f"Owner of {long} on the step threads: {_owner_words(first)}."
 
 
 def _owner_words(one: OwnedTime) -> str:
@@ -102,7 +101,7 @@ def _owner_words(one: OwnedTime) -> str:
 def named_words(part: NamedPart) -> str:
     """Write a name, with file and line if it is a function."""
     if part.name is None:
-        return "without a name"
+        return "unnamed"
     if part.detail in PART_WORDS:
         return f"{PART_WORDS[part.detail]} {part.name}"
     return part_words(
@@ -153,11 +152,11 @@ def gap_outline(found: GapExplanation) -> Iterator[parts.Part]:
         yield parts.Heading("What the host's threads did meanwhile")
         header = ("event", "thread", "self time", "share")
         yield parts.Table(header, rows, frozenset({1}))
-    yield parts.Heading("How sure this is")
+    yield parts.Heading("Confidence")
     yield parts.Bullets(
         (
-            f"Confidence: {found.confidence}.",
-            f"Not explained: {percent(found.not_explained_percent)}.",
+            f"Confidence of the explanation: {found.confidence}.",
+            f"Unexplained: {percent(found.not_explained_percent)} of the interval.",
         )
     )
 
@@ -175,5 +174,5 @@ def _owner_parts(found: GapExplanation) -> Iterator[parts.Part]:
             if part.percent >= _LEAST_LISTED
         ]
     if rows:
-        yield parts.Heading("Whose time it is")
+        yield parts.Heading("Owners of the time")
         yield parts.Table(("owner", "time", "share"), tuple(rows))

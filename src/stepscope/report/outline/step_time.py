@@ -99,14 +99,14 @@ def where_time_went(document: Document) -> Iterator[Part]:
         yield from _category_bars(host.summary, "time of a step")
     left = len(overview.by_host) - _MOST_HOSTS
     if left > 0:
-        yield Paragraph(f"{left} more hosts, see below", role="dim")
+        yield Paragraph(f"{left} more hosts are in the table of hosts", role="dim")
     yield from _categories_not_recorded(document, overview)
 
 
 def _basis_paragraph(summary: Summary, found: StepDetection) -> Paragraph:
     mean = summary.step_time_ms.mean
     if found.source is None:
-        text = "No steps: the shares are of the whole recording"
+        text = "No steps were found: shares are of the whole recording"
         return Paragraph(f"{text}{f', {ms(mean)}' if mean else ''}.", role="dim")
     count = summary.step_count
     what = "1 step of" if count == 1 else f"mean of {count} steps,"
@@ -121,7 +121,8 @@ def _basis_paragraph(summary: Summary, found: StepDetection) -> Paragraph:
     host = summary.host_period_ms
     if found.anchor in ("device", "executor") and host is not None and host.mean:
         notes.append(
-            f"timed on the {found.anchor}, the host began one every {ms(host.mean)}"
+            f"steps are timed on the {found.anchor}, and the host starts one every "
+            f"{ms(host.mean)}"
         )
     return Paragraph("; ".join([text, *notes]), role="dim")
 
@@ -149,8 +150,8 @@ def _category_bars(
         )
         if name == "other" and silent >= _SMALLEST_WRITTEN_PERCENT:
             before_copies = Paragraph(
-                f"{percent(silent)} precedes the copy of a batch, and nothing recorded "
-                "says what it is spent on: the checks count it as input.",
+                f"{percent(silent)} is time before the copy of a batch; its cause was "
+                "not recorded, and the checks count it as input.",
                 role="dim",
                 indent=4,
             )
@@ -178,7 +179,7 @@ def _owner_shares(summary: Summary, category: str, time: float) -> Iterator[Para
     ]
     # A single part repeats what its category says, except in the category `other`.
     if len(words) > 1 or (words and category == "other"):
-        yield Paragraph(f"of it {join_words(words)}", role="dim", indent=4)
+        yield Paragraph(f"parts: {join_words(words)}", role="dim", indent=4)
 
 
 def _named_excerpts(
@@ -229,12 +230,12 @@ def _categories_not_recorded(
         titles = [CATEGORY_NAMES[one] for one in names]
         if set(names) >= _ONLY_OF_DEVICES:
             titles = [CATEGORY_NAMES[one] for one in names if one not in _OF_DEVICES]
-            titles.append("what a device does (launches, copies, compute)")
+            titles.append("all device work (launches, copies, compute)")
         text = f"Not recorded: {'; '.join(titles)}. {missing.reason}"
         found = document.input_pipeline
         if names == ["input"] and not isinstance(found, Unavailable):
             most = found.input_at_most_percent
-            text += "" if most is None else f" It is at most {percent(most)}."
+            text += "" if most is None else f" Input takes at most {percent(most)}."
         # No tracer shows the device work of a program without a framework.
         if missing.code in _NO_DEVICE and not document.is_plain:
             text += f" {missing.remedy}"
@@ -263,19 +264,19 @@ def _naming_advice(
     remedy = _ANNOTATE if functions else _RECORD_FUNCTIONS
     if document.recorder == NSIGHT:
         remedy = _NAME_RANGES
-    yield Paragraph(f"To name what is unexplained: {remedy}")
+    yield Paragraph(f"To name the unexplained time: {remedy}")
 
 
 #: Causes whose actions are about naming unexplained time.
 _NAMING: Final = frozenset({"unexplained", "annotate", "damaged", "unblocked"})
-_ANNOTATE: Final = "annotate what the program does then (with ss.Trace('name'):)."
+_ANNOTATE: Final = "annotate the work in that time (with ss.Trace('name'):)."
 _NAME_RANGES: Final = (
-    "put NVTX ranges around what the program does then, and record with `nsys profile "
+    "put NVTX ranges around the work in that time, and record with `nsys profile "
     "--trace=cuda,nvtx,osrt`."
 )
 _RECORD_FUNCTIONS: Final = (
     "record the program's functions, as stepscope run -- python … does, or annotate "
-    "what the program does then (with ss.Trace('name'):)."
+    "the work in that time (with ss.Trace('name'):)."
 )
 
 
@@ -287,7 +288,7 @@ def step_parts(document: Document) -> Iterator[Part]:
     found = overview.step_detection
     if found.source is None:
         why = next((one for one in overview.missing if one.code == "NO_STEPS"), None)
-        yield Paragraph("None." if why is None else f"None. {why.reason}")
+        yield Paragraph("No steps." if why is None else f"No steps. {why.reason}")
         if why is not None and document.recorder == NSIGHT:
             yield Paragraph(why.remedy)
         else:
@@ -297,7 +298,7 @@ def step_parts(document: Document) -> Iterator[Part]:
         return
     source = SOURCE_WORDS.get(found.source, found.source)
     yield Paragraph(
-        f"{len(overview.steps)}, {source} (confidence {found.confidence:.2f})"
+        f"{len(overview.steps)} steps, {source} (confidence {found.confidence:.2f})"
     )
     yield from _statistics_paragraphs(overview)
     several = len(document.profile.hosts) > 1
@@ -340,11 +341,13 @@ def _statistics_paragraphs(overview: OverviewPageResult) -> Iterator[Paragraph]:
         few, many = batches[0], batches[-1]
         each = f"{many}" if few == many else f"{few} to {many}"
         time = ms(overview.batch_time_ms)
-        yield Paragraph(f"a step is {each} batches: {time} a batch", role="dim")
+        yield Paragraph(f"{each} batches per step, {time} per batch", role="dim")
     device = overview.device_step_time_ms
     if device is not None and device.mean is not None:
         mean = ms(device.mean)
-        yield Paragraph(f"device, first to last kernel: mean {mean}", role="dim")
+        yield Paragraph(
+            f"mean time from the first to the last kernel of a step: {mean}", role="dim"
+        )
 
 
 def host_table(document: Document) -> Iterator[Table]:

@@ -65,8 +65,8 @@ _AT_ONE_INSTANT: Final[tuple[TableColumn, ...]] = (
 _MEMORY_COLUMNS: Final = ("rows.peak_bytes", "rows.peak_capacity", "rows.capacity")
 _ROLES: Final[dict[str, Role]] = {"warning": "warn", "critical": "bad"}
 _WAITING: Final = (
-    "Waiting for other members is part of the time, and so of the rates. Rate of the "
-    "bus: what a member's link carries."
+    "Times and rates include waiting for other members. bus GiB/s is the rate on the "
+    "link of one member."
 )
 _KERNELS: Final[tuple[TableColumn, ...]] = (
     ("kernel", "kernel_name", text_cell),
@@ -78,10 +78,12 @@ _KERNELS: Final[tuple[TableColumn, ...]] = (
 #: Maximum number of rows in the tables of ops and of kernels.
 _MOST_ROWS: Final = 5
 _ONE_OP: Final = (
-    "One of them closely, down to what dominates it: "
+    "Details of one op, with the cause of its time: "
     "stepscope show framework_op_stats PATH --op NAME"
 )
-_ONE_RANGE: Final = "One of them closely: stepscope show model_views PATH --op NAME"
+_ONE_RANGE: Final = (
+    "Details of one annotation: stepscope show model_views PATH --op NAME"
+)
 
 
 def input_pipeline(document: Document) -> Iterator[Part]:
@@ -116,7 +118,7 @@ def _host_work_parts(result: InputPipelineResult) -> Iterator[Part]:
             bars.append(Bar(title, us(time), share))
     if not bars:
         return
-    label = "The host's work on input, threads added up (work, not delay):"
+    label = "Host work on input, summed over all threads (not the delay of the step):"
     yield Paragraph(label, role="dim")
     yield Bars(tuple(bars), "time")
     if unseen:
@@ -134,8 +136,7 @@ def _worker_paragraphs(result: InputPipelineResult) -> Iterator[Paragraph]:
     several = rows["host"].n_unique() > 1
     workers = int(rows.unique("host")["workers"].sum())
     yield Paragraph(
-        f"What the worker processes ({workers} sampled) do while steps run, as "
-        "shares of their time:",
+        f"Time of the worker processes ({workers} sampled) while steps run:",
         role="dim",
     )
     for row in rows.head(_MOST_FUNCTIONS).iter_rows(named=True):
@@ -166,8 +167,8 @@ def _slowest_stage(document: Document) -> str | None:
     several = len(document.profile.hosts) > 1
     where = f" on {summary.host}" if several and summary.host is not None else ""
     text = (
-        f"Slowest stage that a batch waits for{where}: {slow.long_name}, "
-        f"{us(slow.critical_time_us)} of a call of {us(latency)}."
+        f"The slowest stage of the pipeline{where} is {slow.long_name}: it takes "
+        f"{us(slow.critical_time_us)} of the longest call ({us(latency)})."
     )
     return text if summary.suggestion is None else f"{text} {summary.suggestion}"
 
@@ -195,7 +196,7 @@ def request_parts(document: Document) -> Iterator[Part]:
             )
             for one in result.by_batch_size
         )
-        header = ("batch size", "requests", "p50", "p99", "mean of an item")
+        header = ("batch size", "requests", "p50", "p99", "mean per item")
         yield Table(header, rows, left=frozenset())
     yield More("stepscope show inference_profile PATH")
 
@@ -210,7 +211,7 @@ def memory_parts(document: Document) -> Iterator[Part]:
     yield table_of_rows(shown, _AT_ONE_INSTANT if instant else _MEMORIES)
     left = result.rows.height - shown.height
     if left:
-        yield Paragraph(f"{left} more", role="dim")
+        yield Paragraph(f"{left} more memories are not shown", role="dim")
     # Memories that hold the same allocations are written once.
     holding: dict[tuple[str, ...], list[str]] = {}
     for name, memory in result.memories.items():
@@ -224,7 +225,7 @@ def memory_parts(document: Document) -> Iterator[Part]:
         holding.setdefault(held, []).append(name)
     for held, names in holding.items():
         others = len(names) - 1
-        of = f"{names[0]} and {others} alike" if others else names[0]
+        of = f"{names[0]} (and {others} with equal contents)" if others else names[0]
         for part in held:
             yield Paragraph(f"{of}: {part}")
     for name, memory in result.memories.items():

@@ -72,7 +72,7 @@ def _device_words(document: Document) -> str:
     devices = document.profile.devices
     used = [device for device in devices if device.activities]
     if document.not_understood is not None and not used:
-        return "device not understood"
+        return "unsupported device"
     if not devices:
         unknown = document.silent_device is not None or _has_no_timeline(document)
         return "devices not recorded" if unknown else "CPU only"
@@ -108,23 +108,23 @@ def _silent_device(document: Document) -> Iterator[Part]:
     """Report a device whose work was not recorded, with usual causes and remedies."""
     unknown = document.not_understood
     if unknown is not None:
-        text = "! The work of a device is not understood."
+        text = "! The profile contains work of an unsupported device."
         yield Paragraph(text, role="bad", indent=0)
         yield Paragraph(f"{unknown.reason} {unknown.remedy}")
         return
     sign = document.silent_device
     if sign is None:
         return
-    used = f"The program used a device ({sign}), but no kernel was recorded: what "
+    used = f"The program used a device ({sign}), but no kernel was recorded: this "
     if document.device_in_doubt:
         used = (
-            f"A device is there ({sign}), and no recorded call gave it work: it may "
-            "have had none in that time. If the program used it, what "
+            f"The machine has a device ({sign}), but no recorded call launched work on "
+            "the device: it may have been unused. If the program used the device, this "
         )
     text = "! The device's work is not in this profile."
     yield Paragraph(text, role="bad", indent=0)
     yield Paragraph(
-        f"{used}follows is the host's side only. Usual causes, and what to do:"
+        f"{used}report shows only the host's work. Usual causes, with remedies:"
     )
     why = document.kernels
     by_nsight = document.recorder == NSIGHT
@@ -155,7 +155,7 @@ def _verdict_parts(document: Document) -> Iterator[Part]:
     unsure = sum(one.status == "cannot_tell" for one in document.findings)
     if unsure and not told and not document.is_plain:
         count = "One check" if unsure == 1 else f"{unsure} checks"
-        yield Paragraph(f"{count} could not tell.", indent=0)
+        yield Paragraph(f"{count} could not reach a verdict.", indent=0)
 
 
 def _device_name(device: Device, document: Document) -> str:

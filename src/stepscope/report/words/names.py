@@ -63,7 +63,7 @@ INPUT_STEP_NAMES: Final = _INPUT_CODES | {
 #: State of a worker process → its words.
 WORKER_STATES: Final = {
     "works": "Other work",
-    "hands_over": "Handing over what was made",
+    "hands_over": "Handing over batches",
     "waits_for_work": "Waiting for work",
 }
 #: Kind of a part of the account → words before its name.
