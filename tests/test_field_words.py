@@ -52,16 +52,16 @@ def is_read(path: Path) -> bool:
 def texts_of_python(path: Path) -> tuple[str, str]:
     """(Messages, docstrings and comments) of a module."""
     source = path.read_text(encoding="utf-8")
-    tree = ast.parse(source)
+    nodes = list(ast.walk(ast.parse(source)))
     documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     docstrings = [
         ast.get_docstring(node) or ""
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, documented)
     ]
     strings = {
         node.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     cleaned = {" ".join(text.split()) for text in docstrings}

@@ -6,7 +6,6 @@ import ast
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -45,9 +44,11 @@ def count_functions(paths: list[Path]) -> FunctionCounts:
     """Count the functions of some modules."""
     functions = named = one_word = private = used_once = 0
     for path in paths:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        uses = _count_names(tree)
-        for function in _functions_in(tree):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        uses = _count_names(nodes)
+        for function in nodes:
+            if not isinstance(function, Function):
+                continue
             functions += 1
             if _is_dunder(function.name):
                 continue
@@ -85,15 +86,9 @@ def _is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def _functions_in(tree: ast.Module) -> Iterator[Function]:
-    for node in ast.walk(tree):
-        if isinstance(node, Function):
-            yield node
-
-
-def _count_names(tree: ast.Module) -> dict[str, int]:
+def _count_names(nodes: list[ast.AST]) -> dict[str, int]:
     uses: dict[str, int] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         name = (
             node.id
             if isinstance(node, ast.Name)
