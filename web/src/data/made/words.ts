@@ -133,7 +133,7 @@ export const CODES: Record<string, Record<string, string>> = {
   },
   "state": {
     "works": "Working",
-    "hands_over": "Handing over what was made",
+    "hands_over": "Handing over batches",
     "waits_for_work": "Waiting for work",
   },
   "speedup_kind": {
