@@ -106,5 +106,5 @@ def test_memory_in_use_is_that_of_the_memory_profile(
 
 @pytest.mark.parametrize("track", [0, 3, -1])
 def test_a_track_that_is_no_counter_is_refused(track: int) -> None:
-    with pytest.raises(BadUsage, match="is no counter"):
+    with pytest.raises(BadUsage, match="is not a counter"):
         counter_tile(sampled([(1, 1.0)]), "vm", tracks=[track], level=1, index=0)

@@ -1,4 +1,4 @@
-"""How much of the step time input takes: what is known of it, and what may be."""
+"""The share of input in the step time: the known part, and an upper bound."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("steps")
 
-#: A run without any device has nothing to transfer to, and loses nothing.
+#: Code of a reason that does not count as lost time: the run has no device.
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 
 
 def verdict_on_share(input_percent: float | None) -> str:
-    """Return the verdict on a share that another producer measured, by itself.
+    """Return the verdict on a share that another producer measured, from it alone.
 
     Definition: docs/definitions/compatibility.md#its-input-analysis.
     """
@@ -38,13 +38,14 @@ class InputShare(Frozen, frozen=True, eq=True):
     """Input time of some windows, over all of their devices.
 
     Attributes:
-        window_ps: All windows, once per device.
-        wait_ps: Waiting for input while the device idles, `starved_ps` included; None
-            where unknown.
-        starved_ps: Silence before a batch is copied, where no fetch was recorded.
-        transfer_ps: Transfers that nothing hides; None where unknown or where there
-            is nothing to transfer to.
-        at_most_ps: The most that both may be.
+        window_ps: Total length of the windows, once per device.
+        wait_ps: Waiting for input while the device is idle, including `starved_ps`;
+            None if unknown.
+        starved_ps: Idle time before the copy of a batch, if no batch fetch was
+            recorded.
+        transfer_ps: Input transfers that do not overlap with other device work; None if
+            unknown or without a device.
+        at_most_ps: Upper bound of waiting and transfers together.
         why_no_wait: Why `wait_ps` is None.
         why_no_transfer: Why `transfer_ps` is None.
     """
@@ -59,9 +60,9 @@ class InputShare(Frozen, frozen=True, eq=True):
 
     @classmethod
     def sum_shares(cls, shares: Collection[InputShare]) -> InputShare:
-        """Add up several shares; a part is at least what is known of it.
+        """Add up several shares; a sum of partly unknown values is a lower bound.
 
-        A part that some did not know and that is zero for the others is unknown.
+        A part that is unknown in some shares and zero in all others stays unknown.
         """
         wait, no_wait = _add_parts([(one.wait_ps, one.why_no_wait) for one in shares])
         transfer, no_transfer = _add_parts(
@@ -79,7 +80,7 @@ class InputShare(Frozen, frozen=True, eq=True):
 
     @property
     def input_ps(self) -> int | None:
-        """Waiting and transfers together: at least so much where one was lost."""
+        """Waiting and transfers together; a lower bound if a part is unknown."""
         known = [part for part in (self.wait_ps, self.transfer_ps) if part is not None]
         lost = self.why_no_wait is not None or (
             self.why_no_transfer is not None and self.why_no_transfer.code != _NO_DEVICE
@@ -88,14 +89,14 @@ class InputShare(Frozen, frozen=True, eq=True):
         return None if not known or (lost and not total) else total
 
     def percent_of_windows(self, part_ps: int | None) -> float | None:
-        """Return a part in percent of the windows; None where either is unknown."""
+        """Return a part in percent of the windows; None if unknown."""
         if part_ps is None or not self.window_ps:
             return None
         return 100.0 * part_ps / self.window_ps
 
     @property
     def why_no_input(self) -> Unavailable | None:
-        """Why the share of input is unknown as a whole, or a part of it is."""
+        """Why the share of input is unknown, in whole or in part."""
         if not self.window_ps:
             return _WHY["no_time"]
         return self.why_no_wait or self.why_no_transfer
@@ -112,12 +113,12 @@ def _add_parts(
 def share_of_rows(
     rows: pl.DataFrame, missing: Mapping[str, Unavailable], *, unknown_ps: int
 ) -> InputShare:
-    """Add up what is known about input in some rows (host, device, step).
+    """Return the share of input in some rows (host, device, step).
 
     Args:
         rows: Rows with the columns of the owners, and `starved_ps`.
-        missing: Owner → why it could not be looked at.
-        unknown_ps: What else may be input, as far as the device's own record shows.
+        missing: Owner → why it could not be measured.
+        unknown_ps: Time that may also be input, as far as device activity shows.
     """
     window_ps = int(rows["window_ps"].sum())
     waits, copies = rows["input_ps"], rows["copy_in_ps"]
@@ -135,8 +136,7 @@ def share_of_rows(
     transfer_ps = None if copies.null_count() else int(copies.sum())
     known = (wait_ps or 0) + (transfer_ps or 0)
     if no_transfer is not None and no_transfer.code != _NO_DEVICE:
-        # Whatever the host did may hide a copy; what the device did, where that is
-        # known, does not.
+        # Any host activity can hide a copy, but known device activity cannot.
         busy = rows["device_busy_ps"]
         unknown_ps = window_ps - known - (0 if busy.null_count() else int(busy.sum()))
     return InputShare(

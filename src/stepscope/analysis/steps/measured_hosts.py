@@ -1,4 +1,4 @@
-"""Hosts and windows that numbers of steps are of, and which windows are one step."""
+"""The hosts and windows that step numbers refer to, and which windows are one step."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ if TYPE_CHECKING:
 _WHY: Final = room_reasons("steps")
 
 
-#: Hosts in lock step begin their steps this share of a step apart at most …
+#: Maximum distance between the step starts of two hosts in lock step, in steps.
 _APART: Final = 0.5
-#: … and share this part of the steps of the one that recorded fewer.
+#: Minimum share of common steps of two hosts in lock step, of the host with fewer
+#: steps.
 _SHARED: Final = 0.5
 
 
 class StepMatching(Frozen, frozen=True):
-    """How the steps of the hosts of a run belong together.
+    """Which windows of a run's hosts are the same step.
 
     Definition: docs/how-steps-are-found.md#steps-of-several-hosts.
 
     Attributes:
-        by: `step_num`, `time` or `none`; `one_host` where there is nothing to match.
-        key: Host → a number per window looked at; windows with equal numbers are one
-            step, -1 is a window without a partner on every other host. Empty where
-            `by` is `none`.
-        in_lock_step: The hosts may be averaged.
-        notes: Why they may not.
+        by: `step_num`, `time` or `none`; `one_host` for a single host.
+        key: Host → a number per counted window. Windows with equal numbers are one
+            step; -1 is a window without a partner on every other host. Empty if `by` is
+            `none`.
+        in_lock_step: Whether the hosts may be averaged.
+        notes: Why the hosts may not be averaged.
     """
 
     by: str
@@ -55,10 +56,11 @@ class StepMatching(Frozen, frozen=True):
 def match_steps(
     hosts: Sequence[HostSteps], starts_unix_ns: Sequence[int | None]
 ) -> StepMatching:
-    """Match by step number, else by absolute time, else not.
+    """Match steps by number, else by absolute time, else not at all.
 
     Args:
-        starts_unix_ns: Absolute time of each host's 0; None where not recorded.
+        starts_unix_ns: Absolute time of each host's time 0, in ns since 1970; None if
+            not recorded.
     """
     if len(hosts) < 2:
         return StepMatching("one_host", {}, in_lock_step=True, notes=())
@@ -83,8 +85,8 @@ def match_steps(
         kind="hosts_not_matched",
         severity="warning",
         scope="run",
-        message="The steps of the hosts carry no numbers and no absolute times, so it "
-        "is not known which of them belong together.",
+        message="The steps of the hosts have neither numbers nor absolute times, so it "
+        "is unknown which steps of different hosts are the same.",
         remedy="Mark the steps with their number, and record with a version that "
         "stores the start time of the profile.",
     )
@@ -94,7 +96,7 @@ def match_steps(
 def _match_times(
     hosts: Sequence[HostSteps], clocks: Sequence[int]
 ) -> dict[str, Int64s]:
-    """Find offsets of largest overlap with the host of the shortest covered span."""
+    """Shift steps to overlap most with those of the host with the shortest span."""
     origin = min(clocks)
     begins, ends = [], []
     for host, clock in zip(hosts, clocks, strict=True):
@@ -109,7 +111,7 @@ def _match_times(
         for begin, end in zip(begins, ends, strict=True)
     ]
     count = len(begins[reference])
-    # Index ranges of the reference that every host covers.
+    # Range of the reference host's steps that every host covers.
     first = max(0, *(-offset for offset in offsets))
     last = min(
         count, *(len(begin) - off for begin, off in zip(begins, offsets, strict=True))
@@ -125,7 +127,7 @@ def _match_times(
 def _best_offset(
     begin: Int64s, end: Int64s, other_begin: Int64s, other_end: Int64s
 ) -> int:
-    """Return index in the other host minus index here, for the largest overlap."""
+    """Return the step offset, other host minus this one, with the largest overlap."""
     first = np.searchsorted(other_end, begin, side="right")
     last = np.searchsorted(other_begin, end, side="left")
     count = np.maximum(last - first, 0)
@@ -165,7 +167,9 @@ def _check_lock_step(
         spread = float(np.median(np.abs(shift - np.median(shift))))
         step_ps = float(np.median(ints(reference.by_window, "window_ps")))
         if spread > _APART * step_ps:
-            text = f"their steps begin {duration_text(spread)} apart at the median"
+            text = (
+                f"the median distance of their step starts is {duration_text(spread)}"
+            )
             notes.append(_lock_step_note(host, reference, text))
     return StepMatching(by, key, in_lock_step=not notes, notes=tuple(notes))
 
@@ -185,13 +189,13 @@ def _lock_step_note(host: HostSteps, reference: HostSteps, text: str) -> Quality
         severity="warning",
         scope=f"{reference.host}, {host.host}",
         message=f"The hosts {reference.host} and {host.host} do not run in lock step: "
-        f"{text}. They are not averaged.",
+        f"{text}. Their numbers are not averaged.",
         remedy="Look at one host at a time.",
     )
 
 
 class MeasuredRun(Frozen, frozen=True):
-    """A run and the hosts of it whose steps count.
+    """A run, and its hosts whose windows count in numbers of steps.
 
     Attributes:
         hosts: The hosts whose windows count; at least one.
@@ -212,16 +216,16 @@ class MeasuredRun(Frozen, frozen=True):
 def measured_run(
     profile: ProfileData, *, host: str = "", marker: str = ""
 ) -> MeasuredRun | Unavailable:
-    """Choose the hosts that count; unavailable where none of them does.
+    """Choose the hosts that count; unavailable if none does.
 
-    A host without a device beside hosts with devices only coordinates them, and one
-    without steps says nothing about steps.
+    In a run with devices, a host without a device only coordinates the others. A host
+    without steps shows nothing about steps.
 
     Definition: docs/how-steps-are-found.md#steps-of-several-hosts.
 
     Args:
         host: Only this host; empty for all.
-        marker: Only the steps of this marker name; empty for all.
+        marker: Only steps with this marker name; empty for all.
     """
     run = profile.select([host]) if host else profile
     found: list[HostSteps] = []
@@ -255,9 +259,9 @@ def measured_run(
 
 
 def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFrame:
-    """Return the rows that statistics use: of closed windows of the main kind.
+    """Return the rows that statistics use: closed windows of the main kind.
 
-    Without any of these the closed ones, and without a closed one all.
+    Without any such window: all closed windows. Without closed windows: all windows.
     """
     if not excluded_flags:
         return host.measured
@@ -265,7 +269,7 @@ def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFram
 
 
 def measured_any_device(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFrame:
-    """Return the rows that statistics use, with the devices of a host taken as one."""
+    """Return the rows that statistics use, with all devices of a host as one."""
     return typical_rows(_drop_flags(host.any_device, excluded_flags))
 
 
@@ -277,7 +281,7 @@ def _drop_flags(rows: pl.DataFrame, flags: Sequence[str]) -> pl.DataFrame:
 
 
 def start_unix_ns(run: ProfileData, host: str) -> int | None:
-    """Return absolute time of a host's 0; None where it was not recorded."""
+    """Return the absolute time of a host's time 0; None if not recorded."""
     environment = run.table(host, "environment")
     if isinstance(environment, Unavailable):
         return None

@@ -1,4 +1,4 @@
-"""The rows that step tables are made of: one per (host, device, step)."""
+"""The rows that step tables are based on: one per (host, device, step)."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 _WHY: Final = room_reasons("steps")
 
 OWNER_COLUMNS: Final = tuple(f"{owner.name}_ps" for owner in OWNERS)
-#: What is left when every cause has been charged; it is always known.
+#: Category of the time that no cause explains; it is always known.
 _REST: Final = OWNERS[-1].category
-#: A run without any device has nothing to look at there, and loses nothing.
+#: Code of a reason that does not count as lost time: the run has no device.
 NO_DEVICE: Final = "NO_DEVICE_PLANE"
-#: Categories that are first of all a device's: without one, only what the host shows of
-#: them counts.
+#: Categories of device work; without a device, they are shown only if host events have
+#: time in them.
 _OF_DEVICES: Final = frozenset({"output", "device_collectives"})
 _BETWEEN_DEVICES: Final = "device_collectives"
 _BUSY: Final = frozenset(BUSY_OWNERS)
-#: Measures of a row beside its owners; they are averaged like them.
+#: Measures of a row in addition to its owners; they are averaged like owners.
 _MEASURES: Final = ("device_busy_ps", "device_working_ps", "idle_input_ps")
 
 UNASKED: Final = _WHY["unasked"]
-#: Time that may hold the making of batches where no request for one was recorded.
+#: Owners whose time may contain batch production, if no batch request was recorded.
 UNTOLD: Final = ("between_ps", "unexplained_ps")
 
 
@@ -53,17 +53,16 @@ class HostSteps(Frozen, frozen=True, dict=True):
     """The windows of one host with their account.
 
     Attributes:
-        steps: The steps, or why there are none; the only window is then the whole
-            profile.
+        steps: The steps, or why there are none; without steps, the whole profile is the
+            only window.
         rows: One row per (window, device): `host`, `window`, `step`, `name`, `marker`,
             `batches`, `start_ps`, `window_ps`, `open_end`, `flags`, `host_period_ps`,
-            `device`, `gap_ps`, `device_step_time_ps`, the owners and the measures
-            beside them, `starved_ps` among these. `step` is null where there are no
-            steps.
-        any_device: Rows as in `rows`, with the devices taken as one.
-        missing: Owner → why this host could not look at it. Waiting for input is also
-            missing where nothing shows a request for a batch and time of unknown cause
-            may be one.
+            `device`, `gap_ps`, `device_step_time_ps`, the owners, and further measures
+            such as `starved_ps`. `step` is null without steps.
+        any_device: Rows as in `rows`, with all devices taken as one.
+        missing: Owner → why this host could not measure it. Waiting for input is also
+            missing if no event shows a request for a batch and time of unknown cause
+            may be such a wait.
     """
 
     host: str
@@ -76,24 +75,24 @@ class HostSteps(Frozen, frozen=True, dict=True):
 
     @property
     def has_device(self) -> bool:
-        """Whether the activity of a device could be looked at."""
+        """Whether the activity of any device could be analysed."""
         return self.rows["device"].null_count() < len(self.rows)
 
     @cached_property
     def by_window(self) -> pl.DataFrame:
-        """One of the rows per window, in time order, with `end_ps`."""
+        """One row per window, in time order, with `end_ps`."""
         return self.rows.unique("window", maintain_order=True).with_columns(
             end_ps=pl.col("start_ps") + pl.col("window_ps")
         )
 
     @cached_property
     def means(self) -> pl.DataFrame:
-        """The rows averaged over devices: see `mean_over_devices`."""
+        """The rows averaged over devices by `mean_over_devices`."""
         return mean_over_devices(self.rows)
 
     @cached_property
     def measured(self) -> pl.DataFrame:
-        """The rows that statistics use where no flag excludes any: see `typical`."""
+        """The rows that statistics use if no flag is excluded, by `typical_rows`."""
         return typical_rows(self.rows)
 
 
@@ -103,7 +102,7 @@ def host_steps(
     """Return the rows of one host, or why there are none.
 
     Args:
-        marker: Only the steps of this marker name (train, test, …).
+        marker: Only steps with this marker name (train, test, …); None for all.
     """
     return profile.kept(_host_steps, host, marker)
 
@@ -159,12 +158,12 @@ def _join_charges(
 ) -> pl.DataFrame:
     """Add names and device step times to the charged rows.
 
-    Without a device of its own a row takes the longest time of its step.
+    A row without a device has the longest device step time of its step.
     """
     rows = named.join(charged, on="window", how="inner", maintain_order="left_right")
     step, device = handles(rows, "step_row"), handles(rows, "device")
     of_step, of_device = handles(spans, "step_row"), handles(spans, "device")
-    # Row and column of -1, of what is no step and no device, come last.
+    # The last row and column, at index -1, mean no step and no device.
     times = np.full(
         [
             2 + int(max(mine.max(initial=-1), theirs.max(initial=-1)))
@@ -184,11 +183,10 @@ def present_categories(
 ) -> tuple[list[str], list[str]]:
     """Return categories and owners that can be shown, in their order.
 
-    An owner is shown if every row could look at it, and some of its time was seen where
-    not all of it could be. A category is shown if one of its
-    owners is; but where a part of it was lost (not: where the run has no device to
-    look at), it is shown only if the rest holds time, as "at least so much". A zero
-    would say that there was none.
+    An owner is shown if every row measured it; if it is in `why`, its time must also be
+    positive. A category is shown if one of its owners is. If a part of a category was
+    lost (for other reasons than a missing device), the category is shown only if the
+    rest has time, as a lower bound: a zero would mean that the category took no time.
     """
     nulls = {column.name: column.null_count() for column in rows.get_columns()}
     full = {
@@ -208,7 +206,7 @@ def present_categories(
         ]
         has_time = any(rows[f"{name}_ps"].sum() for name in known)
         if category == _BETWEEN_DEVICES and not _BUSY & set(known):
-            # Without devices, waiting for other workers is in the rest.
+            # Without devices, waiting for other workers is in the rest category.
             continue
         if known and (not lost or category == _REST or has_time):
             shown.add(category)
@@ -221,14 +219,14 @@ def present_categories(
 def category_columns(
     rows: pl.DataFrame, why: Mapping[str, Unavailable]
 ) -> pl.DataFrame:
-    """Compute `<category>_ps` of every category that can be shown.
+    """Return `<category>_ps` of every category that can be shown.
 
-    What only some rows could look at counts as unexplained there, so that the
-    categories of each row still add up to its window.
+    Owners that only some rows measured count as unexplained, so that the categories of
+    each row still add up to its window.
 
     Args:
         rows: Rows with the columns of the owners.
-        why: Owner → why it could not be looked at.
+        why: Owner → why it could not be measured.
     """
     categories, owners = present_categories(rows, why)
     of_category = {
@@ -256,8 +254,8 @@ def category_columns(
 def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
     """Average over devices per (host, window); the means still add up exactly.
 
-    Beside the means are `busy_least_ps` and `busy_most_ps`, the range of
-    `device_busy_ps` over the devices.
+    The columns `busy_least_ps` and `busy_most_ps` are the range of `device_busy_ps`
+    over the devices.
     """
     keys = ["host", "window"]
     first = (
@@ -286,7 +284,7 @@ def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
     count = grouped["rows"].to_numpy().astype(np.int64)
     share, remainder = totals // count, totals % count
     lacking = grouped["window_ps"].to_numpy() - share.sum(axis=0)
-    # Position of each owner among the remainders of its window, the largest first.
+    # Rank of each owner's remainder in its window, largest remainder first.
     rank = np.argsort(np.argsort(-remainder, axis=0, kind="stable"), axis=0)
     share += rank < lacking
     return grouped.with_columns(
@@ -295,7 +293,7 @@ def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _complete_sum(name: str) -> pl.Expr:
-    """Return the sum of a column, null where one of the values is."""
+    """Return the sum of a column; null if any value is null."""
     column = pl.col(name)
     return pl.when(column.null_count() == 0).then(column.sum())
 
@@ -303,9 +301,9 @@ def _complete_sum(name: str) -> pl.Expr:
 def why_no_category(
     category: str, why: Mapping[str, Unavailable]
 ) -> Unavailable | None:
-    """Return why a category is left out; None where none of its owners is missing.
+    """Return why a category is left out; None if no owner of it is missing.
 
-    That there is no device to look at loses nothing where another part was lost.
+    Other reasons take precedence over a missing device.
     """
     found = [
         why[owner.name]
@@ -317,7 +315,7 @@ def why_no_category(
 
 
 def why_no_owner(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
-    """Return by owner why some host could not look at it."""
+    """Return owner → why some host could not measure it."""
     found: dict[str, Unavailable] = {}
     for host in hosts:
         found = {**host.missing, **found}
@@ -334,7 +332,7 @@ def shows_batch_requests(profile: ProfileData, host: str) -> bool:
 
 
 def may_hide_input(rows: pl.DataFrame) -> bool:
-    """Return whether rows without any wait for input hold time of unknown cause."""
+    """Return whether rows without any wait for input have time of unknown cause."""
     told = typical_rows(rows)
     waits = told["input_ps"]
     if waits.null_count() or waits.sum():
@@ -343,10 +341,10 @@ def may_hide_input(rows: pl.DataFrame) -> bool:
 
 
 def step_number_at(profile: ProfileData, host: str, time_ps: int) -> int | None:
-    """Return the number of the step whose window holds an instant; None for none.
+    """Return the number of the step whose window contains an instant; None for none.
 
     Args:
-        time_ps: Since the start of the host's profile.
+        time_ps: Time since the start of the host's profile.
     """
     found = profile.derived(host, windows)
     stepped = profile.derived(host, steps)

@@ -1,4 +1,4 @@
-"""From rows of steps to the numbers of a page: means, shares, and each step."""
+"""Numbers of a page from rows of steps: means, shares, and each step."""
 
 from __future__ import annotations
 
@@ -47,32 +47,32 @@ _WHY: Final = room_reasons("steps")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of one host; means over its devices where there are several.
+    """One step of one host; with several devices, means over the devices.
 
     Attributes:
         step: Number of the step; null for the whole profile.
         name: Name of the step; null for the whole profile.
         host: Host of the step.
-        batches: Number of batches that the step runs; null where not recorded.
-        start_ms: Begin of the step's window, since the start of the profile.
-        duration_ms: Length of the step's window, to the begin of the next step.
+        batches: Number of batches in the step; null if not recorded.
+        start_ms: Start of the step's window, since the start of the profile.
+        duration_ms: Length of the step's window, until the next step begins.
         device_step_time_ms: Time from the first to the last device activity of the
             step, on the device where it is longest; null without device activity.
-        flags: What is special about the step.
-        breakdown_ms: Category → time; they add up to `duration_ms`.
-        device_working_ms: Time of device work other than transfers of input; null where
+        flags: Flags of the step's window.
+        breakdown_ms: Category → time; the values add up to `duration_ms`.
+        device_working_ms: Time of device work other than input transfers; null if
             unknown.
-        idle_input_ms: Time spent waiting for input and transferring it, with the
-            silence before a batch is copied where no fetch was recorded; null where
+        idle_input_ms: Time spent waiting for input and transferring it. If no batch
+            fetch was recorded, idle time before the copy of a batch is included. Null
+            if unknown.
+        gap_ms: Time after the step's marker and its last device activity, until the
+            window ends; null if unknown.
+        device_busy_ms: Time of device work of any kind, mean over devices; null if
             unknown.
-        gap_ms: Time that is left after the step's marker and its last device activity;
-            null where unknown.
-        device_busy_ms: Time in which a device did work of any kind, mean over devices;
-            null where unknown.
         device_busy_least_ms: Time of device work of any kind on the least busy device;
-            null where unknown.
+            null if unknown.
         device_busy_most_ms: Time of device work of any kind on the busiest device; null
-            where unknown.
+            if unknown.
     """
 
     step: int | None
@@ -93,12 +93,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnyDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """The devices of each host taken as one: was any of them working?
+    """Step time with the devices of each host taken as one, which works if any works.
 
     Attributes:
         breakdown_ms: Category → mean time, with the devices of each host taken as one.
         device_execution_percent: Share of the time in which any device of the host
-            worked; null where unknown.
+            worked; null if unknown.
     """
 
     breakdown_ms: dict[str, float]
@@ -109,38 +109,38 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Means over rows (host, device, step); shares are ratios of sums.
 
     Attributes:
-        step_count: Number of windows counted; 0 where there are no steps and the whole
-            recording is the one window.
-        row_count: Number of rows (host, device, step) counted.
-        left_out: Flag → number of closed windows that are in no mean because of it:
+        step_count: Number of counted windows; 0 without steps, when the whole recording
+            is the only window.
+        row_count: Number of counted rows (host, device, step).
+        left_out: Flag → number of closed windows that it excludes from all means:
             `unrecorded` (work in them was not recorded), `other_kind` (they do
-            other work), `warm_up` (they used what was buffered while the recording
-            started, or are a first one that took far longer than any other).
-        step_time_ms: Wall time of a step, to the begin of the next one.
-        host_period_ms: Time from a step's begin on the host to the next one's there,
-            which differs where the host runs ahead; null where it is unknown.
-        batch_time_ms: Wall time of a batch, where one step may run several
-            (`steps_per_execution`); null where unknown.
+            different work), `warm_up` (they used data that was buffered while the
+            recording started, or are a first window that took far longer than any
+            other).
+        step_time_ms: Wall time of a step, until the next step begins.
+        host_period_ms: Time between the starts of two steps on the host, which differs
+            from the step time if the host runs ahead; null if unknown.
+        batch_time_ms: Wall time of a batch; a step may run several batches
+            (`steps_per_execution`). Null if unknown.
         device_step_time_ms: Time from the first to the last device activity of a step;
             null without device activity.
-        breakdown_ms: Category → mean time; they add up to the mean step time. What
-            could not be looked at is left out.
+        breakdown_ms: Category → mean time; the values add up to the mean step time.
+            Categories that could not be measured are left out.
         breakdown_std_ms: Category → sample standard deviation of its time.
         breakdown_percent: Category → share of the step time.
         breakdown_detail_ms: Owner of the time → mean time.
-        overlapped_ms: Kind of device work → mean time that other device work hid; not
+        overlapped_ms: Kind of device work → mean time hidden by other device work; not
             part of the breakdown.
         device_execution_percent: Share of the step time in which a device worked; null
-            where unknown.
+            if unknown.
         kernel_launch_percent: Share of the step time in which a device waited for the
-            host to launch; null where unknown.
+            host to launch work; null if unknown.
         input_percent: Share of the step time spent waiting for input and transferring
-            it, with the silence before a batch is copied where no fetch was recorded
-            (in `breakdown_percent` that is `other`); null where unknown.
-        idle_percent: Share of the time in which a device did nothing; null where
-            unknown.
-        any_device: Means with the devices of each host taken as one; null where there
-            is no device.
+            it. If no batch fetch was recorded, idle time before the copy of a batch is
+            included (which is `other` in `breakdown_percent`). Null if unknown.
+        idle_percent: Share of the time in which a device was idle; null if unknown.
+        any_device: Means with the devices of each host taken as one; null without
+            devices.
         bottleneck: Side to work on: `host` (the input), `device`, `both` or `unknown`.
     """
 
@@ -173,9 +173,9 @@ class StepTimes(NamedTuple):
 
 
 def step_list(run: ProfileData, host: HostSteps) -> tuple[Step, ...]:
-    """Return every window of a host of a run, the open one too.
+    """Return every window of a host of a run, including the open one.
 
-    Several tools list the same steps, which are made once.
+    The list is computed once for all tools that show steps.
     """
     return run.kept(_step_list, host)
 
@@ -205,7 +205,7 @@ def _step_list(_: ProfileData, host: HostSteps) -> tuple[Step, ...]:
             device_busy_least_ms=_to_ms(row["busy_least_ps"]),
             device_busy_most_ms=_to_ms(row["busy_most_ps"]),
         )
-        # Steps, not events: a page lists each of them.
+        # One iteration per step, not per event: a page lists every step.
         for row, times in zip(means.iter_rows(named=True), charged, strict=True)
     )
 
@@ -217,9 +217,9 @@ def _to_ms(ps: int | None) -> float | None:
 def step_summary(
     run: ProfileData, hosts: Iterable[HostSteps], *, excluded_flags: Iterable[str] = ()
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
-    """Summarise the closed windows of the hosts; the open one if there is no other.
+    """Summarise the closed windows of the hosts, or the open one if it is the only one.
 
-    Several tools show the same summary, which is worked out once.
+    The summary is computed once for all tools that show it.
     """
     return run.kept(_step_summary, tuple(hosts), tuple(excluded_flags))
 
@@ -227,10 +227,10 @@ def step_summary(
 def judged_input(
     run: ProfileData, hosts: Iterable[HostSteps], excluded_flags: Sequence[str]
 ) -> InputVerdict:
-    """Return the verdict on the input of some hosts, as their rule has it.
+    """Return the verdict on the input of some hosts by the rule on input.
 
     Args:
-        hosts: The hosts that are judged together.
+        hosts: Hosts that are judged together.
     """
     rows = {host.host: measured_rows(host, excluded_flags) for host in hosts}
     return input_verdict(run.select(rows), rows)
@@ -239,7 +239,7 @@ def judged_input(
 def input_share(
     run: ProfileData, host: HostSteps, excluded_flags: Sequence[str]
 ) -> InputShare:
-    """Return how much of the time of a host input takes."""
+    """Return the share of input in the time of a host."""
     rows = measured_rows(host, excluded_flags)
     unknown_ps = judged_input(run, [host], excluded_flags).unknown_ps
     return share_of_rows(rows, host.missing, unknown_ps=unknown_ps)
@@ -269,7 +269,7 @@ def _step_summary(
     if walls["batches"].null_count():
         missing.append(_WHY["no_batches"].missing_field("batch_time_ms"))
     elif len(walls):
-        # Markers state at least one batch, so that nothing is divided by none.
+        # A marker contains at least one batch, so the divisor is not zero.
         batch_ps = int(walls["window_ps"].sum()) / int(walls["batches"].sum())
         batch_time_ms = batch_ps / PS_PER_MS
     if any(host.rows["batches"].null_count() for host in hosts):
@@ -329,7 +329,7 @@ def _step_summary(
 def _step_time(
     walls: pl.Series, no_steps: Sequence[Steps | Unavailable]
 ) -> tuple[Statistics, tuple[Missing, ...]]:
-    """Summarise wall times of steps; the window of a whole recording is no step."""
+    """Return statistics of step times; the window of a whole recording has none."""
     for why in no_steps:
         if isinstance(why, Unavailable):
             return Statistics(), (why.missing_field("step_time_ms"),)
@@ -339,7 +339,7 @@ def _step_time(
 def _known_statistics(
     values: pl.Series, why: Unavailable
 ) -> tuple[Statistics | None, tuple[Missing, ...]]:
-    """Summarise what is known of `…_ps` as `…_ms`; null where nothing is."""
+    """Return statistics of the known values of `…_ps` as `…_ms`; None without any."""
     field = f"{values.name.removesuffix('_ps')}_ms"
     known = values.drop_nulls()
     if len(known):
@@ -348,12 +348,12 @@ def _known_statistics(
 
 
 def _flag_counts(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int]:
-    """Count the closed windows of each flag that are not among the counted rows."""
+    """Return flag → number of its closed windows that are not in the counted rows."""
     windows = pl.concat([host.rows for host in hosts]).filter(~pl.col("open_end"))
     left = windows.join(counted, on=["host", "window"], how="anti").unique(
         ["host", "window"]
     )
-    # Windows, not events.
+    # One iteration per window, not per event.
     found = Counter(flag for flags in left["flags"].to_list() for flag in set(flags))
     return {flag: found[flag] for flag in LEFT_OUT if found[flag]}
 
@@ -363,7 +363,7 @@ _SIDES: Final = {HIGHLY: "host", MODERATELY: "both", NOT: "device", UNKNOWN: "un
 
 
 def bottleneck_side(verdict: str) -> str:
-    """Return which side to work on, after the verdict on the input.
+    """Return the side to work on, from the verdict on the input.
 
     Definition: docs/tools/overview_page.md#other-fields.
     """
@@ -371,7 +371,7 @@ def bottleneck_side(verdict: str) -> str:
 
 
 def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
-    """Return every category and sub-owner that is left out, with its reason."""
+    """Return every category and owner that is left out, with its reason."""
     why = why_no_owner(hosts)
     categories, owners = present_categories(rows, why)
     found = []

@@ -1,4 +1,4 @@
-"""`tf_data_bottleneck_analysis`: which stage of the input pipeline is the slow one."""
+"""`tf_data_bottleneck_analysis`: the slowest stage of each input pipeline."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PIPELINE_ROWS: Final = _TABLES["pipelines"]
 STAGE_ROWS: Final = _TABLES["stages"]
 WAIT_ROWS: Final = _TABLES["waits"]
 
-#: What is asked of each host for the options as they are.
+#: Derivations that the tool needs of each host for its default options.
 NEEDS: Final = (*INPUT_VERDICT_NEEDS, pipeline_calls)
 
 
@@ -56,7 +56,7 @@ NEEDS: Final = (*INPUT_VERDICT_NEEDS, pipeline_calls)
 #: Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 _SLOW_PS: Final = THRESHOLDS.slow_fetch.value
 
-#: Verdict → what it means.
+#: Verdict → its text.
 _TEXTS: Final = {
     "slow": "Calls of the input pipeline are slow, and the steps wait for it.",
     "slow_but_hidden": "Some calls of the input pipeline are slow, but the steps "
@@ -67,8 +67,7 @@ _TEXTS: Final = {
     "it.",
     "unknown": "No call of a host's input pipeline was recorded.",
 }
-#: Verdict → what it means where the steps wait for input nevertheless: verdict, and
-#: whether they wait for the pipeline.
+#: Text for an input-bound run, by verdict and whether the steps wait for the pipeline.
 _TEXTS_OF_BOUND: Final = {
     ("slow_but_hidden", False): "Some calls of the input pipeline are slow, but the "
     "steps hardly wait for it: what they wait for is the rest of the input, such as "
@@ -81,12 +80,12 @@ _TEXTS_OF_BOUND: Final = {
     ): "No call of the input pipeline is slow. The steps wait for the "
     "rest of the input, such as copies of the batch.",
 }
-#: Where it is not known whether they do.
+#: Text of `not_slow` if it is unknown whether the run is input-bound.
 _NOT_SLOW_UNWEIGHED: Final = (
     "No call of the input pipeline is slow. The program may still be bound by input if "
     "not all of its workers were recorded."
 )
-#: What is said before the advice on a pipeline that steps do not wait for.
+#: Text before the advice on a pipeline that the steps do not wait for.
 _NOT_AWAITED: Final = "The steps do not wait for this. To make it quicker anyway: "
 
 
@@ -94,7 +93,7 @@ class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):
     """The stage on the critical path with the longest self time.
 
     Attributes:
-        type: The transformation, without index and version.
+        type: Name of the transformation, without index and version.
         long_name: Long name of the stage: all stages from the last one up to this one.
         self_us: Self time of the stage in the call.
         critical_time_us: Part of the call's wall time that is charged to the stage.
@@ -110,24 +109,24 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict over all hosts.
 
     Attributes:
-        verdict: `slow`, `slow_but_hidden`, `slow_unweighed` (how long steps wait is not
-            known), `not_slow` or `unknown`.
+        verdict: `slow`, `slow_but_hidden`, `slow_unweighed` (it is unknown how long the
+            steps wait), `not_slow` or `unknown`.
         text: The verdict in words.
         input_bound: Whether the steps wait for their input, as the check `input.bound`
-            decides; null where that is not known, and without a call.
-        host: Host of the slowest call, the most input-bound one; null without a call.
+            decides; null if unknown or without a call.
+        host: Host of the slowest call, the most input-bound host; null without a call.
         pipeline: Pipeline of the slowest call; null without a call.
         max_latency_us: Duration of the slowest call; null without a call.
-        bottleneck: Bottleneck of the slowest call; null where there is none.
-        suggestion_kind: Stable name of the suggestion; null where there is none.
-        suggestion: What to do about the bottleneck of the slowest call; null where
-            there is none.
-        exposed_wait_ms_per_step: Time that a step of this host waits for input while
-            nothing else keeps it busy; null where unknown.
-        exposed_wait_percent: Time that the steps wait for input while nothing else
-            keeps them busy, as a share of the steps' time; null where unknown.
-        limits_steps: Whether the run is `input_bound`, and `exposed_wait_percent` at
-            least 5 %; null where either is unknown.
+        bottleneck: Bottleneck of the slowest call; null if it has none.
+        suggestion_kind: Stable name of the suggestion; null without a suggestion.
+        suggestion: What to do about the bottleneck of the slowest call; null without a
+            suggestion.
+        exposed_wait_ms_per_step: Mean time per step of this host that waits for input
+            while no other work keeps the step busy; null if unknown.
+        exposed_wait_percent: Share of the steps' time that waits for input while no
+            other work keeps the steps busy; null if unknown.
+        limits_steps: Whether the run is `input_bound` and `exposed_wait_percent` is at
+            least 5 %; null if either is unknown.
     """
 
     verdict: str
@@ -150,15 +149,15 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         host: Host of the call.
         pipeline: Name of the call's pipeline.
-        rank: Place of the call among those of its pipeline, 0 for the slowest.
+        rank: Rank of the call among the calls of its pipeline; 0 is the slowest.
         start_us: Start of the call, since the start of the profile.
         latency_us: Duration of the call; the `critical_time_us` of its nodes add up to
             it.
         suggestion_kind: Stable name of the suggestion; null without a bottleneck.
         suggestion: What to do about the bottleneck of this call; null without a
             bottleneck.
-        nodes: The stages, those nearest to the consumer first.
-        edges: Which stage called which.
+        nodes: Stages of the pipeline, nearest to the consumer first.
+        edges: Pairs of a stage and a stage that it called.
     """
 
     host: str
@@ -178,14 +177,14 @@ class TfDataBottleneckAnalysisResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         summary: The verdict over all hosts.
         bottlenecks: The slowest call of each host pipeline, ordered by latency.
-        pipelines: All pipelines, by host and appearance.
+        pipelines: All pipelines, by host and order of appearance.
         waits: How long the steps of each host wait for input.
-        graphs: One call of each selected pipeline; host pipelines by their greatest
-            latency, then those of devices.
+        graphs: One call of each selected pipeline: host pipelines by largest latency,
+            then device pipelines.
         stages: The stages of all calls in `graphs`, as one table.
         quality: Doubts about the pipelines.
-        missing: Null fields and hosts that could not be looked at.
-        inputs: Host → executions, stages and calls that were read.
+        missing: Null fields and hosts that could not be analysed.
+        inputs: Host → number of executions, stages and calls that were read.
     """
 
     summary: Summary
@@ -208,20 +207,20 @@ class _Host(Frozen, frozen=True, eq=True):
 
     @property
     def input_bound(self) -> bool | None:
-        """Whether the steps of the run wait for input; None where unknown."""
+        """Whether the steps of the run wait for input; None if unknown."""
         known = self.decided
         return None if isinstance(known, Unavailable) else known.input_bound
 
     @property
     def limits_steps(self) -> bool | None:
-        """Whether the steps of this host wait for pipelines; None where unknown."""
+        """Whether the steps of this host wait for pipelines; None if unknown."""
         if isinstance(self.wait, Unavailable) or self.input_bound is None:
             return None
         return self.input_bound and self.wait.percent >= THRESHOLDS.input_warn.value
 
 
 class _Pipeline(Frozen, frozen=True, eq=True):
-    """A pipeline of a host with its calls, the slowest first."""
+    """A pipeline of a host with its calls, slowest call first."""
 
     host: _Host
     row: int
@@ -237,7 +236,7 @@ class _Pipeline(Frozen, frozen=True, eq=True):
 def analyse(
     profile: ProfileData, options: TfDataBottleneckAnalysisOptions
 ) -> TfDataBottleneckAnalysisResult | Unavailable:
-    """Find the slowest stage of the slowest call.
+    """Find the slowest stage of the slowest pipeline call.
 
     Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
     """
@@ -365,16 +364,16 @@ def _run_summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     return Summary(verdict=verdict, text=text, **fields), missing
 
 
-#: Fields of the summary that only a host pipeline gives, …
+#: Fields of the summary that need a host pipeline.
 _OF_HOST_PIPELINE: Final = tuple(
     name for name in Summary.__struct_fields__ if name not in {"verdict", "text"}
 )
-#: … and those that only steps give.
+#: Fields of the summary that need steps.
 _OF_WAIT: Final = ("exposed_wait_ms_per_step", "exposed_wait_percent", "limits_steps")
 
 
 def _call_bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
-    """Return a call's bottleneck; None where all recorded stages are transparent."""
+    """Return a call's bottleneck; None if all recorded stages are transparent."""
     call = pipeline.ranked_call(rank)
     stage = call["bottleneck"]
     if stage is None:
@@ -391,7 +390,7 @@ def _call_bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
 
 
 def _call_suggestion(pipeline: _Pipeline, rank: int = 0) -> InputAction | None:
-    """Return what to do about the bottleneck of one call, if it is slow."""
+    """Return the advice on one call; None if the call is slow without a bottleneck."""
     call = pipeline.ranked_call(rank)
     stage = call["bottleneck"]
     limits_steps = pipeline.host.limits_steps

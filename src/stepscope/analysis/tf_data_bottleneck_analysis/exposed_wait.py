@@ -1,4 +1,4 @@
-"""How long the steps of a host wait for input while nothing else keeps them busy."""
+"""How long the steps of a host wait for input while no other work keeps them busy."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _WHY: Final = room_reasons("tf_data_bottleneck_analysis")
 
 
 class ExposedWait(msgspec.Struct, frozen=True, kw_only=True):
-    """Waiting for input, averaged over the devices of a host where it has some.
+    """Waiting for input, averaged over the devices of a host if it has devices.
 
     Attributes:
-        steps: Number of steps that were looked at: those whose end is known.
-        ms_per_step: Mean time that a step waits.
-        percent: Waiting as a share of the time of all these steps.
+        steps: Number of counted steps, whose ends are known.
+        ms_per_step: Mean waiting time per step.
+        percent: Waiting as a share of the time of all counted steps.
     """
 
     steps: int

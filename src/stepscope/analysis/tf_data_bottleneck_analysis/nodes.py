@@ -25,29 +25,28 @@ if TYPE_CHECKING:
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage within one call.
+    """A stage in one call of an input pipeline.
 
     Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 
     Attributes:
-        id: Id of the stage as recorded, in decimal; the long name where no id was
-            recorded.
+        id: Recorded id of the stage, in decimal; the long name if no id was recorded.
         name: Long name: all stages from the last one up to this one.
-        type: The transformation, without index and version.
+        type: Name of the transformation, without index and version.
         start_us: Start of the stage's first execution in the call, since the start of
             the profile.
-        total_us: Time of the stage's executions added up; it may exceed the call's
-            latency, as elements are made ahead and by several threads.
-        self_us: Time of the stage's executions without what its immediate children
-            overlap.
+        total_us: Total time of the stage's executions; may exceed the call's latency,
+            because elements are produced ahead and by several threads.
+        self_us: Time of the stage's executions that does not overlap with its direct
+            children.
         calls: Number of executions of the stage in this call.
-        critical: Whether the stage lies on the critical path: the call waited for it.
+        critical: Whether the stage is on the critical path: the call waited for it.
         bottleneck: Whether the stage has the longest self time on the critical path.
         critical_time_us: Part of the call's wall time that is charged to the stage.
         transparent: Whether the stage passes every element on unchanged and cannot be
             the bottleneck.
-        asynchronous: Whether the stage fetches its elements on threads of its own.
-        parameters: Values that the stage reported at its first execution (parallelism,
+        asynchronous: Whether the stage fetches its elements on separate threads.
+        parameters: Values that the stage recorded at its first execution (parallelism,
             buffer limit, …); `buffered_elements` is the mean over its executions.
     """
 
@@ -67,7 +66,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage that consumed what another one made; both are ids of nodes."""
+    """A stage that consumed elements of another stage; both fields are ids of nodes."""
 
     consumer: str
     producer: str
@@ -81,7 +80,7 @@ def call_nodes(
     *,
     call: int,
 ) -> tuple[Node, ...]:
-    """Return the stages of one call, those nearest to the consumer first."""
+    """Return the stages of one call, nearest to the consumer first."""
     said = _reported_parameters(trace, stats, graph, calls.executions_of(call))
     bottleneck = calls.calls["bottleneck"][call]
     nodes = []
@@ -109,12 +108,12 @@ def call_nodes(
 def call_edges(
     graph: PipelineGraph, calls: PipelineCalls, *, call: int
 ) -> tuple[Edge, ...]:
-    """Return which stage of one call called which, each pair once."""
+    """Return the pairs of a stage and a stage that it called, in one call."""
     mine = calls.executions_of(call)
     first = np.searchsorted(graph.parent, mine, side="left")
     last = np.searchsorted(graph.parent, mine, side="right")
     pairs: set[tuple[int, int]] = set()
-    # A loop over the executions of one call, not over those of the profile.
+    # Loop over the executions of one call only, not of the whole profile.
     for execution, begin, end in zip(
         mine.tolist(), first.tolist(), last.tolist(), strict=True
     ):

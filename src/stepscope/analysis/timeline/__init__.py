@@ -1,1 +1,1 @@
-"""What a page shows of the timeline: any part of any track, and any one span."""
+"""Data for a page's timeline: any part of any track, and details of any span."""

@@ -1,4 +1,4 @@
-"""What a page needs before its first tile: sections, tracks, extent and the steps."""
+"""What a page needs before its first tile: sections, tracks, extent and steps."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ RULER_STEPS: Final[dict[str, pl.DataType]] = {
     "outlier": pl.Boolean(),
     "flags": pl.List(pl.String()),
 }
-#: Sections with more threads than this begin collapsed.
+#: Number of threads above which a section is initially collapsed.
 _MANY_THREADS: Final = 20
 
 
 class CounterTrack(msgspec.Struct, frozen=True, kw_only=True):
-    """A counter.
+    """A counter on the timeline.
 
     Attributes:
-        track: Its number, after those of the timeline's tracks.
-        name: What it counts.
-        unit: Unit of its values; null where not recorded.
+        track: Number of the counter's track, after those of the timeline's tracks.
+        name: What the counter counts.
+        unit: Unit of the values; null if not recorded.
         source: memory, queue or recorded.
-        samples: How often its value was set.
-        least: Its least value.
-        greatest: Its greatest value.
+        samples: Number of times that the value was set.
+        least: Smallest value.
+        greatest: Largest value.
     """
 
     track: int
@@ -58,20 +58,20 @@ class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
     """What a page needs before its first tile.
 
     Attributes:
-        host: Whose timeline it is.
-        begin_ps: Start of the first span, whether drawn or not; null without any span.
-        end_ps: End of the last span; null without any span.
-        coarsest_level: The lowest level at which one tile covers the whole timeline.
+        host: Host of the timeline.
+        begin_ps: Start of the first span, drawn or not; null without spans.
+        end_ps: End of the last span; null without spans.
+        coarsest_level: Lowest level at which one tile covers the whole timeline.
         tile_buckets: Number of buckets in a tile.
-        sections: Sections of the timeline, and `collapsed`: whether a page shows them
-            closed until the user opens them.
-        tracks: Tracks of the timeline with `spans`, the number of spans on each,
-            `drawn`, the number of those that are shown without being asked for,
-            and `recorded`.
-        counters: Counters; their tracks follow those of the timeline.
-        steps: The windows of the steps, columns `RULER_STEPS`; empty without steps.
+        sections: Sections of the timeline; `collapsed`: whether a page shows the
+            section closed until the user opens it.
+        tracks: Tracks of the timeline; `spans`: number of spans on the track; `drawn`:
+            number of spans that are drawn by default; `recorded`: whether the track was
+            recorded, not derived.
+        counters: Counters; their track numbers follow those of the timeline.
+        steps: Windows of the steps, columns `RULER_STEPS`; empty without steps.
         categories: Names of the categories by number.
-        missing: What could not be looked at.
+        missing: Values that could not be determined, with their reasons.
     """
 
     host: str
@@ -123,7 +123,7 @@ def track_catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavail
         host=host,
         begin_ps=begin,
         end_ps=end,
-        # The lowest level whose tiles are at least that wide.
+        # Lowest level whose tiles are at least as wide as the timeline.
         coarsest_level=max(0, -(-width // TILE_BUCKETS) - 1).bit_length(),
         tile_buckets=TILE_BUCKETS,
         sections=shown.timeline.sections.with_row_index("section")

@@ -1,4 +1,4 @@
-"""Counters of the timeline: any part of a step function at any resolution."""
+"""Counters of the timeline: any part of a counter at any resolution."""
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ class CounterTile(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         host: Host of the timeline.
-        begin_ps: Begin of the tile.
+        begin_ps: Start of the tile.
         end_ps: End of the tile.
         bucket_ps: Width of a bucket.
         curves: Track, name and unit of each counter.
-        samples: Columns `COUNTER_COLUMNS`, by counter and then by time: one row for
-            each bucket in which values began, with the time of the first of them, the
-            least, the greatest and the last, and their number. The value that the
-            tile begins with, which began before it, is the counter's first row.
+        samples: Columns `COUNTER_COLUMNS`, by counter and time: one row for each bucket
+            in which the value was set, with the time of the first setting, the minimum,
+            maximum and last value, and the number of settings. The first row of a
+            counter is the value before the tile, which still holds when the tile
+            begins.
     """
 
     host: str
@@ -55,7 +56,7 @@ class CounterTile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def counter_curves_of(profile: ProfileData, host: str) -> tuple[CounterCurve, ...]:
-    """Return the counters of a host; their tracks follow those of its timeline."""
+    """Return the counters of a host; their track numbers follow its timeline's."""
     found = profile.derived(host, counter_curves)
     return () if isinstance(found, Unavailable) else found
 
@@ -66,10 +67,10 @@ def counter_tile(
     """Return the same tile of some counters.
 
     Args:
-        tracks: 1 to `MOST_TRACKS` tracks of counters, as the catalogue numbers them.
+        tracks: 1 to `MOST_TRACKS` tracks of counters, numbered as in the catalogue.
 
     Raises:
-        BadUsage: There is no such counter, level or tile; or too many are asked for.
+        BadUsage: A counter, level or tile does not exist, or too many are requested.
     """
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
@@ -81,11 +82,11 @@ def counter_tile(
     chosen, samples = [], []
     for track in tracks:
         if not first <= track < first + len(curves):
-            raise BadUsage(f"track {track} is no counter")
+            raise BadUsage(f"track {track} is not a counter")
         curve = curves[track - first]
         chosen.append((track, curve.name, curve.unit))
         from_row, to_row = np.searchsorted(curve.time_ps, (begin, end))
-        # The value that holds when the tile begins is a bucket of its own.
+        # The value that holds when the tile begins is in a separate bucket.
         from_row = max(int(from_row) - 1, 0)
         time, value = curve.time_ps[from_row:to_row], curve.value[from_row:to_row]
         bucket = (time - begin) // (1 << level)

@@ -1,4 +1,4 @@
-"""All that is known of one span of the timeline."""
+"""Details of one span of the timeline."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _WHY: Final = room_reasons("timeline")
 #: A value that a producer attached to an event.
 Argument = int | float | str
 
-#: Derived views whose spans are single ops, or lines of source.
+#: Derived views whose spans are single ops or lines of source.
 _VIEWS_OF_OPS: Final = ("framework_ops", "xla_ops", "source")
-#: Partners that are listed; a graph's launch call may have many thousands.
+#: Maximum number of partners listed; the launch call of a graph may have thousands.
 MOST_PARTNERS: Final = 100
 
 
 class Partner(msgspec.Struct, frozen=True, kw_only=True):
-    """The other end of an arrow.
+    """The other end of an arrow between a launch call and a device activity.
 
     Attributes:
         track: Row of the timeline's tracks.
@@ -63,7 +63,7 @@ class Partner(msgspec.Struct, frozen=True, kw_only=True):
         name: Name of the other event.
         start_ps: Start of the other event.
         dur_ps: Duration of the other event.
-        correlation: Correlation id that both ends carry.
+        correlation: Correlation id of both ends.
     """
 
     track: int
@@ -76,39 +76,39 @@ class Partner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """One span.
+    """Details of one span.
 
     Attributes:
         host: Host of the span.
-        section: Name of the section that holds the track.
+        section: Name of the section that contains the track.
         track: Row of the timeline's tracks.
         track_name: Name of the track.
-        item: Row of `events` where the track was recorded, else of `slices`.
+        item: Row of `events` on a recorded track, row of `slices` on a derived track.
         row: Row inside the track, 0 at the top.
         name: Name as displayed.
         full_name: Name as recorded.
         category: Category of the span, one of the ten of the step breakdown.
         start_ps: Start of the span, since the start of the profile.
         dur_ps: Duration of the span.
-        busy_ps: How long the work takes that a derived span stands for; null for a
-            span that is work, or a step.
-        self_ps: Duration less the time of enclosed spans; null for a derived span.
-        parent: The span that encloses it; null for none, and for a derived span.
-        children: Spans directly inside it, the first 100; none for a derived span.
-        children_count: Number of spans directly inside it.
+        busy_ps: Time of the work that a derived span represents; null for a span that
+            is work itself, or a step.
+        self_ps: Duration without the time of nested spans; null for a derived span.
+        parent: Span around this span; null for none, and for a derived span.
+        children: First 100 spans directly inside this span; none for a derived span.
+        children_count: Number of spans directly inside this span.
         step: Number of the step that the span belongs to; null for none.
-        arguments: Values that the producer attached, by name; those that only connect
-            events are left out. Of a span of launch statistics these statistics.
+        arguments: Values that the producer attached, by name; values that only connect
+            events are left out. For a span of launch statistics, the statistics.
         arguments_of: Event that the values belong to, with which a derived span begins;
-            null where they are the span's own.
-        activity: Device activity that the span shows; null where it shows none.
+            null if the values are the span's own.
+        activity: Device activity that the span shows; null for none.
         launched_by: Launch call that put the activity on the device; null for none.
-        launched: Device activities that this call launched, the first 100.
+        launched: First 100 device activities that this call launched.
         launched_count: Number of device activities that this call launched.
-        source: File and line that the op comes from; null where not recorded.
-        links: Where other pages show what the span belongs to.
-        same_name: How the span compares with all spans of its name.
-        missing: Fields that could not be looked at.
+        source: File and line of the op's source; null if not recorded.
+        links: What other pages show of the span.
+        same_name: Comparison with all spans of the same name.
+        missing: Fields that could not be determined.
     """
 
     host: str
@@ -143,10 +143,10 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
 def details_of_span(
     profile: ProfileData, host: str, *, track: int, item: int
 ) -> SpanDetails | Unavailable:
-    """Collect what tables and derivations know of one span.
+    """Collect the details of one span from tables and derivations.
 
     Raises:
-        BadUsage: There is no such track, or no such item on it.
+        BadUsage: The track does not exist, or does not have the item.
     """
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
@@ -165,7 +165,7 @@ def details_of_span(
     is_kernel = isinstance(activity, Activity) and activity.kind in KERNELS
     event = int(shown.first_events(track, items)[0])
     origin = Origin(None, None)
-    # A scope, module or step begins with a kernel, and is more than that kernel's op.
+    # A scope, module or step begins with a kernel, but does not belong to its op.
     if event >= 0 and about["view"] in (None, *_VIEWS_OF_OPS):
         origin = event_origin(profile, host, event)
     return SpanDetails(
@@ -196,11 +196,11 @@ def details_of_span(
     )
 
 
-# Fields of `SpanDetails` by name: their types differ.
+# `Any`, because the fields of `SpanDetails` have different types.
 def _looked_up(
     profile: ProfileData, host: str, shown: HostTimeline, *, track: int, item: int
 ) -> dict[str, Any]:
-    """Return what tables say of a span; an `Unavailable` where one is absent."""
+    """Return fields of a span from tables; `Unavailable` where a table is absent."""
     line = shown.timeline.line(track)
     if line is not None:
         values, of = _arguments_of_derived(profile, host, shown, track=track, item=item)
@@ -268,7 +268,7 @@ def _event_arguments(
         event, type_, on_host, ()
     )
     values: dict[str, Argument] = {}
-    # The values of one event, not of the table.
+    # One iteration per value of one event, not of the table.
     for key, kind, value in zip(
         found.key.tolist(), found.kind.tolist(), found.value, strict=True
     ):
@@ -323,7 +323,7 @@ def _flow_partner(shown: HostTimeline, end: Int32s, flow: int) -> Partner:
 def _step_of_event(
     profile: ProfileData, host: str, shown: HostTimeline, event: int
 ) -> int | Unavailable | None:
-    """Return the step of the activity, or in whose time a host event began."""
+    """Return the step of a device activity, or in which a host event began."""
     found = profile.derived(host, steps)
     if isinstance(found, Unavailable):
         return found

@@ -1,4 +1,4 @@
-"""Arrows of the timeline: from launch calls to what they put on a device."""
+"""Arrows of the timeline: from launch calls to the device work they launched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-#: Arrows that are drawn at once; more would hide the timeline.
+#: Maximum number of arrows drawn at once; more would hide the timeline.
 MOST_FLOWS: Final = 2_000
 #: Columns of `TrackFlows.flows`.
 FLOW_COLUMNS: Final[dict[str, pl.DataType]] = {
@@ -35,18 +35,18 @@ FLOW_COLUMNS: Final[dict[str, pl.DataType]] = {
 
 
 class TrackFlows(msgspec.Struct, frozen=True, kw_only=True):
-    """The arrows that are seen in a window.
+    """The arrows in a window.
 
     Attributes:
         host: Host of the timeline.
-        begin_ps: Begin of the window.
+        begin_ps: Start of the window.
         end_ps: End of the window.
-        count: Number of arrows that begin or end in the window, and at the span asked
-            for, if any.
+        count: Number of arrows that begin or end in the window; if a span was
+            requested, only its arrows.
         left_out: Number of these arrows that are not in `flows`.
-        flows: Columns `FLOW_COLUMNS`, by row of the device event; of too many those
-            that waited longest between the end of the call and the start on the
-            device.
+        flows: Columns `FLOW_COLUMNS`, by row of the device event. If there are too
+            many, the arrows with the longest wait between the end of the call and the
+            start on the device.
     """
 
     host: str
@@ -65,15 +65,15 @@ def track_flows(
     end_ps: int = FARTHEST_PS,
     of: tuple[int, int] | None = None,
 ) -> TrackFlows | Unavailable:
-    """List arrows whose call ends or whose activity starts in [begin_ps, end_ps).
+    """Return arrows whose call ends or whose activity starts in [begin_ps, end_ps).
 
-    Unavailable where calls and activity cannot be tied together at all.
+    Unavailable if launch calls and activities cannot be matched at all.
 
     Args:
-        of: Track and item of a span, whose arrows alone are wanted.
+        of: Track and item of a span; only arrows of this span are returned.
 
     Raises:
-        BadUsage: There is no such span.
+        BadUsage: The span does not exist.
     """
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
@@ -93,7 +93,7 @@ def track_flows(
     if of is not None:
         track, item = of
         shown.place_of_item(track, item)
-        # Arrows lead between recorded events.
+        # Arrows connect recorded events only.
         inside &= (launch == item) | (device == item)
         inside &= shown.timeline.line(track) is None
     seen = np.flatnonzero(inside)

@@ -1,4 +1,4 @@
-"""Where on the timeline a range lies that a result names."""
+"""Where the timeline shows a time range that a result names."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-#: Parts that a range is looked at in: of shorter spans the longest of each counts.
+#: Number of buckets in a range; of shorter spans, only the longest per bucket counts.
 _PARTS: Final = 512
 _OF_DEVICES: Final = ("stream", "core")
 _OF_HOSTS: Final = ("thread",)
 
 
 class Spot(msgspec.Struct, frozen=True, kw_only=True):
-    """A range, and the span that it is seen at.
+    """A time range, and the span that shows it best.
 
     Attributes:
-        track: Row of the timeline's tracks; null where no track is meant.
-        item: The span of that track that fills most of the range, of those that the
-            result names if any is there; null where none runs.
+        track: Row of the timeline's tracks; null if no single track fits.
+        item: Span of the track that fills most of the range; spans that the result
+            names take precedence. Null without a span.
         start_ps: Start of the range.
-        dur_ps: Its length.
+        dur_ps: Length of the range.
     """
 
     track: int | None
@@ -49,11 +49,11 @@ def best_spot(
     end_ps: int,
     names: Collection[str] = (),
 ) -> Spot:
-    """Find the span that a range is best seen at.
+    """Find the span that shows a time range best.
 
     Args:
         device: Ordinal of the device that the range is about; None for threads.
-        track: Name of the track that the range was seen on; None where unknown.
+        track: Name of the range's track; None if unknown.
         names: Names of spans that the range is about.
     """
     nowhere = Spot(track=None, item=None, start_ps=start_ps, dur_ps=end_ps - start_ps)
@@ -63,7 +63,7 @@ def best_spot(
     candidates = _candidate_tracks(shown, device, track)
     found = _best_span(shown, candidates, (start_ps, end_ps), names, must_match=False)
     if found is None and names:
-        # Of an idle device: what the host did meanwhile.
+        # If the device is idle, look for named spans on the host's threads.
         threads = _candidate_tracks(shown, None, None)
         found = _best_span(shown, threads, (start_ps, end_ps), names, must_match=True)
     if found is None:
@@ -75,7 +75,7 @@ def best_spot(
 def _candidate_tracks(
     shown: HostTimeline, device: int | None, track: str | None
 ) -> Sequence[int]:
-    """Return the recorded tracks of a name; without one all of the device or host."""
+    """Return recorded tracks by name; without a name, all of the device or host."""
     devices = shown.timeline.sections["device"].to_list()
     rows = shown.timeline.tracks.select("name", "kind", "section", "source").rows()
     recorded = [

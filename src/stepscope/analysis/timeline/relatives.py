@@ -1,4 +1,4 @@
-"""What one span is, and what it belongs to: its launch, its op, other spans."""
+"""What one span is, and what it belongs to: its launch, its op, and other spans."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("timeline")
 
-#: Children that are listed; a span around a whole program may have many thousands.
+#: Maximum number of children listed; a span around a whole program may have thousands.
 MOST_CHILDREN = 100
 
 _SHAPED: Final = (
@@ -38,15 +38,15 @@ _SHAPED: Final = (
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """Shape and resources of a kernel; null where not recorded.
+    """Shape and resources of a kernel launch; a field is null if not recorded.
 
     Attributes:
-        grid: Blocks along x, y and z.
-        block: Threads along x, y and z.
-        registers: Registers of each thread.
-        static_shared_memory_bytes: Static shared memory of each block.
-        dynamic_shared_memory_bytes: Dynamic shared memory of each block.
-        shared_memory_bytes: Static and dynamic shared memory of each block.
+        grid: Number of blocks along x, y and z.
+        block: Number of threads of a block along x, y and z.
+        registers: Registers per thread.
+        static_shared_memory_bytes: Static shared memory per block.
+        dynamic_shared_memory_bytes: Dynamic shared memory per block.
+        shared_memory_bytes: Static and dynamic shared memory per block.
         occupancy_percent: Theoretical occupancy as recorded.
     """
 
@@ -60,21 +60,21 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a device did.
+    """A device activity.
 
     Attributes:
         kind: Kind of activity: kernel, collective, h2d, d2h, p2p_copy, local_copy,
             memset or transfer_wait.
         device: Ordinal of the device.
         stream: Id of the stream.
-        bytes: Bytes of a copy; null where not recorded.
-        bytes_per_s: Size over duration; null where the size is unknown or no time
-            passed.
-        op: Op that the activity belongs to; null where nothing names one.
-        op_type: Type of the op; null where unknown.
+        bytes: Bytes of a copy; null if not recorded.
+        bytes_per_s: Bytes divided by duration; null if the size is unknown or the
+            duration is zero.
+        op: Op that the activity belongs to; null if unknown.
+        op_type: Type of the op; null if unknown.
         op_evidence: Source of the op's name: hlo, hlo_name, annotation, copy, launch,
             none.
-        launch: Launch shape and resources; null where none of them was recorded.
+        launch: Launch shape and resources; null if none of them was recorded.
     """
 
     kind: str
@@ -92,7 +92,7 @@ KERNELS: Final = ("kernel", "collective")
 
 
 def missing_of_activity(activity: Activity) -> tuple[Missing, ...]:
-    """Return which fields of an activity are null for want of data, and why."""
+    """Return which fields of an activity are null because data is missing, and why."""
     found: list[Missing] = []
     if activity.op is None:
         found.append(_WHY["no_op"].missing_field("activity.op"))
@@ -125,7 +125,7 @@ def row_of_activity(profile: ProfileData, host: str, event: int) -> int | None:
 
 
 def shown_activity(profile: ProfileData, host: str, event: int) -> Activity | None:
-    """Return the activity that a row of events shows; None of what is no activity."""
+    """Return the device activity that a row of events shows; None for none."""
     table = profile.table(host, "device_activity")
     row = row_of_activity(profile, host, event)
     if row is None or isinstance(table, Unavailable):
@@ -165,12 +165,11 @@ def shown_activity(profile: ProfileData, host: str, event: int) -> Activity | No
     )
 
 
-# Fields of `Activity` by name: their types differ.
 class Links(msgspec.Struct, frozen=True, kw_only=True):
-    """Where other pages show what a span belongs to; null where they show nothing.
+    """What other pages show of a span; null for pages that show nothing of it.
 
     Attributes:
-        op: Name of an op: that of the activity, or of the op that ran on the host.
+        op: Name of the activity's op, or of the op that ran on the host.
         kernel: Name of a kernel.
         step: Number of the step.
     """
@@ -181,11 +180,11 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Origin(NamedTuple):
-    """What an event comes from.
+    """Op and source location of an event.
 
     Attributes:
-        op: Name of its op; None for none.
-        source: File and line, or the file alone; None where not recorded.
+        op: Name of the op; None for none.
+        source: File and line, or the file alone; None if not recorded.
     """
 
     op: str | None
@@ -230,17 +229,17 @@ def _source_place(file: str | None, line: int | None) -> str | None:
 
 
 class SameName(msgspec.Struct, frozen=True, kw_only=True):
-    """The span among all of its name.
+    """Comparison of a span with all spans of its name.
 
-    A name on the threads of a host, on a device and on derived tracks are names apart.
+    Equal names on host threads, on a device and on derived tracks count as different.
 
     Attributes:
-        count: Number of spans of this name, this one included.
-        total_ps: Durations of all spans of this name added up, nested ones included.
-        percentile: Share of the spans of this name that last no longer than this one, 0
-            to 100.
-        previous: The span of this name that starts before it; null for the first.
-        next: The span of this name that starts after it; null for the last.
+        count: Number of spans of this name, including this one.
+        total_ps: Total duration of all spans of this name, including nested spans.
+        percentile: Share of the spans of this name that are not longer than this one,
+            from 0 to 100.
+        previous: The span of this name that starts before this one; null for the first.
+        next: The span of this name that starts after this one; null for the last.
     """
 
     count: int
@@ -251,11 +250,11 @@ class SameName(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Family(NamedTuple):
-    """What a span nests with.
+    """The spans around and inside a span.
 
     Attributes:
-        self_ps: Duration less the time of enclosed spans.
-        children: The spans directly inside it, the first `MOST_CHILDREN`.
+        self_ps: Duration without the time of nested spans.
+        children: The first `MOST_CHILDREN` spans directly inside the span.
     """
 
     self_ps: int
@@ -305,7 +304,7 @@ def same_name(shown: HostTimeline, code: int, *, track: int, item: int) -> SameN
 def span_family(
     profile: ProfileData, host: str, shown: HostTimeline, *, track: int, event: int
 ) -> Family | Unavailable:
-    """Return what a recorded span nests with."""
+    """Return the spans around and inside a recorded span."""
     nesting = profile.derived(host, event_nesting)
     if isinstance(nesting, Unavailable):
         return nesting

@@ -1,4 +1,4 @@
-"""Finding spans on every track by name, or as those of an op or a kernel."""
+"""Search for spans on every track, by name or as those of an op or a kernel."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ if TYPE_CHECKING:
     Events = Callable[[ProfileData, str], Int32s]
 
 
-#: Where an op runs, as the tables of ops call it.
+#: Side on which an op runs, named as in the tables of ops.
 Side = Literal["Host", "Device"]
 
 
 class Direction(Enum):
-    """Where to go from a place."""
+    """Direction of a search along the timeline."""
 
     NEXT = "next"
     PREVIOUS = "previous"
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a text occurs.
+    """How often a text occurs in the names of spans.
 
     Attributes:
         host: Host whose timeline was searched.
-        text: Text that was looked for.
+        text: Text that was searched for.
         count: Number of spans whose name contains the text.
-        tracks: `track`, `count` and `total_ps` of the tracks that have any, in
-            display order; `total_ps` adds up durations, nested ones included.
-        names: `name` and `count` of the names that contain the text, the most frequent
+        tracks: `track`, `count` and `total_ps` of the tracks with such spans, in
+            display order; `total_ps` adds up durations, including nested spans.
+        names: `name` and `count` of the names that contain the text, most frequent
             first.
     """
 
@@ -62,13 +62,13 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def count_spans(profile: ProfileData, host: str, text: str) -> Found | Unavailable:
-    """Count the spans whose displayed or full name has a text.
+    """Count the spans whose displayed or full name contains a text.
 
-    A text is part of a name, in capitals or not; `/…/` is a regular expression, in the
-    letters as given.
+    Upper and lower case are equal. A text `/…/` is a regular expression, in which case
+    matters.
 
     Raises:
-        BadUsage: The text is empty, or no regular expression.
+        BadUsage: The text is empty, or is not a valid regular expression.
     """
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
@@ -110,19 +110,19 @@ def find_span(
     after: tuple[int, int] | None = None,
     direction: Direction = Direction.NEXT,
 ) -> Place | Unavailable | None:
-    """Find the next or previous span whose name has a text; None for no more.
+    """Find the next or previous span whose name contains a text; None for no more.
 
-    Spans follow each other by start, then by track, then by item.
+    Spans are ordered by start, then by track, then by item.
 
     Args:
-        text: As for `search`.
-        from_ps: Where to begin: by default at the start of `after`, and without it at
-            the end of the timeline that the direction leads away from.
-        after: (track, item) of the span that was found before; without it, one that
-            starts at `from_ps` is found too.
+        text: As for `count_spans`.
+        from_ps: Time at which the search begins. Default: the start of `after` or,
+            without `after`, the start of the timeline (its end for `PREVIOUS`).
+        after: (track, item) of the previous result. Without it, a span that starts at
+            `from_ps` is found too.
 
     Raises:
-        BadUsage: As for `search`; or there is no such span.
+        BadUsage: As for `count_spans`, or the span `after` does not exist.
     """
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
@@ -142,7 +142,7 @@ def find_span(
         if after is not None and spans.track == after[0]:
             edge = after[1] - spans.first + (1 if forward else 0)
         elif after is not None and (spans.track > after[0]) != forward:
-            # What starts at the same time on this track came before.
+            # Spans of this track with the same start precede `after` in this direction.
             edge = high if forward else low
         part = slice(max(edge, 0), None) if forward else slice(0, max(edge, 0))
         places = np.flatnonzero(wanted[spans.name[part]])
@@ -156,7 +156,7 @@ def find_span(
 
 
 class _Spans(NamedTuple):
-    """The spans of one track, by start; `first` is the item of the first."""
+    """The spans of one track, by start; `first` is the item of the first span."""
 
     track: int
     first: int
@@ -181,9 +181,9 @@ def _track_spans(shown: HostTimeline) -> Iterator[_Spans]:
 
 
 def _wanted_names(shown: HostTimeline, text: str) -> Bools:
-    """Return by name code whether the name is looked for."""
+    """Return for each name code whether the name matches the text."""
     if not text:
-        raise BadUsage("there is no text to look for")
+        raise BadUsage("the text to search for is empty")
     pattern = text[1:-1] if len(text) > 2 and text[0] == text[-1] == "/" else None
     if pattern is not None:
         check_pattern(pattern, "search")
@@ -204,8 +204,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """One execution of an op or a kernel.
 
     Attributes:
-        host: Host that it ran on.
-        place: The span that shows it.
+        host: Host of the execution.
+        place: Span that shows the execution.
     """
 
     host: str
@@ -213,12 +213,12 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SoughtKernel(NamedTuple):
-    """Which kernels are meant; None leaves a property open.
+    """Properties of the wanted kernels; None allows any value.
 
     Attributes:
-        op: Op that launched it; "" for those that no op is known of.
-        grid: Dimensions of the grid, as the table of kernels writes them.
-        block: Dimensions of a block.
+        op: Op that launched the kernel; "" for kernels without a known op.
+        grid: Dimensions of the grid, written as in the table of kernels.
+        block: Dimensions of a block, written as in the table of kernels.
     """
 
     name: str
@@ -232,8 +232,8 @@ def longest_of_op(
 ) -> Instance | None:
     """Find the longest execution of an op on one side.
 
-    Without a side that is its longest work on a device, or where it has none, on a
-    host.
+    Without a side: the longest device work of the op or, without device work, its
+    longest execution on a host.
     """
     found = None
     if side != "Host":
@@ -253,7 +253,7 @@ def longest_of_kernel(
 def _longest_event(
     profile: ProfileData, hosts: Sequence[str], events: Events
 ) -> Instance | None:
-    """Return the longest event of all hosts; of equal ones the first."""
+    """Return the longest event of all hosts; the first of equally long events."""
     best: tuple[int, Instance] | None = None
     for host in hosts:
         shown = host_timeline(profile, host)

@@ -1,4 +1,4 @@
-"""The spans that a window of some tracks shows, one by one and in totals."""
+"""The spans of some tracks in a window, as a list and as totals."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ EVENT_COLUMNS: Final[dict[str, pl.DataType]] = {
     "category": pl.UInt8(),
 }
 
-#: Names that each list of sums has at most; the rest is one row without a name.
+#: Maximum number of names per list of sums; one nameless row has the sum of the rest.
 MOST_NAMES: Final = 100
 #: Columns of `WindowTotals.owners`.
 OWNER_TOTALS: Final[dict[str, pl.DataType]] = {
     "device": pl.Int32(),  # null for the step threads of a host without devices
     "owner": pl.String(),
     "category": pl.String(),
-    "time_ps": pl.Int64(),  # null where the owner's time is unknown
+    "time_ps": pl.Int64(),  # null if the owner's time is unknown
 }
 #: Columns of the sums by name.
 SUMS: Final[dict[str, pl.DataType]] = {
-    "name": pl.String(),  # null for all beyond `MOST_NAMES`
+    "name": pl.String(),  # null for the sum of names beyond `MOST_NAMES`
     "count": pl.Int64(),
     "time_ps": pl.Int64(),
 }
@@ -64,14 +64,14 @@ _NO_OP: Final = [int(OpEvidence.COPY), int(OpEvidence.NONE)]
 
 
 class Chosen(NamedTuple):
-    """Spans of one track that a window touches, by item; arrays of equal length.
+    """Spans of one track that overlap with a window, by item; arrays of equal length.
 
     Attributes:
         track: Row of the timeline's tracks.
         items: int64.
         start_ps: int64.
         dur_ps: int64.
-        inside_ps: int64; the part of the duration that lies in the window.
+        inside_ps: int64; part of the duration inside the window.
         name: int32; codes of names.
     """
 
@@ -84,13 +84,13 @@ class Chosen(NamedTuple):
 
 
 class SpansInView(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of the spans in a window.
+    """One page of the list of spans in a window.
 
     Attributes:
         host: Host of the timeline.
-        begin_ps: Begin of the window.
+        begin_ps: Start of the window.
         end_ps: End of the window.
-        total: Number of all spans in the window, on the tracks that were asked for.
+        total: Number of all spans in the window, on the requested tracks.
         offset: Number of spans before this page.
         events: Columns `EVENT_COLUMNS`, by start, then by track, then by item.
         categories: Names of the categories by number.
@@ -113,14 +113,14 @@ def chosen_spans(
     tracks: Sequence[int] = (),
     all_rows: bool = True,
 ) -> Iterator[Chosen]:
-    """Yield, track by track, the spans that begin in a window or run into it.
+    """Yield, track by track, the spans that begin in a window or extend into it.
 
     Args:
-        tracks: Rows of the timeline's tracks; all where none is named.
-        all_rows: Whether folded and hidden events are wanted as well.
+        tracks: Rows of the timeline's tracks; empty for all.
+        all_rows: Whether to include folded and hidden events.
 
     Raises:
-        BadUsage: There is no such track.
+        BadUsage: A track does not exist.
     """
     type_ = handles(shown.events, "type")
     drawn = shown.timeline.tracks["drawn_rows"].to_list()
@@ -152,19 +152,19 @@ def spans_in_view(
     limit: int,
     all_rows: bool,
 ) -> SpansInView | Unavailable:
-    """List the spans of a window, a page at a time.
+    """Return one page of the list of spans in a window.
 
     Args:
-        tracks: Rows of the timeline's tracks; all where none is named.
-        offset: Number of spans to pass over, at least 0.
-        limit: Number of spans to list, at least 0.
-        all_rows: Whether folded and hidden events are wanted as well.
+        tracks: Rows of the timeline's tracks; empty for all.
+        offset: Number of spans to skip, at least 0.
+        limit: Maximum number of spans to return, at least 0.
+        all_rows: Whether to include folded and hidden events.
 
     Raises:
-        BadUsage: There is no such track, or a number is negative.
+        BadUsage: A track does not exist, or a number is negative.
     """
     if offset < 0 or limit < 0:
-        raise BadUsage("offset and limit are not negative")
+        raise BadUsage("offset and limit must not be negative")
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
@@ -176,7 +176,7 @@ def spans_in_view(
     ]
     lengths = [len(items) for _, items, _ in found]
     start = np.concatenate([np.empty(0, np.int64), *(one for _, _, one in found)])
-    # Track by track, and by item in each: a stable order by start keeps that.
+    # Spans are in order of track and item, which a stable sort by start keeps.
     if not limit or offset >= len(start):
         place = np.empty(0, np.int64)
     else:
@@ -225,25 +225,25 @@ def _span_columns(shown: HostTimeline, track: Int64s, items: Int64s) -> pl.DataF
 
 
 class WindowTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What a window of some tracks holds.
+    """Totals of some tracks in a window.
 
     Attributes:
         host: Host of the timeline.
-        begin_ps: Begin of the window.
+        begin_ps: Start of the window.
         end_ps: End of the window.
-        account_ps: Length of the window's part that the account covers, which is that
-            between the first step's begin and the last one's end; the owners of each
+        account_ps: Length of the part of the window that the account covers, from the
+            start of the first step to the end of the last one; the owners of each
             device add up to it.
         owners: Columns `OWNER_TOTALS`: the account of the devices that the tracks
-            belong to; of all where none of the tracks belongs to one.
-        spans: Number of spans that begin in the window or run into it.
-        ops: Sums of device activity by op, columns `SUMS`. Of spans that reach beyond
-            the window only the part inside counts.
-        host_ops: Sums of ops on host threads, with what runs inside them, columns
-            `SUMS`.
+            belong to; of all devices if no track belongs to one.
+        spans: Number of spans that begin in the window or extend into it.
+        ops: Sums of device activity by op, columns `SUMS`. A span that extends beyond
+            the window counts with its part inside.
+        host_ops: Total times of ops on host threads, columns `SUMS`.
         kernels: Sums by kernel, columns `SUMS`.
-        names: Sums by displayed name over all spans, nested and derived ones included.
-        missing: What could not be looked at.
+        names: Sums by displayed name over all spans, including nested and derived
+            spans.
+        missing: Values that could not be determined, with their reasons.
     """
 
     host: str
@@ -267,14 +267,14 @@ def window_totals(
     end_ps: int,
     tracks: Sequence[int] = (),
 ) -> WindowTotals | Unavailable:
-    """Add up what lies in [begin_ps, end_ps).
+    """Add up the spans and the account in [begin_ps, end_ps).
 
     Args:
-        end_ps: End of the window; not before its begin.
-        tracks: Rows of the timeline's tracks; all where none is named.
+        end_ps: End of the window; not before its start.
+        tracks: Rows of the timeline's tracks; empty for all.
 
     Raises:
-        BadUsage: There is no such track.
+        BadUsage: A track does not exist.
     """
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
@@ -282,7 +282,7 @@ def window_totals(
     end_ps = max(begin_ps, end_ps)
     names, spans = [], 0
     inside = np.full(len(shown.events), -1, np.int64)
-    # Track by track: all spans of a large run together would take much memory.
+    # Track by track, because all spans of a large run together need much memory.
     for one in chosen_spans(shown, begin_ps=begin_ps, end_ps=end_ps, tracks=tracks):
         spans += len(one.items)
         names.append(_sum_by_code(one.name, one.inside_ps, shown.timeline.names))
@@ -321,7 +321,7 @@ def _owner_totals(
     *,
     devices: frozenset[int],
 ) -> tuple[int, pl.DataFrame] | Unavailable:
-    """Return the covered length of the window and the time of each owner in it."""
+    """Return the length that the account covers, and the time of each owner in it."""
     charged = profile.derived(host, account)
     placed = profile.derived(host, windows)
     if isinstance(charged, Unavailable):
@@ -376,7 +376,7 @@ def _host_ops(profile: ProfileData, host: str, inside: Int64s) -> pl.DataFrame:
     on_host = profile.derived(host, host_op_events)
     if isinstance(on_host, Unavailable):
         return _largest_sums(())
-    # An op that calls itself again is counted once.
+    # Of recursive calls of an op, only the outermost counts.
     outer = np.where(on_host.outermost, on_host.event, np.int32(-1))
     return _largest_sums([_sum_events(outer, on_host.op, on_host.ops["name"], inside)])
 
@@ -397,14 +397,14 @@ def _kernel_sums(
 def _sum_events(
     event: Int32s, code: Int32s, names: pl.Series, inside: Int64s
 ) -> pl.DataFrame:
-    """Add up the events that are inside by a code that has a name."""
+    """Add up the events inside the window, by a code that has a name."""
     at = np.flatnonzero((event >= 0) & (code >= 0))
     at = at[inside[event[at]] >= 0]
     return _sum_by_code(code[at], inside[event[at]], names)
 
 
 def _sum_by_code(code: Int32s, time_ps: Int64s, names: pl.Series) -> pl.DataFrame:
-    """Add up by code, and name the sums: texts of single spans would be slow."""
+    """Add up by code, and then name the sums: adding up by text would be slow."""
     found = (
         pl.DataFrame({"code": code, "time_ps": time_ps})
         .group_by("code", maintain_order=True)
@@ -415,7 +415,7 @@ def _sum_by_code(code: Int32s, time_ps: Int64s, names: pl.Series) -> pl.DataFram
 
 
 def _largest_sums(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Add up by name, most time first; what is beyond the limit is one row."""
+    """Add up by name, longest time first; names beyond the limit share one row."""
     if not parts:
         return pl.DataFrame(schema=SUMS)
     sums = (

@@ -1,7 +1,7 @@
-"""What the answers of the trace viewer share: one host's timeline and its spans.
+"""What the trace viewer's answers have in common: a host's timeline and its spans.
 
-A span is named by its track and an item: a row of `events` where the track was
-recorded, a row of the timeline's `slices` where it was derived.
+A span is identified by its track and an item. The item is a row of `events` on a
+recorded track, and a row of the timeline's `slices` on a derived track.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
     from stepscope.derive.timeline.lanes import LaneIndex
 
-#: The category of all calls of a step, of which the first may be a copy.
+#: Category of launch statistics, whose first event may be a copy.
 _LAUNCHES: Final = CATEGORIES.index("kernel_launch")
-#: No time of a trace lies farther from its start.
+#: Largest possible distance, in ps, of a time of a trace from its start.
 FARTHEST_PS: Final = 1 << 62
 
 
 def typed_frame(
     columns: Mapping[str, NDArray[Any] | pl.Series], types: Mapping[str, pl.DataType]
 ) -> pl.DataFrame:
-    """Return columns in the order and with the types that are given."""
+    """Return columns in the given order and with the given types."""
     return pl.DataFrame(
         [pl.Series(name, columns[name]).cast(dtype) for name, dtype in types.items()]
     )
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """One span and where it lies.
+    """One span and its position on the timeline.
 
     Attributes:
         track: Row of the timeline's tracks.
-        item: Row of `events` where the track was recorded, else of the timeline's
-            `slices`.
+        item: Row of `events` on a recorded track, row of the timeline's `slices` on a
+            derived track.
         row: Row inside the track, 0 at the top.
         name: Name of the span.
         start_ps: Start of the span.
@@ -71,7 +71,7 @@ class HostTimeline(Frozen, frozen=True):
     """A host's timeline, its lanes, and the categories of its events.
 
     Attributes:
-        lanes: By track, the row of each span.
+        lanes: Spans of each track, by row of the track.
         category: uint8 by row of events.
     """
 
@@ -81,10 +81,10 @@ class HostTimeline(Frozen, frozen=True):
     category: UInt8s
 
     def lane_index(self, track: int) -> LaneIndex:
-        """Return the spans of a track by its rows, the top one first.
+        """Return the spans of a track by row, top row first.
 
         Raises:
-            BadUsage: There is no such track.
+            BadUsage: The track does not exist.
         """
         count = self.timeline.tracks.height
         if not 0 <= track < count:
@@ -92,7 +92,7 @@ class HostTimeline(Frozen, frozen=True):
         return self.lanes[track]
 
     def item_rows(self, track: int, items: Int64s) -> Int32s:
-        """Return the row inside the track of each item; -1 where it is not on it."""
+        """Return each item's row inside the track; -1 if it is not on the track."""
         begin, end = self.timeline.tracks.select("begin", "end").row(track)
         inside = (items >= begin) & (items < end)
         line = self.timeline.line(track)
@@ -110,7 +110,7 @@ class HostTimeline(Frozen, frozen=True):
         return line.spans.event[at].astype(np.int64)
 
     def name_codes(self, track: int, items: Int64s) -> Int32s:
-        """Return the name of each item, a place in `timeline.names`."""
+        """Return each item's name, as an index in `timeline.names`."""
         line = self.timeline.line(track)
         if line is None:
             return handles(self.events, "type")[items]
@@ -118,22 +118,22 @@ class HostTimeline(Frozen, frozen=True):
 
     def displayed_names(self, code: Int32s) -> pl.Series:
         """Return the displayed name of each code."""
-        # Gathering among the few that occur is cheaper than among all.
+        # Gathering from the few used names is cheaper than from all names.
         used, at = np.unique(code, return_inverse=True)
         return self.timeline.names.gather(used).gather(at)
 
     def coded_names(self, code: Int32s) -> pl.Series:
-        """Return the displayed name of each code as an enumeration of those that occur.
+        """Return the displayed name of each code, as an enumeration of the used names.
 
-        Of many spans that is much faster to make and to send than the texts are.
+        For many spans, building and sending an enumeration is much faster than texts.
         """
-        # Marking those that occur is faster than sorting them all.
+        # Marking the used codes is faster than sorting all codes.
         place = np.zeros(len(self.timeline.names), np.int64)
         place[code] = 1
         used = np.flatnonzero(place)
         place[used] = np.arange(len(used))
         texts = self.timeline.names.gather(used).fill_null("")
-        # Several codes may have one displayed name.
+        # Several codes may have the same displayed name.
         names = texts.unique(maintain_order=True)
         return texts.cast(pl.Enum(names)).gather(place[code])
 
@@ -141,7 +141,7 @@ class HostTimeline(Frozen, frozen=True):
         """Return an item of a track with its name and its time.
 
         Raises:
-            BadUsage: There is no such track, or no such item on it.
+            BadUsage: The track does not exist, or does not have the item.
         """
         items = np.array([item], np.int64)
         index = self.lane_index(track)
@@ -159,7 +159,7 @@ class HostTimeline(Frozen, frozen=True):
         )
 
     def item_categories(self, track: int, items: Int64s) -> UInt8s:
-        """Return the place in `CATEGORIES` of each item."""
+        """Return each item's index in `CATEGORIES`."""
         if self.timeline.tracks["view"][track] == "launch_stats":
             return np.full(len(items), _LAUNCHES, np.uint8)
         event = self.first_events(track, items)

@@ -1,9 +1,9 @@
 """The timeline of the page in tiles: any part of any track at any resolution.
 
-A tile is named by host, track, level and index. At level `L` a bucket is `2**L`
-picoseconds wide and a tile is `TILE_BUCKETS` buckets; tile `k` begins at `k` times its
-width, so that the same name is the same tile for everyone who asks. Level 0 folds
-nothing but what happened within one picosecond, and `unfold` lists that, too.
+A tile is identified by host, track, level and index. At level `L` a bucket is `2**L`
+picoseconds wide, and a tile has `TILE_BUCKETS` buckets. Tile `k` begins at `k` times
+its width, so that every client asks for the same tiles. Level 0 folds only spans within
+one picosecond, which `unfold_slice` lists, too.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from stepscope.array_types import UInt8s
     from stepscope.derive.profile_data import ProfileData
 
-#: Buckets of a tile: about half a screen's width in device pixels.
+#: Number of buckets in a tile: about half a screen's width in device pixels.
 TILE_BUCKETS: Final = 1024
-#: One tile of this level holds every time that a trace can have.
+#: Level at which one tile covers every time that a trace can have.
 COARSEST_LEVEL: Final = 52
 #: Columns of `TrackSlices.slices`.
 SLICE_COLUMNS: Final[dict[str, pl.DataType]] = {
@@ -46,35 +46,35 @@ SLICE_COLUMNS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),
     "category": pl.UInt8(),
 }
-#: Spans that one call unfolds at most.
+#: Maximum number of spans that one call unfolds.
 MOST_UNFOLDED: Final = 10_000
-#: Tracks of one answer at most.
+#: Maximum number of tracks in one answer.
 MOST_TRACKS: Final = 64
 
 
 class Rows(Enum):
-    """Which rows of a track are wanted."""
+    """Rows of a track to return: the rows drawn by default, or all rows."""
 
     DRAWN = "drawn"
     ALL = "all"
 
 
 class TrackSlices(msgspec.Struct, frozen=True, kw_only=True):
-    """What one track shows in a window.
+    """The slices of one track in a window.
 
     Attributes:
         host: Host of the timeline.
         track: Row of the timeline's tracks.
-        begin_ps: Begin of the window.
+        begin_ps: Start of the window.
         end_ps: End of the window.
-        bucket_ps: Width of a bucket: shorter spans are folded; 0 where nothing is.
-        slices: Columns `SLICE_COLUMNS`, by row and then by time. `row` is the place in
-            the track, 0 at the top; `count` how many spans the slice represents, which
-            last `busy_ps` together; `item` the span that lasts longest, a row of
-            `events` where the track was recorded and of the timeline's `slices` where
-            it was derived; `first` what `unfold` wants; `name` and `category` (a place
-            in `categories`) are those of the item. A slice that begins before the
-            window belongs to an earlier one, too.
+        bucket_ps: Width of a bucket; shorter spans are folded. 0 if no span is folded.
+        slices: Columns `SLICE_COLUMNS`, by row and then by time. `row` is the row in
+            the track, 0 at the top. `count` is the number of spans in the slice, and
+            `busy_ps` the time of work in them. `item` is the longest span: a row of
+            `events` on a recorded track, a row of the timeline's `slices` on a derived
+            track. `first` is an argument of `unfold_slice`. `name` and `category` (an
+            index in `categories`) are those of the item. A slice that begins before the
+            window belongs to an earlier window, too.
         categories: Names of the categories by number.
     """
 
@@ -92,12 +92,12 @@ class Tiles(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         host: Host of the timeline.
-        tracks: Rows of the timeline's tracks, as they were asked for.
-        begin_ps: Begin of the tile.
+        tracks: Rows of the timeline's tracks, as requested.
+        begin_ps: Start of the tile.
         end_ps: End of the tile.
         bucket_ps: Width of a bucket.
-        slices: `track`, and the columns of `TrackSlices.slices`; track by track in
-            that order. The type of `name` is an enumeration.
+        slices: `track`, and the columns of `TrackSlices.slices`, in the order of the
+            tracks. The type of `name` is an enumeration.
         categories: Names of the categories by number.
     """
 
@@ -124,11 +124,11 @@ def track_tile(
     Args:
         track: Row of the timeline's tracks.
         level: 0 to `COARSEST_LEVEL`.
-        index: Which tile of the level; negative before the start of the profile.
-        rows: Whether rows of folded and hidden events are wanted as well.
+        index: Index of the tile in the level; negative before the start of the profile.
+        rows: Whether to include rows of folded and hidden events.
 
     Raises:
-        BadUsage: There is no such track, level or tile.
+        BadUsage: The track, level or tile does not exist.
     """
     begin, end = tile_window(level, index)
     return track_window(
@@ -143,17 +143,17 @@ def track_tile(
 
 
 def tile_window(level: int, index: int) -> tuple[int, int]:
-    """Return begin and end of a tile.
+    """Return start and end of a tile.
 
     Raises:
-        BadUsage: There is no such level or tile.
+        BadUsage: The level or tile does not exist.
     """
     if not 0 <= level <= COARSEST_LEVEL:
         raise BadUsage(f"level {level} is not one of 0 to {COARSEST_LEVEL}")
     width = TILE_BUCKETS << level
     begin = index * width
     if not -FARTHEST_PS <= begin <= FARTHEST_PS - width:
-        raise BadUsage(f"level {level} has no tile {index}: no time lies so far off")
+        raise BadUsage(f"level {level} has no tile {index}: it is out of range")
     return begin, begin + width
 
 
@@ -172,7 +172,7 @@ def track_tiles(
         tracks: 1 to `MOST_TRACKS` rows of the timeline's tracks.
 
     Raises:
-        BadUsage: As for `track_tile`; or there is no track, or too many.
+        BadUsage: As for `track_tile`; or no track, or too many tracks, are requested.
     """
     if not 0 < len(tracks) <= MOST_TRACKS:
         raise BadUsage(f"one answer has 1 to {MOST_TRACKS} tracks, not {len(tracks)}")
@@ -217,10 +217,10 @@ def track_window(
     bucket_ps: int = 0,
     rows: Rows = Rows.DRAWN,
 ) -> TrackSlices | Unavailable:
-    """Return what a track shows in [begin_ps, end_ps); without a bucket every span.
+    """Return a track's slices in [begin_ps, end_ps); without a bucket, every span.
 
     Raises:
-        BadUsage: There is no such track, or no such bucket.
+        BadUsage: The track does not exist, or the bucket is out of range.
     """
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
@@ -240,12 +240,12 @@ def track_window(
 def unfold_slice(
     profile: ProfileData, host: str, *, track: int, first: int, count: int
 ) -> TrackSlices | Unavailable:
-    """List the spans that one slice represents, at most `MOST_UNFOLDED` of them.
+    """Return the spans that one slice represents, at most `MOST_UNFOLDED` of them.
 
     Args:
         track: Row of the timeline's tracks.
-        first: `first` of the slice, or a later place where the first spans are known.
-        count: `count` of the slice, less the spans that are known.
+        first: `first` of the slice, or a later position if the first spans are known.
+        count: `count` of the slice, minus the number of known spans.
 
     Raises:
         BadUsage: The track has no such spans in one row.
@@ -298,7 +298,7 @@ def _lane_slices(
     bucket_ps: int,
     drawn: Sequence[int] | None,
 ) -> LaneSlices:
-    """Return the slices of a track; of its drawn rows alone where these are given."""
+    """Return the slices of a track; only of its drawn rows if these are given."""
     index = shown.lane_index(track)
     lanes = range(len(index.edges) - 1)
     if drawn is not None:
@@ -309,7 +309,7 @@ def _lane_slices(
 
 
 def _drawn_rows(shown: HostTimeline, rows: Rows) -> Sequence[int] | None:
-    """Return the drawn rows of each track; None where all rows are wanted."""
+    """Return the number of drawn rows per track; None if all rows are requested."""
     if rows is Rows.ALL:
         return None
     drawn: list[int] = shown.timeline.tracks["drawn_rows"].to_list()
@@ -319,7 +319,7 @@ def _drawn_rows(shown: HostTimeline, rows: Rows) -> Sequence[int] | None:
 def _slice_columns(
     slices: LaneSlices, names: pl.Series, category: UInt8s
 ) -> list[pl.Series]:
-    """Return the columns `SLICE_COLUMNS`; names keep their type."""
+    """Return the columns `SLICE_COLUMNS`; the type of names is kept."""
     columns: dict[str, NDArray[np.integer]] = {
         "row": slices.lane,
         "start_ps": slices.start_ps,
