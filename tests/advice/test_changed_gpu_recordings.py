@@ -183,7 +183,7 @@ def test_one_of_two_devices_alone_says_what_it_did() -> None:
     ]
     both = said([*first, *second])
     assert both.finding == "launch.delay"
-    assert "of 2 at work" in both.text
+    assert "one of 2 busy devices" in both.text
     # Of the other device's launches nothing came: that is said, not that it is idle.
     alone = said(
         [line for line in [*first, *second] if not line[0].startswith("gpu:1")]

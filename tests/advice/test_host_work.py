@@ -226,7 +226,7 @@ def test_the_two_shares_of_a_function_are_told_apart() -> None:
     """
     told = page(blueprint.trace(helped(within=30)), width=110)
     assert "augment (train.py:41)  20.0 % self time\n" in told
-    assert "`augment` (train.py:41) 38.0 % with what it calls; " in told
+    assert "`augment` (train.py:41) 38.0 % (total time); " in told
 
 
 @pytest.mark.parametrize(("steps", "first"), [(9, "less often"), (10, "Vectorise")])

@@ -47,7 +47,7 @@ def test_a_host_below_shows_the_same_moments(
         assert window_of(below(timeline, other)) == pytest.approx(
             (begin - shift, end - shift), abs=0.01
         )
-    assert "laid side by side by the collectives" in (
+    assert "aligned by collectives" in (
         below(timeline, other).inner_text()
     )
     assert "to within" in below(timeline, other).inner_text()

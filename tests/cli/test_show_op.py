@@ -39,9 +39,9 @@ def test_the_page_of_an_op_on_the_cpu_shows_its_calls_and_says_why_no_cause(
     lines = page.stdout.splitlines()
     assert lines[1] == f"op {OP}"
     assert lines[2] == "  20 calls"
-    assert "What dominates is not known; the reason is below." in page.stdout
+    assert "The dominating cause is unknown; the reason is below." in page.stdout
     assert "The profile contains no device" in page.stdout
-    assert "10 of 20 more." in page.stdout
+    assert "10 of 20 rows are not shown." in page.stdout
     # Columns of which nothing is known are not drawn.
     assert "device idle" not in page.stdout
     assert max(len(one) for one in lines) <= 160

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 RULE = "amp.share"
-OPEN = "or more: how fast the step computes then cannot be predicted"
+OPEN = "or more: the computing speed after the change cannot be predicted"
 
 
 def products_in_32_bit() -> TraceData:

@@ -107,7 +107,7 @@ def test_a_page_says_what_the_line_of_a_function_means() -> None:
     text = as_text.render_page(outline, width=100)
     assert "train.py:20 step" in text
     assert "host total" in text
-    assert "which of them ran is not recorded" in " ".join(text.split())
+    assert "does not show which of its lines ran" in " ".join(text.split())
     assert "device self" not in text
 
 
@@ -138,8 +138,8 @@ def test_lines_that_looks_found_are_in_place_of_their_functions() -> None:
     ]
     assert result.source["exact"].to_list() == [True] * 3
     assert set(result.source["event"]) == {"$train.py:20 step", "$train.py:3 load"}
-    assert "counts with the next one that has a call" in shown(result)
-    assert "are not recorded" not in shown(result)
+    assert "is added to the next line that has a call" in shown(result)
+    assert "were not recorded: if exact" not in shown(result)
 
 
 def test_functions_of_a_host_without_lines_stay_apart_from_lines() -> None:
@@ -152,7 +152,7 @@ def test_functions_of_a_host_without_lines_stay_apart_from_lines() -> None:
         (False, 30.0),
         (True, 30.0),
     ]
-    assert "where exact is false" in shown(result)
+    assert "if exact is false" in shown(result)
 
 
 @pytest.mark.parametrize("name", ["gpu/jax_healthy", "gpu/torch_healthy"])

@@ -555,7 +555,7 @@ def test_the_page_names_the_slowest_and_keeps_to_the_hosts_asked_for(
 ) -> None:
     path = str(shared_profile("kineto/dlrm_8rank_v100"))
     shown = CliRunner().invoke(main, ["show", "pod_viewer", path])
-    assert "The others wait for rank7, device 7." in shown.output
+    assert "The other workers wait for rank7, device 7." in shown.output
     asked = ["show", "pod_viewer", path, "--host", "rank1"]
     one = CliRunner().invoke(main, [*asked, "--format", "json"])
     data = json.loads(one.output)["data"]

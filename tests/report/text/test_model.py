@@ -55,12 +55,12 @@ def test_a_large_tree_shows_its_costliest_nodes_with_what_is_above_them() -> Non
     assert rows[0].startswith("  net ")
     assert rows[1].startswith("    layer_79 ")
     assert rows[2].startswith("      MatMul ")
-    assert f"The {MOST_ROWS} costliest of 161 nodes" in text
+    assert f"These are the {MOST_ROWS} costliest of 161 nodes" in text
 
 
 def test_options_that_leave_nothing_say_so() -> None:
     text = shown(blueprint.a1(), show_name_regexes=("nothing",))
-    assert "No node is left by these options." in text
+    assert "These options select no node." in text
 
 
 def test_no_line_is_wider_than_the_screen() -> None:

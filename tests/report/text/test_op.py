@@ -26,7 +26,7 @@ def test_the_cause_its_parts_and_the_tables_stand_below_each_other() -> None:
     parts = [line.split("  ")[1] for line in lines[at + 2 : at + 5]]
     assert parts == [
         "copies, memsets and collectives",
-        "the device idle and waiting for it",
+        "device idle, waiting for the op",
         "kernels that fill the device",
     ]
     assert "66.7 %" in lines[at + 2]
@@ -54,7 +54,7 @@ def test_a_kernel_says_what_limits_it() -> None:
 def test_what_is_not_known_has_its_reason_and_no_column() -> None:
     lines = page(*call(0, 5, 1), kernel(1, 50, 1, details=None))
     assert "regs" not in "".join(lines)
-    assert any("What dominates is not known" in line for line in lines)
+    assert any("The dominating cause is unknown" in line for line in lines)
     assert any("kernels.registers" in line for line in lines)
 
 

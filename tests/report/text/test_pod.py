@@ -67,13 +67,13 @@ def test_workers_stand_side_by_side_with_their_breakdown() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({}, "The others wait for b, device 0, in 3 of 4 steps."),
-        ({}, "the other workers waited 2.50 ms for it, added up."),
-        ({}, "It spends 800 µs a step more on input than the median of the others."),
-        ({"of_steps": 1, "steps": 1}, "The others wait for b, device 0.\n"),
+        ({}, "The other workers wait for b, device 0, in 3 of 4 steps."),
+        ({}, "The other workers waited for it in collectives, 2.50 ms in total."),
+        ({}, "It spends 800 µs a step more on input than the median of the other "),
+        ({"of_steps": 1, "steps": 1}, "The other workers wait for b, device 0.\n"),
         (
             {"cause": "late_start", "excess_ms": {"late_start": 4.0}},
-            "It begins its steps 4.00 ms later than the median of the others",
+            "It starts its steps 4.00 ms later than the median of the other workers",
         ),
         ({"by": "device_work", "waited_for_ms": None}, "Its device works longest."),
         (
@@ -94,9 +94,9 @@ def test_the_slowest_is_named_with_the_evidence(
     ("source", "said"),
     [
         ("collectives", "to within 7.00 µs"),
-        ("recorded", "nothing shows how well these agree"),
+        ("recorded", "the error of these clocks is not known"),
         ("steps", "to within a step"),
-        ("none", "begins are not compared"),
+        ("none", "start times are not compared"),
     ],
 )
 def test_how_surely_the_hosts_are_compared_is_said(source: str, said: str) -> None:
@@ -109,7 +109,7 @@ def test_how_surely_the_hosts_are_compared_is_said(source: str, said: str) -> No
 def test_one_worker_has_nobody_to_be_compared_with() -> None:
     text = page(result(blueprint.a1()))
     assert "There is only one worker" in text
-    assert "clocks" not in text.split("Whole tables")[0]
+    assert "clocks" not in text.split("Full tables")[0]
 
 
 def test_what_is_not_known_is_no_column_but_has_its_reason() -> None:
@@ -127,8 +127,8 @@ def test_nothing_is_said_of_steps_where_none_is_known() -> None:
     found = result(blueprint.a1(), blueprint.a5_host_b())
     whole = msgspec.structs.replace(found.steps[0], step=None, name=None)
     for cause, said in (
-        ("input", "It spends 800 µs more on input than the median of the others."),
-        ("late_start", "It begins to compute 800 µs later than the median of"),
+        ("input", "It spends 800 µs more on input than the median of the other "),
+        ("late_start", "It starts to compute 800 µs later than the median of"),
     ):
         late = slowest(of_steps=1, steps=1, cause=cause, excess_ms={cause: 0.8})
         shown = msgspec.structs.replace(found, steps=(whole,), slowest=late)

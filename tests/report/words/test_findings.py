@@ -125,7 +125,7 @@ BURSTS = Pattern(
 
 def test_waits_in_bursts_say_how_many_steps_wait_and_how_long() -> None:
     told = finding_headline(failing(pattern=BURSTS))
-    assert "In bursts: 13 of 28 steps wait 93.0 to 644 ms." in told
+    assert "This comes in bursts: 13 of 28 steps wait 93.0 to 644 ms." in told
     assert lead_sentence(failing(pattern=BURSTS)) == (
         "Input-bound, in bursts: 13 of 28 steps wait 93.0 to 644 ms for a batch "
         "(47.0 % of the time)."
@@ -135,11 +135,11 @@ def test_waits_in_bursts_say_how_many_steps_wait_and_how_long() -> None:
 def test_one_step_is_called_once_and_two_steps_have_no_pattern() -> None:
     once = Pattern(kind="once", steps_hit=1, steps=9, shortest_ms=30.0, longest_ms=30.0)
     few = Pattern(kind="every", steps_hit=2, steps=2, shortest_ms=3.0, longest_ms=4.0)
-    assert "Once, in one of 9 steps: 30.0 ms." in finding_headline(
+    assert "This affects one of 9 steps, by 30.0 ms." in finding_headline(
         failing(pattern=once)
     )
     assert "step:" not in finding_headline(failing(pattern=few))
-    assert "In every step" not in finding_headline(failing(pattern=few))
+    assert "every step" not in finding_headline(failing(pattern=few))
 
 
 def test_a_function_is_told_with_its_file_and_line() -> None:
@@ -187,7 +187,7 @@ def test_a_gain_that_may_be_more_says_so() -> None:
     closed = gain_words(failing(saving_ms=Saving(low=1.0, high=3.0)))
     assert closed is not None
     assert "more" not in closed
-    why = "how fast the step computes then cannot be predicted"
+    why = "the computing speed after the change cannot be predicted"
     more = gain_words(failing(saving_ms=Saving(low=1.0, high=3.0, open_above=True)))
     assert more == f"{closed}, or more: {why}"
     either = gain_words(failing(saving_ms=Saving(low=0.0, high=3.0, open_above=True)))
@@ -209,10 +209,10 @@ def test_without_work_for_16_bit_no_share_is_told() -> None:
     ("high", "explained_by", "told"),
     [
         (60.0, (), "30.0 to 60.0 ms a step"),
-        (0.0, (), "none by itself: other work delays the step meanwhile"),
+        (0.0, (), "none alone: other work delays the step as long"),
         # 0.01 of 162 ms is what another finding left of its gain.
-        (0.01, ("copy.exposed",), "counted with that of copy.exposed"),
-        (0.01, ("a", "b", "c"), "counted with that of a, b and c"),
+        (0.01, ("copy.exposed",), "included in the gain of copy.exposed"),
+        (0.01, ("a", "b", "c"), "included in the gain of a, b and c"),
         (60.0, ("copy.exposed",), "30.0 to 60.0 ms a step"),
     ],
 )
@@ -253,8 +253,8 @@ def test_the_first_sentence_names_host_or_device_where_there_are_several() -> No
     whole = "Compute-bound: the device is busy 90.0 % of the step"
     for fields, told in (
         ({}, f"{whole}."),
-        ({"hosts": 8, "devices": 2}, f"{whole} (rank3, of 8 hosts)."),
-        ({"devices": 2}, f"{whole} (device 1, of 2 at work)."),
+        ({"hosts": 8, "devices": 2}, f"{whole} (rank3, one of 8 hosts)."),
+        ({"devices": 2}, f"{whole} (device 1, one of 2 busy devices)."),
         ({"stepped": False}, f"{whole[:-4]}recording."),
     ):
         assert first_sentence(msgspec.structs.replace(busy, **fields), ()) == told
@@ -325,7 +325,7 @@ def test_the_code_of_a_file_is_called_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("stepped", "end"),
     [
-        (False, "begun after the first ones, shows whether it comes back."),
+        (False, "a recording of later steps shows whether this repeats."),
         (True, "and no check explains it."),
     ],
 )

@@ -22,7 +22,7 @@ def document(peak: float | None, covered: float | None) -> Any:
 
 @pytest.mark.parametrize(
     ("peak", "covered", "known"),
-    [(47.6, 100.0, ""), (47.6, 25.0, ", known for 25.0 % of the time")],
+    [(47.6, 100.0, ""), (47.6, 25.0, " (known for 25.0 % of the time)")],
 )
 def test_what_kernels_reach_is_said(peak: float, covered: float, known: str) -> None:
     assert hardware_words(document(peak, covered)) == (

@@ -35,21 +35,21 @@ def table(*rows: Row) -> pl.DataFrame:
                 ("c", None, 1.0, 1.0),
             ],
             (
-                "Of the 90.0 µs of 3 launches that were measured, 55.6 % are of b; the "
-                "longest launch of it (30.0 µs) reaches 32.6 % of the peak of "
-                "computing and 4.8 % of the peak of the memory."
+                "The kernel b takes 55.6 % of the 90.0 µs of 3 measured launches; its "
+                "longest launch (30.0 µs) reaches 32.6 % of the peak compute rate and "
+                "4.8 % of the peak memory rate."
             ),
         ),
         (
             [("a", 40 * US, None, 20.0)],
             (
-                "Of the 40.0 µs of 1 launch that were measured, 100.0 % are of a; it "
-                "reaches 20.0 % of the peak of the memory."
+                "The kernel a takes 100.0 % of the 40.0 µs of 1 measured launch; it "
+                "reaches 20.0 % of the peak memory rate."
             ),
         ),
         (
             [("a", 40 * US, None, None)],
-            "Of the 40.0 µs of 1 launch that were measured, 100.0 % are of a.",
+            "The kernel a takes 100.0 % of the 40.0 µs of 1 measured launch.",
         ),
     ],
 )

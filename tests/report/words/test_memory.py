@@ -43,29 +43,29 @@ def result(
             # Memory that no line is known of is no line that holds most.
             [(None, 4 * GIB), ("optim.py:82 step", 2 * GIB), ("a.py:1 f", GIB)],
             (
-                "The memory cuda:1 peaks at 8.00 GiB; 2.00 GiB of it (25.0 %) in "
-                "tensors of optim.py:82 step, and 50.0 % of no known line."
+                "The memory cuda:1 peaks at 8.00 GiB; 2.00 GiB of it (25.0 %) is in "
+                "tensors of optim.py:82 step, and 50.0 % has no known program line."
             ),
         ),
         (
             [("optim.py:82 step", 5 * GIB), (None, 2 * GIB)],
             (
-                "The memory cuda:1 peaks at 8.00 GiB; 5.00 GiB of it (62.5 %) in "
+                "The memory cuda:1 peaks at 8.00 GiB; 5.00 GiB of it (62.5 %) is in "
                 "tensors of optim.py:82 step."
             ),
         ),
         (
             [(None, 6 * GIB), ("optim.py:80 step", GIB // 2)],
             (
-                "The memory cuda:1 peaks at 8.00 GiB; of 75.0 % of it no line of the "
-                "program is known."
+                "The memory cuda:1 peaks at 8.00 GiB; 75.0 % of it has no known "
+                "program line."
             ),
         ),
         (
             # Many small lines that are known, and a little of none.
             [("optim.py:80 step", GIB // 2), (None, GIB // 4)],
             (
-                "The memory cuda:1 peaks at 8.00 GiB; 512 MiB of it (6.2 %) in "
+                "The memory cuda:1 peaks at 8.00 GiB; 512 MiB of it (6.2 %) is in "
                 "tensors of optim.py:80 step."
             ),
         ),
@@ -96,4 +96,4 @@ def test_code_of_compiled_programs_is_in_no_tensors() -> None:
     found = result({"a": 8 * GIB}, [("train.py:9 f", 8 * GIB)], region="executable")
     said = peak_sentence(found)
     assert said is not None
-    assert said.endswith("in programs compiled for train.py:9 f.")
+    assert said.endswith("is in programs compiled for train.py:9 f.")

@@ -16,18 +16,18 @@ FOUND = Together(
 
 def test_ids_name_findings_where_ids_are_in_sight() -> None:
     assert together_words(FOUND) == (
-        "Together, launch.delay and gap.readback may save 10.0 ms a step. Without what "
-        "launch.delay finds, the longest part of a step would be computing in 32 bit "
-        "(45.7 % of its critical path)."
+        "Fixing launch.delay and gap.readback together may save 10.0 ms a step. Once "
+        "launch.delay is fixed, the longest part of a step would be computing in "
+        "32 bit (45.7 % of its critical path)."
     )
 
 
 def test_titles_name_findings_elsewhere() -> None:
     assert together_words(FOUND, by_title=True) == (
-        "Together, fixing “the device waits for the host to launch its work” and “the "
-        "host waits for a result before it continues” may save 10.0 ms a step. Once "
-        "the first is fixed, the longest part of a step would be computing in 32 bit "
-        "(45.7 % of its critical path)."
+        "Fixing “the device waits for the host to launch its work” and “the host "
+        "waits for a result before it continues” together may save 10.0 ms a step. "
+        "Once the first finding is fixed, the longest part of a step would be "
+        "computing in 32 bit (45.7 % of its critical path)."
     )
     alone = Together(
         findings=("input.bound",),
@@ -37,6 +37,6 @@ def test_titles_name_findings_elsewhere() -> None:
     )
     assert together_words(alone, by_title=True) == (
         "Once “the step waits for its data” is fixed, the longest part of a step "
-        "would be more waiting for launches, which other work hides so far (95.9 % "
+        "would be more waiting for launches, which other work hides now (95.9 % "
         "of its critical path)."
     )

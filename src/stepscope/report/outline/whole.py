@@ -182,7 +182,9 @@ def hardware_words(document: Document) -> str | None:
     covered = found.peak_covered_percent
     if found.peak_percent is not None and covered is not None and covered >= _LEAST:
         whose = "its" if len(used) == 1 else "their"
-        known = "" if covered >= _ALL else f", known for {percent(covered)} of the time"
+        known = (
+            "" if covered >= _ALL else f" (known for {percent(covered)} of the time)"
+        )
         parts.append(
             f"{whose} kernels reach {percent(found.peak_percent)} of the peak of the "
             f"units that they use{known}"

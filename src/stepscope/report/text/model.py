@@ -52,16 +52,16 @@ _OF_LINES: Final = {
     "total_device_us": "device total",
 }
 _FUNCTIONS: Final = (
-    "Where a function is next to a line, the times are of all its lines: which of "
-    "them ran is not recorded. Any other line is named by its ops."
+    "A line with a function has the times of the whole function: the recording does "
+    "not show which of its lines ran. Lines without a function come from ops."
 )
 _SEEN: Final = (
-    "Lines of functions come from stack samples: a line of Python without a "
-    "call counts with the next one that has a call, or that ends a loop."
+    "Times of lines in functions come from stack samples: the time of a line without "
+    "a call is added to the next line that has a call or ends a loop."
 )
 _BOTH: Final = (
-    "Of some functions the lines are not recorded: where exact is false (--format "
-    "csv), the times are of all lines of the function."
+    "The lines of some functions were not recorded: if exact is false (--format csv), "
+    "the times are those of the whole function."
 )
 #: Columns of times in µs, which are written with a unit.
 _TIMES: Final = frozenset({"total_us", "step_us", *_OF_LINES} - {"percent"})
@@ -70,8 +70,8 @@ _LARGE: Final = {"flops": "", "parameters": "", "allocated_bytes": "B"}
 #: The view of ranges that the program named.
 _RANGES: Final = "annotation"
 _CLOCK: Final = (
-    "total and self are times of the host's clock in a range, with and without the "
-    "ranges inside it; device is the work that was launched in it."
+    "total and self are host times of a range, with and without the ranges inside it; "
+    "device is the time of the device work that the range launched."
 )
 _OUTSIDE: Final = "unannotated_device_us"
 #: Fields of the result that belong to one view each.
@@ -163,21 +163,21 @@ def _view_notes(
 ) -> list[str]:
     notes = []
     if not rows.height:
-        notes.append("No node is left by these options.")
+        notes.append("These options select no node.")
     if rows.height > MOST_ROWS:
         costly = "total_us" in rows.columns or view == _LINES
         which = "costliest" if costly else "first"
         notes.append(
-            f"The {MOST_ROWS} {which} of {rows.height:,} nodes; "
-            f"{'' if view == _LINES else '--max-depth and '}--min-micros "
-            f"choose{'s' * (view == _LINES)} others, --format csv has all."
+            f"These are the {MOST_ROWS} {which} of {rows.height:,} nodes. Other nodes: "
+            f"{'' if view == _LINES else '--max-depth and '}--min-micros; all nodes: "
+            "--format csv."
         )
     known = result.flops_known_percent
     counted = "flops" in rows.columns and rows["flops"].count()
     if counted and known is not None and known < _ALL_PERCENT:
         notes.append(
-            f"flops are those of ops that take {known:.1f} % of the time; for the "
-            "rest they are not known."
+            f"flops are known for ops with {known:.1f} % of the time; the flops of "
+            "other ops are unknown."
         )
     if view == _LINES:
         exact = set(rows.drop_nulls("function")["exact"])
@@ -188,10 +188,10 @@ def _view_notes(
         notes.append(_CLOCK)
         if outside := result.unannotated_device_us:
             notes.append(
-                f"{us(outside)} of device work was launched in none of these ranges: "
-                "by other threads, or outside of them."
+                f"{us(outside)} of device work was launched outside of these ranges or "
+                "by other threads."
             )
-        notes.append("One range closely: --op NAME.")
+        notes.append("Details of one range: --op NAME.")
     left = [name for name in others if name != view]
     return [*notes, f"More views and tables (--table NAME): {', '.join(left)}."]
 
@@ -255,17 +255,15 @@ def annotation_outline(
         ("In the tree of annotations", tree, _OF_TREE),
         ("Calls", detail.calls, _CALLS),
         ("By step", detail.by_step, _BY_STEP),
-        ("Ops inside, on its thread", detail.ops, _OPS_INSIDE),
-        ("What it launched", detail.kernels, _KERNELS),
+        ("Ops in the range, on its thread", detail.ops, _OPS_INSIDE),
+        ("Work launched by the range", detail.kernels, _KERNELS),
     ):
         if rows is not None and not rows.is_empty():
             yield Heading(heading)
             yield table_of_rows(rows.head(_SHOWN), columns)
     yield Break()
     names = [name for name in others if name.startswith("detail.")]
-    yield Paragraph(
-        f"Whole tables (--table NAME): {', '.join(['annotation', *names])}."
-    )
+    yield Paragraph(f"Full tables (--table NAME): {', '.join(['annotation', *names])}.")
     own = [one for one in result.missing if one.field.split(".")[0] in _OF_ANNOTATION]
     yield from reason_parts(own)
 
@@ -273,7 +271,7 @@ def annotation_outline(
 def _calls_of_annotation(result: AnnotationDetailResult) -> Iterator[Part]:
     detail = result.detail
     if not detail.call_count:
-        yield Paragraph("No call in these steps.")
+        yield Paragraph("The range has no call in these steps.")
         return
     longest = detail.calls.row(0, named=True)
     where = "" if longest["step"] is None else f", in step {longest['step']}"
@@ -287,6 +285,6 @@ def _calls_of_annotation(result: AnnotationDetailResult) -> Iterator[Part]:
         return
     count = f"{detail.launches:,} launch{'es' if detail.launches != 1 else ''}"
     yield Paragraph(
-        f"{count} inside put {us(detail.device_us)} of work on devices; work that "
-        "another thread launched is not in it"
+        f"{count} in the range started {us(detail.device_us)} of device work; work "
+        "launched by other threads is excluded"
     )

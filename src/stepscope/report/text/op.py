@@ -36,22 +36,22 @@ _TABLES: Final = ("rows", "calls", "kernels", "copies", "launches", "shapes")
 _OF_THE_ROWS: Final = ("rows", "pies", "device_idle_us", "host_idle_us")
 
 _CAUSE: Final = {
-    "transfer": "Transfer dominates: most of its device time goes into moving data.",
-    "utilisation": "Utilisation dominates: for most of its device time the device "
+    "transfer": "Transfer dominates: most of the op's device time is data movement.",
+    "utilisation": "Utilisation dominates: for most of the op's device time the device "
     "waits or is not filled.",
-    "compute": "Compute dominates: for most of its device time kernels fill the "
+    "compute": "Compute dominates: for most of the op's device time kernels fill the "
     "device.",
-    "mixed": "Nothing dominates: transfer, utilisation and compute share its device "
-    "time.",
+    "mixed": "No cause dominates: transfer, utilisation and compute share the op's "
+    "device time.",
 }
 #: Field of `Cause`, and its words.
 _PARTS: Final = (
     ("transfer_us", "copies, memsets and collectives"),
-    ("waiting_us", "the device idle and waiting for it"),
-    ("small_grid_us", "kernels of too few blocks"),
-    ("low_occupancy_us", "kernels of low occupancy"),
+    ("waiting_us", "device idle, waiting for the op"),
+    ("small_grid_us", "kernels with too few blocks"),
+    ("low_occupancy_us", "kernels with low occupancy"),
     ("compute_us", "kernels that fill the device"),
-    ("unknown_us", "kernels of unknown launch shape"),
+    ("unknown_us", "kernels with unknown launch shape"),
 )
 
 
@@ -149,7 +149,7 @@ def op_outline(
             yield from shown
     yield Break()
     names = ", ".join(name for name in others if name in _TABLES)
-    yield Paragraph(f"Whole tables (--table NAME): {names}.")
+    yield Paragraph(f"Full tables (--table NAME): {names}.")
     own = [
         one for one in result.missing if one.field.partition("[")[0] not in _OF_THE_ROWS
     ]
@@ -177,12 +177,12 @@ def _head_parts(result: OpDetailResult) -> Iterator[Part]:
     if share.host_percent is not None:
         parts.append(f"{percent(share.host_percent)} on the host")
     if parts:
-        yield Paragraph(f"Of the step, in {steps}: {', '.join(parts)}")
+        yield Paragraph(f"Share of the step, over {steps}: {', '.join(parts)}")
 
 
 def _cause_parts(result: OpDetailResult) -> Iterator[Part]:
     cause = result.cause
-    said = "What dominates is not known; the reason is below."
+    said = "The dominating cause is unknown; the reason is below."
     yield Paragraph(_CAUSE.get(cause.dominant or "", said))
     rows = tuple(
         (
@@ -198,8 +198,8 @@ def _cause_parts(result: OpDetailResult) -> Iterator[Part]:
         yield Table(("", "", "", ""), rows, left=frozenset({0, 3}))
     if cause.untested_us:
         yield Paragraph(
-            f"The occupancy of {us(cause.untested_us)} of the kernels that fill the "
-            "device is not known; their grids do."
+            f"The occupancy is unknown for {us(cause.untested_us)} of the kernels that "
+            "fill the device by their number of blocks."
         )
 
 
@@ -248,4 +248,4 @@ def _call_rows(result: OpDetailResult) -> Iterator[Part]:
 
 def _rest_note(count: int) -> Iterator[Part]:
     if count > _SHOWN:
-        yield Paragraph(f"{count - _SHOWN:,} of {count:,} more.")
+        yield Paragraph(f"{count - _SHOWN:,} of {count:,} rows are not shown.")

@@ -68,13 +68,13 @@ def pod_outline(
     # A page of text puts a blank line between two tables.
     yield _breakdown_table(result.workers[:MOST_ROWS])
     yield Break()
-    notes = ["Times are means of a step."]
+    notes = ["Times are means per step."]
     if len(result.workers) > MOST_ROWS:
         notes.append(
             f"{len(result.workers) - MOST_ROWS:,} of {len(result.workers):,} workers "
             "are not shown; --format csv has all."
         )
-    notes.append(f"Whole tables (--table NAME): {', '.join(others)}.")
+    notes.append(f"Full tables (--table NAME): {', '.join(others)}.")
     yield Paragraph(" ".join(notes))
     own = [one for one in result.missing if one.field.startswith("workers")]
     # A worker without a device is a host, so its null device is not a missing value.

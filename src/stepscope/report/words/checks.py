@@ -156,8 +156,7 @@ def together_words(found: Together, *, by_title: bool = False) -> str | None:
         names = join_words(
             [_TITLES[one] if by_title else one for one in found.findings]
         )
-        change = f"fixing {names}" if by_title else names
-        joint = f"Together, {change} may save {saving_words(found.saving_ms)}."
+        joint = f"Fixing {names} together may save {saving_words(found.saving_ms)}."
     told = [
         sentence
         for sentence in (joint, _next_bottleneck(found, by_title=by_title))
@@ -171,13 +170,12 @@ def _next_bottleneck(found: Together, *, by_title: bool) -> str | None:
         return None
     what = OWNER_WORDS[found.next_owner]
     if found.next_hidden:
-        what = f"more {what}, which other work hides so far"
+        what = f"more {what}, which other work hides now"
     first = found.findings[0]
-    without = f"Without what {first} finds"
     if by_title:
         told = found.saving_ms is not None  # The sentence before names the finding.
-        without = f"Once {'the first' if told else _TITLES[first]} is fixed"
+        first = "the first finding" if told else _TITLES[first]
     return (
-        f"{without}, the longest part of a step would be {what} "
+        f"Once {first} is fixed, the longest part of a step would be {what} "
         f"({percent(found.next_percent)} of its critical path)."
     )

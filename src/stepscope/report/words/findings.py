@@ -48,7 +48,7 @@ _LIMITS: Final[dict[str, Callable[[float], str]]] = {
     "count": "{:g}".format,
     "ratio": "{:g}".format,
 }
-UNCALIBRATED: Final = "uncalibrated: the rule has failed on made-up programs only"
+UNCALIBRATED: Final = "uncalibrated: the rule was tested on synthetic programs only"
 _WORDS: Final = {rule.item.id: rule.item.words for rule in RULES}
 
 
@@ -222,10 +222,10 @@ def pattern_sentence(finding: Finding) -> str | None:
         return None
     if spread.kind == "every":
         which = "every step" if spread.steps_hit == spread.steps else "most steps"
-        return f"In {which}, up to {ms(spread.longest_ms)}."
+        return f"This affects {which}, by up to {ms(spread.longest_ms)}."
     if spread.kind == "once":
-        return f"Once, in one of {spread.steps} steps: {ms(spread.longest_ms)}."
-    return f"In bursts: {burst_words(spread)}."
+        return f"This affects one of {spread.steps} steps, by {ms(spread.longest_ms)}."
+    return f"This comes in bursts: {burst_words(spread)}."
 
 
 def burst_words(spread: Pattern) -> str:
@@ -272,7 +272,7 @@ def part_shares(finding: Finding) -> str | None:
     """Write the largest parts of the effect by name."""
     parts = [
         f"{part_words(part)} {percent(part.share_percent)}"
-        f"{' with what it calls' if part.inclusive else ''}"
+        f"{' (total time)' if part.inclusive else ''}"
         for part in finding.parts
     ]
     return "; ".join(parts) or None
@@ -292,9 +292,9 @@ def gain_words(finding: Finding) -> str | None:
         return None
     effect = finding.ms_per_step or 0.0
     if finding.explained_by and finding.saving_ms.high < _REST * effect:
-        return f"counted with that of {join_words(finding.explained_by)}"
+        return f"included in the gain of {join_words(finding.explained_by)}"
     if finding.saving_ms.high <= 0:
-        return "none by itself: other work delays the step meanwhile"
+        return "none alone: other work delays the step as long"
     return saving_words(finding.saving_ms)
 
 
@@ -306,7 +306,7 @@ def saving_words(saving: Saving) -> str:
         size = f"{range_ms(saving.low, saving.high)} a step, or more"
     else:
         size = f"{ms(saving.high)} a step, perhaps less or more"
-    return f"{size}: how fast the step computes then cannot be predicted"
+    return f"{size}: the computing speed after the change cannot be predicted"
 
 
 def standing_words(finding: Finding) -> str:
@@ -318,17 +318,17 @@ def standing_words(finding: Finding) -> str:
     parts.append(f"confidence {percent(100 * finding.confidence)}")
     notes = {
         "few_steps": "fewer than three steps: at most a warning",
-        "once": "a single step: no more than a note",
-        "noisy": "the steps differ too much to be sure",
+        "once": "a single step: at most a note",
+        "noisy": "the step times vary too much for certainty",
     }
     if not finding.calibrated:
         parts.append(UNCALIBRATED)
     if finding.note in notes:
         parts.append(notes[finding.note])
     if finding.explained_by:
-        parts.append(f"the same time as that of {join_words(finding.explained_by)}")
+        parts.append(f"same time as in {join_words(finding.explained_by)}")
     if finding.after_stage is not None:
-        parts.append("settle the findings above first")
+        parts.append("fix the findings above first")
     return ", ".join(parts)
 
 

@@ -39,9 +39,9 @@ def _name_place(said: str, lead: Lead | None) -> str:
     if lead is None or lead.host is None:
         return said
     if lead.hosts > 1:
-        where = f"{lead.host}, of {lead.hosts} hosts"
+        where = f"{lead.host}, one of {lead.hosts} hosts"
     elif lead.devices > 1 and lead.device is not None:
-        where = f"device {lead.device}, of {lead.devices} at work"
+        where = f"device {lead.device}, one of {lead.devices} busy devices"
     else:
         return said
     return f"{said.removesuffix('.')} ({where})."
@@ -67,8 +67,8 @@ def _time_sentence(lead: Lead) -> str:
     if lead.kind == "idle" and lead.owner == "compile" and not lead.stepped:
         # A program's first call and a later retracing look the same.
         return (
-            f"{size} of {whole} is {told}: a recording of more steps, begun after the "
-            "first ones, shows whether it comes back."
+            f"{size} of {whole} is {told}: a recording of later steps shows whether "
+            "this repeats."
         )
     if lead.kind == "idle" and not _is_function(lead):
         return f"{size} of {whole} is {told}, and no check explains it."
@@ -142,13 +142,13 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
     unknown = held.filter(held["source"].is_null())
     nameless = float(unknown["share_percent"].sum())
     if share is not None and share < min(_LEAST_PERCENT, nameless):
-        return f"{peak}; of {percent(nameless)} of it no line of the program is known."
+        return f"{peak}; {percent(nameless)} of it has no known program line."
     of_it = "" if share is None else f" ({percent(share)})"
     size = bytes_text(most["allocation_bytes"])
     # The part without a known line is mentioned only if it is the larger part.
     more = nameless > (share or 0.0)
-    rest = f", and {percent(nameless)} of no known line" if more else ""
-    return f"{peak}; {size} of it{of_it} in {what} {most['source']}{rest}."
+    rest = f", and {percent(nameless)} has no known program line" if more else ""
+    return f"{peak}; {size} of it{of_it} is in {what} {most['source']}{rest}."
 
 
 #: Maximum length of a kernel's name, in characters.
@@ -176,20 +176,20 @@ def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | Non
     name = most["kernel_name"]
     mine = rows.filter(pl.col("kernel_name") == name)
     longest = mine.sort("duration_ps", descending=True).row(0, named=True)
-    which = "it" if len(mine) == 1 else "the longest launch of it"
+    which = "it" if len(mine) == 1 else "its longest launch"
     told = "" if len(mine) == 1 else f" ({duration_text(longest['duration_ps'])})"
     reached = [
-        f"{percent(value)} of the peak of {what}"
+        f"{percent(value)} of the peak {what} rate"
         for column, what in (
-            ("compute_percent", "computing"),
-            ("memory_percent", "the memory"),
+            ("compute_percent", "compute"),
+            ("memory_percent", "memory"),
         )
         if (value := longest[column]) is not None
     ]
     so = f"; {which}{told} reaches {' and '.join(reached)}" if reached else ""
-    launches = f"{rows.height:,} {'launch' if rows.height == 1 else 'launches'}"
+    launches = f"{rows.height:,} measured launch{'' if rows.height == 1 else 'es'}"
     return (
-        f"Of the {duration_text(whole)} of {launches} that were "
-        f"measured, {percent(100 * most['duration_ps'] / whole)} are of "
-        f"{cut_middle(plain_name(name), _LONGEST_NAME)}{so}."
+        f"The kernel {cut_middle(plain_name(name), _LONGEST_NAME)} takes "
+        f"{percent(100 * most['duration_ps'] / whole)} of the {duration_text(whole)} "
+        f"of {launches}{so}."
     )

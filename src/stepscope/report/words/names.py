@@ -27,13 +27,13 @@ CATEGORY_NAMES: Final = {
 }
 #: How the clocks of hosts are aligned → sentence on what can be compared.
 CLOCK_WORDS: Final = {
-    "collectives": "Their clocks are laid side by side by the collectives that they "
-    "leave together",
-    "recorded": "Their clocks are compared by the times that the hosts recorded; "
-    "nothing shows how well these agree",
-    "steps": "Their clocks are laid side by side by the steps that they share: begins "
-    "can be compared to within a step",
-    "none": "Nothing ties their clocks together: begins are not compared",
+    "collectives": "Their clocks are aligned by collectives, which end at the same "
+    "time on all hosts",
+    "recorded": "Their clocks are used as recorded; the error of these clocks is not "
+    "known",
+    "steps": "Their clocks are aligned by common steps: start times can be compared "
+    "to within a step",
+    "none": "Their clocks cannot be aligned: start times are not compared",
 }
 #: Shares from here on, in percent, are the whole: the difference is rounding.
 _ALL: Final = 100 - 1e-6

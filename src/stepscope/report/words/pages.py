@@ -61,11 +61,11 @@ def slowest_words(result: PodViewerResult) -> tuple[str, str]:
     cause = _cause_sentence(slowest, has_steps=not _is_one_whole(result))
     if slowest.waited_for_ms is not None:
         because = (
-            f"In collectives the other workers waited {ms(slowest.waited_for_ms)} for "
-            f"it, added up. {cause}"
+            f"The other workers waited for it in collectives, "
+            f"{ms(slowest.waited_for_ms)} in total. {cause}"
         ).strip()
         # This worker waits for no other, so its own steps may be the shortest.
-        return f"The others wait for {name}{steps}.", because
+        return f"The other workers wait for {name}{steps}.", because
     because = f"{_BY[slowest.by]}. {cause}".strip()
     return f"{name} is the slowest worker{steps}.", because
 
@@ -81,14 +81,17 @@ def _cause_sentence(slowest: SlowestWorker, *, has_steps: bool) -> str:
     more = ms(slowest.excess_ms[slowest.cause])
     if slowest.cause == "late_start":
         return (
-            f"It begins its steps {more} later than the median of the others; the "
-            "delay arises before the step."
+            f"It starts its steps {more} later than the median of the other workers: "
+            "the delay is before the step."
             if has_steps
-            else f"It begins to compute {more} later than the median of the others."
+            else f"It starts to compute {more} later than the median of the other "
+            "workers."
         )
     what = CATEGORY_NAMES[slowest.cause].lower()
     each = " a step" if has_steps else ""
-    return f"It spends {more}{each} more on {what} than the median of the others."
+    return (
+        f"It spends {more}{each} more on {what} than the median of the other workers."
+    )
 
 
 def _pod_words(result: PodViewerResult) -> dict[str, str]:
@@ -110,14 +113,14 @@ def _request_words(result: InferenceProfileResult) -> dict[str, str]:
         asked = f"{slow.requests:,} requests" if slow.requests != 1 else "1 request"
         part = slow.waited_for
         most = (
-            "in no part more than in another"
+            "spread over all parts"
             if part is None
             else CATEGORY_NAMES.get(part, part.replace("_", " ")).lower()
         )
         words["slow"] = (
             f"{asked} took {ms(slow.threshold_ms)} or longer, {ms(slow.latency_ms)} on "
-            f"average against {ms(slow.typical_ms)} otherwise. Most of the difference "
-            f"is {most}."
+            f"average, against {ms(slow.typical_ms)} of the other requests. Most of "
+            f"the difference is {most}."
         )
     return words
 

@@ -43,10 +43,10 @@ export const SOURCES: Record<string, string> = {
 
 /** What ties the clocks of hosts → what follows. */
 export const CLOCKS: Record<string, string> = {
-  "collectives": "Their clocks are laid side by side by the collectives that they leave together",
-  "recorded": "Their clocks are compared by the times that the hosts recorded; nothing shows how well these agree",
-  "steps": "Their clocks are laid side by side by the steps that they share: begins can be compared to within a step",
-  "none": "Nothing ties their clocks together: begins are not compared",
+  "collectives": "Their clocks are aligned by collectives, which end at the same time on all hosts",
+  "recorded": "Their clocks are used as recorded; the error of these clocks is not known",
+  "steps": "Their clocks are aligned by common steps: start times can be compared to within a step",
+  "none": "Their clocks cannot be aligned: start times are not compared",
 };
 
 /** Work on input → its title. */
