@@ -83,33 +83,35 @@ def device_sets(
     is_default = computes & (precision.evidence == PrecisionEvidence.DEFAULT)
     why = untold_widths(int(dur_ps[is_default].sum()) / total if total else 0.0)
     if why is None:
-        untold = {}
+        doubtful = {}
     else:
         present = set(np.unique(order[computes & (dur_ps > 0)]).tolist())
-        untold = {
+        doubtful = {
             name: why
-            for place, name in enumerate(BUSY_OWNERS)
-            if name in _WIDTHS and place not in present
+            for index, name in enumerate(BUSY_OWNERS)
+            if name in _WIDTHS and index not in present
         }
-    found = []
+    charged = []
     for number, rows in _rows_by_device(handles(device_activity, "device")):
         of_rows, starts, durs = order[rows], start_ps[rows], dur_ps[rows]
         orders = {}
-        for place, name in enumerate(BUSY_OWNERS):
-            chosen = np.flatnonzero(of_rows == place)
+        for index, name in enumerate(BUSY_OWNERS):
+            chosen = np.flatnonzero(of_rows == index)
             orders[name] = Spans.from_events(starts[chosen], durs[chosen])
-        unknown = _unrecorded_owners(number, orders, devices) | untold
-        orders = {name: found for name, found in orders.items() if name not in unknown}
-        found.append(_charge_device(number, orders, unknown))
-    if len(found) == 1:
-        return DeviceSets(tuple(found), msgspec.structs.replace(found[0], device=-1))
-    unknown = {name: why for device in found for name, why in device.unknown.items()}
+        unknown = _unrecorded_owners(number, orders, devices) | doubtful
+        orders = {name: spans for name, spans in orders.items() if name not in unknown}
+        charged.append(_charge_device(number, orders, unknown))
+    if len(charged) == 1:
+        return DeviceSets(
+            tuple(charged), msgspec.structs.replace(charged[0], device=-1)
+        )
+    unknown = {name: why for device in charged for name, why in device.unknown.items()}
     orders = {
-        name: Spans.union_of(device.orders[name] for device in found)
+        name: Spans.union_of(device.orders[name] for device in charged)
         for name in BUSY_OWNERS
         if name not in unknown
     }
-    return DeviceSets(tuple(found), _charge_device(-1, orders, unknown))
+    return DeviceSets(tuple(charged), _charge_device(-1, orders, unknown))
 
 
 #: Owners that only a stream tracer records: copies between host and device.

@@ -130,9 +130,12 @@ class HostClasses(Frozen, frozen=True):
             if not launching():
                 return {}
             rows, every = self.rows, range(1, max(HostCode) + 1)
-            at = rows.meeting_rows(track, launching(), code=self.code, wanted=every)
+            inner = rows.meeting_rows(track, launching(), code=self.code, wanted=every)
             return flatten_rows(
-                rows.start_ps[at], rows.dur_ps[at], self.code[at], sticky=STICKY
+                rows.start_ps[inner],
+                rows.dur_ps[inner],
+                self.code[inner],
+                sticky=STICKY,
             )
 
         @cache
@@ -192,7 +195,7 @@ def host_classes(
         computing = ops_beside_exchanges(
             events, event_kinds, tasks, code=code, sets=sets, rows=rows
         )
-    busy = [track for track, found in sets.items() if _WORKING & found.keys()]
+    busy = [track for track, by_code in sets.items() if _WORKING & by_code.keys()]
     if not busy and isinstance(steps, Unavailable):
         # If the program has no ops, its Python functions do the work.
         framed = host.kinds.has(EventFlag.PYTHON_FRAME)[handles(host.events, "type")]
@@ -207,11 +210,11 @@ def host_classes(
         groups=groups,
         with_ops=busy if launching.no_device else (),
     )
-    found = _collect_classes(code, sets, threads, launching, rows)
-    if isinstance(found.host_compute, Unavailable):
-        return found
-    work = found.host_compute | handed if len(handed) else found.host_compute
-    return msgspec.structs.replace(found, host_compute=work, computing=computing)
+    classes = _collect_classes(code, sets, threads, launching, rows)
+    if isinstance(classes.host_compute, Unavailable):
+        return classes
+    work = classes.host_compute | handed if len(handed) else classes.host_compute
+    return msgspec.structs.replace(classes, host_compute=work, computing=computing)
 
 
 def _collect_classes(
@@ -233,15 +236,15 @@ def _collect_classes(
         other thread with one of the codes may be a missed step thread.
         """
         lost = unknown is not None and not launching.no_device
-        elsewhere = sets.keys() - set(threads.driving_tracks())
-        if lost and any(set(codes) & sets[track].keys() for track in elsewhere):
+        other_tracks = sets.keys() - set(threads.driving_tracks())
+        if lost and any(set(codes) & sets[track].keys() for track in other_tracks):
             return unknown or WHY["nameless_host"]
         return driven(codes)
 
     waits = [
-        found[HostCode.INPUT_WAIT]
-        for found in sets.values()
-        if (HostCode.INPUT_WAIT in found)
+        by_code[HostCode.INPUT_WAIT]
+        for by_code in sets.values()
+        if (HostCode.INPUT_WAIT in by_code)
     ]
     direct = [
         sets[track][HostCode.ITERATOR] & threads.driven_spans(track, evidence=_CALLING)
@@ -309,7 +312,7 @@ def event_categories(
         precision: Bits of each activity; if Unavailable, kernels count as 32-bit.
     """
     if isinstance(host_classes, Unavailable):
-        found = np.full(len(events), OTHER, np.uint8)
+        categories = np.full(len(events), OTHER, np.uint8)
     else:
         code = host_classes.code.copy()
         sticky = np.zeros(256, np.uint8)
@@ -318,7 +321,7 @@ def event_categories(
         category = np.full(256, OTHER, np.uint8)
         for value, name in CATEGORY_OF_CODE.items():
             category[value] = _NUMBER[name]
-        found = values_by_row(category, code)
+        categories = values_by_row(category, code)
     if not isinstance(device_activity, Unavailable):
         event = handles(device_activity, "event")
         shown = event >= 0
@@ -327,5 +330,5 @@ def event_categories(
         of_activity = values_by_row(of_kind, codes(device_activity, "kind"))
         if not isinstance(precision, Unavailable):
             of_activity[precision.bits == 16] = _NUMBER[_NARROW]
-        found[event[shown]] = of_activity[shown]
-    return found
+        categories[event[shown]] = of_activity[shown]
+    return categories

@@ -93,7 +93,7 @@ class Launching(Frozen, frozen=True):
         if not device_activity.height:
             return cls._without_launches(NO_DEVICE_EVENTS)
         event = handles(correlation.launches, "event")
-        found = {}
+        waiting = {}
         for kind in ("d2h", "h2d"):
             # Find launches that last longer than their copies plus the launch latency.
             if isinstance(launch_latency, Unavailable):
@@ -109,12 +109,12 @@ class Launching(Frozen, frozen=True):
                 waits = np.flatnonzero(
                     (own > 0) & (dur > own + launch_latency.latency_ps)
                 )
-            found[kind] = event[waits]
+            waiting[kind] = event[waits]
         return cls(
             no_device=False,
             rows=event[correlation.activity_count_of_launch > 0],
-            reading=found["d2h"],
-            feeding=found["h2d"],
+            reading=waiting["d2h"],
+            feeding=waiting["h2d"],
             why_not=None,
         )
 
@@ -186,11 +186,11 @@ class HostEvents(Frozen, frozen=True):
         environment = self.trace.table("environment")
         if isinstance(environment, Unavailable) or not environment["grouped"].any():
             return None
-        found = self._host_values(StatKey.GROUP_ID)
-        kept = found.value >= 0
-        rows = found.owner[kept]
+        values = self._host_values(StatKey.GROUP_ID)
+        kept = values.value >= 0
+        rows = values.owner[kept]
         on_thread = self._on_threads()[handles(self.events, "track")[rows]]
-        return EventGroups(rows[on_thread], found.value[kept][on_thread])
+        return EventGroups(rows[on_thread], values.value[kept][on_thread])
 
     def _host_values(self, key: StatKey) -> StatRows:
         return host_stats(self.trace.strings, self.tracks, self.stats, (key,))[key]
@@ -243,11 +243,11 @@ class HostEvents(Frozen, frozen=True):
         is_plain = np.zeros(256, np.uint8)
         is_plain[[HostCode.NOTHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH]] = 1
         # A call that waits for its own copy does not count as launching.
-        for rows, found in (
+        for rows, host_code in (
             (launching.reading, HostCode.COPY_OUT),
             (launching.feeding, HostCode.COPY_IN),
         ):
-            code[rows[is_plain[code[rows]] > 0]] = found
+            code[rows[is_plain[code[rows]] > 0]] = host_code
         enclosing = np.zeros(len(code), np.uint8)
         accepted_answer(
             kernels.mark_calls(
@@ -301,15 +301,16 @@ class HostEvents(Frozen, frozen=True):
         ends = start[rows] + ints(self.events, "dur_ps")[rows]
         runs = np.isin(self.kinds.host_class, (HostClass.OP, HostClass.EXECUTOR))
         work = wanted_rows(handles(self.events, "type"), runs)
-        elsewhere = np.zeros(len(rows), np.bool_)
+        has_work = np.zeros(len(rows), np.bool_)
         for track in np.unique(thread[rows]).tolist():
-            mine = thread[rows] == track
+            on_thread = thread[rows] == track
             begun = np.sort(start[work[thread[work] != track]])
             first, last = (
-                np.searchsorted(begun, at[mine]) for at in (start[rows], ends)
+                np.searchsorted(begun, times[on_thread])
+                for times in (start[rows], ends)
             )
-            elsewhere[mine] = last > first
-        code[rows[elsewhere]] = HostCode.BLOCKED
+            has_work[on_thread] = last > first
+        code[rows[has_work]] = HostCode.BLOCKED
 
     def _mark_new_functions(self, code: UInt8s, nesting: Nesting) -> None:
         """Mark the creation of functions that an enclosing call traced.
@@ -373,16 +374,16 @@ class HostEvents(Frozen, frozen=True):
         long = ints(self.events, "dur_ps") >= SHORT_OP_PS
         rows = np.flatnonzero(long & (of_type[types] > 0))
         rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
-        found, around = [rows[:0]], nesting.parent[rows]
+        parts, around = [rows[:0]], nesting.parent[rows]
         while len(rows):
             inside = around >= 0
             above = code[around]
             free = ~inside | (above == HostCode.DISPATCH)
-            found.append(rows[free])
+            parts.append(rows[free])
             undecided = inside & (above == HostCode.NOTHING)
             rows, around = rows[undecided], nesting.parent[around[undecided]]
-        made = np.concatenate(found)
-        code[made] = of_type[types[made]]
+        marked = np.concatenate(parts)
+        code[marked] = of_type[types[marked]]
 
 
 def _enclosing_names(name: str) -> set[str]:

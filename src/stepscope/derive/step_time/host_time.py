@@ -234,4 +234,4 @@ CODE_OF_SYSTEM_CLASS: Final = {
 
 def codes_that_name(owner: str) -> tuple[HostCode, ...]:
     """Return the codes of events that can name the time of an owner or topic."""
-    return tuple(it.code for it in HOST_TIMES if owner in it.names)
+    return tuple(host_time.code for host_time in HOST_TIMES if owner in host_time.names)

@@ -82,35 +82,35 @@ class Surroundings(Frozen, frozen=True, eq=True):
                 step.
             marks: By row of event_types, whether the event marks a step.
         """
-        mine = rows.track_rows(track)
-        long = np.flatnonzero(rows.dur_ps[mine] >= _NEIGHBOUR_PS) + mine.start
-        told = long[~passing[types[long]] & (code[long] != HostCode.LAUNCH)]
-        start = rows.start_ps[told]
-        end = start + rows.dur_ps[told]
+        own_slice = rows.track_rows(track)
+        long = np.flatnonzero(rows.dur_ps[own_slice] >= _NEIGHBOUR_PS) + own_slice.start
+        shown = long[~passing[types[long]] & (code[long] != HostCode.LAUNCH)]
+        start = rows.start_ps[shown]
+        end = start + rows.dur_ps[shown]
         outer = _outermost_places(start, end)
-        marking = marks[types[told]]
-        ranges, others = np.flatnonzero(marking), np.flatnonzero(~marking)
+        marking = marks[types[shown]]
+        ranges, unmarked = np.flatnonzero(marking), np.flatnonzero(~marking)
         ranges = ranges[_outermost_places(start[ranges], end[ranges])]
-        others = others[_outermost_places(start[others], end[others])]
-        writing = np.flatnonzero(code[mine] == HostCode.OUTPUT) + mine.start
+        unmarked = unmarked[_outermost_places(start[unmarked], end[unmarked])]
+        writing = np.flatnonzero(code[own_slice] == HostCode.OUTPUT) + own_slice.start
         begun = rows.start_ps[writing]
         # Wrappers begin before the writing op and repeat it, so the last event counts.
         last = np.searchsorted(begun, begun + rows.dur_ps[writing], side="left") - 1
         last = np.maximum(last, np.arange(len(writing)))
         # Graph calls matter only together with writing events.
-        called = np.flatnonzero(calls[types[mine]] & bool(len(writing)))
+        called = np.flatnonzero(calls[types[own_slice]] & bool(len(writing)))
         return cls(
             start_ps=start[outer],
             end_ps=end[outer],
-            types=np.append(types[told[outer]], np.int32(-1)),
+            types=np.append(types[shown[outer]], np.int32(-1)),
             writes_ps=begun,
             written=types[writing[last]],
-            calls_ps=rows.start_ps[mine][called],
+            calls_ps=rows.start_ps[own_slice][called],
             mark_start_ps=start[ranges],
             mark_end_ps=end[ranges],
             inner=(
-                *(start[others], end[others]),
-                np.append(types[told[others]], np.int32(-1)),
+                *(start[unmarked], end[unmarked]),
+                np.append(types[shown[unmarked]], np.int32(-1)),
             ),
         )
 
@@ -120,41 +120,42 @@ class Surroundings(Frozen, frozen=True, eq=True):
         If a write follows soon, before the next graph call, the write is used as the
         event after the span. The calls before the write only prepare it.
         """
-        at = spans.end_ps
+        ends_ps = spans.end_ps
         before = np.searchsorted(self.end_ps, spans.start_ps, side="right") - 1
-        after = np.searchsorted(self.start_ps, at, side="left")
-        found = self._nearest_in_steps(
+        after = np.searchsorted(self.start_ps, ends_ps, side="left")
+        nearest = self._nearest_in_steps(
             spans,
             Neighbours(
-                *(self.types[before], self.types[after]), np.zeros(len(at), np.bool_)
+                *(self.types[before], self.types[after]),
+                np.zeros(len(ends_ps), np.bool_),
             ),
         )
         if not len(self.writes_ps):
-            return found
+            return nearest
         never = np.iinfo(np.int64).max
-        first = np.searchsorted(self.writes_ps, at, side="left")
+        first = np.searchsorted(self.writes_ps, ends_ps, side="left")
         begun = np.append(self.writes_ps, never)[first]
-        called = np.searchsorted(self.calls_ps, at, side="left")
-        soon = (begun <= at + _SOON_PS) & (
+        called = np.searchsorted(self.calls_ps, ends_ps, side="left")
+        soon = (begun <= ends_ps + _SOON_PS) & (
             begun < np.append(self.calls_ps, never)[called]
         )
         written = np.append(self.written, np.int32(-1))[first]
-        return found._replace(after=np.where(soon, written, found.after))
+        return nearest._replace(after=np.where(soon, written, nearest.after))
 
-    def _nearest_in_steps(self, spans: Spans, found: Neighbours) -> Neighbours:
+    def _nearest_in_steps(self, spans: Spans, nearest: Neighbours) -> Neighbours:
         if not len(self.mark_start_ps):
-            return found
-        of = np.searchsorted(self.mark_start_ps, spans.start_ps, side="right") - 1
-        inside = (of >= 0) & (spans.end_ps <= self.mark_end_ps[of])
+            return nearest
+        mark = np.searchsorted(self.mark_start_ps, spans.start_ps, side="right") - 1
+        inside = (mark >= 0) & (spans.end_ps <= self.mark_end_ps[mark])
         start_ps, end_ps, types = self.inner
         before = np.searchsorted(end_ps, spans.start_ps, side="right") - 1
         after = np.searchsorted(start_ps, spans.end_ps, side="left")
         begun = np.append(start_ps, 0)
-        first = (before >= 0) & (begun[before] >= self.mark_start_ps[of])
-        last = (after < len(start_ps)) & (begun[after] < self.mark_end_ps[of])
+        first = (before >= 0) & (begun[before] >= self.mark_start_ps[mark])
+        last = (after < len(start_ps)) & (begun[after] < self.mark_end_ps[mark])
         return Neighbours(
-            np.where(inside, np.where(first, types[before], -1), found.before),
-            np.where(inside, np.where(last, types[after], -1), found.after),
+            np.where(inside, np.where(first, types[before], -1), nearest.before),
+            np.where(inside, np.where(last, types[after], -1), nearest.after),
             inside,
         )
 
@@ -173,16 +174,16 @@ def told_around(
         return "within a step's range"
     if before is not None and before == after:
         return f"between two calls of {before}"
-    told = [
+    phrases = [
         f"{word} {name}"
         for word, name in (("after", before), ("before", after))
         if name is not None
     ]
     if inside and after is None:
-        told.append("to the end of the step's range")
+        phrases.append("to the end of the step's range")
     if inside and before is None:
-        told.insert(0, "from the begin of the step's range")
-    return ", ".join(told) or None
+        phrases.insert(0, "from the begin of the step's range")
+    return ", ".join(phrases) or None
 
 
 def _outermost_places(start_ps: Int64s, end_ps: Int64s) -> NDArray[np.intp]:

@@ -82,22 +82,22 @@ def ops_beside_exchanges(
     Args:
         tasks: The tasks of the ops, on all threads.
     """
-    if not any(HostCode.PEER in found for found in sets.values()):
+    if not any(HostCode.PEER in by_code for by_code in sets.values()):
         return Spans.empty()
     types = handles(events, "type")
     is_op = ~np.isin(kinds.host_class, _HANDS_ON)
     for flag in _CALLS:
         is_op &= ~kinds.has(flag)
     computing: list[Spans] = []
-    for track, found in sets.items():
-        mine = rows.track_rows(track)
-        ops = (code[mine] == HostCode.HOST_COMPUTE) & is_op[types[mine]]
-        ran = found.get(HostCode.HOST_COMPUTE, Spans.empty())
-        computing.append(ran & rows.covered_spans(mine, ops))
-        of = tasks.track == track
-        start = tasks.start_ps[of]
-        task = Spans.from_events(start, tasks.end_ps[of] - start)
-        waits = Spans.union_of(found.get(it, Spans.empty()) for it in _WAITS)
+    for track, by_code in sets.items():
+        part = rows.track_rows(track)
+        ops = (code[part] == HostCode.HOST_COMPUTE) & is_op[types[part]]
+        ran = by_code.get(HostCode.HOST_COMPUTE, Spans.empty())
+        computing.append(ran & rows.covered_spans(part, ops))
+        on_track = tasks.track == track
+        start = tasks.start_ps[on_track]
+        task = Spans.from_events(start, tasks.end_ps[on_track] - start)
+        waits = Spans.union_of(by_code.get(wait, Spans.empty()) for wait in _WAITS)
         computing.append(task - waits)
     return Spans.union_of(computing)
 
@@ -132,10 +132,10 @@ def pool_tasks(
     )
     record = np.full(len(starts), -1, np.int64)
     begun = consumed.owner[is_start]
-    at = np.searchsorted(starts, begun)
-    known = at < len(starts)
-    known[known] = starts[at[known]] == begun[known]
-    record[at[known]] = record_of[known]
+    index = np.searchsorted(starts, begun)
+    known = index < len(starts)
+    known[known] = starts[index[known]] == begun[known]
+    record[index[known]] = record_of[known]
     handed = np.where(record >= 0, time_ps[record], time_ps[starts])
     tasks = PoolTasks(
         tracks[starts],
@@ -158,9 +158,9 @@ def until_first_task(events: pl.DataFrame, kinds: EventKinds, rows: Int64s) -> S
     time_ps = ints(events, "start_ps")
     records = wanted_rows(types, kinds.has(EventFlag.POOL_RECORD))
     # Rows ascend by track and time, so the next record is the next one in the table.
-    at = np.searchsorted(records, rows)
-    exists = at < len(records)
-    rows, first = rows[exists], records[at[exists]]
+    index = np.searchsorted(records, rows)
+    exists = index < len(records)
+    rows, first = rows[exists], records[index[exists]]
     ends = time_ps[rows] + ints(events, "dur_ps")[rows]
     inside = (tracks[first] == tracks[rows]) & (time_ps[first] < ends)
     begins = time_ps[rows[inside]]
@@ -170,19 +170,19 @@ def until_first_task(events: pl.DataFrame, kinds: EventKinds, rows: Int64s) -> S
 def _rows_by_id(*, ids: Int64s, rows: Int32s, wanted: Int64s) -> Int64s:
     if not len(ids) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
-    least, most = int(ids.min()), int(ids.max())
-    inside = (wanted >= least) & (wanted <= most)
-    found = np.full(len(wanted), -1, np.int64)
-    if most - least < _ENTRIES_PER_ID * len(ids):
-        table = np.full(most - least + 1, -1, np.int64)
-        table[ids - least] = rows
-        found[inside] = table[wanted[inside] - least]
-        return found
+    lowest, highest = int(ids.min()), int(ids.max())
+    inside = (wanted >= lowest) & (wanted <= highest)
+    row_of = np.full(len(wanted), -1, np.int64)
+    if highest - lowest < _ENTRIES_PER_ID * len(ids):
+        table = np.full(highest - lowest + 1, -1, np.int64)
+        table[ids - lowest] = rows
+        row_of[inside] = table[wanted[inside] - lowest]
+        return row_of
     order = np.argsort(ids, kind="stable")
-    at = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
-    hit = ids[order][at] == wanted
-    found[hit] = rows[order][at[hit]]
-    return found
+    index = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
+    hit = ids[order][index] == wanted
+    row_of[hit] = rows[order][index[hit]]
+    return row_of
 
 
 def _spread_codes(
@@ -200,16 +200,16 @@ def _spread_codes(
     rows = record[known]
     is_sticky = np.zeros(256, np.bool_)
     is_sticky[list(STICKY)] = True
-    code_at = np.zeros(len(rows), np.uint8)
-    at, place = parent[rows], np.arange(len(rows))
-    while len(place):
-        open_rows = at >= 0
-        at, place = at[open_rows], place[open_rows]
-        here = codes[at]
-        takes = is_sticky[here] | ((code_at[place] == 0) & (here != 0))
-        code_at[place[takes]] = here[takes]
-        at = parent[at]
-    tasks.code[known] = code_at
+    code_of = np.zeros(len(rows), np.uint8)
+    ancestor, index = parent[rows], np.arange(len(rows))
+    while len(index):
+        open_rows = ancestor >= 0
+        ancestor, index = ancestor[open_rows], index[open_rows]
+        here = codes[ancestor]
+        takes = is_sticky[here] | ((code_of[index] == 0) & (here != 0))
+        code_of[index[takes]] = here[takes]
+        ancestor = parent[ancestor]
+    tasks.code[known] = code_of
     open_tasks = known[tasks.code[known] == 0]
     around = _task_around(
         tasks, tracks[record[open_tasks]], time_ps[record[open_tasks]]
@@ -217,11 +217,11 @@ def _spread_codes(
     inside = around >= 0
     open_tasks, around = open_tasks[inside], around[inside]
     for _ in range(_MOST_ROUNDS):
-        found = tasks.code[around]
-        fresh = found != 0
+        codes_around = tasks.code[around]
+        fresh = codes_around != 0
         if not fresh.any():
             return
-        tasks.code[open_tasks[fresh]] = found[fresh]
+        tasks.code[open_tasks[fresh]] = codes_around[fresh]
         open_tasks, around = open_tasks[~fresh], around[~fresh]
 
 
@@ -230,15 +230,15 @@ def _task_around(tasks: PoolTasks, track: Int32s, time_ps: Int64s) -> Int64s:
 
     Tasks are ordered by track, then by time.
     """
-    found = np.full(len(track), -1, np.int64)
+    around = np.full(len(track), -1, np.int64)
     first = np.searchsorted(tasks.track, track, side="left")
     last = np.searchsorted(tasks.track, track, side="right")
     for number in np.unique(track).tolist():
-        mine = np.flatnonzero(track == number)
-        begin, end = int(first[mine[0]]), int(last[mine[0]])
-        at = np.searchsorted(tasks.start_ps[begin:end], time_ps[mine], side="right") - 1
-        inside = at >= 0
-        at = at[inside] + begin
-        running = time_ps[mine[inside]] <= tasks.end_ps[at]
-        found[mine[inside][running]] = at[running]
-    return found
+        rows = np.flatnonzero(track == number)
+        begin, end = int(first[rows[0]]), int(last[rows[0]])
+        i = np.searchsorted(tasks.start_ps[begin:end], time_ps[rows], side="right") - 1
+        inside = i >= 0
+        i = i[inside] + begin
+        running = time_ps[rows[inside]] <= tasks.end_ps[i]
+        around[rows[inside][running]] = i[running]
+    return around

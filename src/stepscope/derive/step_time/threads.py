@@ -78,9 +78,9 @@ def step_threads(
         with_ops: Tracks that drive every window because they run ops on a host without
             a device.
     """
-    found = np.zeros((len(EVIDENCE), tracks, windows.height), np.bool_)
-    found[EVIDENCE.index("ops"), list(with_ops)] = True
-    launched = found[EVIDENCE.index("launch")]
+    evidence = np.zeros((len(EVIDENCE), tracks, windows.height), np.bool_)
+    evidence[EVIDENCE.index("ops"), list(with_ops)] = True
+    launched = evidence[EVIDENCE.index("launch")]
     tracks_of = np.empty(0, np.int32)
     if not isinstance(correlation, Unavailable):
         tracks_of = handles(correlation.launches, "track")
@@ -93,14 +93,14 @@ def step_threads(
         step_row = handles(windows, "step_row")
         known = step_row >= 0
         window_of[step_row[known]] = np.flatnonzero(known)
-        marked = found[EVIDENCE.index("marker")]
+        marked = evidence[EVIDENCE.index("marker")]
         _mark_driven(marked, handles(steps.rows, "track"), window_of)
         if len(tracks_of) and not isinstance(correlation, Unavailable):
             launch = correlation.launch_of_activity
             if not isinstance(activity_steps, Unavailable):
                 hit = (launch >= 0) & (activity_steps >= 0)
-                at = window_of[activity_steps[hit]]
-                _mark_driven(launched, tracks_of[launch[hit]], at)
+                window = window_of[activity_steps[hit]]
+                _mark_driven(launched, tracks_of[launch[hit]], window)
         if groups is not None:
             # The row of steps by stored group; -1 for no step. The last entry is -1.
             largest = int(groups.groups.max(initial=-1))
@@ -109,14 +109,16 @@ def step_threads(
             has_group = (group >= 0) & (group <= largest)
             step_of[group[has_group]] = np.flatnonzero(has_group)
             step = step_of[groups.groups]
-            at = np.where(step >= 0, window_of[step], -1)
-            _mark_driven(found[EVIDENCE.index("group")], event_tracks[groups.rows], at)
-    return StepThreads(found, ints(windows, "start_ps"), ints(windows, "end_ps"))
+            window = np.where(step >= 0, window_of[step], -1)
+            _mark_driven(
+                evidence[EVIDENCE.index("group")], event_tracks[groups.rows], window
+            )
+    return StepThreads(evidence, ints(windows, "start_ps"), ints(windows, "end_ps"))
 
 
-def _mark_driven(found: Bools, track: Int32s, window: Int32s) -> None:
+def _mark_driven(driven: Bools, track: Int32s, window: Int32s) -> None:
     known = (track >= 0) & (window >= 0)
-    found[track[known], window[known]] = True
+    driven[track[known], window[known]] = True
 
 
 def of_the_program(event_types: pl.DataFrame, kinds: EventKinds) -> Bools:
