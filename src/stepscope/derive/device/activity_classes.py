@@ -99,8 +99,8 @@ def class_totals(
             step_ps = everything.total
         elif inside.any():
             step_ps = totals_by_code(code, dur_ps, count=count, where=inside).total
-    alone = totals_by_code(code, exposure.alone_ps, count=count).total
-    return ClassTotals(everything, alone, step_ps)
+    exposed = totals_by_code(code, exposure.alone_ps, count=count).total
+    return ClassTotals(everything, exposed, step_ps)
 
 
 def activity_classes(
@@ -133,31 +133,31 @@ def exposure(*, device_timeline: DeviceTimeline, activity_ops: ActivityOps) -> E
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
     """
-    found = Exposure(np.zeros(device_timeline.row_count, np.int64), {}, {}, {})
+    overlaps = Exposure(np.zeros(device_timeline.row_count, np.int64), {}, {}, {})
     group_of_op = activity_ops.ops["group"].to_numpy()
     group = values_by_row(group_of_op, activity_ops.op)
     for device in device_timeline.devices:
         key = group[device.rows]
         key_count = int(group_of_op.max()) + 1
-        for room in (_USUAL_OVERLAP, len(key)):
-            alone_ps = np.zeros(len(key), np.int64)
+        for capacity in (_USUAL_OVERLAP, len(key)):
+            exposed_ps = np.zeros(len(key), np.int64)
             group_ps = np.zeros(key_count, np.int64)
             busy_ps: int = kernels.sweep_intervals(
                 device.start_ps,
                 device.dur_ps,
                 key,
-                np.empty((2, room), np.int64),
+                np.empty((2, capacity), np.int64),
                 np.zeros(key_count, np.int64),
-                alone_ps,
+                exposed_ps,
                 group_ps,
             )
             if busy_ps != kernels.NO_ROOM:
                 break
         if busy_ps < 0:
             raise ValueError(f"device {device.device} could not be swept ({busy_ps})")
-        found.alone_ps[device.rows] = alone_ps
-        found.group_ps[device.device] = group_ps
-        found.busy_ps[device.device] = busy_ps
+        overlaps.alone_ps[device.rows] = exposed_ps
+        overlaps.group_ps[device.device] = group_ps
+        overlaps.busy_ps[device.device] = busy_ps
         last = int((device.start_ps + device.dur_ps).max())
-        found.hull_ps[device.device] = last - int(device.start_ps[0])
-    return found
+        overlaps.hull_ps[device.device] = last - int(device.start_ps[0])
+    return overlaps

@@ -56,7 +56,7 @@ def graph_instructions(
     device_activity: pl.DataFrame,
     event_types: pl.DataFrame,
     hlo_ops: pl.DataFrame,
-    alone: Int32s,
+    outside_graphs: Int32s,
 ) -> Int64s:
     """Return the HLO instruction of each activity of a replayed graph.
 
@@ -64,12 +64,12 @@ def graph_instructions(
         rows: Rows of device_activity, ascending, with a program and a recorded
             instruction that the program does not contain.
         hlo_ops: The table, in the order of the schedule.
-        alone: Rows of hlo_ops whose activities are outside graphs.
+        outside_graphs: Rows of hlo_ops whose activities are outside graphs.
 
     Returns:
         Row of hlo_ops for each of `rows`; -1 if uncertain.
     """
-    found = np.full(len(rows), _NONE, np.int64)
+    row_of = np.full(len(rows), _NONE, np.int64)
     programs = device_activity["program"].fill_null(_NONE).to_numpy()[rows]
     launch = device_activity["correlation"].fill_null(_NONE).to_numpy()[rows]
     types = handles(device_activity, "type")[rows]
@@ -80,18 +80,18 @@ def graph_instructions(
     order = np.lexsort((start, launch, process, programs))
     order = order[launch[order] != _NONE]
     changes = [
-        np.diff(it[order], prepend=_NONE - 1) for it in (programs, process, launch)
+        np.diff(ids[order], prepend=_NONE - 1) for ids in (programs, process, launch)
     ]
     begins = np.flatnonzero(np.any(changes, axis=0))
-    outside = set(alone.tolist())
+    outside = set(outside_graphs.tolist())
     names = event_types["name"]
     known: dict[int, _Program] = {}
     # All replays of a graph have the same kernels; each sequence is matched once.
-    seen: dict[tuple[int, bytes, bytes], list[int]] = {}
+    matched: dict[tuple[int, bytes, bytes], list[int]] = {}
     for here in np.split(order, begins[1:]) if len(order) else ():
         program = int(programs[here[0]])
         key = (program, types[here].tobytes(), fills[here].tobytes())
-        if key not in seen:
+        if key not in matched:
             if program not in known:
                 known[program] = _Program(hlo_ops, program, outside)
             kernels = [
@@ -100,9 +100,9 @@ def graph_instructions(
                     types[here].tolist(), fills[here].tolist(), strict=True
                 )
             ]
-            seen[key] = known[program].match_kernels(kernels)
-        found[here] = seen[key]
-    return found
+            matched[key] = known[program].match_kernels(kernels)
+        row_of[here] = matched[key]
+    return row_of
 
 
 class _Program:
@@ -131,7 +131,9 @@ class _Program:
             self._place[row] = (computation, len(listed))
             listed.append(row)
             named.setdefault(_NOT_IN_NAMES.sub("_", name), []).append(row)
-        self._by_name = {name: it[0] for name, it in named.items() if len(it) == 1}
+        self._by_name = {
+            name: rows[0] for name, rows in named.items() if len(rows) == 1
+        }
         self._names = dict(zip(rows, taken["name"].to_list(), strict=True))
 
     def match_kernels(self, kernels: Sequence[str | None]) -> list[int]:
@@ -139,25 +141,27 @@ class _Program:
 
         None in `kernels` is a memset; -1 in the result is an unknown instruction.
         """
-        found = [_NONE] * len(kernels)
+        matched = [_NONE] * len(kernels)
         used: set[int] = set()
-        for at, kernel in enumerate(kernels):
+        for index, kernel in enumerate(kernels):
             row = self._by_name.get(kernel or "", _NONE)
             # An instruction runs once per graph; a second kernel with its name belongs
             # to another instruction with equal work, which XLA compiles only once.
             if row not in used and row != _NONE:
-                found[at] = row
+                matched[index] = row
                 used.add(row)
-        for begin, end in _unknown_ranges(found):
-            before = found[begin - 1] if begin else _NONE
-            after = found[end] if end < len(found) else _NONE
-            between = [it for it in self._rows_between(before, after) if it not in used]
+        for begin, end in _unknown_ranges(matched):
+            before = matched[begin - 1] if begin else _NONE
+            after = matched[end] if end < len(matched) else _NONE
+            between = [
+                row for row in self._rows_between(before, after) if row not in used
+            ]
             rows = _assign_instructions(kernels[begin:end], between)
             # One kernel that fits no instruction (of a loop in the graph, for example)
             # makes the whole range uncertain.
             if all(map(self._may_be, kernels[begin:end], rows)):
-                found[begin:end] = rows
-        return found
+                matched[begin:end] = rows
+        return matched
 
     def _may_be(self, kernel: str | None, row: int) -> bool:
         if kernel is None or kernel not in self._by_name or row == _NONE:
@@ -180,13 +184,13 @@ def _name_stem(name: str) -> str:
     return _NUMBERS.sub("", name)
 
 
-def _unknown_ranges(found: Sequence[int]) -> Iterator[tuple[int, int]]:
-    at = 0
-    for unknown, group in groupby(found, key=lambda row: row == _NONE):
+def _unknown_ranges(matched: Sequence[int]) -> Iterator[tuple[int, int]]:
+    begin = 0
+    for unknown, group in groupby(matched, key=lambda row: row == _NONE):
         length = len(list(group))
         if unknown:
-            yield at, at + length
-        at += length
+            yield begin, begin + length
+        begin += length
 
 
 def _assign_instructions(
@@ -201,13 +205,13 @@ def _assign_instructions(
         return [between[0]] * len(kernels)
     if len(between) != sum(kernel is not None for kernel in kernels):
         return [_NONE] * len(kernels)
-    found = []
+    assigned = []
     left = list(between)
     for kernel in kernels:
-        found.append(left[0] if left else _NONE)
+        assigned.append(left[0] if left else _NONE)
         if kernel is not None:
             left.pop(0)
-    return found
+    return assigned
 
 
 class OpEvidence(IntEnum):
@@ -275,9 +279,9 @@ def activity_ops(
     Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op,
     docs/tools/kernel_stats.md#what-is-a-row.
     """
-    found = _Found(len(device_activity))
-    _add_by_instruction(found, device_activity, event_types, strings, hlo_ops)
-    found.add_distinct(
+    collected = _Found(len(device_activity))
+    _add_by_instruction(collected, device_activity, event_types, strings, hlo_ops)
+    collected.add_distinct(
         handles(device_activity, "op"),
         lambda texts: _annotation_rows([strings[text] for text in texts]),
     )
@@ -285,7 +289,7 @@ def activity_ops(
     for number, kind in enumerate(COPY_OPS):
         number_of_kind[ACTIVITY_CODES[kind]] = number
     names, categories = zip(*COPY_OPS.values(), strict=True)
-    found.add_distinct(
+    collected.add_distinct(
         number_of_kind[codes(device_activity, "kind")],
         lambda numbers: _op_rows(
             OpEvidence.COPY,
@@ -294,12 +298,12 @@ def activity_ops(
             category=[categories[number] for number in numbers],
         ),
     )
-    no_op = np.where(found.op == 0, NoOp.NOT_ASKED, NoOp.NAMED).astype(np.uint8)
+    no_op = np.where(collected.op == 0, NoOp.NOT_ASKED, NoOp.NAMED).astype(np.uint8)
     if not isinstance(correlation, Unavailable) and not isinstance(
         launching_ops, Unavailable
     ):
         ops = launching_ops.ops
-        found.add_distinct(
+        collected.add_distinct(
             values_by_row(launching_ops.op, correlation.launch_of_activity, none=-1),
             lambda rows: _op_rows(
                 OpEvidence.LAUNCH,
@@ -317,8 +321,8 @@ def activity_ops(
                 np.uint8(NoOp.NO_ID),
             ),
         )
-        no_op = np.where(found.op == 0, reasons, np.uint8(NoOp.NAMED))
-    ops = pl.concat(found.frames).with_columns(scope=name_scope(pl.col("name")))
+        no_op = np.where(collected.op == 0, reasons, np.uint8(NoOp.NAMED))
+    ops = pl.concat(collected.frames).with_columns(scope=name_scope(pl.col("name")))
     numbers: dict[tuple[str | None, str], int] = {}
     # The loop runs over the distinct ops of the programs, not over their executions.
     group = [
@@ -326,7 +330,7 @@ def activity_ops(
         for key in zip(ops["module"].to_list(), ops["name"].to_list(), strict=True)
     ]
     ops = ops.with_columns(pl.Series("group", group, dtype=pl.Int32))
-    return ActivityOps(found.op, ops[list(OPS_SCHEMA)], no_op)
+    return ActivityOps(collected.op, ops[list(OPS_SCHEMA)], no_op)
 
 
 class _Found:
@@ -377,36 +381,39 @@ def _op_rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFr
 
 
 def _add_by_instruction(
-    found: _Found,
+    collected: _Found,
     activity: pl.DataFrame,
     event_types: pl.DataFrame,
     strings: Sequence[str],
     hlo_ops: pl.DataFrame | Unavailable,
 ) -> None:
     instruction = handles(activity, "hlo_op")
-    rows = found.open_rows(instruction >= 0)
+    rows = collected.open_rows(instruction >= 0)
     if not len(rows):
         return
     module = handles(activity, "hlo_module")
     program = activity["program"].fill_null(-1).to_numpy()
     distinct = number_rows([program[rows], module[rows], instruction[rows]])
-    at = rows[distinct.first]
+    first = rows[distinct.first]
     resolved = resolve_hlo(
         hlo_ops,
-        instructions=[strings[handle] for handle in instruction[at].tolist()],
+        instructions=[strings[handle] for handle in instruction[first].tolist()],
         modules=[
-            strings[handle] if handle >= 0 else None for handle in module[at].tolist()
+            strings[handle] if handle >= 0 else None
+            for handle in module[first].tolist()
         ],
-        programs=activity["program"][at],
+        programs=activity["program"][first],
     )
     code = distinct.code
     if not isinstance(hlo_ops, Unavailable):
         listed = resolved["program"].is_in(hlo_ops["program"].unique().implode())
         graphs = (resolved["hlo"].is_null() & listed).fill_null(value=False).to_numpy()
         if graphs.any():
-            alone = resolved["hlo"].drop_nulls().unique().to_numpy()
+            outside = resolved["hlo"].drop_nulls().unique().to_numpy()
             replayed = rows[graphs[code]]
-            inside = graph_instructions(replayed, activity, event_types, hlo_ops, alone)
+            inside = graph_instructions(
+                replayed, activity, event_types, hlo_ops, outside
+            )
             replayed, inside = replayed[inside >= 0], inside[inside >= 0]
             if len(replayed):
                 used = number_values(inside)
@@ -417,10 +424,10 @@ def _add_by_instruction(
                     modules=taken["module"].to_list(),
                     programs=taken["program"],
                 )
-                found.add_named(replayed, used.code, _instruction_rows(replaced))
-            left = found.op[rows] == 0
+                collected.add_named(replayed, used.code, _instruction_rows(replaced))
+            left = collected.op[rows] == 0
             rows, code = rows[left], code[left]
-    found.add_named(rows, code, _instruction_rows(resolved))
+    collected.add_named(rows, code, _instruction_rows(resolved))
 
 
 def _instruction_rows(resolved: pl.DataFrame) -> pl.DataFrame:

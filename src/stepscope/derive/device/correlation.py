@@ -51,21 +51,21 @@ def device_timeline(*, device_activity: pl.DataFrame) -> DeviceTimeline:
     start_ps = ints(device_activity, "start_ps")
     dur_ps = ints(device_activity, "dur_ps")
     ordinals = np.flatnonzero(np.bincount(device)).tolist() if len(device) else []
-    alone = len(ordinals) == 1
-    found = []
+    single = len(ordinals) == 1
+    devices = []
     for ordinal in ordinals:
         # With a single device the columns are used without a copy.
-        rows = np.arange(len(device)) if alone else np.flatnonzero(device == ordinal)
+        rows = np.arange(len(device)) if single else np.flatnonzero(device == ordinal)
         starts, durs = (
-            column if alone else column[rows] for column in (start_ps, dur_ps)
+            column if single else column[rows] for column in (start_ps, dur_ps)
         )
         if (starts[1:] < starts[:-1]).any():
             # The stable sort merges the streams, each of which is already sorted.
             order = np.argsort(starts, kind="stable")
-            rows = order if alone else rows[order]
+            rows = order if single else rows[order]
             starts, durs = starts[order], durs[order]
-        found.append(DeviceRows(ordinal, rows, starts, durs))
-    return DeviceTimeline(tuple(found), len(device))
+        devices.append(DeviceRows(ordinal, rows, starts, durs))
+    return DeviceTimeline(tuple(devices), len(device))
 
 
 #: Maximum number of entries, per launch call, of a lookup table over the range of ids.
@@ -155,29 +155,29 @@ def correlation(
 def _match_launches(
     activity: pl.DataFrame, launches: pl.DataFrame
 ) -> tuple[Int32s, Int32s]:
-    found = np.full(len(activity), -1, np.int32)
+    launch = np.full(len(activity), -1, np.int32)
     counts = np.zeros(len(launches), np.int32)
     has_id = activity["correlation"].is_not_null()
     if not has_id.any() or not len(launches):
-        return found, counts
+        return launch, counts
     ids: Int64s = fill_nulls(activity["correlation"], 0)
     called = ints(launches, "correlation")
     ids, called = _unite_process_ids(activity, launches, ids, called)
-    least, greatest = int(called.min()), int(called.max())
-    if greatest - least >= max(_SMALL_TABLE, _ENTRIES_PER_ROW * len(called)):
+    lowest, greatest = int(called.min()), int(called.max())
+    if greatest - lowest >= max(_SMALL_TABLE, _ENTRIES_PER_ROW * len(called)):
         # Ids from a wide range are numbered first, to keep the lookup table small.
         numbered = number_values(np.concatenate((ids, called)))
         ids = numbered.code[: len(ids)].astype(np.int64)
         called = numbered.code[len(ids) :].astype(np.int64)
-        least, greatest = 0, numbered.count - 1
-    table = np.full(greatest - least + 1, -1, np.int32)
-    accepted_answer(kernels.match_launches(called, ids, least, table, found, counts))
+        lowest, greatest = 0, numbered.count - 1
+    table = np.full(greatest - lowest + 1, -1, np.int32)
+    accepted_answer(kernels.match_launches(called, ids, lowest, table, launch, counts))
     if not has_id.all():
         # A missing id was looked up as 0, which may be the id of a call.
-        without = np.flatnonzero(~has_id.to_numpy() & (found >= 0))
-        np.subtract.at(counts, found[without], 1)
-        found[without] = -1
-    return found, counts
+        without = np.flatnonzero(~has_id.to_numpy() & (launch >= 0))
+        np.subtract.at(counts, launch[without], 1)
+        launch[without] = -1
+    return launch, counts
 
 
 def _unite_process_ids(
@@ -195,15 +195,15 @@ def _unite_process_ids(
     )
     if processes.count == 1:
         return ids, called
-    ours, theirs = np.split(processes.code.astype(np.int64), [len(ids)])
-    least = min(int(ids.min()), int(called.min()))
-    spread = max(int(ids.max()), int(called.max())) - least + 1
+    of_activity, of_launch = np.split(processes.code.astype(np.int64), [len(ids)])
+    lowest = min(int(ids.min()), int(called.min()))
+    spread = max(int(ids.max()), int(called.max())) - lowest + 1
     if processes.count * spread >= 2**62:
         numbered = number_values(np.concatenate((ids, called)))
         ids = numbered.code[: len(ids)].astype(np.int64)
         called = numbered.code[len(ids) :].astype(np.int64)
-        least, spread = 0, numbered.count
-    return ours * spread + (ids - least), theirs * spread + (called - least)
+        lowest, spread = 0, numbered.count
+    return of_activity * spread + (ids - lowest), of_launch * spread + (called - lowest)
 
 
 def _launch_notes(

@@ -80,44 +80,46 @@ def device_executions(
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
     """
     kernels = _number_kernels(activity_classes, activity_ops)
-    places = kernels.places
+    device_ops = kernels.places
     code = activity_classes.code
-    place = values_by_row(places.code, code)
-    everything = np.bincount(code, minlength=len(places.code))
+    device_op = values_by_row(device_ops.code, code)
+    everything = np.bincount(code, minlength=len(device_ops.code))
     eager = np.empty(0, np.int8)
     if not isinstance(host_op_events, Unavailable):
         eager = host_op_events.eager
-    rest, counted = everything, _Counted.zero_counts(places.count, len(eager))
+    outside, counted = everything, _Counted.zero_counts(device_ops.count, len(eager))
     execution = executions_of_activities(activity_ops, correlation, launching_ops)
     if execution is not None:
-        found = distinct_runs(
-            place, execution, places=places.count, executions=len(eager)
+        runs = distinct_runs(
+            device_op, execution, places=device_ops.count, executions=len(eager)
         )
-        counted = _Counted.zero_counts(places.count, len(eager))
-        counted.executions[:] = found.count
-        np.greater_equal(found.owner, 0, out=counted.launched)
+        counted = _Counted.zero_counts(device_ops.count, len(eager))
+        counted.executions[:] = runs.count
+        np.greater_equal(runs.owner, 0, out=counted.launched)
         owned = np.flatnonzero(counted.launched)
-        counted.add_modes(found.owner[owned], eager[owned])
-        counted.add_modes(found.further[0], eager[found.further[1]])
-        counted.owner[:] = found.owner
-        counted.owner[found.further[1]] = -1
+        counted.add_modes(runs.owner[owned], eager[owned])
+        counted.add_modes(runs.further[0], eager[runs.further[1]])
+        counted.owner[:] = runs.owner
+        counted.owner[runs.further[1]] = -1
         launched = execution >= 0
-        rest = everything - np.bincount(code[launched], minlength=len(places.code))
+        outside = everything - np.bincount(
+            code[launched], minlength=len(device_ops.code)
+        )
     rows = pl.DataFrame(
         {
-            "device": activity_classes.rows["device"].gather(places.first),
-            "group": kernels.group[places.first],
+            "device": activity_classes.rows["device"].gather(device_ops.first),
+            "group": kernels.group[device_ops.first],
             "eager": counted.eager,
             "function": counted.function,
             "largest_kernel_count": kernels.largest_counts(everything),
-            "executions": counted.executions + kernels.largest_counts(rest),
+            "executions": counted.executions + kernels.largest_counts(outside),
         }
     )
     stored = _stored_eager(trace, device_activity, stats)
     if stored is not None:
         # Executions are divided in proportion to the modes of their activities.
         eager_count, function = (
-            np.bincount(place[stored == flag], minlength=len(rows))
+            np.bincount(device_op[stored == flag], minlength=len(rows))
             for flag in (_EAGER, _FUNCTION)
         )
         known = eager_count + function
@@ -131,7 +133,7 @@ def device_executions(
                 has, executions - eager_executions, rows["function"].to_numpy()
             ),
         )
-    return DeviceExecutions(rows, places.code, counted.owner, counted.launched)
+    return DeviceExecutions(rows, device_ops.code, counted.owner, counted.launched)
 
 
 class _Kernels(Frozen, frozen=True):
@@ -155,15 +157,15 @@ class _Kernels(Frozen, frozen=True):
         Args:
             counts: Number of activities by class.
         """
-        kernels, programs, places = self.kernels, self.programs, self.places
+        kernels, programs, device_ops = self.kernels, self.programs, self.places
         of_kernel = totals_by_code(kernels.code, counts, count=kernels.count).total
         program_of_kernel = programs.code[kernels.first]
         of_program = extremes_by_code(
             program_of_kernel, of_kernel, count=programs.count
         )
-        place_of_program = places.code[programs.first]
+        place_of_program = device_ops.code[programs.first]
         return totals_by_code(
-            place_of_program, of_program.greatest, count=places.count
+            place_of_program, of_program.greatest, count=device_ops.count
         ).total
 
 
@@ -180,10 +182,10 @@ def _number_kernels(
     evidence = ops["evidence"].to_numpy()[op]
     unnamed = (evidence == OpEvidence.COPY) | (evidence == OpEvidence.NONE)
     group = handles(ops, "group")[op]
-    places = number_rows([handles(classes, "device"), group])
-    programs = number_rows([places.code, fill_nulls(ops["program"], -1)[op]])
+    device_ops = number_rows([handles(classes, "device"), group])
+    programs = number_rows([device_ops.code, fill_nulls(ops["program"], -1)[op]])
     kind = np.where(unnamed, np.int32(-1), handles(classes, "type"))
-    return _Kernels(group, places, programs, number_rows([programs.code, kind]))
+    return _Kernels(group, device_ops, programs, number_rows([programs.code, kind]))
 
 
 class _Counted(Frozen, frozen=True):
@@ -194,11 +196,11 @@ class _Counted(Frozen, frozen=True):
     launched: Bools
 
     @classmethod
-    def zero_counts(cls, places: int, executions: int) -> _Counted:
+    def zero_counts(cls, size: int, executions: int) -> _Counted:
         return cls(
-            np.zeros(places, np.int64),
-            np.zeros(places, np.int64),
-            np.zeros(places, np.int64),
+            np.zeros(size, np.int64),
+            np.zeros(size, np.int64),
+            np.zeros(size, np.int64),
             np.full(executions, -1, np.int32),
             np.zeros(executions, np.bool_),
         )
@@ -241,9 +243,9 @@ def executions_of_activities(
     equal = np.fromiter(same, np.int32, len(activity_ops.ops))
     launch = correlation.launch_of_activity
     op = values_by_row(launching_ops.op, launch, none=-1)
-    mine = op == values_by_row(equal, activity_ops.op)
+    same_op = op == values_by_row(equal, activity_ops.op)
     execution = values_by_row(launching_ops.execution, launch, none=-1)
-    return np.where(mine, execution, np.int32(-1))
+    return np.where(same_op, execution, np.int32(-1))
 
 
 def _stored_eager(

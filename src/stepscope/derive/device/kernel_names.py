@@ -190,9 +190,9 @@ def _width_of_types(
 
 
 def _width_of_instruction(
-    found: re.Match[str], lowered: str, capability: tuple[int, int] | None
+    match: re.Match[str], lowered: str, capability: tuple[int, int] | None
 ) -> Width:
-    accumulator, shape = found[1], found[2]
+    accumulator, shape = match[1], match[2]
     if accumulator in "dz":
         return DOUBLE
     if shape in _CUT_SHAPES or accumulator == "c":

@@ -148,10 +148,10 @@ def _verdict_column(code: NDArray[np.int8]) -> pl.Series:
 
 
 def _evidence_words(
-    column: str, words: dict[TensorCoreEvidence, str] | dict[PrecisionEvidence, str]
+    column: str, texts: dict[TensorCoreEvidence, str] | dict[PrecisionEvidence, str]
 ) -> pl.Expr:
     return pl.col(column).replace_strict(
-        {int(code): word for code, word in words.items()},
+        {int(code): word for code, word in texts.items()},
         default=None,
         return_dtype=pl.String,
     )
@@ -170,35 +170,35 @@ def _add_geometry(
             pl.lit(None, pl.String).alias("occupancy_limiter"),
         )
     geometry = handles(rows, "geometry")
-    at = nullable_series("geometry", geometry, geometry >= 0)
-    shaped = rows.hstack([column.gather(at) for column in geometries])
+    index = nullable_series("geometry", geometry, geometry >= 0)
+    shaped = rows.hstack([column.gather(index) for column in geometries])
     if isinstance(devices, Unavailable):
         return shaped.with_columns(occupancy_limiter=pl.lit(None, pl.String))
     listed = {device: row for row, device in enumerate(devices["device"])}
     of_device = [listed.get(device) for device in rows["device"].to_list()]
-    at = pl.Series(of_device, dtype=pl.Int64)
-    units = (devices[name].gather(at) for name in ("vendor", "cc_major", "cc_minor"))
+    index = pl.Series(of_device, dtype=pl.Int64)
+    units = (devices[name].gather(index) for name in ("vendor", "cc_major", "cc_minor"))
     needed = ("registers", "shared_memory_bytes", "cc_major", "cc_minor")
     blocks = ("block_x", "block_y", "block_z")
-    found = []
+    occupancies = []
     # The loop runs over the distinct launch shapes of kernels.
     for vendor, *values in shaped.with_columns(*units)[
         ["vendor", *needed, *blocks]
     ].iter_rows():
-        room = (
+        sm_limits = (
             None
             if vendor == "AMD" or None in values
             else OCCUPANCY_LIMITS.get((values[2], values[3]))
         )
-        best = room and theoretical_occupancy(
-            room,
+        best = sm_limits and theoretical_occupancy(
+            sm_limits,
             threads=values[4] * values[5] * values[6],
             registers=values[0],
             shared_memory_bytes=values[1],
         )
-        found.append((best.percent, best.limiter) if best else (None, None))
+        occupancies.append((best.percent, best.limiter) if best else (None, None))
     schema = {"percent": pl.Float64(), "limiter": pl.String()}
-    limits = pl.DataFrame(found, schema=schema, orient="row")
+    limits = pl.DataFrame(occupancies, schema=schema, orient="row")
     return shaped.with_columns(
         pl.coalesce("occupancy_percent", limits["percent"]).alias("occupancy_percent"),
         limits["limiter"].alias("occupancy_limiter"),

@@ -104,8 +104,8 @@ def idle_waits_ps(correlation: Correlation) -> Int64s:
     waited = ints(correlation.activity, "start_ps")[known] - values_by_row(
         ints(correlation.launches, "start_ps"), launch_of[known]
     )
-    found: Int64s = waited[correlation.queue_empty[known] | (waited < 0)]
-    return found
+    waits_ps: Int64s = waited[correlation.queue_empty[known] | (waited < 0)]
+    return waits_ps
 
 
 def typical_ps(waits_ps: Int64s) -> tuple[int, int]:

@@ -128,24 +128,26 @@ def precision(
     if isinstance(devices, Unavailable):
         capability = None
     else:
-        found = [
+        capabilities = [
             (0, 0) if vendor == "AMD" else (major, minor or 0)
             for vendor, major, minor in devices[
                 ["vendor", "cc_major", "cc_minor"]
             ].iter_rows()
             if vendor == "AMD" or major is not None
         ]
-        capability = min(found, default=None)
-    told = _evidence_by_class(rows, event_types["name"], strings, hlo_ops, capability)
+        capability = min(capabilities, default=None)
+    by_class = _evidence_by_class(
+        rows, event_types["name"], strings, hlo_ops, capability
+    )
     dur_ps = np.bincount(
         activity_classes.code, ints(device_activity, "dur_ps"), minlength=len(rows)
     )
-    decided = _width_by_name(rows["type"].to_list(), told, dur_ps.tolist())
+    decided = _width_by_name(rows["type"].to_list(), by_class, dur_ps.tolist())
     of_class = np.zeros((len(rows), 4), np.uint8)
-    for place, (kind, type_) in enumerate(rows[["kind", "type"]].iter_rows()):
+    for index, (kind, type_) in enumerate(rows[["kind", "type"]].iter_rows()):
         if kind == KERNEL_KIND:
             width, evidence = decided.get(type_, (WIDE, PrecisionEvidence.DEFAULT))
-            of_class[place] = (width.bits, width.fp64, width.tf32, evidence)
+            of_class[index] = (width.bits, width.fp64, width.tf32, evidence)
     code = activity_classes.code
     bits, fp64, tf32, by = (
         values_by_row(of_class[:, column], code) for column in range(4)
@@ -175,11 +177,11 @@ def _evidence_by_class(
         type_: width_of_name(names[type_], capability)
         for type_ in _known_numbers(rows["type"])
     }
-    found: list[tuple[Width, PrecisionEvidence] | None] = []
+    by_class: list[tuple[Width, PrecisionEvidence] | None] = []
     # The loop runs over classes of activities, about as many as distinct kernels.
     for kind, hlo, shape, type_ in rows[["kind", "hlo", "shape", "type"]].iter_rows():
         if kind != KERNEL_KIND:
-            found.append(None)
+            by_class.append(None)
             continue
         name = (by_name.get(type_), PrecisionEvidence.NAME)
         instruction = (by_hlo.get(hlo), PrecisionEvidence.HLO)
@@ -188,7 +190,7 @@ def _evidence_by_class(
             # The instruction counts, but the name decides between 32 bits and TF32.
             name, instruction = instruction, name
         shaped = (by_shape.get(shape), PrecisionEvidence.SHAPE)
-        found.append(
+        by_class.append(
             next(
                 (
                     (width, evidence)
@@ -198,29 +200,30 @@ def _evidence_by_class(
                 None,
             )
         )
-    return found
+    return by_class
 
 
 def _width_by_name(
     types: list[int],
-    told: list[tuple[Width, PrecisionEvidence] | None],
+    by_class: list[tuple[Width, PrecisionEvidence] | None],
     dur_ps: list[float],
 ) -> dict[int, tuple[Width, PrecisionEvidence]]:
     """Return by name the precision with most time, and its main evidence."""
     time: dict[int, dict[tuple[Width, PrecisionEvidence], float]] = {}
-    for type_, one, dur in zip(types, told, dur_ps, strict=True):
-        if one is not None:
+    for type_, pair, dur in zip(types, by_class, dur_ps, strict=True):
+        if pair is not None:
             of_type = time.setdefault(type_, {})
-            of_type[one] = of_type.get(one, 0.0) + dur
+            of_type[pair] = of_type.get(pair, 0.0) + dur
     decided = {}
-    for type_, found in time.items():
+    for type_, times in time.items():
         by_width: dict[Width, float] = {}
-        for (width, _), dur in found.items():
+        for (width, _), dur in times.items():
             by_width[width] = by_width.get(width, 0.0) + dur
         # For equal times the lower precision counts, whatever the order of rows.
-        most = min(by_width, key=lambda width: (-by_width[width], width))
+        main_width = min(by_width, key=lambda width: (-by_width[width], width))
         decided[type_] = min(
-            (one for one in found if one[0] == most), key=lambda one: (-found[one], one)
+            (pair for pair in times if pair[0] == main_width),
+            key=lambda pair: (-times[pair], pair),
         )
     return decided
 

@@ -90,10 +90,10 @@ def tensor_cores(
     """
     rows = activity_classes.rows
     able: dict[int, bool] = {}
-    others: set[int] = set()
+    non_gpus: set[int] = set()
     if not isinstance(devices, Unavailable):
         is_gpu = pl.col("type") == "GPU"
-        others.update(devices.filter(~is_gpu)["device"].to_list())
+        non_gpus.update(devices.filter(~is_gpu)["device"].to_list())
         known = devices.filter(pl.col("cc_major").is_not_null() & is_gpu)
         for device, major, minor in known[
             ["device", "cc_major", "cc_minor"]
@@ -108,13 +108,13 @@ def tensor_cores(
     by_op = _eligible_ops(activity_ops.ops, hlo_ops)
     of_class = np.zeros((len(rows), 3), np.int8)
     # The loop runs over classes of activities, about as many as distinct kernels.
-    for place, (kind, device, type_, op, equation) in enumerate(
+    for index, (kind, device, type_, op, equation) in enumerate(
         rows[["kind", "device", "type", "op", "equation"]].iter_rows()
     ):
         if kind != KERNEL_KIND:
             continue
-        if device in others:
-            of_class[place] = (-1, -1, TensorCoreEvidence.NONE)
+        if device in non_gpus:
+            of_class[index] = (-1, -1, TensorCoreEvidence.NONE)
             continue
         can = able.get(device)
         uses, evidence = by_type[type_]
@@ -127,7 +127,7 @@ def tensor_cores(
             eligible = True
         elif can is None and eligible:
             eligible = None
-        of_class[place] = (_verdict_code(uses), _verdict_code(eligible), evidence)
+        of_class[index] = (_verdict_code(uses), _verdict_code(eligible), evidence)
     return TensorCores(of_class)
 
 
@@ -157,21 +157,23 @@ def _eligible_ops(
 ) -> list[bool | None]:
     """Return by op whether it is a matrix product or convolution; None if unknown."""
     matmul = [] if isinstance(hlo_ops, Unavailable) else hlo_ops["matmul"].to_list()
-    found: list[bool | None] = []
+    eligible: list[bool | None] = []
     for name, op_type, hlo, opcode, evidence in ops[
         ["name", "type", "hlo", "opcode", "evidence"]
     ].iter_rows():
         if hlo is not None:
             known = matmul[hlo] or _OPCODES.match(opcode or "") is not None
-            found.append(None if not known and opcode == _CUSTOM_CALL else known)
+            eligible.append(None if not known and opcode == _CUSTOM_CALL else known)
         elif evidence == OpEvidence.NONE:
-            found.append(None)
+            eligible.append(None)
         elif op_type is None:
-            found.append(True if is_matmul_name(name) else None)
+            eligible.append(True if is_matmul_name(name) else None)
         else:
             matches = is_matmul_type(op_type)
-            found.append(None if not matches and is_opaque_type(op_type) else matches)
-    return found
+            eligible.append(
+                None if not matches and is_opaque_type(op_type) else matches
+            )
+    return eligible
 
 
 def _verdict_code(verdict: bool | None) -> int:  # noqa: FBT001 - a value, not an option
