@@ -71,7 +71,7 @@ def core_time(
 ) -> CoreTime | Unavailable:
     """Collect the core times from their sample lines."""
     threads: dict[tuple[str, int | None, int], ThreadTime] = {}
-    rest: dict[tuple[str, int | None], ThreadTime] = {}
+    others_by_process: dict[tuple[str, int | None], ThreadTime] = {}
     sampled = tracks.with_row_index("row").filter(tracks["kind"] == "samples")
     lines = sampled.select(
         *("plane", "process", "id", "name", "event_begin", "event_end")
@@ -85,14 +85,14 @@ def core_time(
         start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
         read, awake, system = (
             Spans.from_events(start[chosen], dur[chosen])
-            for chosen in ((names == one).to_numpy() for one in (READ, AWAKE, SYSTEM))
+            for chosen in ((names == kind).to_numpy() for kind in (READ, AWAKE, SYSTEM))
         )
         time = ThreadTime(samples.thread_name, read, awake, system)
         if samples.thread == OTHER_THREADS:
-            rest[plane, process] = time
+            others_by_process[plane, process] = time
         else:
             threads[plane, process, samples.thread] = time
-    return CoreTime(threads, rest) if threads else _NOT_READ
+    return CoreTime(threads, others_by_process) if threads else _NOT_READ
 
 
 def thread_places(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:
@@ -100,10 +100,10 @@ def thread_places(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:
 
     These are the keys of `CoreTime.threads`.
     """
-    places = []
+    thread_ids = []
     for plane, process, line, name in tracks.select(
         *("plane", "process", "id", "name")
     ).rows():
         samples = SamplesLine.of(line, name)
-        places.append((plane, process, line if samples is None else samples.thread))
-    return places
+        thread_ids.append((plane, process, line if samples is None else samples.thread))
+    return thread_ids

@@ -80,5 +80,5 @@ def event_nesting(
     if isinstance(host_values, Unavailable):
         return nest_events(tracks, events)
     owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
-    apart = np.unique(owner[flag != 0]).astype(np.int64)
-    return nest_events(tracks, events, flat_rows=apart if len(apart) else None)
+    flat_rows = np.unique(owner[flag != 0]).astype(np.int64)
+    return nest_events(tracks, events, flat_rows=flat_rows if len(flat_rows) else None)

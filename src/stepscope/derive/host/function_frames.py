@@ -95,12 +95,16 @@ class FunctionFrames(Frozen, frozen=True):
 
     def threads_in_modules(self) -> frozenset[int]:
         """Return the threads that run a module: the program's file, or an import."""
-        modules = [it for it, name in self.names.items() if name.function == _MODULE]
+        modules = [
+            kind for kind, name in self.names.items() if name.function == _MODULE
+        ]
         return frozenset(np.unique(self.track[np.isin(self.type, modules)]).tolist())
 
     def of_python(self) -> bool:
         """Return whether any function is Python's, not compiled."""
-        return any(it.file is None or it.line is not None for it in self.names.values())
+        return any(
+            name.file is None or name.line is not None for name in self.names.values()
+        )
 
     def spans(self, chosen: Bools) -> Spans:
         """Return when at least one of the chosen frames (by row) runs."""
@@ -111,11 +115,11 @@ class FunctionFrames(Frozen, frozen=True):
         """Return the number of samples of the most sampled thread; None if exact."""
         if self.hz is None or not len(self.track):
             return None
-        most = 0
+        longest_ps = 0
         for track in np.unique(self.track).tolist():
             on_track = self.track == track
-            most = max(most, self.spans(on_track).length_ps)
-        return round(most * self.hz / PS_PER_S)
+            longest_ps = max(longest_ps, self.spans(on_track).length_ps)
+        return round(longest_ps * self.hz / PS_PER_S)
 
     def rows_called_from(self, chosen: Bools) -> Bools:
         """Return which frames the chosen frames called, directly or indirectly."""
@@ -224,8 +228,10 @@ def _collect_frames(
     on_host = absent_mask(tracks["device"]) & np.isin(kind, (_THREAD, _SAMPLES))
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     frame_rows = [
-        wanted_rows(handles(events, "type"), is_frame, int(begins[it]), int(ends[it]))
-        for it in np.flatnonzero(on_host).tolist()
+        wanted_rows(
+            handles(events, "type"), is_frame, int(begins[track]), int(ends[track])
+        )
+        for track in np.flatnonzero(on_host).tolist()
     ]
     rows = np.sort(np.concatenate([np.empty(0, np.int64), *frame_rows]))
     thread, hz = sampled_threads(tracks, wanted)
@@ -246,12 +252,14 @@ def _collect_frames(
     rows, start, dur, track = rows[order], start[order], dur[order], track[order]
     nested = nest_subset(start, dur, track=track)
     types = function_names.canonical[handles(events, "type")[rows]]
-    rates = [hz[it] for it in np.unique(recorded[by_samples]).tolist()]
+    rates = [hz[track] for track in np.unique(recorded[by_samples]).tolist()]
     # Samples of a thread that Python started include the function that starts threads.
     # A tracer starts during calls, so its threads may lack it; they all count as
     # Python's.
     names = function_names.names
-    beginning = [it for it, name in names.items() if name.function.endswith(BEGINNINGS)]
+    beginning = [
+        row for row, name in names.items() if name.function.endswith(BEGINNINGS)
+    ]
     pythons = np.unique(track[~by_samples[order] | np.isin(types, beginning)])
     return FunctionFrames(
         track=track,
@@ -282,22 +290,22 @@ def sampled_threads(
     """
     kind = codes(tracks, "kind")
     thread = np.arange(len(kind), dtype=np.int32)
-    places = tracks[["plane", "process", "id", "name"]].rows()
-    at: dict[tuple[str, int | None, int], int] = {}
+    rows = tracks[["plane", "process", "id", "name"]].rows()
+    track_of: dict[tuple[str, int | None, int], int] = {}
     for track in np.flatnonzero(kind == _THREAD).tolist():
-        at.setdefault(places[track][:3], track)
+        track_of.setdefault(rows[track][:3], track)
     sampled = []
     for track in np.flatnonzero(kind == _SAMPLES).tolist():
-        plane, process, line, name = places[track]
+        plane, process, line, name = rows[track]
         samples = SamplesLine.of(line, name)
         if samples is not None:
             sampled.append((track, (plane, process, samples.thread), samples))
-    for track, place, samples in sampled:
+    for track, thread_id, samples in sampled:
         if samples.kind == _LINES_OF.get(wanted):
-            at.setdefault(place, track)
+            track_of.setdefault(thread_id, track)
     hz = {}
-    for track, place, samples in sampled:
+    for track, thread_id, samples in sampled:
         if samples.kind == wanted:
-            thread[track] = at.get(place, track)
+            thread[track] = track_of.get(thread_id, track)
             hz[track] = samples.hz
     return thread, hz

@@ -110,9 +110,9 @@ class FunctionLines(Frozen, frozen=True):
         of_function = np.isin(own.type, kinds)
         called = ~of_function & (around >= 0)
         called[called] = of_function[around[called]]
-        others = Spans.from_events(start[called], dur[called])
+        callees = Spans.from_events(start[called], dur[called])
         return {
-            line: Spans.from_events(start[rows], dur[rows]) - others
+            line: Spans.from_events(start[rows], dur[rows]) - callees
             for line in np.unique(own.line[of_function]).tolist()
             if line >= 0
             for rows in (of_function & (own.line == line),)
@@ -165,26 +165,26 @@ def _cut_frames(
     """Replace frames by recorded lines, from the time on at which lines are known."""
     if isinstance(frames, Unavailable):
         return frames
-    whole = FunctionLines(
+    framed = FunctionLines(
         *(frames.track, frames.start_ps, frames.end_ps, frames.type),
         np.full(len(frames.track), _NONE),
         frames.names,
     )
     if lines is None:
-        return whole
+        return framed
     since = np.full(len(tracks), _LAST)
-    known = _known_since(whole, lines)
+    known = _known_since(framed, lines)
     since[list(known)] = list(known.values())
-    whole_until, lines_from = since[whole.track], since[lines.track]
-    whole_end = np.minimum(whole.end_ps, whole_until)
+    framed_until, lines_from = since[framed.track], since[lines.track]
+    framed_end = np.minimum(framed.end_ps, framed_until)
     lines_start = np.maximum(lines.start_ps, lines_from)
-    before, after = whole.start_ps < whole_until, lines.end_ps > lines_from
+    before, after = framed.start_ps < framed_until, lines.end_ps > lines_from
     both = FunctionLines(
-        np.concatenate((whole.track[before], lines.track[after])),
-        np.concatenate((whole.start_ps[before], lines_start[after])),
-        np.concatenate((whole_end[before], lines.end_ps[after])),
-        np.concatenate((whole.type[before], lines.type[after])),
-        np.concatenate((whole.line[before], lines.line[after])),
+        np.concatenate((framed.track[before], lines.track[after])),
+        np.concatenate((framed.start_ps[before], lines_start[after])),
+        np.concatenate((framed_end[before], lines.end_ps[after])),
+        np.concatenate((framed.type[before], lines.type[after])),
+        np.concatenate((framed.line[before], lines.line[after])),
         frames.names,
     )
     order = np.lexsort((both.start_ps - both.end_ps, both.start_ps, both.track))

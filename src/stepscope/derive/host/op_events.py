@@ -273,7 +273,10 @@ class _NamedEvents:
         numbers: dict[tuple[Any, ...], int] = {}
         # There are far fewer distinct ops than events.
         number = np.array(
-            [numbers.setdefault(it, len(numbers)) for it in rows.select(key).rows()],
+            [
+                numbers.setdefault(op_key, len(numbers))
+                for op_key in rows.select(key).rows()
+            ],
             np.int32,
         )
         first: Int64s = np.unique(number, return_index=True)[1]

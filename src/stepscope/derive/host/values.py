@@ -141,7 +141,9 @@ def host_stats(
         first, last = np.searchsorted(owner, np.array(bounds, owner.dtype))
         chosen.append(wanted_rows(key, wanted, int(first), int(last)))
     values = stats_in_rows(stats, "event", np.concatenate(chosen))
-    return {name: values.only(values.key == one) for name, one in handle_of.items()}
+    return {
+        name: values.only(values.key == handle) for name, handle in handle_of.items()
+    }
 
 
 def int_values(rows: StatRows) -> tuple[Int32s, Int64s]:
@@ -171,9 +173,9 @@ def text_codes(trace: TraceData, rows: StatRows) -> tuple[Int32s, Int32s, list[s
     # Texts of equal length are compared together, as blocks of bytes.
     for length in np.unique(rows.length[placed]).tolist():
         rows_of_length = placed[rows.length[placed] == length]
-        places = rows.value[rows_of_length]
+        offsets = rows.value[rows_of_length]
         if length:
-            blocks = trace.data[places[:, None] + np.arange(length)]
+            blocks = trace.data[offsets[:, None] + np.arange(length)]
             keys = np.ascontiguousarray(blocks).view(np.dtype((np.void, length)))
             _, first, code = np.unique(
                 keys.ravel(), return_index=True, return_inverse=True
@@ -182,7 +184,7 @@ def text_codes(trace: TraceData, rows: StatRows) -> tuple[Int32s, Int32s, list[s
             first, code = np.zeros(1, np.int64), np.zeros(len(rows_of_length), np.int64)
         owners.append(rows.owner[rows_of_length])
         numbers.append((code + len(texts)).astype(np.int32))
-        texts += [trace.text(place, length) for place in places[first].tolist()]
+        texts += [trace.text(offset, length) for offset in offsets[first].tolist()]
     if not len(placed):
         # Values from a single source are already ordered.
         return owners[0], numbers[0], texts
