@@ -58,12 +58,12 @@ WEIGHTS: Final = {
 
 def broadcast_result(given: Operands) -> tuple[int, ...] | None:
     """Return the sizes after broadcasting all operands; None if that is impossible."""
-    found: tuple[int, ...] | None = None
+    sizes: tuple[int, ...] | None = None
     for tensor in given.each_tensor():
-        found = broadcast_sizes(found or (), tensor.sizes)
-        if found is None:
+        sizes = broadcast_sizes(sizes or (), tensor.sizes)
+        if sizes is None:
             return None
-    return found
+    return sizes
 
 
 def _per_element(count: int) -> Rule:
@@ -98,7 +98,7 @@ def _unknown_sizes(_: Operands) -> None:
 
 def _joined_sizes(given: Operands) -> tuple[int, ...] | None:
     tensors = list(given.each_tensor())
-    return (sum(one.elements for one in tensors),) if tensors else None
+    return (sum(tensor.elements for tensor in tensors),) if tensors else None
 
 
 def _compared_bytes(given: Operands) -> int | None:
@@ -111,12 +111,14 @@ def _chosen_bytes(given: Operands) -> int | None:
     """Return the bytes of the condition, both choices and the result."""
     sizes = broadcast_result(given)
     choices = [
-        one for place in (1, 2) if (one := given.tensor_at_place(place)) is not None
+        tensor
+        for place in (1, 2)
+        if (tensor := given.tensor_at_place(place)) is not None
     ]
     if sizes is None or not choices:
         return None
     # A single number is converted to the type of the other choice.
-    widest = max(choices, key=lambda one: (len(one.sizes), one.elements))
+    widest = max(choices, key=lambda tensor: (len(tensor.sizes), tensor.elements))
     return total_bytes(
         (*given.each_tensor(), msgspec.structs.replace(widest, sizes=sizes))
     )
@@ -155,9 +157,9 @@ def _over_dimensions(count: int) -> Rule:
             dims = [dims]
         if not given.values or not isinstance(dims, list | None):
             return None
-        room = len(tensor.sizes)
-        gone = {one % room for one in dims or range(room)} if room else set()
-        return tuple(size for at, size in enumerate(tensor.sizes) if at not in gone)
+        rank = len(tensor.sizes)
+        gone = {dim % rank for dim in dims or range(rank)} if rank else set()
+        return tuple(size for i, size in enumerate(tensor.sizes) if i not in gone)
 
     return Rule(_per_input(count).flops, result_sizes)
 
@@ -169,7 +171,9 @@ def _normalised_elements(place: int, weights: Sequence[int]) -> Rule:
         tensor = given.tensor_at_place(place)
         if tensor is None:
             return None
-        given_weights = sum(given.tensor_at_place(one) is not None for one in weights)
+        given_weights = sum(
+            given.tensor_at_place(weight) is not None for weight in weights
+        )
         return (_CENTRED + given_weights) * tensor.elements
 
     return Rule(count_flops, _per_input(0, place).result)
@@ -190,29 +194,30 @@ def _pooled_windows() -> Rule:
             return None
         if given.value_at_place(5) is not False:
             return None
-        room = len(tensor.sizes) - 2
-        if room < 1 or {len(window), len(padding)} - {1, room}:
+        rank = len(tensor.sizes) - 2
+        if rank < 1 or {len(window), len(padding)} - {1, rank}:
             return None
         steps = stride if isinstance(stride, list) and stride else window
         sides = [
-            one * (room if len(one) == 1 else 1) for one in (window, padding, steps)
+            setting * (rank if len(setting) == 1 else 1)
+            for setting in (window, padding, steps)
         ]
-        if any(len(side) != room for side in sides) or 0 in sides[2]:
+        if any(len(side) != rank for side in sides) or 0 in sides[2]:
             return None
         sizes = tuple(
             (length + 2 * pad - size) // step + 1
             for length, size, pad, step in zip(
-                tensor.sizes[-room:], *sides, strict=True
+                tensor.sizes[-rank:], *sides, strict=True
             )
         )
-        return (*tensor.sizes[:-room], *sizes)
+        return (*tensor.sizes[:-rank], *sizes)
 
     def count_flops(given: Operands) -> int | None:
         sizes, window = result_sizes(given), given.value_at_place(1)
         if sizes is None or not isinstance(window, list):
             return None
-        room = len(sizes) - 2 if len(sizes) > 2 else 1
-        return math.prod(sizes) * math.prod(window * (room // len(window) or 1))
+        rank = len(sizes) - 2 if len(sizes) > 2 else 1
+        return math.prod(sizes) * math.prod(window * (rank // len(window) or 1))
 
     return Rule(count_flops, result_sizes)
 
@@ -350,9 +355,9 @@ def execution_cost(op_type: str, given: Operands) -> Cost | None:
     if flops is None:
         return None
     if family.part == Part.OTHER and not any(
-        one.is_floating for one in given.each_tensor()
+        tensor.is_floating for tensor in given.each_tensor()
     ):
-        if any(one.size_bytes is None for one in given.each_tensor()):
+        if any(tensor.size_bytes is None for tensor in given.each_tensor()):
             # The contents of a list of tensors are not recorded.
             return None
         # Functions of integers compute indices and masks, and are not counted.
@@ -367,8 +372,8 @@ def plausible_cost(cost: int | None) -> int | None:
 
 def weight_sizes(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
     """Return the sizes of the layer variables that an execution of its op read."""
-    found = (given.tensor_at_place(place) for place in WEIGHTS.get(op_type, ()))
-    return tuple(tensor.sizes for tensor in found if tensor is not None)
+    tensors = (given.tensor_at_place(place) for place in WEIGHTS.get(op_type, ()))
+    return tuple(tensor.sizes for tensor in tensors if tensor is not None)
 
 
 def _accessed_bytes(
@@ -392,6 +397,8 @@ def without_outputs(
     last = _LAST_PLACE.get(op_type)
     if last is None or not any(given.tensors[last + 1 :]):
         return given, ()
-    outputs = tuple(one for operand in given.tensors[last + 1 :] for one in operand)
+    outputs = tuple(
+        tensor for operand in given.tensors[last + 1 :] for tensor in operand
+    )
     read = (*given.tensors[: last + 1], *(() for _ in given.tensors[last + 1 :]))
     return msgspec.structs.replace(given, tensors=read), outputs

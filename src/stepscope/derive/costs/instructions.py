@@ -73,16 +73,16 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
         costs = _Program(instructions, tensors)
         rows += [
             (
-                plausible_cost(costs.count_flops(one)),
-                plausible_cost(costs.count_bytes(one)),
+                plausible_cost(costs.count_flops(op)),
+                plausible_cost(costs.count_bytes(op)),
             )
-            for one in instructions
+            for op in instructions
         ]
     # Grouping changes the order of rows if the programs are interleaved in the table.
     order = hlo_ops.with_row_index("row").group_by("program", maintain_order=True)
-    places = order.agg("row").explode("row")["row"]
-    found = pl.DataFrame(rows, schema=INSTRUCTION_COSTS, orient="row")
-    return found.with_columns(places.alias("row")).sort("row").drop("row")
+    row_order = order.agg("row").explode("row")["row"]
+    table = pl.DataFrame(rows, schema=INSTRUCTION_COSTS, orient="row")
+    return table.with_columns(row_order.alias("row")).sort("row").drop("row")
 
 
 class _Program:
@@ -95,82 +95,81 @@ class _Program:
     ) -> None:
         self._tensors = tensors
         self._results = {
-            (one.computation, one.name): tensors(one.shape) for one in instructions
+            (op.computation, op.name): tensors(op.shape) for op in instructions
         }
         self._inside: dict[str | None, list[_Instruction]] = {}
-        for one in instructions:
-            self._inside.setdefault(one.computation, []).append(one)
+        for op in instructions:
+            self._inside.setdefault(op.computation, []).append(op)
         self._sums: dict[str, int | None] = {}
 
-    def count_flops(self, one: _Instruction, depth: int = 0) -> int | None:
+    def count_flops(self, op: _Instruction, depth: int = 0) -> int | None:
         """Return the floating-point operations of one execution; None if unknown."""
-        if one.opcode == "fusion":
-            if depth > _DEEPEST or not one.calls:
+        if op.opcode == "fusion":
+            if depth > _DEEPEST or not op.calls:
                 return None
-            sums = [self._computation_flops(name, depth + 1) for name in one.calls]
+            sums = [self._computation_flops(name, depth + 1) for name in op.calls]
             known = [number for number in sums if number is not None]
             return sum(known) if len(known) == len(sums) else None
-        if one.opcode in _NOTHING:
+        if op.opcode in _NOTHING:
             return 0
-        result = self._tensors(one.shape)
+        result = self._tensors(op.shape)
         if not result:
             return None
-        if one.opcode in _ELEMENTWISE or one.opcode in _SUMS:
+        if op.opcode in _ELEMENTWISE or op.opcode in _SUMS:
             # In a pair of operand and result, the result is the last.
             return result[-1].elements if result[-1].is_floating else 0
-        return self._product_flops(one, result[0])
+        return self._product_flops(op, result[0])
 
-    def count_bytes(self, one: _Instruction) -> int | None:
+    def count_bytes(self, op: _Instruction) -> int | None:
         """Return the bytes of operands and result, each once; None if unknown."""
-        if one.opcode in _NOTHING - OPCODES["moving"]:
+        if op.opcode in _NOTHING - OPCODES["moving"]:
             return None
-        result = self._tensors(one.shape)
+        result = self._tensors(op.shape)
         # The results of a library call after the first are its workspace.
-        returned = result[:1] if one.custom_call else result
-        groups = [returned, *self._operand_tensors(one)]
+        returned = result[:1] if op.custom_call else result
+        groups = [returned, *self._operand_tensors(op)]
         sizes = [tensor.size_bytes for group in groups for tensor in group]
         known = [size for size in sizes if size is not None]
         complete = all(groups) and len(known) == len(sizes)
         return sum(known) if complete else None
 
-    def _operand_tensors(self, one: _Instruction) -> list[tuple[Tensor, ...]]:
+    def _operand_tensors(self, op: _Instruction) -> list[tuple[Tensor, ...]]:
         return [
-            self._results.get((one.computation, name), ())
-            for name in one.operands or ()
+            self._results.get((op.computation, name), ()) for name in op.operands or ()
         ]
 
     def _computation_flops(self, name: str, depth: int) -> int | None:
         if name not in self._sums:
             # The entry is set first because a damaged program may call itself.
             self._sums[name] = None
-            costs = [self.count_flops(one, depth) for one in self._inside.get(name, [])]
+            costs = [self.count_flops(op, depth) for op in self._inside.get(name, [])]
             known = [number for number in costs if number is not None]
             if costs and len(known) == len(costs):
                 self._sums[name] = sum(known)
         return self._sums[name]
 
-    def _product_flops(self, one: _Instruction, result: Tensor) -> int | None:
-        operands = [group[0] for group in self._operand_tensors(one) if group]
-        if one.opcode == "dot" or "contracting" in (one.attributes or ""):
-            return _dot_flops(one.attributes, result, operands)
-        call = _CONVOLUTION_CALL.match(one.custom_call or "")
-        if call or one.opcode == "convolution":
-            way = call["way"] if call else ""
-            window = read_window(one.attributes)
+    def _product_flops(self, op: _Instruction, result: Tensor) -> int | None:
+        operands = [group[0] for group in self._operand_tensors(op) if group]
+        if op.opcode == "dot" or "contracting" in (op.attributes or ""):
+            return _dot_flops(op.attributes, result, operands)
+        call = _CONVOLUTION_CALL.match(op.custom_call or "")
+        if call or op.opcode == "convolution":
+            direction = call["way"] if call else ""
+            window = read_window(op.attributes)
             if window is None or len(operands) < 2:
                 return None
             first, second = operands[0], operands[1]
-            if way.startswith("BackwardInput"):
+            if direction.startswith("BackwardInput"):
                 return _convolution_flops(window, result, second, first)
-            if way.startswith("BackwardFilter"):
+            if direction.startswith("BackwardFilter"):
                 return _convolution_flops(window, first, result, second)
             return _convolution_flops(window, first, second, result)
-        return _reduction_flops(one, result, operands)
+        return _reduction_flops(op, result, operands)
 
 
 def _tensors_of_shape(shape: str | None) -> tuple[Tensor, ...]:
-    found = None if shape is None else operands_from_text(shape)
-    return () if found is None else tuple(found.each_tensor())
+    operands = None if shape is None else operands_from_text(shape)
+    return () if operands is None else tuple(operands.each_tensor())
 
 
 def _dot_flops(
@@ -179,27 +178,27 @@ def _dot_flops(
     contracted = re.search("lhs_contracting_dims" + _NUMBERS, attributes or "")
     if not operands:
         return None
-    places = [int(one) for one in contracted[1].split(",")] if contracted else []
-    if any(place >= len(operands[0].sizes) for place in places):
+    dims = [int(dim) for dim in contracted[1].split(",")] if contracted else []
+    if any(dim >= len(operands[0].sizes) for dim in dims):
         return None
-    length = math.prod(operands[0].sizes[place] for place in places)
+    length = math.prod(operands[0].sizes[dim] for dim in dims)
     return 2 * result.elements * length
 
 
 def _reduction_flops(
-    one: _Instruction, result: Tensor, operands: Sequence[Tensor]
+    op: _Instruction, result: Tensor, operands: Sequence[Tensor]
 ) -> int | None:
     """Count the operations of a reduction, windowed reduction or scatter; else None."""
-    if one.opcode == "reduce" and operands:
+    if op.opcode == "reduce" and operands:
         floating = operands[0].is_floating
         return operands[0].elements - result.elements if floating else 0
-    if one.opcode in {"reduce-window", "select-and-scatter"}:
-        window = read_window(one.attributes)
+    if op.opcode in {"reduce-window", "select-and-scatter"}:
+        window = read_window(op.attributes)
         if window is None:
             return None
         per_element = math.prod(window.size) - 1
         return result.elements * per_element if result.is_floating else 0
-    if one.opcode == "scatter" and len(operands) > 2:
+    if op.opcode == "scatter" and len(operands) > 2:
         # The count is an upper limit: one addition per scattered element.
         return operands[-1].elements if result.is_floating else 0
     return None

@@ -140,16 +140,16 @@ def broadcast_sizes(
 ) -> tuple[int, ...] | None:
     """Return the sizes of two operands broadcast together; None if they do not fit."""
     longest = max(len(first), len(second))
-    found = []
-    for one, other in zip(
+    sizes = []
+    for left, right in zip(
         (*(1,) * (longest - len(first)), *first),
         (*(1,) * (longest - len(second)), *second),
         strict=True,
     ):
-        if one != other and 1 not in (one, other):
+        if left != right and 1 not in (left, right):
             return None
-        found.append(other if one == 1 else one)
-    return tuple(found)
+        sizes.append(right if left == 1 else left)
+    return tuple(sizes)
 
 
 def operand_bytes(given: Operands) -> int | None:
@@ -179,12 +179,12 @@ def operands_from_lists(
     if not isinstance(all_sizes, list) or not isinstance(all_types, list):
         return None
     tensors = tuple(
-        _read_tensors(one, kind if isinstance(kind, str) else "")
-        for one, kind in zip(all_sizes, all_types, strict=False)
+        _read_tensors(shape, kind if isinstance(kind, str) else "")
+        for shape, kind in zip(all_sizes, all_types, strict=False)
     )
     plain = _read_json(values)
     texts = plain if isinstance(plain, list) else []
-    return Operands(tensors, tuple(_plain_value(one) for one in texts), equation)
+    return Operands(tensors, tuple(_plain_value(text) for text in texts), equation)
 
 
 def operands_from_text(text: str, *, equation: str | None = None) -> Operands | None:
@@ -198,23 +198,23 @@ def operands_from_text(text: str, *, equation: str | None = None) -> Operands | 
         return Operands((), equation=equation)
     tensors = []
     for part in re.split(r"\s*;\s*|,\s*(?=[A-Za-z_])", inner):
-        found = _OPERAND.fullmatch(part.strip())
-        if found is None:
+        match = _OPERAND.fullmatch(part.strip())
+        if match is None:
             return None
-        sizes = found["sizes"].split(",") if found["sizes"] else []
-        tensors.append((Tensor(found["type"], tuple(map(int, sizes))),))
+        sizes = match["sizes"].split(",") if match["sizes"] else []
+        tensors.append((Tensor(match["type"], tuple(map(int, sizes))),))
     return Operands(tuple(tensors), equation=equation)
 
 
 def _read_tensors(sizes: object, dtype: str) -> tuple[Tensor, ...]:
     if dtype in _PLAIN or not isinstance(sizes, list):
         return ()
-    if all(isinstance(one, int) for one in sizes):
+    if all(isinstance(size, int) for size in sizes):
         return (Tensor(dtype, tuple(sizes)),)
     return tuple(
-        Tensor(dtype, tuple(one))
-        for one in sizes
-        if isinstance(one, list) and all(isinstance(size, int) for size in one)
+        Tensor(dtype, tuple(shape))
+        for shape in sizes
+        if isinstance(shape, list) and all(isinstance(size, int) for size in shape)
     )
 
 
@@ -224,8 +224,8 @@ def _plain_value(text: object) -> object:
         return None
     if text in ("True", "False"):
         return text == "True"
-    found = _read_json(text.replace("True", "true").replace("False", "false"))
-    return text if found is None else found
+    parsed = _read_json(text.replace("True", "true").replace("False", "false"))
+    return text if parsed is None else parsed
 
 
 def _read_json(text: str | None) -> object:

@@ -26,12 +26,12 @@ def _product_rule(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rul
     """Return the rule of a product from its result sizes and the length of its sums."""
 
     def result_sizes(given: Operands) -> _Sizes | None:
-        found = shape(given)
-        return None if found is None else found[0]
+        product = shape(given)
+        return None if product is None else product[0]
 
     def count_flops(given: Operands) -> int | None:
-        found = shape(given)
-        return None if found is None else 2 * math.prod(found[0]) * found[1]
+        product = shape(given)
+        return None if product is None else 2 * math.prod(product[0]) * product[1]
 
     return Rule(count_flops, result_sizes)
 
@@ -113,10 +113,10 @@ def _einsum_shape(given: Operands) -> tuple[_Sizes, int] | None:
 
 
 def _einsum_flops(given: Operands) -> int | None:
-    found = _einsum_shape(given)
-    if found is None or len(list(given.each_tensor())) != 2:
+    product = _einsum_shape(given)
+    if product is None or len(list(given.each_tensor())) != 2:
         return None
-    return 2 * found[1]
+    return 2 * product[1]
 
 
 def _attention_rule(
@@ -136,8 +136,8 @@ def _attention_rule(
         return (*query.sizes[:-1], value.sizes[-1])
 
     def count_flops(given: Operands) -> int | None:
-        found = [given.tensor_at_place(first + place) for place in range(3)]
-        if any(one is None or len(one.sizes) != 4 for one in found):
+        tensors = [given.tensor_at_place(first + place) for place in range(3)]
+        if any(tensor is None or len(tensor.sizes) != 4 for tensor in tensors):
             return None
         # A one-dimensional int32 operand marks packed sequences of unknown lengths.
         if any(
@@ -146,7 +146,7 @@ def _attention_rule(
             for tensor in operand
         ):
             return None
-        query, key, value = (one.sizes for one in found if one is not None)
+        query, key, value = (tensor.sizes for tensor in tensors if tensor is not None)
         axis = 2 if heads_first else 1
         pairs = query[0] * query[3 - axis] * query[axis] * key[axis]
         # Half of the products, rounded down, involve the width of the values; the rest
@@ -201,99 +201,99 @@ class _Places(Frozen, frozen=True, eq=True):
     groups: int | None = None
 
 
-def _forward_convolution(places: _Places) -> Rule:
+def _forward_convolution(indices: _Places) -> Rule:
     """Return the rule for input (batch, channels, …), weight (out, in / groups, …)."""
 
     def result_sizes(given: Operands) -> _Sizes | None:
-        return _convolution_sizes(given, places)
+        return _convolution_sizes(given, indices)
 
     def count_flops(given: Operands) -> int | None:
         inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
         if inputs is None or weight is None or not weight.sizes:
             return None
-        if _is_transposed(given, places):
+        if _is_transposed(given, indices):
             # Each input element is multiplied by all weights of its channel.
             if not weight.sizes[0]:
                 return None
             return 2 * inputs.elements * (weight.elements // weight.sizes[0])
-        found = _convolution_sizes(given, places)
-        if found is None or not weight.sizes[0]:
+        sizes = _convolution_sizes(given, indices)
+        if sizes is None or not weight.sizes[0]:
             return None
-        return 2 * math.prod(found) * (weight.elements // weight.sizes[0])
+        return 2 * math.prod(sizes) * (weight.elements // weight.sizes[0])
 
     return Rule(count_flops, result_sizes)
 
 
-def _is_transposed(given: Operands, places: _Places) -> bool:
-    if places.transposed is None:
-        return places.always_transposed
-    return given.value_at_place(places.transposed) is True
+def _is_transposed(given: Operands, indices: _Places) -> bool:
+    if indices.transposed is None:
+        return indices.always_transposed
+    return given.value_at_place(indices.transposed) is True
 
 
-def _convolution_sizes(given: Operands, places: _Places) -> _Sizes | None:
+def _convolution_sizes(given: Operands, indices: _Places) -> _Sizes | None:
     inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
     if inputs is None or weight is None:
         return None
-    room = len(weight.sizes) - 2
-    if room < 1 or len(inputs.sizes) not in (room + 1, room + 2):
+    rank = len(weight.sizes) - 2
+    if rank < 1 or len(inputs.sizes) not in (rank + 1, rank + 2):
         return None
-    stride = _read_setting(given, places.stride, room, 1)
-    dilation = _read_setting(given, places.dilation, room, 1)
-    transposed = _is_transposed(given, places)
-    padding = _read_padding(given, places.padding, room)
+    stride = _read_setting(given, indices.stride, rank, 1)
+    dilation = _read_setting(given, indices.dilation, rank, 1)
+    transposed = _is_transposed(given, indices)
+    padding = _read_padding(given, indices.padding, rank)
     if stride is None or dilation is None or padding is None:
         return None
-    kernel, length = weight.sizes[2:], inputs.sizes[-room:]
+    kernel, length = weight.sizes[2:], inputs.sizes[-rank:]
     reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
     if transposed:
-        extra = _read_setting(given, places.output_padding, room, 0)
-        groups = 1 if places.groups is None else given.value_at_place(places.groups)
+        extra = _read_setting(given, indices.output_padding, rank, 0)
+        groups = 1 if indices.groups is None else given.value_at_place(indices.groups)
         if extra is None or not isinstance(groups, int):
             return None
         sizes = tuple(
             (length[i] - 1) * stride[i] - 2 * padding[i] + reach[i] + extra[i] + 1
-            for i in range(room)
+            for i in range(rank)
         )
         channels = weight.sizes[1] * groups
     else:
-        if padding == (-1,) * room:
+        if padding == (-1,) * rank:
             sizes = length
         else:
             sizes = tuple(
                 (length[i] + 2 * padding[i] - reach[i] - 1) // stride[i] + 1
-                for i in range(room)
+                for i in range(rank)
             )
         channels = weight.sizes[0]
     if any(size < 0 for size in sizes):
         return None
-    return (*inputs.sizes[: -room - 1], channels, *sizes)
+    return (*inputs.sizes[: -rank - 1], channels, *sizes)
 
 
 def _read_setting(
-    given: Operands, place: int | None, room: int, default: int
+    given: Operands, place: int | None, rank: int, default: int
 ) -> _Sizes | None:
     """Return one number per spatial dimension; a single number applies to all."""
     if place is None:
-        return (default,) * room
+        return (default,) * rank
     value = given.value_at_place(place)
     if isinstance(value, int):
-        return (value,) * room
-    if not isinstance(value, list) or not all(isinstance(one, int) for one in value):
+        return (value,) * rank
+    if not isinstance(value, list) or not all(isinstance(size, int) for size in value):
         return None
-    numbers = tuple(value) * (room if len(value) == 1 else 1)
-    if len(numbers) != room or (default == 1 and 0 in numbers):
+    numbers = tuple(value) * (rank if len(value) == 1 else 1)
+    if len(numbers) != rank or (default == 1 and 0 in numbers):
         return None
     return numbers
 
 
-def _read_padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
+def _read_padding(given: Operands, place: int | None, rank: int) -> _Sizes | None:
     """Return the padding at each end; -1 if the result is as long as the input."""
     value = None if place is None else given.value_at_place(place)
     if value == "valid":
-        return (0,) * room
+        return (0,) * rank
     if value == "same":
-        return (-1,) * room
-    return _read_setting(given, place, room, 0)
+        return (-1,) * rank
+    return _read_setting(given, place, rank, 0)
 
 
 def _convolution_gradients() -> Rule:
@@ -301,24 +301,24 @@ def _convolution_gradients() -> Rule:
 
     def count_flops(given: Operands) -> int | None:
         outer, inputs, weight = (given.tensor_at_place(place) for place in range(3))
-        asked = given.value_at_place(10)
+        mask = given.value_at_place(10)
         if outer is None or inputs is None or weight is None or not weight.sizes:
             return None
-        if not isinstance(asked, list) or len(asked) != 3 or not weight.sizes[0]:
+        if not isinstance(mask, list) or len(mask) != 3 or not weight.sizes[0]:
             return None
         per_channel = weight.elements // weight.sizes[0]
         moved = inputs.elements if given.value_at_place(7) is True else outer.elements
-        products = sum(one is True for one in asked[:2])
-        of_bias = outer.elements if asked[2] else 0
+        products = sum(flag is True for flag in mask[:2])
+        of_bias = outer.elements if mask[2] else 0
         return 2 * products * moved * per_channel + of_bias
 
     def result_sizes(given: Operands) -> _Sizes | None:
         inputs, weight = given.tensor_at_place(1), given.tensor_at_place(2)
-        asked = given.value_at_place(10)
-        if inputs is None or weight is None or not isinstance(asked, list):
+        mask = given.value_at_place(10)
+        if inputs is None or weight is None or not isinstance(mask, list):
             return None
-        wanted = zip(asked, (inputs, weight), strict=False)
-        return (sum(tensor.elements for one, tensor in wanted if one is True),)
+        wanted = zip(mask, (inputs, weight), strict=False)
+        return (sum(tensor.elements for flag, tensor in wanted if flag is True),)
 
     return Rule(count_flops, result_sizes)
 
@@ -347,18 +347,18 @@ def _input_gradient(*, depthwise: bool) -> Rule:
 
 def read_window(attributes: str | None) -> Window | None:
     """Parse `window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f`."""
-    found = _WINDOW.search(attributes or "")
-    if found is None:
+    match = _WINDOW.search(attributes or "")
+    if match is None:
         return None
-    given = dict(part.split("=", 1) for part in found[1].split() if "=" in part)
+    given = dict(part.split("=", 1) for part in match[1].split() if "=" in part)
     size = _read_numbers(given.get("size", ""))
     if not size:
         return None
-    ones = (1,) * len(size)
+    unit = (1,) * len(size)
     pads = given.get("pad", "x".join(["0_0"] * len(size))).split("x")
     low = tuple(int(pad.split("_")[0]) for pad in pads)
     sides = [
-        _read_numbers(given[name]) if name in given else ones
+        _read_numbers(given[name]) if name in given else unit
         for name in ("stride", "rhs_dilate", "lhs_dilate")
     ]
     if {len(low), *map(len, sides)} != {len(size)}:
@@ -382,8 +382,8 @@ def convolution_terms(
     if any(len(a) != len(b) for a, b in zip(window.labels, sizes, strict=True)):
         return None
     by_label = [
-        dict(zip(labels, one, strict=True))
-        for labels, one in zip(window.labels, sizes, strict=True)
+        dict(zip(labels, lengths, strict=True))
+        for labels, lengths in zip(window.labels, sizes, strict=True)
     ]
     of_input, of_kernel, of_result = by_label
     terms = math.prod(
@@ -400,20 +400,20 @@ def convolution_terms(
         starts = np.arange(of_result[label], dtype=np.int64) * window.stride[place]
         gaps = window.gaps[place]
         reach = (of_input[label] - 1) * gaps + 1
-        found = 0
+        pairs = 0
         for step in range(window.size[place]):
-            at = starts + step * window.spread[place] - window.low[place]
-            inside = (at >= 0) & (at < reach)
+            position = starts + step * window.spread[place] - window.low[place]
+            inside = (position >= 0) & (position < reach)
             if gaps > 1:
-                inside &= at % gaps == 0
-            found += int(np.count_nonzero(inside))
-        terms *= found
+                inside &= position % gaps == 0
+            pairs += int(np.count_nonzero(inside))
+        terms *= pairs
     return terms
 
 
 def _read_numbers(text: str) -> tuple[int, ...]:
     parts = text.split("x")
-    return tuple(map(int, parts)) if all(one.isdecimal() for one in parts) else ()
+    return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else ()
 
 
 #: Name of a rule in the table of ops → function that returns the rule.
