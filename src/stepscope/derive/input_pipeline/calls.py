@@ -80,10 +80,10 @@ def pipeline_calls(*, pipeline_graph: PipelineGraph) -> PipelineCalls:
     """Find the executions of all calls, starting at the roots, level by level."""
     walk = _Walk(pipeline_graph)
     reached = walk.walk_blocking()
-    others = walk.walk_others(reached)
-    call = np.concatenate((reached.call, others.call))
-    execution = np.concatenate((reached.execution, others.execution))
-    critical = np.concatenate((reached.kept_ps, np.zeros(len(others.call), np.int64)))
+    unwaited = walk.walk_others(reached)
+    call = np.concatenate((reached.call, unwaited.call))
+    execution = np.concatenate((reached.execution, unwaited.execution))
+    critical = np.concatenate((reached.kept_ps, np.zeros(len(unwaited.call), np.int64)))
     blocking = np.arange(len(call)) < len(reached.call)
     order = np.lexsort((execution, call))
     stages = _sum_by_stage(
@@ -166,13 +166,13 @@ class _Edges(Frozen, frozen=True, eq=True):
         count = np.bincount(graph.parent[chosen], minlength=len(graph.start_ps))
         return cls(np.concatenate(([0], np.cumsum(count))), graph.child[chosen])
 
-    def follow_edges(self, at: Int64s) -> tuple[Int64s, Int64s]:
-        """Return indices into `at`, ascending, and the children of their executions."""
-        count = self.first[at + 1] - self.first[at]
+    def follow_edges(self, rows: Int64s) -> tuple[Int64s, Int64s]:
+        """Return ascending indices into `rows`, and the executions' children."""
+        count = self.first[rows + 1] - self.first[rows]
         ends = np.cumsum(count)
-        above = np.repeat(np.arange(len(at)), count)
+        above = np.repeat(np.arange(len(rows)), count)
         within = np.arange(len(above)) - np.repeat(ends - count, count)
-        return above, self.child[self.first[at][above] + within]
+        return above, self.child[self.first[rows][above] + within]
 
 
 class _Walk:
@@ -197,44 +197,44 @@ class _Walk:
         so that each child also gets one interval. The execution keeps the rest.
         """
         graph, edges = self.graph, _Edges.choose_edges(self.graph, self.overlaps)
-        call, at = np.arange(len(graph.root)), graph.root
-        low, high = graph.start_ps[at], self.end_ps[at]
-        self._mark_new(call, at)
-        found = []
+        call, execution = np.arange(len(graph.root)), graph.root
+        low, high = graph.start_ps[execution], self.end_ps[execution]
+        self._mark_new(call, execution)
+        levels = []
         for level in range(_DEEPEST + 1):
-            above, child = self._new_children(edges, call, at, level)
+            above, child = self._new_children(edges, call, execution, level)
             starts = np.clip(graph.start_ps[child], low[above], high[above])
             ends = np.clip(self.end_ps[child], starts, high[above])
             starts = np.minimum(_begins_after_earlier(above, starts, ends), ends)
-            passed = _sum_ascending_groups(above, ends - starts, count=len(at))
-            found.append(_Reached(call, at, high - low - passed))
-            call, at, low, high = call[above], child, starts, ends
-            if not len(at):
+            passed = _sum_ascending_groups(above, ends - starts, count=len(execution))
+            levels.append(_Reached(call, execution, high - low - passed))
+            call, execution, low, high = call[above], child, starts, ends
+            if not len(execution):
                 break
-        return _stack_reached(found)
+        return _stack_reached(levels)
 
     def walk_others(self, reached: _Reached) -> _Reached:
         """Return the calls' other executions, which ran before or after the wait."""
-        call, at, _ = reached
+        call, execution, _ = reached
         edges = _Edges.choose_edges(self.graph, ~self.overlaps)
         everything = _Edges.choose_edges(
             self.graph, np.ones(len(self.overlaps), np.bool_)
         )
-        found = []
+        levels = []
         for level in range(_DEEPEST + 1):
-            above, at = self._new_children(edges, call, at, level)
+            above, execution = self._new_children(edges, call, execution, level)
             call = call[above]
-            found.append(_Reached(call, at, np.zeros(len(at), np.int64)))
+            levels.append(_Reached(call, execution, np.zeros(len(execution), np.int64)))
             edges = everything
-            if not len(at):
+            if not len(execution):
                 break
-        return _stack_reached(found)
+        return _stack_reached(levels)
 
     def _new_children(
-        self, edges: _Edges, call: Int64s, at: Int64s, level: int
+        self, edges: _Edges, call: Int64s, rows: Int64s, level: int
     ) -> tuple[Int64s, Int64s]:
-        """Return indices into `at`, and their children that are new to their call."""
-        above, child = edges.follow_edges(at)
+        """Return indices into `rows`, and their children that are new to their call."""
+        above, child = edges.follow_edges(rows)
         fresh = self._mark_new(call[above], child)
         if level == _DEEPEST:
             self.cut += int(fresh.sum())
@@ -249,15 +249,15 @@ class _Walk:
             return fresh
         key = call[some] * np.int64(len(self.shared)) + execution[some]
         distinct, first = np.unique(key, return_index=True)
-        unseen = ~np.isin(distinct, self.seen, assume_unique=True)
+        is_new = ~np.isin(distinct, self.seen, assume_unique=True)
         fresh[some] = False
-        fresh[some[first[unseen]]] = True
-        self.seen = np.concatenate((self.seen, distinct[unseen]))
+        fresh[some[first[is_new]]] = True
+        self.seen = np.concatenate((self.seen, distinct[is_new]))
         return fresh
 
 
-def _stack_reached(found: list[_Reached]) -> _Reached:
-    return _Reached(*(np.concatenate(column) for column in zip(*found, strict=True)))
+def _stack_reached(levels: list[_Reached]) -> _Reached:
+    return _Reached(*(np.concatenate(column) for column in zip(*levels, strict=True)))
 
 
 def _begins_after_earlier(group: Int64s, starts: Int64s, ends: Int64s) -> Int64s:

@@ -81,21 +81,21 @@ class Contexts(Frozen, frozen=True, dict=True):
         `rows` are rows of consumers.
         """
         order = np.argsort(self.consumers.row, kind="stable")
-        at = order[np.searchsorted(self.consumers.row[order], rows)]
-        wanted = _Side(*(column[at] for column in self.consumers))
-        place, found = _match_sides(wanted, self.producers)
-        many = np.flatnonzero(np.bincount(place, minlength=len(rows)) >= _CROWD)
+        indices = order[np.searchsorted(self.consumers.row[order], rows)]
+        wanted = _Side(*(column[indices] for column in self.consumers))
+        position, matches = _match_sides(wanted, self.producers)
+        frequent = np.flatnonzero(np.bincount(position, minlength=len(rows)) >= _CROWD)
         crowded = np.zeros(len(rows), np.bool_)
-        if len(many):
-            some = _Side(*(column[many] for column in wanted))
-            others, _ = _match_sides(some, self.consumers)
-            crowded[many] = np.bincount(others, minlength=len(many)) >= _CROWD
-        kept = ~crowded[place]
+        if len(frequent):
+            some = _Side(*(column[frequent] for column in wanted))
+            matched, _ = _match_sides(some, self.consumers)
+            crowded[frequent] = np.bincount(matched, minlength=len(frequent)) >= _CROWD
+        kept = ~crowded[position]
         crowds = {
-            (int(wanted.type[one]), int(wanted.id[one]), int(wanted.process[one]))
-            for one in np.flatnonzero(crowded)
+            (int(wanted.type[index]), int(wanted.id[index]), int(wanted.process[index]))
+            for index in np.flatnonzero(crowded)
         }
-        return place[kept], self.producers.row[found[kept]], crowds
+        return position[kept], self.producers.row[matches[kept]], crowds
 
 
 class Elements(Frozen, frozen=True, eq=True):
@@ -112,7 +112,7 @@ class Elements(Frozen, frozen=True, eq=True):
     time_ps: Int64s
 
 
-def match_handovers(made: Elements, taken: Elements) -> tuple[Int64s, Int64s]:
+def match_handovers(produced: Elements, taken: Elements) -> tuple[Int64s, Int64s]:
     """Join the production of elements with their taking.
 
     An element belongs to the first taking that ends after its production began. Numbers
@@ -121,25 +121,25 @@ def match_handovers(made: Elements, taken: Elements) -> tuple[Int64s, Int64s]:
     Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 
     Returns:
-        Indices into `made` and into `taken`, one pair per element that was handed over.
+        Indices into `produced` and into `taken`, one pair per element handed over.
     """
-    count = len(made.stage)
+    count = len(produced.stage)
     if not count or not len(taken.stage):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    stage = np.concatenate((made.stage, taken.stage))
-    number = np.concatenate((made.number, taken.number))
-    time_ps = np.concatenate((made.time_ps, taken.time_ps))
+    stage = np.concatenate((produced.stage, taken.stage))
+    number = np.concatenate((produced.number, taken.number))
+    time_ps = np.concatenate((produced.time_ps, taken.time_ps))
     code = number_rows((stage, number_values(number).code)).code
     is_taking = np.arange(len(code)) >= count
     order = np.lexsort((is_taking, time_ps, code))
     # The next taking after each position in this order; one past the end for none.
     last = len(order)
-    at = np.where(is_taking[order], np.arange(last), last)
-    following = np.minimum.accumulate(at[::-1])[::-1]
-    making = np.flatnonzero(~is_taking[order] & (following < last))
-    taking = following[making]
-    same = code[order[making]] == code[order[taking]]
-    return order[making[same]], order[taking[same]] - count
+    positions = np.where(is_taking[order], np.arange(last), last)
+    following = np.minimum.accumulate(positions[::-1])[::-1]
+    productions = np.flatnonzero(~is_taking[order] & (following < last))
+    taking = following[productions]
+    same = code[order[productions]] == code[order[taking]]
+    return order[productions[same]], order[taking[same]] - count
 
 
 def read_contexts(
@@ -162,8 +162,8 @@ def read_contexts(
     consumers = _read_side(
         values[StatKey.CONSUMER], values[StatKey.CONSUMER_TYPE], process, track
     )
-    owner, elsewhere = int_values(values[StatKey.CONSUMER_PROCESS])
-    value, named = values_of_owners(consumers.row, owner, elsewhere)
+    owner, other_process = int_values(values[StatKey.CONSUMER_PROCESS])
+    value, named = values_of_owners(consumers.row, owner, other_process)
     consumers = consumers._replace(process=np.where(named, value, consumers.process))
     types, thread = handles(events, "type"), handles(events, "track")
     marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
@@ -181,7 +181,7 @@ def find_callers(
     parent: Int32s,
     is_call: Bools,
     events: pl.DataFrame,
-    found: Contexts,
+    contexts: Contexts,
 ) -> tuple[Int64s, Int64s, set[Context]]:
     """Find the calls on other threads on whose behalf the given events run.
 
@@ -194,72 +194,81 @@ def find_callers(
         contexts that were ignored as crowds.
     """
     stops = is_call.copy()
-    stops[found.consumer_rows] = True
-    who, at = np.arange(len(rows)), rows.astype(np.int64)
+    stops[contexts.consumer_rows] = True
+    who, current = np.arange(len(rows)), rows.astype(np.int64)
     # A call may itself be work of another thread; that context is followed first.
-    consuming = _is_among(at, found.consumer_rows)
-    pending = (who[consuming], at[consuming])
-    here = _enclosing_stops(parent, at, stops, events=events, found=found)
+    consuming = _is_among(current, contexts.consumer_rows)
+    pending = (who[consuming], current[consuming])
+    here = _enclosing_stops(parent, current, stops, events=events, contexts=contexts)
     edges: list[tuple[Int64s, Int64s]] = []
-    seen = np.empty(0, np.int64)
+    visited = np.empty(0, np.int64)
     crowds: set[Context] = set()
     for _ in range(_MOST_HOPS):
         who, here = who[here >= 0], here[here >= 0]
         reached = is_call[here]
         edges.append((who[reached], here[reached]))
-        consuming = ~reached & _is_among(here, found.consumer_rows)
+        consuming = ~reached & _is_among(here, contexts.consumer_rows)
         who = np.concatenate((pending[0], who[consuming]))
         here = np.concatenate((pending[1], here[consuming]))
         pending = (who[:0], here[:0])
         key = np.unique(who * np.int64(len(parent)) + here)
-        key = key[~_is_among(key, seen)]
+        key = key[~_is_among(key, visited)]
         if not len(key):
             break
-        seen = np.union1d(seen, key)
+        visited = np.union1d(visited, key)
         who, here = np.divmod(key, np.int64(len(parent)))
-        place, producers, skipped = found.producers_behind(here)
+        place, producers, skipped = contexts.producers_behind(here)
         crowds |= skipped
-        at = np.concatenate((producers, here))
+        current = np.concatenate((producers, here))
         who = np.concatenate((who[place], who))
-        here = _enclosing_stops(parent, at, stops, events=events, found=found)
+        here = _enclosing_stops(
+            parent, current, stops, events=events, contexts=contexts
+        )
         own = np.flatnonzero(stops[producers])
         here[own] = producers[own]
-    places, calls = (np.concatenate(column) for column in zip(*edges, strict=True))
-    return places, calls, crowds
+    indices, calls = (np.concatenate(column) for column in zip(*edges, strict=True))
+    return indices, calls, crowds
 
 
 def _enclosing_stops(
-    parent: Int32s, rows: Int64s, stops: Bools, *, events: pl.DataFrame, found: Contexts
+    parent: Int32s,
+    rows: Int64s,
+    stops: Bools,
+    *,
+    events: pl.DataFrame,
+    contexts: Contexts,
 ) -> Int64s:
     """Return the nearest event of `stops` around each row, else its pool task."""
     here = nearest_above(parent, rows, stops)
-    alone = here < 0
+    unenclosed = here < 0
     # The begin of the pool task in which each row runs, -1 for none.
-    outside = rows[alone]
+    outside = rows[unenclosed]
     around = np.full(len(outside), -1, np.int64)
-    at = np.searchsorted(found.pool_begins, outside, side="right") - 1
-    exists = at >= 0
-    at, mine = at[exists], outside[exists]
-    begins = found.pool_begins[at]
+    index = np.searchsorted(contexts.pool_begins, outside, side="right") - 1
+    exists = index >= 0
+    index, own_rows = index[exists], outside[exists]
+    begins = contexts.pool_begins[index]
     track, start_ps = handles(events, "track"), ints(events, "start_ps")
-    inside = (track[begins] == track[mine]) & (start_ps[mine] <= found.pool_ends_ps[at])
+    inside = (track[begins] == track[own_rows]) & (
+        start_ps[own_rows] <= contexts.pool_ends_ps[index]
+    )
     around[np.flatnonzero(exists)[inside]] = begins[inside]
-    here[alone] = around
+    here[unenclosed] = around
     return here
 
 
 def nearest_above(parent: Int32s, rows: Int64s, stops: Bools) -> Int64s:
     """Return the nearest ancestor of each row that is in `stops`, -1 for none."""
-    found = np.full(len(rows), -1, np.int64)
-    at, place = parent[rows], np.arange(len(rows))
+    nearest = np.full(len(rows), -1, np.int64)
+    ancestor, index = parent[rows], np.arange(len(rows))
     # One iteration per level of nesting, over the rows that still have an ancestor.
-    while len(place):
-        inside = at >= 0
-        at, place = at[inside], place[inside]
-        hit = stops[at]
-        found[place[hit]] = at[hit]
-        at, place = parent[at[~hit]], place[~hit]
-    return found
+    while len(index):
+        inside = ancestor >= 0
+        ancestor, index = ancestor[inside], index[inside]
+        hit = stops[ancestor]
+        nearest[index[hit]] = ancestor[hit]
+        ancestor, index = parent[ancestor[~hit]], index[~hit]
+    return nearest
 
 
 def _read_side(ids: StatRows, types: StatRows, process: Int64s, track: Int32s) -> _Side:
@@ -279,17 +288,17 @@ def _match_sides(wanted: _Side, among: _Side) -> tuple[Int64s, Int64s]:
     begin = np.searchsorted(among.id, wanted.id, side="left")
     count = np.searchsorted(among.id, wanted.id, side="right") - begin
     ends = np.cumsum(count)
-    place = np.repeat(np.arange(len(count)), count)
-    other = np.arange(len(place)) - np.repeat(ends - count, count) + begin[place]
-    same = (among.type[other] == wanted.type[place]) & (
-        among.process[other] == wanted.process[place]
+    index = np.repeat(np.arange(len(count)), count)
+    match = np.arange(len(index)) - np.repeat(ends - count, count) + begin[index]
+    same = (among.type[match] == wanted.type[index]) & (
+        among.process[match] == wanted.process[index]
     )
-    return place[same], other[same]
+    return index[same], match[same]
 
 
 def _is_among(values: Int64s, ascending: Int64s) -> Bools:
     if not len(ascending):
         return np.zeros(len(values), np.bool_)
-    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    hit: Bools = ascending[at] == values
+    index = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    hit: Bools = ascending[index] == values
     return hit

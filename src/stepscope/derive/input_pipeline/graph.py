@@ -126,18 +126,18 @@ def pipeline_graph(
         elements=int_values(host_stats(trace.strings, tracks, stats, (key,))[key]),
         marks=(makes, takes),
     )
-    alone = np.flatnonzero(nested < 0)
+    outermost = np.flatnonzero(nested < 0)
     who, calls, crowds = find_callers(
-        place[alone],
+        place[outermost],
         parent=event_nesting.parent,
         is_call=runs.is_call,
         events=events,
-        found=read_contexts(trace.strings, tracks, events, event_kinds, stats),
+        contexts=read_contexts(trace.strings, tracks, events, event_kinds, stats),
     )
     inside = np.flatnonzero(nested >= 0)
     parent, child = _distinct_edges(
         np.concatenate((nested[inside], handed[0], runs.find_executions(calls))),
-        np.concatenate((inside, handed[1], alone[who])),
+        np.concatenate((inside, handed[1], outermost[who])),
         runs.start_ps,
     )
     roots, of_root = _call_roots(runs, stages)
@@ -196,34 +196,34 @@ def _handed_over(
             element.
     """
     types = handles(events, "type")
-    made_rows, taken_rows = (wanted_rows(types, mark) for mark in marks)
+    produced_rows, taken_rows = (wanted_rows(types, mark) for mark in marks)
     # The first execution directly inside each production.
     stops = runs.is_call.copy()
-    stops[made_rows] = True
+    stops[produced_rows] = True
     around = nearest_above(runs.parent, runs.place, stops)
-    begun = np.flatnonzero(np.isin(around, made_rows))
-    making, first = np.unique(around[begun], return_index=True)
+    begun = np.flatnonzero(np.isin(around, produced_rows))
+    productions, first = np.unique(around[begun], return_index=True)
     begun = begun[first]
     consumer = handles(stages, "consumer")[runs.stage[begun]]
-    number, numbered = values_of_owners(making, *elements)
+    number, numbered = values_of_owners(productions, *elements)
     some = numbered & (consumer >= 0)
     begun = begun[some]
-    made = Elements(consumer[some], number[some], runs.start_ps[begun])
+    produced = Elements(consumer[some], number[some], runs.start_ps[begun])
     within = nearest_above(runs.parent, taken_rows, runs.is_call)
     number, numbered = values_of_owners(taken_rows, *elements)
     known = numbered & (within >= 0)
     taker, rows = runs.find_executions(within[known]), taken_rows[known]
     ends_ps = ints(events, "start_ps")[rows] + ints(events, "dur_ps")[rows]
     taken = Elements(runs.stage[taker], number[known], ends_ps)
-    made_at, taken_at = match_handovers(made, taken)
-    return taker[taken_at], begun[made_at]
+    produced_at, taken_at = match_handovers(produced, taken)
+    return taker[taken_at], begun[produced_at]
 
 
 def _distinct_edges(
     parent: Int64s, child: Int64s, start_ps: Int64s
 ) -> tuple[Int64s, Int64s]:
-    other = parent != child
-    parent, child = parent[other], child[other]
+    distinct = parent != child
+    parent, child = parent[distinct], child[distinct]
     order = np.lexsort((child, start_ps[child], parent))
     parent, child = parent[order], child[order]
     fresh = np.ones(len(parent), np.bool_)
@@ -238,9 +238,9 @@ def _call_roots(runs: _Executions, stages: pl.DataFrame) -> tuple[Int64s, Int32s
     of the chain, the call still counts as a call of the whole pipeline.
     """
     outermost = stages["outermost"].to_numpy()
-    hull = outermost & stages["transparent"].to_numpy()
+    is_wrapper = outermost & stages["transparent"].to_numpy()
     around = np.where(runs.enclosing >= 0, runs.stage[runs.enclosing], -1)
-    begins = (around < 0) | (~hull[around] & (around != runs.stage))
+    begins = (around < 0) | (~is_wrapper[around] & (around != runs.stage))
     roots = np.flatnonzero(outermost[runs.stage] & begins)
     roots = roots[np.argsort(runs.start_ps[roots], kind="stable")]
     return roots, last_stages(stages)[runs.stage[roots]]

@@ -128,7 +128,7 @@ def input_ops(
     """
     if not event_types["known"].any():
         return WHY["nameless_input"]
-    found = _Found()
+    collected = _Found()
     doubts: dict[str, Unavailable] = {}
     if isinstance(iterators, Unavailable):
         if iterators.code not in ("NO_TFDATA_EVENTS", "FORMAT"):
@@ -141,7 +141,7 @@ def input_ops(
             .join(numbered, on="name", how="left", maintain_order="left")["op"]
             .to_numpy()
         )
-        found.add_ops(
+        collected.add_ops(
             handles(iterators, "event"),
             op.astype(np.int64),
             _named_frame(names, _name_categories(names)),
@@ -160,16 +160,16 @@ def input_ops(
         copies = handles(correlation.launches, "event")[only]
         types = handles(events, "type")[copies]
         named = _named_frame(event_types["name"], "enqueue")
-        found.add_ops(copies, types, named, source="copy")
+        collected.add_ops(copies, types, named, source="copy")
     for source, rows, types, named in _ops_by_name(
         tracks, events, event_types, event_kinds
     ):
-        found.add_ops(rows, types, named, source=source)
+        collected.add_ops(rows, types, named, source=source)
     if isinstance(host_values, Unavailable):
         doubts |= {name: host_values for name in INPUT_CATEGORIES if name not in doubts}
     else:
-        found.add_ops(*_stage_ops(trace, host_values), source="stage")
-    return found.sum_ops(events, doubts)
+        collected.add_ops(*_stage_ops(trace, host_values), source="stage")
+    return collected.sum_ops(events, doubts)
 
 
 def pipeline_category(long_name: str) -> str:
@@ -308,9 +308,9 @@ def _ops_by_name(
     copy = names.str.contains(_COPY_CALL).to_numpy()
     copy |= kinds.category == OpCategory.MEMCPY_H2D
     iterator = pl.Series(["preprocessing"] * len(names), dtype=pl.String)
-    at = np.flatnonzero(dataset)
-    if len(at):
-        iterator = iterator.scatter(at, _name_categories(names.gather(at)))
+    marked = np.flatnonzero(dataset)
+    if len(marked):
+        iterator = iterator.scatter(marked, _name_categories(names.gather(marked)))
     fetching = pl.Series(
         [
             _loader_category(name) if known else "unclassified"
@@ -334,10 +334,10 @@ def _stage_ops(
 ) -> tuple[Int32s, Int64s, pl.DataFrame]:
     owner, name, names = text_codes(trace, values[StatKey.STAGE_NAME])
     kind_owner, kind, kinds = text_codes(trace, values[StatKey.STAGE_CATEGORY])
-    at = np.searchsorted(kind_owner, owner)
-    known = at < len(kind_owner)
-    known[known] = kind_owner[at[known]] == owner[known]
-    owner, name, kind = owner[known], name[known], kind[at[known]]
+    index = np.searchsorted(kind_owner, owner)
+    known = index < len(kind_owner)
+    known[known] = kind_owner[index[known]] == owner[known]
+    owner, name, kind = owner[known], name[known], kind[index[known]]
     if not len(owner):
         return (
             owner,

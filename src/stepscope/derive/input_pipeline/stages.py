@@ -163,11 +163,11 @@ def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
 
 def last_stages(stages: pl.DataFrame) -> Int32s:
     """Return the last stage of each stage's chain of transparent consumers."""
-    hull = (stages["outermost"] & stages["transparent"]).to_numpy()
+    outer = (stages["outermost"] & stages["transparent"]).to_numpy()
     consumer = handles(stages, "consumer")
-    last = np.where((consumer >= 0) & hull[consumer], consumer, np.arange(len(hull)))
+    last = np.where((consumer >= 0) & outer[consumer], consumer, np.arange(len(outer)))
     # Each iteration doubles the number of consumers that are followed.
-    for _ in range(len(hull).bit_length()):
+    for _ in range(len(outer).bit_length()):
         last = last[last]
     return last.astype(np.int32)
 
@@ -197,7 +197,7 @@ def read_name(long_name: str) -> StageName:
     """Parse a long name, which begins with `BEGINNING`."""
     parts = long_name.removeprefix(BEGINNING).split(_BETWEEN)
     types = [_normalise_type(part) for part in parts]
-    opaque = tuple(one for one in types if one not in _TRANSPARENT)
+    opaque = tuple(kind for kind in types if kind not in _TRANSPARENT)
     transparent = types[-1] in _TRANSPARENT
     downstream = None
     if len(parts) > 1:
@@ -229,7 +229,7 @@ def recorded_parameters(
         events: Rows of events, in any order; a few only, as each is decoded separately.
     """
     rows = rows_of_owners(stats, "event", np.unique(events).astype(np.int32))
-    found: dict[int, dict[str, Parameter]] = defaultdict(dict)
+    parameters: dict[int, dict[str, Parameter]] = defaultdict(dict)
     for owner, key, kind, value, length in zip(
         *(column.tolist() for column in rows), strict=True
     ):
@@ -237,8 +237,8 @@ def recorded_parameters(
         read = _python_value(trace, kind, value, length)
         if name in _IDENTITY or name.startswith("_") or read is None:
             continue
-        found[owner][name] = read
-    return dict(found)
+        parameters[owner][name] = read
+    return dict(parameters)
 
 
 def mean_fill(

@@ -112,13 +112,13 @@ class WorkerFunctions(Frozen, frozen=True):
         It is the program's, else a library's. None if no function takes most, if it
         takes little of the sampled time, or if there are too few samples.
         """
-        most = self.most
-        if most is None and self.functions:
+        main = self.most
+        if main is None and self.functions:
             largest = self.functions[0]
-            most = largest if largest.time_ps >= _MOST * self.works_ps else None
-        if most is None or self.looks < FEW_LOOKS:
+            main = largest if largest.time_ps >= _MOST * self.works_ps else None
+        if main is None or self.looks < FEW_LOOKS:
             return None
-        return most if most.time_ps >= _NAMED * self.looked_ps else None
+        return main if main.time_ps >= _NAMED * self.looked_ps else None
 
 
 def worker_functions(
@@ -142,8 +142,8 @@ def worker_functions(
     if not len(row.looked):
         return WHY["no_worker_samples"]
     waits = row.queue_spans("waits")
-    gives = row.queue_spans("gives") - waits
-    works = row.looked - waits - gives
+    sends = row.queue_spans("gives") - waits
+    works = row.looked - waits - sends
     lines = None if isinstance(worker_lines, Unavailable) else worker_lines
     rate = worker_frames.hz or 0.0
     # Time in which a step on any device waits for its batch.
@@ -155,20 +155,20 @@ def worker_functions(
         )
     awaited = input_waits & steps & row.clock_times(row.looked)
     parts = function_parts(row.frames, works, track=0, windows=(_NOTHING, _NOTHING))
-    found = calling_function(
+    caller = calling_function(
         row.frames, works, tracks=(0,), windows=(_NOTHING, _NOTHING)
     )
-    if found is None:
-        most = None
+    if caller is None:
+        main = None
     else:
-        most = _worker_function(
-            row, found.type, -1, found.time_ps, lines=lines, steps=steps
+        main = _worker_function(
+            row, caller.type, -1, caller.time_ps, lines=lines, steps=steps
         )
     return WorkerFunctions(
         workers=row.workers,
         looked_ps=row.looked.length_ps,
         waits_ps=waits.length_ps,
-        gives_ps=gives.length_ps,
+        gives_ps=sends.length_ps,
         functions=tuple(
             _worker_function(
                 row, part.type, part.detail, part.time_ps, lines=lines, steps=steps
@@ -176,10 +176,10 @@ def worker_functions(
             for part in parts
             if part.type >= 0
         ),
-        most=most,
+        most=main,
         looks=round(row.looked.length_ps * rate / 1e12),
         awaited_ps=awaited.length_ps,
-        idle_ps=(awaited - row.clock_times(works | gives)).length_ps,
+        idle_ps=(awaited - row.clock_times(works | sends)).length_ps,
     )
 
 
@@ -210,7 +210,7 @@ class _InARow(NamedTuple):
         later = place.astype(np.int64) * width - first
         start, end = frames.start_ps + later, frames.end_ps + later
         outermost = frames.parent < 0
-        seen = Spans.from_events(start[outermost], (end - start)[outermost])
+        recorded = Spans.from_events(start[outermost], (end - start)[outermost])
         ranges = [
             Spans(
                 steps.start_ps + number * width - first,
@@ -218,22 +218,22 @@ class _InARow(NamedTuple):
             )
             for number in range(len(tracks))
         ]
-        looked = seen & Spans.union_of(ranges)
+        sampled = recorded & Spans.union_of(ranges)
         moved = msgspec.structs.replace(
             frames, track=np.zeros_like(frames.track), start_ps=start, end_ps=end
         )
-        with_time = sum(len(looked & one) > 0 for one in ranges)
-        return cls(moved, looked, with_time, first, width, len(tracks))
+        with_time = sum(len(sampled & span) > 0 for span in ranges)
+        return cls(moved, sampled, with_time, first, width, len(tracks))
 
     def clock_times(self, spans: Spans) -> Spans:
         """Return the clock times at which any worker is in a set of shifted times."""
-        found = []
+        parts = []
         for number in range(self.places):
             begin = number * self.width
-            mine = spans.clip(begin, begin + self.width)
+            own_spans = spans.clip(begin, begin + self.width)
             back = self.first - begin
-            found.append(Spans(mine.start_ps + back, mine.end_ps + back))
-        return Spans.union_of(found)
+            parts.append(Spans(own_spans.start_ps + back, own_spans.end_ps + back))
+        return Spans.union_of(parts)
 
     def queue_spans(self, what: Literal["waits", "gives"]) -> Spans:
         """Return where workers wait for work, or hand over their results."""
@@ -245,11 +245,11 @@ class _InARow(NamedTuple):
         sent = self._kinds_named(_CONNECTIONS, on_connection)
         above = np.where(frames.parent >= 0, frames.type[frames.parent], -1)
         objects = [
-            it for it, name in frames.names.items() if _is_in_file(name, _OBJECTS)
+            kind for kind, name in frames.names.items() if _is_in_file(name, _OBJECTS)
         ]
-        mine = np.isin(frames.type, queued)
-        mine |= np.isin(frames.type, sent) & ~np.isin(above, objects)
-        return self.looked & frames.spans(mine)
+        chosen = np.isin(frames.type, queued)
+        chosen |= np.isin(frames.type, sent) & ~np.isin(above, objects)
+        return self.looked & frames.spans(chosen)
 
     def _kinds_named(self, file: Pattern[str], function: Pattern[str]) -> list[int]:
         return [
@@ -275,10 +275,10 @@ def _worker_function(
     name = row.frames.names[kind]
     hot_line = None
     if lines is not None:
-        mine: Bools = (lines.type == kind) & (lines.line >= 0)
-        if mine.any():
-            spent = steps.within(lines.start_ps[mine], lines.end_ps[mine])
-            number, place = np.unique(lines.line[mine], return_inverse=True)
+        chosen: Bools = (lines.type == kind) & (lines.line >= 0)
+        if chosen.any():
+            spent = steps.within(lines.start_ps[chosen], lines.end_ps[chosen])
+            number, place = np.unique(lines.line[chosen], return_inverse=True)
             hot_line = int(number[int(np.bincount(place, weights=spent).argmax())])
     return WorkerFunction(
         function=name.function,
@@ -297,12 +297,12 @@ def _why_not(
         return WHY["workers_of_other_profiler"]
     if not (event_types["name"] == _COUNTED).any():
         return WHY["no_workers"]
-    told = (unseen_reason(message) for message in quality["message"])
-    unseen = next((one for one in told if one is not None), None)
-    if unseen is None:
+    reasons = (unseen_reason(message) for message in quality["message"])
+    reason = next((reason for reason in reasons if reason is not None), None)
+    if reason is None:
         return WHY["workers_not_sampled"]
     return Unavailable(
         code="NOT_RECORDED",
-        reason=f"The functions of worker processes were not sampled: {unseen.reason}.",
-        remedy=unseen.remedy,
+        reason=f"The functions of worker processes were not sampled: {reason.reason}.",
+        remedy=reason.remedy,
     )
