@@ -64,14 +64,14 @@ def counter_curves(
     memory_replay: MemoryReplay | Unavailable,
 ) -> tuple[CounterCurve, ...]:
     """Collect memory in use, queue lengths and recorded counters."""
-    found: list[CounterCurve] = []
+    curves: list[CounterCurve] = []
     if not isinstance(memory_replay, Unavailable) and not isinstance(
         allocations, Unavailable
     ):
         times = ints(allocations, "start_ps")
         for memory in memory_replay.memories:
             rows, known = memory.rows, memory.known
-            found.append(
+            curves.append(
                 CounterCurve(
                     f"Memory in use: {memory.name}",
                     "bytes",
@@ -84,7 +84,7 @@ def counter_curves(
         by_type = _Samples(events, event_types)
         filled = _event_numbers(trace, stats, StatKey.BUFFERED_ELEMENTS)
         for name, time_ps, value in by_type.type_curves(filled):
-            found.append(
+            curves.append(
                 CounterCurve(f"Queue: {name}", "elements", "queue", time_ps, value)
             )
         counted = _event_numbers(trace, stats, StatKey.COUNTER_VALUE)
@@ -96,8 +96,8 @@ def counter_curves(
         for name, time_ps, value in by_type.type_curves(counted.only(on_counter)):
             match = _WITH_UNIT.match(name)
             shown, unit = (match["name"], match["unit"]) if match else (name, None)
-            found.append(CounterCurve(shown, unit, "recorded", time_ps, value))
-    return tuple(curve for curve in found if len(curve.time_ps))
+            curves.append(CounterCurve(shown, unit, "recorded", time_ps, value))
+    return tuple(curve for curve in curves if len(curve.time_ps))
 
 
 class _Samples:
@@ -118,13 +118,13 @@ class _Samples:
         value = np.where(
             rows.kind == DOUBLE, rows.value.view(np.float64), rows.value
         ).astype(np.float64)
-        found = []
-        for one in np.unique(type_).tolist():
-            of_type = np.flatnonzero((type_ == one) & np.isfinite(value))
+        curves = []
+        for kind in np.unique(type_).tolist():
+            of_type = np.flatnonzero((type_ == kind) & np.isfinite(value))
             time_ps = self._start_ps[rows.owner[of_type]]
             order = np.argsort(time_ps, kind="stable")
-            found.append((self._names[one], time_ps[order], value[of_type[order]]))
-        return found
+            curves.append((self._names[kind], time_ps[order], value[of_type[order]]))
+        return curves
 
 
 def _event_numbers(trace: TraceData, stats: pl.DataFrame, key: StatKey) -> StatRows:

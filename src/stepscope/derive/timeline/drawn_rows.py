@@ -247,12 +247,12 @@ def trace_timeline(
     visibility = np.where(event_kinds.has(EventFlag.THREADPOOL), FOLDED, DRAWN)
     visibility = np.where(event_kinds.has(bookkeeping), HIDDEN, visibility)
     visibility = visibility.astype(np.uint8)
-    apart = np.empty(0, np.int64)
+    flat_rows = np.empty(0, np.int64)
     if not isinstance(host_values, Unavailable):
         owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
-        apart = np.unique(owner[flag != 0]).astype(np.int64)
+        flat_rows = np.unique(owner[flag != 0]).astype(np.int64)
     rows = recorded_rows(
-        tracks, events, event_nesting, apart=apart, undrawn=visibility != DRAWN
+        tracks, events, event_nesting, flat_rows=flat_rows, undrawn=visibility != DRAWN
     )
     sections, arranged = sections_and_tracks(tracks, lines, devices, of_devices.places)
     placed = _place_tracks(arranged, tracks, lines, rows)
@@ -269,7 +269,7 @@ def trace_timeline(
         visibility=np.concatenate((visibility, drawn)),
         flows=_launch_flows(correlation),
         launch_stats=_launch_stats(placed, sections, launched.totals),
-        apart=apart.astype(np.int32),
+        apart=flat_rows.astype(np.int32),
     )
 
 
@@ -280,14 +280,14 @@ def _launch_flows(correlation: Correlation | Unavailable) -> Flows:
     launch = correlation.launch_of_activity
     event = handles(correlation.activity, "event")
     known = np.flatnonzero((launch >= 0) & (event >= 0))
-    device_event, at = event[known], launch[known]
+    device_event, call = event[known], launch[known]
     if (device_event[1:] < device_event[:-1]).any():
         order = np.argsort(device_event, kind="stable")
-        device_event, at = device_event[order], at[order]
+        device_event, call = device_event[order], call[order]
     return Flows(
-        handles(correlation.launches, "event")[at],
+        handles(correlation.launches, "event")[call],
         device_event,
-        ints(correlation.launches, "correlation")[at],
+        ints(correlation.launches, "correlation")[call],
     )
 
 
@@ -307,18 +307,18 @@ def _place_tracks(
     lanes: list[tuple[Lane, ...]] = []
     ranges: list[tuple[int, int]] = []
     laid: list[LaidLine] = []
-    at = 0
+    offset = 0
     for source, line in arranged.select("source", "line").iter_rows():
         if source is not None:
             lanes.append(rows.lanes[source])
             ranges.append((int(begins[source]), int(ends[source])))
             continue
         spans = lines[line].spans
-        row, found = lay_spans(spans.start_ps, spans.dur_ps)
-        lanes.append(found)
+        row, line_lanes = lay_spans(spans.start_ps, spans.dur_ps)
+        lanes.append(line_lanes)
         laid.append(LaidLine(spans, row))
-        ranges.append((at, at + len(row)))
-        at += len(row)
+        ranges.append((offset, offset + len(row)))
+        offset += len(row)
     with_ranges = arranged.drop("line").with_columns(
         pl.Series("begin", [begin for begin, _ in ranges], pl.Int64),
         pl.Series("end", [end for _, end in ranges], pl.Int64),
@@ -326,7 +326,7 @@ def _place_tracks(
         pl.Series(
             "drawn_rows",
             [
-                _count_rows([it for it in each if it.kind != "undrawn"])
+                _count_rows([lane for lane in each if lane.kind != "undrawn"])
                 for each in lanes
             ],
             pl.Int32,
@@ -337,8 +337,8 @@ def _place_tracks(
         pl.DataFrame(
             [
                 (track, number, lane.first_row, lane.rows, lane.kind)
-                for track, found in enumerate(lanes)
-                for number, lane in enumerate(found)
+                for track, track_lanes in enumerate(lanes)
+                for number, lane in enumerate(track_lanes)
             ],
             schema=_LANES,
             orient="row",

@@ -119,15 +119,15 @@ class LaneIndex(Frozen, frozen=True):
         limits = slice(lanes.start, lanes.stop + 1)
         edges = self.edges[limits]
         spans = int(edges[-1] - edges[0]) if len(edges) else 0
-        room = spans
+        capacity = spans
         if bucket_ps:
             buckets = -(-max(0, end_ps - begin_ps) // bucket_ps)
-            room = min(spans, len(lanes) * (2 * buckets + 1))
+            capacity = min(spans, len(lanes) * (2 * buckets + 1))
         # Memory pages of the array that are never written are never allocated.
-        out = np.empty((kernels.COLUMNS, room), np.int64)
+        out = np.empty((kernels.COLUMNS, capacity), np.int64)
         window = begin_ps, end_ps, bucket_ps
         if self.coarse is not None and self.coarse.fits(*window):
-            found = coarse.fold_slices(
+            count = coarse.fold_slices(
                 *(self.start_ps, self.dur_ps, self.rows, edges),
                 *(
                     self.coarse.parts[limits],
@@ -136,13 +136,13 @@ class LaneIndex(Frozen, frozen=True):
                 *(self.coarse.places, self.coarse.times, *window, out),
             )
         else:
-            found = kernels.fold_window(
+            count = kernels.fold_window(
                 *(self.start_ps, self.dur_ps, self.rows, self.timing_ps, self.longest),
                 *(edges, self.blocks[limits], *window, out),
             )
-        if found < 0:
-            raise ValueError(f"the kernel refused its arrays ({found})")
-        slices = LaneSlices(*(column[:found].copy() for column in out))
+        if count < 0:
+            raise ValueError(f"the kernel refused its arrays ({count})")
+        slices = LaneSlices(*(column[:count].copy() for column in out))
         slices = slices._replace(item=slices.item + self.first_item)
         return slices._replace(busy_ps=self.busy_of(slices))
 
@@ -150,8 +150,8 @@ class LaneIndex(Frozen, frozen=True):
         """Return the work time in a span, in ps; None if spans are work themselves."""
         if self.busy_before is None:
             return None
-        at = int(np.flatnonzero(self.rows == item - self.first_item)[0])
-        return int(self.busy_before[at + 1] - self.busy_before[at])
+        index = int(np.flatnonzero(self.rows == item - self.first_item)[0])
+        return int(self.busy_before[index + 1] - self.busy_before[index])
 
     def busy_of(self, slices: LaneSlices) -> Int64s:
         """Return the work time in each slice, in ps."""
@@ -305,24 +305,24 @@ def _coarse_slices(index: LaneIndex, lane: Int32s) -> CoarseSlices | None:
     if first <= -FARTHEST_PS or last >= FARTHEST_PS:
         return None
     # A lane has at most two slices per bucket.
-    most_buckets = max(1, spans // (2 * COARSE_SPANS * lanes))
-    level = ((last - first) // most_buckets).bit_length()
+    max_buckets = max(1, spans // (2 * COARSE_SPANS * lanes))
+    level = ((last - first) // max_buckets).bit_length()
     if level > COARSEST:
         return None
     buckets = ((last - first) >> level) + 2
     parts = _zero_sums(np.minimum(np.diff(index.edges), 2 * buckets))
     filled = np.empty(lanes, np.int64)
-    places, times = (
+    positions, times = (
         np.empty((parts[-1], 2), np.int32),
         np.empty((parts[-1], 4), np.int64),
     )
     accepted_answer(
         coarse.fold_rows(
             *(index.start_ps, index.dur_ps, lane, index.edges, parts, level),
-            *(np.empty((2, lanes), np.int64), filled, places, times),
+            *(np.empty((2, lanes), np.int64), filled, positions, times),
         )
     )
-    return CoarseSlices(level, parts, filled, places, times)
+    return CoarseSlices(level, parts, filled, positions, times)
 
 
 def _zero_sums(count: Int64s) -> Int64s:

@@ -127,13 +127,13 @@ def op_lines_of_devices(
     that already describe them.
     """
     chosen = computing_rows(device_activity)
-    places = _place_by_stream(device_activity, chosen)
+    stream_order = _place_by_stream(device_activity, chosen)
     track, device = (handles(device_activity, name) for name in ("track", "device"))
     instruction, texts = dense_texts(
         np.where(chosen, handles(device_activity, "hlo_op"), np.int32(-1)), strings
     )
     paths = paths_of_ops(activity_ops.ops, texts, names)
-    start_ps, dur_ps = (ints(device_activity, it) for it in ("start_ps", "dur_ps"))
+    start_ps, dur_ps = (ints(device_activity, name) for name in ("start_ps", "dur_ps"))
     event = handles(device_activity, "event")
     step = activity_steps
     if step is None:
@@ -169,7 +169,7 @@ def op_lines_of_devices(
                 if view != "xla_modules" or ordinal not in has_modules
             )
         lines += op_lines(pieces, paths, device=ordinal, track=row, views=views)
-    return DeviceLines(lines, places)
+    return DeviceLines(lines, stream_order)
 
 
 def op_lines_of_threads(
@@ -269,19 +269,19 @@ def paths_of_ops(
         .then("source_file")
         .otherwise(pl.format("{}:{}", pl.col("source_file"), pl.col("source_line"))),
     )
-    found: dict[str, list[list[tuple[str, str | None]]]] = {
+    by_view: dict[str, list[list[tuple[str, str | None]]]] = {
         view: [] for view in OP_VIEWS if view != "xla_ops"
     }
     # There are fewer distinct ops than executions of ops.
     for op, kind, module, source in read.iter_rows():
         scope = [] if op is None else op.split("/")[:-1]
-        found["name_scope"].append([(each, None) for each in scope if each])
-        found["framework_ops"].append([] if op is None else [(kind or op, op)])
-        found["xla_modules"].append([] if module is None else [(module, None)])
-        found["source"].append([] if source is None else [(source, None)])
+        by_view["name_scope"].append([(each, None) for each in scope if each])
+        by_view["framework_ops"].append([] if op is None else [(kind or op, op)])
+        by_view["xla_modules"].append([] if module is None else [(module, None)])
+        by_view["source"].append([] if source is None else [(source, None)])
     nested = ([(each, None) for each in text.split("::")] for text in instructions)
     return OpPaths(
-        {view: _number_names(paths, names) for view, paths in found.items()},
+        {view: _number_names(paths, names) for view, paths in by_view.items()},
         _number_names(list(nested), names),
     )
 
@@ -355,9 +355,9 @@ def _line_spans(
     happened = np.zeros(len(code), np.uint8)
     if not depth or not within.any():
         return no_spans(), happened
-    room = len(code) * depth
+    capacity = len(code) * depth
     # Memory pages of these arrays that are never written are never allocated.
-    spans, times = np.empty((4, room), np.int32), np.empty((3, room), np.int64)
+    spans, times = np.empty((4, capacity), np.int32), np.empty((3, capacity), np.int64)
     count = accepted_answer(
         kernels.open_spans(
             code,
@@ -381,8 +381,8 @@ def _line_spans(
         kernels.close_spans(level, times, PS_PER_NS, np.zeros((3, depth), np.int64))
     )
     start_ps, dur_ps, busy_ps = times[:, :count]
-    found = LineSpans(start_ps, dur_ps, level, name, event, step, busy_ps)
-    return found if ordered else found.order_spans(), happened
+    line = LineSpans(start_ps, dur_ps, level, name, event, step, busy_ps)
+    return line if ordered else line.order_spans(), happened
 
 
 def _number_names(
@@ -394,14 +394,14 @@ def _number_names(
     name: list[int] = []
     for row, path in enumerate(paths):
         above = -1
-        for at, (shown, full) in enumerate(path):
+        for index, (shown, full) in enumerate(path):
             code = names.name_code(shown, full)
             key = (above, code)
             if key not in number:
                 number[key] = len(name)
                 name.append(code)
             above = number[key]
-            level[row, at] = above
+            level[row, index] = above
     return _Paths(level, np.array(name, np.int32))
 
 

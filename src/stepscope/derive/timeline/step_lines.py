@@ -195,11 +195,11 @@ def step_lines(
             ),
         )
     ]
-    hulls = windows.device_spans.with_columns(
+    ranges = windows.device_spans.with_columns(
         begin=pl.coalesce("first_begin_ps", "stored_start_ps"),
         end=pl.coalesce("last_end_ps", "stored_end_ps"),
     )
-    for (device,), spans in hulls.group_by("device", maintain_order=True):
+    for (device,), spans in ranges.group_by("device", maintain_order=True):
         of_device = _step_spans(
             ints(spans, "begin"),
             ints(spans, "end"),
@@ -236,7 +236,7 @@ def launch_lines(
         is_call = np.zeros(len(launches), np.bool_)
         is_call[launch[(launch >= 0) & (launched_on == int(str(device)))]] = True
         start_ps, dur_ps = ints(launches, "start_ps"), ints(launches, "dur_ps")
-        found = LineSpans(
+        line_spans = LineSpans(
             begin,
             end - begin,
             np.zeros(len(step), np.int32),
@@ -246,7 +246,9 @@ def launch_lines(
             Spans.from_events(start_ps[is_call], dur_ps[is_call]).within(begin, end),
         )
         lines.append(
-            DerivedLine("launch_stats", int(str(device)), None, found.order_spans())
+            DerivedLine(
+                "launch_stats", int(str(device)), None, line_spans.order_spans()
+            )
         )
     return LaunchLines(
         lines, totals.select(pl.col(name).cast(kind) for name, kind in _TOTALS.items())
@@ -270,38 +272,38 @@ def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataF
     # A place is a device in a step; activities without a step have no place.
     known = activity_steps >= 0
     device = handles(correlation.activity, "device")
-    places = number_rows([device, activity_steps])
-    found = distinct_runs(
-        places.code,
+    device_steps = number_rows([device, activity_steps])
+    runs = distinct_runs(
+        device_steps.code,
         np.where(known, launch, np.int32(-1)),
-        places=places.count,
+        places=device_steps.count,
         executions=len(launches),
     )
-    further_place, further = found.further
+    further_place, further = runs.further
     # Usually no call launches work in several places.
-    place = found.owner
+    device_step = runs.owner
     start_ps, dur_ps = ints(launches, "start_ps"), ints(launches, "dur_ps")
     events = handles(launches, "event")
     if len(further):
-        place = np.concatenate((place, further_place.astype(np.int32)))
+        device_step = np.concatenate((device_step, further_place.astype(np.int32)))
         start_ps = np.concatenate((start_ps, start_ps[further]))
         dur_ps = np.concatenate((dur_ps, dur_ps[further]))
         events = np.concatenate((events, events[further]))
-    count = places.count
-    hulls = hulls_by_code(place, start_ps, dur_ps, count=count)
-    calls = extremes_by_code(place, dur_ps, count=count)
-    of_call = values_by_row(hulls.first_ps, place, none=0)
-    first = np.flatnonzero((place >= 0) & (start_ps == of_call))[::-1]
+    count = device_steps.count
+    ranges = hulls_by_code(device_step, start_ps, dur_ps, count=count)
+    calls = extremes_by_code(device_step, dur_ps, count=count)
+    of_call = values_by_row(ranges.first_ps, device_step, none=0)
+    first = np.flatnonzero((device_step >= 0) & (start_ps == of_call))[::-1]
     event = np.full(count, -1, np.int32)
     # If several calls begin first, use the first one in the table of calls.
-    event[place[first]] = events[first]
+    event[device_step[first]] = events[first]
     return (
         pl.DataFrame(
             {
-                "device": device[places.first],
-                "step": activity_steps[places.first],
-                "start_ps": hulls.first_ps,
-                "end_ps": hulls.last_ps,
+                "device": device[device_steps.first],
+                "step": activity_steps[device_steps.first],
+                "start_ps": ranges.first_ps,
+                "end_ps": ranges.last_ps,
                 "event": event,
                 "num_launches": calls.count,
                 "max_launch_time_ps": calls.greatest,

@@ -161,9 +161,9 @@ def _recorded_tracks(
     tracks: pl.DataFrame, sections: pl.DataFrame, lines: Sequence[DerivedLine]
 ) -> pl.DataFrame:
     """Return recorded tracks with events; lines that are derived too come last."""
-    anew = {(line.device, line.view) for line in lines if line.device is not None}
+    derived = {(line.device, line.view) for line in lines if line.device is not None}
     replaced = pl.DataFrame(
-        list(anew), schema={"device": pl.Int32, "view": pl.String}, orient="row"
+        list(derived), schema={"device": pl.Int32, "view": pl.String}, orient="row"
     ).with_columns(replaced=pl.lit(value=True))
     sampled = tracks.with_row_index().filter(pl.col("kind") == "samples")
     # Skip samples of source lines; the samples of functions cover the same time.
@@ -172,7 +172,7 @@ def _recorded_tracks(
         read = SamplesLine.of(line, name)
         if read and read.kind in {"source_lines", "source_lines_of_worker"}:
             repeating.append(row)
-    found = (
+    recorded = (
         tracks.with_row_index("source")
         .filter(pl.col("event_end") > pl.col("event_begin"))
         .filter(~pl.col("source").is_in(repeating))
@@ -186,11 +186,11 @@ def _recorded_tracks(
         )
         .join(replaced, on=["device", "view"], how="left", maintain_order="left")
     )
-    again = pl.col("replaced").fill_null(value=False)
+    is_replaced = pl.col("replaced").fill_null(value=False)
     core, samples = pl.col("kind") == "core", pl.col("kind") == "samples"
     view = pl.when(core).then(pl.lit("xla_ops")).otherwise("view")
     rank = (
-        pl.when(again)
+        pl.when(is_replaced)
         .then(_REPLACED)
         .when(pl.col("view") == "steps")
         .then(_STEPS)
@@ -203,9 +203,9 @@ def _recorded_tracks(
     by_kind = pl.col("kind").replace_strict(
         _KIND_RANK, default=0, return_dtype=pl.Int32
     )
-    return found.with_columns(
-        name=pl.when(again).then(pl.col("name") + _STORED).otherwise("name"),
-        folded=again,
+    return recorded.with_columns(
+        name=pl.when(is_replaced).then(pl.col("name") + _STORED).otherwise("name"),
+        folded=is_replaced,
         rank=rank,
         order=pl.when(rank == _RECORDED).then(by_kind).otherwise(0),
         place=pl.when(rank != _RECORDED)
@@ -238,7 +238,7 @@ def _derived_tracks(
         of_device.setdefault(row["device"], row["section"])
     hosts = sections.filter(pl.col("kind") == "host")["section"].to_list()
     host = hosts[0] if hosts else 0
-    places = tracks.select("plane", "process", "name", "id").rows()
+    track_rows = tracks.select("plane", "process", "name", "id").rows()
     with_ops = {
         device: len({line.track for line in lines if line.device == device} - {None})
         for device in {line.device for line in lines}
@@ -251,7 +251,7 @@ def _derived_tracks(
         if line.device is None:
             section = host
         if line.track is not None:
-            plane, process, track_name, place_id = places[line.track]
+            plane, process, track_name, place_id = track_rows[line.track]
             section = of_place[plane, process]
             rank, order = _OPS, streams.get(line.track, 0)
             if line.device is None:
@@ -324,7 +324,7 @@ def recorded_rows(
     events: pl.DataFrame,
     nesting: Nesting,
     *,
-    apart: Int64s,
+    flat_rows: Int64s,
     undrawn: Bools,
 ) -> TrackRows:
     """Lay out all recorded tracks.
@@ -333,8 +333,8 @@ def recorded_rows(
     no new array is allocated.
 
     Args:
-        apart: Rows of events, ascending, that are shown on a thread but did not run on
-            that thread.
+        flat_rows: Rows of events, ascending, that are shown on a thread but did not
+            run on that thread.
         undrawn: By row of event_types, whether its events are not drawn.
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
@@ -351,9 +351,9 @@ def recorded_rows(
         nested = bool(nests[track])
         hidden = values_by_row(undrawn, types[part]) if any_undrawn else None
         folds = hidden is not None and bool(hidden.any())
-        beside = apart[slice(*np.searchsorted(apart, (begin, end)))] - begin
+        flat = flat_rows[slice(*np.searchsorted(flat_rows, (begin, end)))] - begin
         starts, durs = start_ps[part], dur_ps[part]
-        simple = not folds and not len(beside)
+        simple = not folds and not len(flat)
         # Nesting depths are rows if no span ends after its enclosing span.
         if simple and (
             not nesting.overhangs[track]
@@ -365,8 +365,8 @@ def recorded_rows(
             continue
         if not own:
             row, own = row.copy(), True
-        row[part], found = _lay_groups(starts, durs, nested, beside, hidden)
-        lanes.append(found)
+        row[part], track_lanes = _lay_groups(starts, durs, nested, flat, hidden)
+        lanes.append(track_lanes)
     return TrackRows(row, tuple(lanes))
 
 
@@ -374,11 +374,11 @@ def _lay_groups(
     starts: Int64s,
     durs: Int64s,
     nested: bool,  # noqa: FBT001 - private; `nested` keeps the order of the arrays
-    beside: Int64s,
+    flat: Int64s,
     hidden: Bools | None,
 ) -> tuple[Int32s, tuple[Lane, ...]]:
     group = np.zeros(len(starts), np.uint8)
-    group[beside] = 1
+    group[flat] = 1
     if hidden is not None:
         group[hidden] = 2
     row = np.empty(len(starts), np.int32)
@@ -387,13 +387,13 @@ def _lay_groups(
         ((nested, "main"), (False, "overlap"), (nested, "undrawn"))
     ):
         chosen = group == number
-        found = _lay_chosen(starts, durs, chosen, row, nested=nests, kind=kind)
+        group_lanes = _lay_chosen(starts, durs, chosen, row, nested=nests, kind=kind)
         below = lanes[-1].first_row + lanes[-1].rows if lanes else 0
         if below:
             np.add(row, np.int32(below), out=row, where=chosen)
         lanes += [
             msgspec.structs.replace(each, first_row=each.first_row + below)
-            for each in found
+            for each in group_lanes
         ]
     return row, tuple(lanes)
 
@@ -418,26 +418,26 @@ def _lay_chosen(
         some = np.arange(len(row)) if chosen is None else np.flatnonzero(chosen)
         count = _spread_lanes(start_ps, dur_ps, some, row)
         kinds = [kind, *[further] * (count - 1)]
-        return tuple(Lane(at, 1, each) for at, each in enumerate(kinds))
+        return tuple(Lane(index, 1, each) for index, each in enumerate(kinds))
     # Write the depths of the chosen spans.
     marks = np.empty(0, np.uint8) if chosen is None else chosen.view(np.uint8)
     answer = kernels.NO_ROOM
-    for room in (_USUAL_DEPTH, len(start_ps)):
+    for capacity in (_USUAL_DEPTH, len(start_ps)):
         answer = kernels.nest_fitting_rows(
-            start_ps, dur_ps, marks, row, np.empty(room, np.int64)
+            start_ps, dur_ps, marks, row, np.empty(capacity, np.int64)
         )
         if answer != kernels.NO_ROOM:
             break
     if answer < 0:
         raise ValueError(f"{len(start_ps)} rows could not be nested ({answer})")
     depths = int(answer)
-    is_apart = row == kernels.APART
-    apart = np.flatnonzero(is_apart if chosen is None else is_apart & chosen)
+    is_separate = row == kernels.APART
+    separate = np.flatnonzero(is_separate if chosen is None else is_separate & chosen)
     lanes = [Lane(0, depths, kind)]
-    if len(apart):
-        count = _spread_lanes(start_ps, dur_ps, apart, row)
-        row[apart] += depths
-        lanes += [Lane(depths + at, 1, further) for at in range(count)]
+    if len(separate):
+        count = _spread_lanes(start_ps, dur_ps, separate, row)
+        row[separate] += depths
+        lanes += [Lane(depths + index, 1, further) for index in range(count)]
     return tuple(lanes)
 
 
