@@ -155,18 +155,18 @@ def given_table(table: Table) -> Table:
 def compute_once(compute: Callable[[], _Value]) -> Callable[[], _Value]:
     """Return a function that computes a value once and returns it to all threads."""
     lock = threading.Lock()
-    kept: list[_Value] = []
+    cached: list[_Value] = []
 
     def value() -> _Value:
         with lock:
-            if not kept:
-                kept.append(compute())
-            return kept[0]
+            if not cached:
+                cached.append(compute())
+            return cached[0]
 
     return value
 
 
-def only_file(source: HostFiles, what: str = "file") -> Path:
+def only_file(source: HostFiles, noun: str = "file") -> Path:
     """Return the file of a host that has exactly one file.
 
     Raises:
@@ -175,8 +175,8 @@ def only_file(source: HostFiles, what: str = "file") -> Path:
     if len(source.paths) != 1:
         raise BadInput.at(
             source.paths[0],
-            f"is one of {len(source.paths)} {what}s given as parts of one",
-            f"Give each {what} as a separate worker.",
+            f"is one of {len(source.paths)} {noun}s given as parts of one",
+            f"Give each {noun} as a separate worker.",
         )
     return source.paths[0]
 
@@ -196,14 +196,14 @@ def tracks_frame(
 
 def declared_frame(
     dtypes: Mapping[str, pl.DataType],
-    given: Mapping[str, pl.Series | NDArray[Any]],
+    columns: Mapping[str, pl.Series | NDArray[Any]],
     height: int,
 ) -> pl.DataFrame:
     """Return a table with all declared columns; columns that are not given are null."""
     return pl.DataFrame(
         [
-            pl.Series(name, given[name], dtype=dtype)
-            if name in given
+            pl.Series(name, columns[name], dtype=dtype)
+            if name in columns
             else pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
             for name, dtype in dtypes.items()
         ]
@@ -220,7 +220,7 @@ def as_declared(frame: pl.DataFrame, dtypes: Mapping[str, pl.DataType]) -> pl.Da
     )
 
 
-def environment_frame(given: Mapping[str, object]) -> pl.DataFrame:
+def environment_frame(fields: Mapping[str, object]) -> pl.DataFrame:
     """Return the single row of `environment`; values that are not given are null.
 
     An integer that its column cannot hold comes from a damaged file and becomes null.
@@ -228,7 +228,7 @@ def environment_frame(given: Mapping[str, object]) -> pl.DataFrame:
     dtypes = ENVIRONMENT.dtypes()
     row = {
         name: value
-        for name, value in given.items()
+        for name, value in fields.items()
         if not isinstance(value, int)
         or isinstance(value, bool)
         or -_ENDS[dtypes[name]] <= value < _ENDS[dtypes[name]]
@@ -258,14 +258,14 @@ def row_order(track: Int32s, start: Int64s, dur: Int64s) -> Int64s:
     """
     # NumPy's stable sort merges ascending runs, and uses radix sort for 16-bit numbers.
     order = np.argsort(start, kind="stable")
-    few = int(track.max(initial=0)) < 2**16
-    own = track.astype(np.uint16) if few else track
-    order = order[np.argsort(own[order], kind="stable")]
-    together = np.ones(max(len(order) - 1, 0), np.bool_)
-    for column in (start, own):
+    is_16_bit = int(track.max(initial=0)) < 2**16
+    sort_track = track.astype(np.uint16) if is_16_bit else track
+    order = order[np.argsort(sort_track[order], kind="stable")]
+    is_tied = np.ones(max(len(order) - 1, 0), np.bool_)
+    for column in (start, sort_track):
         ordered = column[order]
-        together &= ordered[1:] == ordered[:-1]
-    first = np.flatnonzero(together)
+        is_tied &= ordered[1:] == ordered[:-1]
+    first = np.flatnonzero(is_tied)
     if (dur[order[first + 1]] > dur[order[first]]).any():
         return np.lexsort((-dur, start, track))
     return order
@@ -317,15 +317,15 @@ def is_loader_call(name: str) -> bool:
 
 
 def doubt_note(
-    why: Unavailable, count: int | None, kind: str = DEVICE_IN_DOUBT
+    absent: Unavailable, count: int | None, kind: str = DEVICE_IN_DOUBT
 ) -> QualityNote:
     """Return a note that a listed device may or may not have been used."""
     return QualityNote(
         kind=kind,
         severity="warning",
         count=count,
-        message=why.reason,
-        remedy=why.remedy,
+        message=absent.reason,
+        remedy=absent.remedy,
     )
 
 

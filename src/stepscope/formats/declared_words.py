@@ -32,13 +32,13 @@ _NOTES: Final = {
 
 def why_absent(key: str, **values: object) -> Unavailable:
     """Return a declared reason; values replace the placeholders in its texts."""
-    why = _REASONS[key]
+    declared = _REASONS[key]
     if not values:
-        return why
-    remedy = why.remedy
+        return declared
+    remedy = declared.remedy
     return Unavailable(
-        code=why.code,
-        reason=why.reason.format_map(values),
+        code=declared.code,
+        reason=declared.reason.format_map(values),
         # A remedy id is kept as it is: its text depends on the recording.
         remedy=remedy if isinstance(remedy, Remedy) else remedy.format_map(values),
     )

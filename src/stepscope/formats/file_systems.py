@@ -47,10 +47,10 @@ def file_system(url: str) -> tuple[Any, str]:
         ) from error
     except Exception as error:
         # Packages for file systems raise exceptions of any type.
-        said = " ".join(str(error).split()) or "no reason given"
+        message = " ".join(str(error).split()) or "no reason given"
         raise BadInput.at(
             url,
-            f"cannot be reached ({type(error).__name__}: {said})",
+            f"cannot be reached ({type(error).__name__}: {message})",
             "Check the URL and the credentials of this machine.",
         ) from error
     return system, str(top)

@@ -142,8 +142,8 @@ class _Resolver:
     def resolve(self, raw: _Raw, computation: int) -> HloInstruction:
         op_type, op_name, file, line, frame = raw.metadata
         if not file and 0 < frame <= len(self._frames):
-            file, found_line = self._frames[frame - 1]
-            line = found_line or 0
+            file, frame_line = self._frames[frame - 1]
+            line = frame_line or 0
         products = self._products_in_instruction(raw)
         deciding = products or (raw,)
         elements = [
@@ -156,7 +156,7 @@ class _Resolver:
         # an index or a mask.
         widest, _ = max(
             elements,
-            key=lambda it: (it[1], it[0][0] in "fbc", it[0]),
+            key=lambda pair: (pair[1], pair[0][0] in "fbc", pair[0]),
             default=(None, 0),
         )
         return HloInstruction(
@@ -170,9 +170,9 @@ class _Resolver:
             custom_call=raw.custom_call or None,
             matmul=bool(products),
             shape=raw.shape,
-            operands=[self._names.get(one, "") for one in raw.operands],
+            operands=[self._names.get(operand, "") for operand in raw.operands],
             computation=self._computation_names[computation],
-            calls=[self._computation_names.get(one, "") for one in raw.calls],
+            calls=[self._computation_names.get(called, "") for called in raw.calls],
             attributes=raw.attributes,
         )
 
@@ -182,9 +182,9 @@ class _Resolver:
         if raw.opcode != "fusion":
             return ()
         return tuple(
-            found
+            product
             for called in raw.calls
-            for found in self._products_in_computation(called)
+            for product in self._products_in_computation(called)
         )
 
     def _products_in_computation(
@@ -194,13 +194,13 @@ class _Resolver:
             return self._products.get(computation, ())
         # Set before the recursion, so that it ends if a damaged module calls itself.
         self._products[computation] = ()
-        found: list[_Raw] = []
+        products: list[_Raw] = []
         for raw in self._computations.get(computation, []):
             if _is_product(raw):
-                found.append(raw)
+                products.append(raw)
             for called in raw.calls:
-                found.extend(self._products_in_computation(called, depth + 1))
-        self._products[computation] = tuple(found)
+                products.extend(self._products_in_computation(called, depth + 1))
+        self._products[computation] = tuple(products)
         return self._products[computation]
 
 
@@ -225,7 +225,7 @@ def _read_schedule(view: memoryview) -> Iterator[tuple[int, list[int]]]:
 
 
 def _order_by_schedule(instructions: list[_Raw], order: Sequence[int]) -> list[_Raw]:
-    place = {number: at for at, number in enumerate(order)}
+    place = {number: index for index, number in enumerate(order)}
     return sorted(instructions, key=lambda raw: place.get(raw.id, len(place)))
 
 
@@ -312,11 +312,11 @@ def _read_stack_frames(view: memoryview) -> list[_Frame]:
             locations.append((numbers.get(1, 0), numbers.get(3, 0)))
         elif field == 4:
             frames.append(number_fields(value).get(1, 0))
-    found = []
+    resolved = []
     for location in frames:
         # Numbers in all three lists start at 1; 0 means no entry.
         known = 0 < location <= len(locations)
         file, line = locations[location - 1] if known else (0, 0)
         name = files[file - 1] if 0 < file <= len(files) else None
-        found.append(_Frame(file=name, line=line or None))
-    return found
+        resolved.append(_Frame(file=name, line=line or None))
+    return resolved

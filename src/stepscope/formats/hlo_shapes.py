@@ -60,29 +60,29 @@ def attributes_text(fields: Mapping[int, int | memoryview]) -> str | None:
     records dimension numbers. A convolution has `window={size=3x3 stride=2x2
     pad=1_1x1_1}, dim_labels=b01f_01io->b01f`.
     """
-    found = []
+    attributes = []
     dot = fields.get(_DOT)
     if isinstance(dot, memoryview):
         lists = _packed_lists(dot)
-        found += _braced_list("lhs_contracting_dims", lists.get(1, []))
-        found += _braced_list("rhs_contracting_dims", lists.get(2, []))
+        attributes += _braced_list("lhs_contracting_dims", lists.get(1, []))
+        attributes += _braced_list("rhs_contracting_dims", lists.get(2, []))
     config = fields.get(_BACKEND_CONFIG)
-    if isinstance(config, memoryview) and not found:
-        found += _dims_of_backend_config(bytes(config))
+    if isinstance(config, memoryview) and not attributes:
+        attributes += _dims_of_backend_config(bytes(config))
     window = fields.get(_WINDOW)
     numbers = fields.get(_CONVOLUTION)
     if isinstance(window, memoryview):
-        found.append(f"window={{{_window_text(window)}}}")
+        attributes.append(f"window={{{_window_text(window)}}}")
     if isinstance(numbers, memoryview):
-        found.append(f"dim_labels={_dim_labels(numbers)}")
+        attributes.append(f"dim_labels={_dim_labels(numbers)}")
     for name, field in (
         ("feature_group_count", _FEATURE_GROUPS),
         ("batch_group_count", _BATCH_GROUPS),
     ):
         count = fields.get(field)
         if isinstance(count, int) and count > 1:
-            found.append(f"{name}={count}")
-    return ", ".join(found) or None
+            attributes.append(f"{name}={count}")
+    return ", ".join(attributes) or None
 
 
 def _braced_list(name: str, numbers: list[int]) -> list[str]:
@@ -90,10 +90,10 @@ def _braced_list(name: str, numbers: list[int]) -> list[str]:
 
 
 def _packed_lists(view: memoryview) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    lists: dict[int, list[int]] = {}
     for field, value in read_fields(view):
-        found.setdefault(field, []).extend(packed_numbers(value))
-    return found
+        lists.setdefault(field, []).extend(packed_numbers(value))
+    return lists
 
 
 class _DotNumbers(msgspec.Struct):
@@ -121,15 +121,15 @@ def _dims_of_backend_config(text: bytes) -> list[str]:
         numbers = inner.dot_dimension_numbers
     if numbers is None:
         return []
-    found = []
-    for name, given in (
+    attributes = []
+    for name, dims in (
         ("lhs_contracting_dims", numbers.lhs_contracting_dimensions),
         ("rhs_contracting_dims", numbers.rhs_contracting_dimensions),
     ):
-        texts = [str(one) for one in given]
-        if all(one.isdecimal() for one in texts):
-            found += _braced_list(name, [int(one) for one in texts])
-    return found
+        texts = [str(dim) for dim in dims]
+        if all(text.isdecimal() for text in texts):
+            attributes += _braced_list(name, [int(text) for text in texts])
+    return attributes
 
 
 def _window_text(view: memoryview) -> str:
@@ -139,18 +139,18 @@ def _window_text(view: memoryview) -> str:
         for field, value in read_fields(view)
         if field == 1 and isinstance(value, memoryview)
     ]
-    found = ["size=" + "x".join(str(side.get(1, 0)) for side in sides)]
+    settings = ["size=" + "x".join(str(side.get(1, 0)) for side in sides)]
     for name, field in (("stride", 2), ("rhs_dilate", 5), ("lhs_dilate", 6)):
         numbers = [side.get(field, 1) for side in sides]
-        if any(one != 1 for one in numbers):
-            found.append(f"{name}=" + "x".join(map(str, numbers)))
+        if any(number != 1 for number in numbers):
+            settings.append(f"{name}=" + "x".join(map(str, numbers)))
     pads = [
         (_as_signed_number(side.get(3, 0)), _as_signed_number(side.get(4, 0)))
         for side in sides
     ]
     if any(pad != (0, 0) for pad in pads):
-        found.append("pad=" + "x".join(f"{low}_{high}" for low, high in pads))
-    return " ".join(found)
+        settings.append("pad=" + "x".join(f"{low}_{high}" for low, high in pads))
+    return " ".join(settings)
 
 
 def _as_signed_number(number: int) -> int:
@@ -168,7 +168,7 @@ def _dim_labels(view: memoryview) -> str:
     texts = []
     for first, second, spatial in sides:
         letters = {lists.get(field, [0])[-1]: name for field, name in (first, second)}
-        places = lists.get(spatial, [])
-        letters |= {place: str(number) for number, place in enumerate(places)}
+        dims = lists.get(spatial, [])
+        letters |= {place: str(number) for number, place in enumerate(dims)}
         texts.append("".join(letters[place] for place in sorted(letters)))
     return f"{texts[0]}_{texts[1]}->{texts[2]}"

@@ -119,10 +119,10 @@ def find_runs(path: Path) -> Scan:
     if not path.is_dir():
         run = run_of_file(path)
         return Scan(runs=(run,), results_only=(), refused=(), directories=0)
-    found = scan_directory(path)
+    scan = scan_directory(path)
     runs = with_worker_runs(
-        found.runs,
-        found.worker_files,
+        scan.runs,
+        scan.worker_files,
         path,
         top_name=path.absolute().name,
         changed=changed_unix_s,
@@ -130,16 +130,16 @@ def find_runs(path: Path) -> Scan:
     )
     if not runs:
         runs = _loose_runs(path, _formats_of_files(path))
-    taken = {file for run in runs for host in run.hosts for file in host.paths}
-    files = (*found.json_files[:_MOST_FILES], *found.databases[:_MOST_FILES])
-    loose, refused = _runs_of_files([it for it in files if it not in taken], path)
-    snapshots = found.memory_files[:_MOST_FILES]
-    memory, _ = _runs_of_files([it for it in snapshots if it not in taken], path)
+    used = {file for run in runs for host in run.hosts for file in host.paths}
+    files = (*scan.json_files[:_MOST_FILES], *scan.databases[:_MOST_FILES])
+    loose, refused = _runs_of_files([file for file in files if file not in used], path)
+    snapshots = scan.memory_files[:_MOST_FILES]
+    memory, _ = _runs_of_files([file for file in snapshots if file not in used], path)
     return msgspec.structs.replace(
-        found,
+        scan,
         # The first run is the default of a directory. Memory snapshots come last.
         runs=(*newest_first((*runs, *loose)), *newest_first(memory)),
-        refused=(*found.refused, *refused),
+        refused=(*scan.refused, *refused),
     )
 
 
@@ -161,15 +161,15 @@ def _runs_of_files(
                 entry = sniff.FOREIGN[format_]
                 refused.append((file, f"{entry.what}. {entry.way_out}"))
             elif _readable_formats({file: format_}):
-                why = None
+                reason = None
                 if file.suffix == _DATABASE:
                     from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - imported only for databases
                         still_written,
                     )
 
-                    why = still_written(file)
-                if why is not None:
-                    refused.append((file, why))
+                    reason = still_written(file)
+                if reason is not None:
+                    refused.append((file, reason))
                     continue
                 name = shown_name(file.relative_to(top))
                 runs.append(msgspec.structs.replace(run_of_file(file), name=name))
@@ -220,7 +220,7 @@ def _open_runs(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
     notes = [
         *(against_one_run(traces) if len(runs) > 1 else ()),
         *_duplicate_notes(hosts),
-        *(quality_note("any.host_unreadable", 1, failure=it) for it in failures),
+        *(quality_note("any.host_unreadable", 1, failure=error) for error in failures),
     ]
     traces = _with_host_notes(traces)
     return name_of_runs(runs), {
@@ -253,27 +253,27 @@ def _newest_remote_run(remote: RemoteDirectory) -> Run:
     return loose[0]
 
 
-def newest_run(given: str | os.PathLike[str]) -> Run:
+def newest_run(location: str | os.PathLike[str]) -> Run:
     """Return the run that a path names; for a log directory, its newest run.
 
     Raises:
         BadInput: There is no run; the message names the path, the files found and a
             remedy.
     """
-    remote = _remote_directory(given)
+    remote = _remote_directory(location)
     if remote is not None:
         return _newest_remote_run(remote)
-    path = existing_path(given)
-    found = find_runs(path)
-    if found.runs:
-        run = found.runs[0]
+    path = existing_path(location)
+    scan = find_runs(path)
+    if scan.runs:
+        run = scan.runs[0]
         files = run.hosts[0].paths
         formats = {} if path.is_dir() else _detect_formats(files)
         if not _readable_formats(formats):
             return run
         hosts = _name_hosts(files, formats[files[0]])
         return msgspec.structs.replace(run, hosts=hosts)
-    raise _nothing_found(path, found, Counter(_formats_of_files(path).values()))
+    raise _nothing_found(path, scan, Counter(_formats_of_files(path).values()))
 
 
 def _readable_formats(formats: Mapping[Path, str]) -> set[str]:
@@ -284,7 +284,7 @@ def _most_frequent(formats: Mapping[Path, str], readable: set[str]) -> str:
     # Files that only add tables are a run only if there are no recordings.
     recordings = readable - {reader.format for reader in READERS if reader.beside}
     chosen = recordings or readable
-    counts = Counter(it for it in formats.values() if it in chosen)
+    counts = Counter(name for name in formats.values() if name in chosen)
     return max(sorted(counts), key=counts.__getitem__)
 
 
@@ -298,13 +298,13 @@ def _loose_runs(path: Path, formats: dict[Path, str]) -> tuple[Run, ...]:
     if not readable:
         return ()
     chosen = _most_frequent(formats, readable)
-    files = sorted(file for file, found in formats.items() if found == chosen)
-    stamps = [(it.stat().st_size, it.stat().st_mtime_ns) for it in files]
+    files = sorted(file for file, format_ in formats.items() if format_ == chosen)
+    stamps = [(file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     groups = _recorded_together(tuple(files), tuple(stamps), chosen)
     if len(groups) == 1:
         return (_run_of_group(files, chosen, path.absolute().name),)
     return tuple(
-        _run_of_group(group, chosen, joined_names([it.name for it in group]))
+        _run_of_group(group, chosen, joined_names([file.name for file in group]))
         for group in groups
     )
 
@@ -330,11 +330,11 @@ def _recorded_together(
     return [files]
 
 
-def _name_hosts(files: Sequence[Path], found: str) -> tuple[HostFiles, ...]:
+def _name_hosts(files: Sequence[Path], format_name: str) -> tuple[HostFiles, ...]:
     for reader in READERS:
-        if reader.format == found and reader.hosts_of is not None:
+        if reader.format == format_name and reader.hosts_of is not None:
             return reader.hosts_of(files)
-    return tuple(HostFiles(host=host_name(it.name), paths=(it,)) for it in files)
+    return tuple(HostFiles(host=host_name(file.name), paths=(file,)) for file in files)
 
 
 def _hosts_of_workers(files: tuple[Path, ...]) -> tuple[HostFiles, ...]:
@@ -343,7 +343,7 @@ def _hosts_of_workers(files: tuple[Path, ...]) -> tuple[HostFiles, ...]:
     A file that cannot be read is listed too; opening the file reports the error.
     """
     try:
-        stamps = [(it.stat().st_size, it.stat().st_mtime_ns) for it in files]
+        stamps = [(file.stat().st_size, file.stat().st_mtime_ns) for file in files]
         return _hosts_of_versions(files, tuple(stamps))
     except (OSError, BadInput):
         pass
@@ -363,24 +363,24 @@ def _hosts_of_versions(
     return _name_hosts(files, _most_frequent(formats, readable))
 
 
-def _nothing_found(path: Path, found: Scan, files: Counter[str]) -> BadInput:
-    if found.results_only:
-        newest = found.results_only[-1]
+def _nothing_found(path: Path, scan: Scan, files: Counter[str]) -> BadInput:
+    if scan.results_only:
+        newest = scan.results_only[-1]
         return BadInput.at(
             newest,
             "holds results that TensorFlow computed while recording, but no trace "
             "(*.xplane.pb), so nothing more can be computed from it",
             "Give the run's .xplane.pb, or record again.",
         )
-    seen = [f"directories searched: {found.directories:,}"]
-    seen += [
+    notes = [f"directories searched: {scan.directories:,}"]
+    notes += [
         f"found {count} x {sniff.FOREIGN[kind].what}"
         for kind, count in files.most_common(_MOST_KINDS)
     ]
-    seen += [f"{entry}: {why}" for entry, why in found.refused[:_MOST_KINDS]]
+    notes += [f"{entry}: {reason}" for entry, reason in scan.refused[:_MOST_KINDS]]
     return BadInput.at(
         path,
-        "holds no profile (" + "; ".join(seen) + ")",
+        "holds no profile (" + "; ".join(notes) + ")",
         "Give a directory with plugins/profile/<run>/<host>.xplane.pb or "
         "<worker>.pt.trace.json below it, or one such file.",
     )
@@ -410,11 +410,11 @@ def _read_host_or_error(host: HostFiles) -> TraceData | BadInput:
 
 
 def _read_host(host: HostFiles) -> TraceData:
-    found = sniff.detect_format(host.paths[0])
+    format_name = sniff.detect_format(host.paths[0])
     for reader in READERS:
-        if reader.format == found:
+        if reader.format == format_name:
             return reader.read(host)
-    raise sniff.foreign_error(host.paths[0], found)
+    raise sniff.foreign_error(host.paths[0], format_name)
 
 
 def _duplicate_notes(hosts: Sequence[HostFiles]) -> list[QualityNote]:
@@ -423,28 +423,28 @@ def _duplicate_notes(hosts: Sequence[HostFiles]) -> list[QualityNote]:
     for host in hosts:
         sizes = tuple(path.stat().st_size for path in host.paths)
         alike = of_size.setdefault(sizes, [])
-        mine = next((one for one in alike if _same_bytes(one[0], host)), None)
-        if mine is None:
+        group = next((group for group in alike if _same_bytes(group[0], host)), None)
+        if group is None:
             alike.append([host])
         else:
-            mine.append(host)
-    equal = (one for alike in of_size.values() for one in alike if len(one) > 1)
+            group.append(host)
+    equal = (group for alike in of_size.values() for group in alike if len(group) > 1)
     notes = []
-    for one in equal:
-        shown = [it.host for it in one[:_MOST_HOSTS_NAMED]]
-        others = len(one) - len(shown)
-        last = f"{others:,} more" if others else shown.pop()
+    for group in equal:
+        shown = [host.host for host in group[:_MOST_HOSTS_NAMED]]
+        further = len(group) - len(shown)
+        last = f"{further:,} more" if further else shown.pop()
         named = f"{', '.join(shown)} and {last}"
-        notes.append(quality_note("any.duplicate_hosts", len(one), hosts=named))
+        notes.append(quality_note("any.duplicate_hosts", len(group), hosts=named))
     return notes
 
 
-def _same_bytes(one: HostFiles, other: HostFiles) -> bool:
+def _same_bytes(first: HostFiles, second: HostFiles) -> bool:
     from filecmp import cmp  # noqa: PLC0415 - imported only for several hosts
 
     return all(
-        cmp(mine, theirs, shallow=False)
-        for mine, theirs in zip(one.paths, other.paths, strict=True)
+        cmp(first_path, second_path, shallow=False)
+        for first_path, second_path in zip(first.paths, second.paths, strict=True)
     )
 
 

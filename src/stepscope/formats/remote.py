@@ -78,8 +78,8 @@ class Cache:
                 f"holds ({self._most_bytes:,})",
                 "Copy the run directory to this machine and open it there.",
             )
-        told = "\0".join((url, file.path, file.tag, str(file.size)))
-        digest = hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+        identity = "\0".join((url, file.path, file.tag, str(file.size)))
+        digest = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()
         return self._folder / digest[:32] / Path(file.path).name
 
     def prune_unused(self, keep: Iterable[Path]) -> None:
@@ -87,7 +87,7 @@ class Cache:
 
         A process that has a removed file open can still read it.
         """
-        kept = {path.parent for path in keep}
+        kept_folders = {path.parent for path in keep}
         entries = []
         for path in self._folder.glob("*/*"):
             with suppress(OSError):
@@ -97,7 +97,7 @@ class Cache:
         for _, entry, size in sorted(entries):
             if total <= self._most_bytes:
                 return
-            if entry not in kept:
+            if entry not in kept_folders:
                 shutil.rmtree(entry, ignore_errors=True)
                 total -= size
 
@@ -124,8 +124,8 @@ class RemoteDirectory:
             BadInput: The URL cannot be listed, or holds no file.
         """
         listed = {
-            Path(it.path.removeprefix(self._top).lstrip("/")): it
-            for it in self._list_files()
+            Path(file.path.removeprefix(self._top).lstrip("/")): file
+            for file in self._list_files()
         }
         self._files = listed
         if list(listed) == [Path()]:
@@ -133,8 +133,8 @@ class RemoteDirectory:
             (file,) = listed.values()
             run = run_of_file(Path(file.path))
             (host,) = run.hosts
-            whole = msgspec.structs.replace(host, paths=(Path(),))
-            return (msgspec.structs.replace(run, hosts=(whole,), unix_s=file.unix_s),)
+            single = msgspec.structs.replace(host, paths=(Path(),))
+            return (msgspec.structs.replace(run, hosts=(single,), unix_s=file.unix_s),)
         times = {path: file.unix_s for path, file in listed.items()}
         # File names become host names, because file contents are not fetched yet.
         return with_worker_runs(
@@ -198,11 +198,11 @@ class RemoteDirectory:
     def _list_files(self) -> list[RemoteFile]:
         self._system.invalidate_cache()
         try:
-            found = self._system.find(self._top, detail=True)
+            files = self._system.find(self._top, detail=True)
         except Exception as error:
             # Packages for file systems raise exceptions of any type.
             raise self._failure("cannot be listed", error) from error
-        if not found:
+        if not files:
             raise BadInput.at(
                 self.url,
                 "does not exist, or holds no file",
@@ -213,12 +213,16 @@ class RemoteDirectory:
                 path=path,
                 size=int(about.get("size") or 0),
                 tag=next(
-                    (f"{it}={about[it]}" for it in _TAGS if about.get(it) is not None),
+                    (
+                        f"{attribute}={about[attribute]}"
+                        for attribute in _TAGS
+                        if about.get(attribute) is not None
+                    ),
                     "",
                 ),
                 unix_s=_changed_unix_s(about),
             )
-            for path, about in found.items()
+            for path, about in files.items()
             if Path(path).name not in ("", ".", "..") and "\0" not in path
         ]
 
@@ -256,11 +260,11 @@ class RemoteDirectory:
                 "Try again when the file is complete.",
             )
 
-    def _failure(self, what: str, error: Exception) -> BadInput:
-        said = " ".join(str(error).split()) or "no reason given"
+    def _failure(self, problem: str, error: Exception) -> BadInput:
+        message = " ".join(str(error).split()) or "no reason given"
         return BadInput.at(
             self.url,
-            f"{what} ({type(error).__name__}: {said})",
+            f"{problem} ({type(error).__name__}: {message})",
             "Check the URL and that this machine has the right to read it.",
         )
 

@@ -76,9 +76,11 @@ def detect_format(path: Path) -> str:
         return "riegeli"
     if not head:
         return "empty"
-    found = _format_by_magic(head) or _format_of_message(head) or _format_by_text(head)
-    if found is not None:
-        return found
+    format_ = (
+        _format_by_magic(head) or _format_of_message(head) or _format_by_text(head)
+    )
+    if format_ is not None:
+        return format_
     start = head[:_SHOWN_BYTES]
     line = start.splitlines()[0] if start.split() else b""
     described = f"the bytes {start[:12].hex(' ')}"
@@ -91,9 +93,9 @@ def detect_format(path: Path) -> str:
     )
 
 
-def foreign_error(path: Path, found: str) -> UnknownFormat:
+def foreign_error(path: Path, format_name: str) -> UnknownFormat:
     """Return the error for a file of a recognised format that has no reader."""
-    entry = FOREIGN[found]
+    entry = FOREIGN[format_name]
     return UnknownFormat.at(path, entry.what, entry.way_out)  # type: ignore[return-value]
 
 
@@ -135,9 +137,9 @@ def _format_by_magic(head: bytes) -> str | None:
         names = (b"StringIds", b"CUPTI_ACTIVITY_KIND_")
         known = any(name in head for name in names)
         return "nsight_systems" if known else "sqlite"
-    for magic, found in _MAGIC:
+    for magic, format_name in _MAGIC:
         if head.startswith(magic):
-            return found
+            return format_name
     if len(head) > 1 and head[0] == 0x80 and 2 <= head[1] <= 5:
         known = any(name in head for name in _OF_SNAPSHOTS)
         return "memory_snapshot" if known else "pickle"
@@ -197,9 +199,9 @@ def _format_of_json(text: bytes) -> str | None:
     if b"speedscope" in text[:4096] and b'"$schema"' in text:
         return "speedscope"
     # Long metadata may fill the examined bytes, so that they contain no event.
-    unseen = b'"schemaVersion"' in text and not _CATEGORY.search(text)
+    has_no_events = b'"schemaVersion"' in text and not _CATEGORY.search(text)
     marked = any(mark in text for mark in _KINETO)
-    if marked or unseen or _KINETO_CATEGORY.search(text):
+    if marked or has_no_events or _KINETO_CATEGORY.search(text):
         return "kineto"
     if b'"traceEvents"' in text or re.search(rb'"ph"\s*:', text):
         return _format_of_chrome_trace(text)
@@ -214,17 +216,17 @@ def _format_of_message(head: bytes) -> str | None:
     """Recognise formats that are protobuf messages by their first fields."""
     if head[0] in _SPACE_TAGS and _is_damaged_text(head):
         return "text_damaged"
-    at = 0
-    while at < len(head) and head[at] in _SPACE_TAGS:
+    offset = 0
+    while offset < len(head) and head[offset] in _SPACE_TAGS:
         try:
-            length, begin = read_varint(head, at + 1)
+            length, begin = read_varint(head, offset + 1)
         except MalformedMessage:
             return None
-        if head[at] == _PLANE:
+        if head[offset] == _PLANE:
             return _format_of_first_message(head, begin, length)
         # Errors, warnings and host names may precede the first plane.
-        at = begin + length
-    return "xspace" if at == len(head) else None
+        offset = begin + length
+    return "xspace" if offset == len(head) else None
 
 
 #: Tags of XSpace's fields: planes 1, errors 2, warnings 3, hostnames 4. Each field is a
@@ -245,27 +247,27 @@ _PROCESS_OF_MESSAGE: Final = Pattern(rb"\x0a[\x01-\x7f](?:/host:|/device:)")
 def _format_of_first_message(head: bytes, begin: int, length: int) -> str | None:
     if length == 0 or begin >= len(head):
         return "xspace"
-    at = begin
+    offset = begin
     try:
-        if head[at] == _PLANE_ID:
-            _, at = read_varint(head, at + 1)
+        if head[offset] == _PLANE_ID:
+            _, offset = read_varint(head, offset + 1)
     except MalformedMessage:
         return "xspace"
     # A pprof file starts with a message of 4 bytes: the numbers of its kind and unit.
-    if at > begin and head[at : at + 1] == b"\x10":
+    if offset > begin and head[offset : offset + 1] == b"\x10":
         return "device_memory_profile" if length < 16 else "perfetto"
-    if at < min(len(head), begin + length) and head[at] not in _PLANE_TAGS:
+    if offset < min(len(head), begin + length) and head[offset] not in _PLANE_TAGS:
         return None
-    is_name = head[at : at + 1] == _PLANE_NAME
-    return _format_by_plane_name(head, at + 1) if is_name else "xspace"
+    is_name = head[offset : offset + 1] == _PLANE_NAME
+    return _format_by_plane_name(head, offset + 1) if is_name else "xspace"
 
 
-def _format_by_plane_name(head: bytes, at: int) -> str | None:
+def _format_by_plane_name(head: bytes, offset: int) -> str | None:
     try:
-        size, at = read_varint(head, at)
+        size, offset = read_varint(head, offset)
     except MalformedMessage:
         return None
-    name = head[at : at + min(size, 64)]
+    name = head[offset : offset + min(size, 64)]
     if _PROCESS_OF_MESSAGE.match(name):
         return "xla_trace"
     return None if any(byte < 0x20 for byte in name) else "xspace"

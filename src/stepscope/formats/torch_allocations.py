@@ -28,12 +28,12 @@ _CPU: Final = 0
 
 
 def allocation_rows(
-    given: pl.DataFrame, *, device_bytes: Mapping[int, int]
+    reports: pl.DataFrame, *, device_bytes: Mapping[int, int]
 ) -> pl.DataFrame:
     """Return rows of the table `allocations`, in the order of the reports.
 
     Args:
-        given: One row per report, sorted by time: `event`, `start_ps`, `address`,
+        reports: One row per report, sorted by time: `event`, `start_ps`, `address`,
             `bytes` (negative if freed), `device_type`, `device`, `allocated` and
             `reserved` (totals after the event), and `asked_by` (the operator around the
             event).
@@ -51,7 +51,7 @@ def allocation_rows(
         dict(device_bytes), default=None, return_dtype=pl.Int64
     )
     frame = _add_allocator_state(
-        given.with_columns(
+        reports.with_columns(
             allocator=pl.when(numbered)
             .then(pl.concat_str(kind, pl.lit(":"), pl.col("device")))
             .otherwise(kind)
@@ -80,7 +80,7 @@ def allocation_rows(
     return as_declared(frame, ALLOCATIONS.dtypes())
 
 
-def _add_allocator_state(given: pl.DataFrame) -> pl.DataFrame:
+def _add_allocator_state(reports: pl.DataFrame) -> pl.DataFrame:
     """Add the columns `heap` and `free`.
 
     `heap` is the bytes in use after each event; `free` is reserved bytes not in use.
@@ -91,7 +91,7 @@ def _add_allocator_state(given: pl.DataFrame) -> pl.DataFrame:
     """
     total, size = pl.col("allocated"), pl.col("bytes")
     on_cpu = pl.col("device_type") == _CPU
-    given = given.with_columns(
+    reports = reports.with_columns(
         before=pl.when(total > 0).then(total).forward_fill().shift().over("allocator")
     )
     emptied = (total == 0) & (pl.col("before") + size == 0)
@@ -100,7 +100,7 @@ def _add_allocator_state(given: pl.DataFrame) -> pl.DataFrame:
         pl.when(on_cpu).then(plausible | emptied).otherwise(total >= 0)
     ).then(total)
     reserved = pl.col("reserved")
-    return given.with_columns(heap=heap).with_columns(
+    return reports.with_columns(heap=heap).with_columns(
         free=pl.when(~on_cpu & (reserved >= pl.col("heap"))).then(
             reserved - pl.col("heap")
         )

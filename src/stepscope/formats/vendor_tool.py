@@ -22,7 +22,7 @@ def run_vendor_tool(
     product: str,
     longest_s: int,
     by_hand: str,
-    made: Path | None = None,
+    output_file: Path | None = None,
 ) -> bytes:
     """Run a vendor's tool on a report, and return its standard output.
 
@@ -33,7 +33,7 @@ def run_vendor_tool(
         product: Name of the product that wrote the report, such as "Nsight Compute".
         longest_s: Maximum duration of the tool, in seconds.
         by_hand: What the user can do if the tool fails to start or times out.
-        made: A file that the tool must write; None if there is none.
+        output_file: A file that the tool must write; None if there is none.
 
     Raises:
         BadInput: The tool cannot be run, takes too long, fails, or does not write the
@@ -41,7 +41,7 @@ def run_vendor_tool(
     """
     tool = command[0]
     try:
-        done = subprocess.run(  # noqa: S603 - no shell; this program builds the arguments
+        run = subprocess.run(  # noqa: S603 - no shell; this program builds the arguments
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -54,12 +54,12 @@ def run_vendor_tool(
             f"an {product} report, on which `{tool}` failed ({error})",
             f"Run it yourself: {by_hand}",
         ) from error
-    if done.returncode or (made is not None and not made.exists()):
-        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip(" .\n")
+    if run.returncode or (output_file is not None and not output_file.exists()):
+        message = (run.stderr or run.stdout).decode("utf-8", "replace").strip(" .\n")
         raise BadInput.at(
             report,
             f"an {product} report that `{tool}` cannot read (exit status "
-            f"{done.returncode}): {' '.join(said.split())[-_LONGEST_SAID:]}",
+            f"{run.returncode}): {' '.join(message.split())[-_LONGEST_SAID:]}",
             f"Use the release of {product} that wrote it, or a newer one.",
         )
-    return done.stdout
+    return run.stdout

@@ -71,16 +71,16 @@ def with_worker_runs(
             the file's name has no time.
         hosts_of: Names the hosts of the files of one directory.
     """
-    taken = {run.directory for run in runs}
-    if top in taken:
+    run_folders = {run.directory for run in runs}
+    if top in run_folders:
         return tuple(runs)
     folders: dict[Path, dict[str, Path]] = {}
     # Sorted in descending order, so that `x.json` replaces its compressed copy.
     for file in sorted(files, reverse=True):
-        if is_worker_trace(file.name) and file.parent not in taken:
+        if is_worker_trace(file.name) and file.parent not in run_folders:
             folders.setdefault(file.parent, {})[_worker_stem(file)] = file
-    found: list[Run] = []
-    before: list[Run] = []
+    newest_runs: list[Run] = []
+    earlier_runs: list[Run] = []
     for directory, of_worker in folders.items():
         newest, *older = _one_after_the_other(of_worker.values())
         name = _path_below_top(directory, top) or shown_name(top_name)
@@ -91,17 +91,17 @@ def with_worker_runs(
                 hosts=hosts_of(tuple(sorted(recording))),
                 unix_s=max(_written_unix_s(file, changed) for file in recording),
             )
-            (found if recording is newest else before).append(run)
-    counts = Counter(run.name for run in (*found, *runs))
+            (newest_runs if recording is newest else earlier_runs).append(run)
+    counts = Counter(run.name for run in (*newest_runs, *runs))
     named = [
         msgspec.structs.replace(run, name=f"./{_path_below_top(run.directory, top)}")
         if counts[run.name] > 1
         else run
-        for run in found
+        for run in newest_runs
     ]
     names = {run.directory: run.name for run in named}
     older_runs = []
-    for run in before:
+    for run in earlier_runs:
         written = datetime.fromtimestamp(run.unix_s, tz=UTC)
         # Truncated to milliseconds, as in the names that profilers give.
         label = f"{written:%Y_%m_%d_%H_%M_%S_%f}"[:-3]
@@ -129,23 +129,23 @@ def _one_after_the_other(files: Iterable[Path]) -> list[list[Path]]:
     """
     of_worker: dict[str, list[Path]] = {}
     for file in files:
-        found = _OF_WORKER.match(file.name)
-        worker = _worker_stem(file) if found is None else found["worker"]
+        match = _OF_WORKER.match(file.name)
+        worker = _worker_stem(file) if match is None else match["worker"]
         of_worker.setdefault(worker, []).append(file)
-    each = [sorted(one, reverse=True) for one in of_worker.values()]
+    by_worker = [sorted(paths, reverse=True) for paths in of_worker.values()]
     return [
-        [one[back] for one in each if back < len(one)]
-        for back in range(max(map(len, each)))
+        [paths[back] for paths in by_worker if back < len(paths)]
+        for back in range(max(map(len, by_worker)))
     ]
 
 
 def _written_unix_s(file: Path, changed: Callable[[Path], float]) -> float:
-    found = _TIME.search(file.name)
-    if found is None:
+    match = _TIME.search(file.name)
+    if match is None:
         return changed(file)
-    if found["ms"] is not None:
-        return int(found["ms"]) / _MS_PER_S
-    return int(found["ns"]) / _NS_PER_S
+    if match["ms"] is not None:
+        return int(match["ms"]) / _MS_PER_S
+    return int(match["ns"]) / _NS_PER_S
 
 
 def _path_below_top(directory: Path, top: Path) -> str:
@@ -163,22 +163,22 @@ def distinct_hosts(runs: Sequence[Run]) -> list[HostFiles]:
         for host in run.hosts:
             files = tuple(path.resolve() for path in host.paths)
             of_files.setdefault(files, (run, host))
-    found = list(of_files.values())
-    counts = Counter(host.host for _, host in found)
-    names = [host.host for _, host in found]
+    pairs = list(of_files.values())
+    counts = Counter(host.host for _, host in pairs)
+    names = [host.host for _, host in pairs]
     for name in counts:
-        alike = [at for at, (_, host) in enumerate(found) if host.host == name]
+        alike = [index for index, (_, host) in enumerate(pairs) if host.host == name]
         if len(alike) > 1:
-            for at, own in zip(
-                alike, _distinct_labels([found[it] for it in alike]), strict=True
+            for index, own in zip(
+                alike, _distinct_labels([pairs[index] for index in alike]), strict=True
             ):
-                names[at] = own
+                names[index] = own
     # A generated name may equal the name of another host.
-    taken: Counter[str] = Counter()
+    uses: Counter[str] = Counter()
     distinct = []
-    for (_, host), name in zip(found, names, strict=True):
-        taken[name] += 1
-        own = name if taken[name] == 1 else f"{name} ({taken[name]})"
+    for (_, host), name in zip(pairs, names, strict=True):
+        uses[name] += 1
+        own = name if uses[name] == 1 else f"{name} ({uses[name]})"
         distinct.append(msgspec.structs.replace(host, host=own))
     return distinct
 
@@ -200,14 +200,14 @@ def _distinct_labels(alike: Sequence[tuple[Run, HostFiles]]) -> list[str]:
     # `same` is the number of leading folders that all paths share.
     parts = [host.paths[0].resolve().parent.parts for _, host in alike]
     same = 0
-    while all(len(one) > same for one in parts) and (
-        len({one[same] for one in parts}) == 1
+    while all(len(folders) > same for folders in parts) and (
+        len({folders[same] for folders in parts}) == 1
     ):
         same += 1
     for labels in (
         # A run that is named after its file does not distinguish hosts.
         ["" if run.name == host.paths[0].name else run.name for run, host in alike],
-        [one[same] if len(one) > same else "" for one in parts],
+        [folders[same] if len(folders) > same else "" for folders in parts],
     ):
         if len(set(labels)) == len(labels) and all(labels):
             return [
@@ -221,13 +221,13 @@ def grouped_by_name(files: Iterable[Path]) -> list[tuple[Path, ...]]:
     """Group files whose names differ only in the number of a rank or worker."""
     groups: dict[str, list[Path]] = {}
     for file in files:
-        found = RANK_IN_NAME.search(file.name)
-        rest = (
+        match = RANK_IN_NAME.search(file.name)
+        common_name = (
             file.name
-            if found is None
-            else f"{file.name[: found.start(2)]}\0{file.name[found.end(2) :]}"
+            if match is None
+            else f"{file.name[: match.start(2)]}\0{file.name[match.end(2) :]}"
         )
-        groups.setdefault(rest, []).append(file)
+        groups.setdefault(common_name, []).append(file)
     return [tuple(group) for group in groups.values()]
 
 
@@ -260,8 +260,8 @@ def against_one_run(traces: Sequence[TraceData]) -> list[QualityNote]:
     for trace in traces:
         environment = trace.table("environment")
         if not isinstance(environment, Unavailable):
-            said = environment.row(0, named=True)
-            by_format.setdefault(said["format"], {})[trace.host] = said
+            fields = environment.row(0, named=True)
+            by_format.setdefault(fields["format"], {})[trace.host] = fields
     reasons = [
         reason
         for hosts in by_format.values()
@@ -276,9 +276,9 @@ def against_one_run(traces: Sequence[TraceData]) -> list[QualityNote]:
 
 def _reasons_against_one_run(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     spans = {
-        host: (start, max(said["stop_unix_ns"] or 0, start + end // PS_PER_NS))
-        for host, said in hosts.items()
-        if None not in (start := said["start_unix_ns"], end := said["end_ps"])
+        host: (start, max(fields["stop_unix_ns"] or 0, start + end // PS_PER_NS))
+        for host, fields in hosts.items()
+        if None not in (start := fields["start_unix_ns"], end := fields["end_ps"])
     }
     groups = grouped_by_time(spans)
     if len(groups) > 1:
@@ -288,11 +288,13 @@ def _reasons_against_one_run(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator
             f"from {_utc_text(spans[first][0])} and {second} from "
             f"{_utc_text(spans[second][0])} on"
         )
-    ranks = Counter(it["rank"] for it in hosts.values() if it["rank"] is not None)
+    ranks = Counter(
+        fields["rank"] for fields in hosts.values() if fields["rank"] is not None
+    )
     rank, count = max(ranks.items(), key=itemgetter(1), default=(0, 0))
     if count > 1:
         yield f"{count:,} of the hosts are rank {rank}"
-    sizes = sorted({it["processes"] for it in hosts.values()} - {None})
+    sizes = sorted({fields["processes"] for fields in hosts.values()} - {None})
     if len(sizes) > 1:
         yield f"hosts report runs of {sizes[0]:,} and of {sizes[-1]:,} processes"
 

@@ -133,9 +133,7 @@ class KeptCounter(Frozen, frozen=True, eq=True):
         match = _NAME.match(name)
         if match is None:
             return None
-        kind = next(
-            known_kind for known_kind in KEPT_KINDS if known_kind == match["kind"]
-        )
+        kind = next(known for known in KEPT_KINDS if known == match["kind"])
         line = int(match["line"])
         return cls(kind, match["path"], match["file"], line, match["function"])
 
@@ -206,9 +204,7 @@ UNSEEN: Final = {
 
 def unseen_reason(warning: str) -> Unseen | None:
     """Return the reason in a warning of a file; None for any other warning."""
-    return next(
-        (reason for reason in UNSEEN.values() if warning.endswith(reason.mark)), None
-    )
+    return next((kind for kind in UNSEEN.values() if warning.endswith(kind.mark)), None)
 
 
 class ClockStat:

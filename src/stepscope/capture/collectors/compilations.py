@@ -104,12 +104,12 @@ class CompilationsCollector:
         self._clock = None
         return Collected(last.xspace)
 
-    def _on_duration(self, event: str, seconds: float, **told: object) -> None:
+    def _on_duration(self, event: str, seconds: float, **details: object) -> None:
         stage = _STAGES.get(event)
         if stage is None or seconds < _LEAST_S:
             return
         end_ns = recorder.clock_ns()
-        name = str(told.get("fun_name", "a function"))
+        name = str(details.get("fun_name", "a function"))
         # `jit(train_step)` is the compiled form of `train_step`.
         function = (
             name.removeprefix("jit(").removesuffix(")") if "jit(" in name else name
@@ -142,11 +142,11 @@ def _torch_compilations(clock: ClockPair) -> Iterator[_Row]:
             continue
         file, line = metrics.co_filename, metrics.co_firstlineno
         stats: dict[str, object] = {"stage": "compile", "source": f"{file}:{line}"}
-        for key, said in (
+        for key, text in (
             ("reason", getattr(metrics, "recompile_reason", None)),
             ("failure", getattr(metrics, "fail_reason", None)),
         ):
-            if said:
-                stats[key] = str(said)
+            if text:
+                stats[key] = str(text)
         end_ns = begin_ns + lasted_us * _NS_PER_US
         yield COMPILATION + name, begin_ns, end_ns, thread, stats

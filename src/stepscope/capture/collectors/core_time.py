@@ -124,8 +124,8 @@ class CoreClocks:
             return []
         process_ns = time.process_time_ns()
         # The reading thread's own time does not count as work of other threads.
-        ran = {OTHER_THREADS: time.thread_time_ns()}
-        found, main = [], os.getpid()
+        times = {OTHER_THREADS: time.thread_time_ns()}
+        readings, main = [], os.getpid()
         for thread, file in self._files.items():
             ran_ns = core_time_ns(thread)
             if ran_ns is None:
@@ -141,19 +141,21 @@ class CoreClocks:
                 if known is None:
                     continue
                 self._delays[thread] = known
-            ran[thread] = ran_ns
+            times[thread] = ran_ns
             in_system = thread == main and not computes and self._waits_in_system()
-            found.append(Reading(thread, at_ns, ran_ns + known.delay_ns, in_system))
+            readings.append(Reading(thread, at_ns, ran_ns + known.delay_ns, in_system))
         if self._process_ns is not None:
             # A thread that is new since the last reading would add its earlier time.
-            watched = sum(
-                ns - self._before[it] for it, ns in ran.items() if it in self._before
+            watched_ns = sum(
+                ns - self._before[thread]
+                for thread, ns in times.items()
+                if thread in self._before
             )
-            rest = process_ns - self._process_ns - watched
-            self._rest_ns += min(max(rest, 0), at_ns - self._at_ns)
-        found.append(Reading(OTHER_THREADS, at_ns, self._rest_ns))
-        self._process_ns, self._before, self._at_ns = process_ns, ran, at_ns
-        return found
+            other_ns = process_ns - self._process_ns - watched_ns
+            self._rest_ns += min(max(other_ns, 0), at_ns - self._at_ns)
+        readings.append(Reading(OTHER_THREADS, at_ns, self._rest_ns))
+        self._process_ns, self._before, self._at_ns = (process_ns, times, at_ns)
+        return readings
 
     def _read_delay(self, file: OwnFile, at_ns: int, ran_ns: int) -> _Delay | None:
         fields = self._read_text(file).split()
@@ -259,7 +261,7 @@ class CoreTime:
 
     def take_times(self) -> list[Seen]:
         """Return the ranges since the last call; the next ranges begin at their end."""
-        found = [
+        ranges = [
             Seen(
                 thread,
                 known.begin_ns,
@@ -278,7 +280,7 @@ class CoreTime:
                 after[thread].was_awake = known.was_awake
                 after[thread].was_taken = True
         self._threads = after
-        return found
+        return ranges
 
 
 #: Switch interval in seconds. A loop that calls NumPy releases the lock every few
@@ -307,8 +309,8 @@ class _Switching:
         """Restore the switch interval, unless the program has changed it."""
         usual_s, self._usual_s = self._usual_s, None
         # Python keeps the interval in whole microseconds.
-        ours = abs(sys.getswitchinterval() - _PROMPT_S) < 1e-6
-        if usual_s is not None and ours:
+        is_unchanged = abs(sys.getswitchinterval() - _PROMPT_S) < 1e-6
+        if usual_s is not None and is_unchanged:
             sys.setswitchinterval(usual_s)
 
     def _main_runs_alone(self) -> bool:
@@ -317,27 +319,27 @@ class _Switching:
         A new thread's time on a core is compared with the main thread's whole time.
         """
         threads = threading.enumerate()
-        ours = {
+        own_idents = {
             thread.ident
             for thread in threads
             if thread is threading.main_thread() or thread.name.startswith(OWN_THREADS)
         }
         # Threads not started by Python have frames too, but no clock known here.
-        others = sys._current_frames().keys() - ours  # noqa: SLF001 - no public function
+        other_idents = sys._current_frames().keys() - own_idents  # noqa: SLF001 - no public function
         known = {thread.ident: native_id(thread) for thread in threads}
         before, self._ran_ns = self._ran_ns, {}
         begin_ns, self._read_ns = self._read_ns, time.monotonic_ns()
-        wait = True
-        for thread in {known.get(ident) for ident in others}:
+        all_waited = True
+        for thread in {known.get(ident) for ident in other_idents}:
             if thread is None or sys.platform != "linux":
-                wait = False
+                all_waited = False
                 continue
-            room_ns = self._read_ns - begin_ns
+            elapsed_ns = self._read_ns - begin_ns
             if thread not in before:
-                room_ns = core_time_ns(os.getpid()) or 0
+                elapsed_ns = core_time_ns(os.getpid()) or 0
             ran_ns = self._ran_ns[thread] = core_time_ns(thread) or 0
-            wait &= ran_ns - before.get(thread, 0) <= _WAITS * room_ns
-        return wait
+            all_waited &= ran_ns - before.get(thread, 0) <= _WAITS * elapsed_ns
+        return all_waited
 
 
 #: A single object, because the interpreter has a single switch interval.

@@ -175,8 +175,8 @@ class GivesWay(abc.ABC):
         """Stop the recording and return it; empty if none began."""
         with self._own_calls:
             self._unguard_entrances()
-            kept, self._kept = self._kept, None
-            return self.end_recording() if kept is None else kept
+            collected, self._kept = self._kept, None
+            return self.end_recording() if collected is None else collected
 
     @abc.abstractmethod
     def has_profiler(self) -> bool:
@@ -226,11 +226,11 @@ class GivesWay(abc.ABC):
                     f"{type(error).__name__}: {error}"
                 )
                 ended = Collected(b"", (lost,))
-            why = (
+            warning = (
                 f"the program started {to}: {self.framework} was recorded until then, "
                 f"for {recorded_s:.1f} s; annotations and counters continued"
             )
-            self._kept = ended._replace(warnings=(why, *ended.warnings))
+            self._kept = ended._replace(warnings=(warning, *ended.warnings))
 
     def _guard_entrance(self, entrance: Entrance) -> Callable[[], None] | None:
         owner, name, starts = entrance
@@ -276,7 +276,7 @@ class GivesXSpace(GivesWay):
 
     @abc.abstractmethod
     def open_recording(
-        self, asked: TracerLevels, options: ProfilerOptions
+        self, levels: TracerLevels, options: ProfilerOptions
     ) -> FrameworkRecording:
         """Begin a recording by the framework's profiler."""
 

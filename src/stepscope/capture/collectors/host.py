@@ -36,11 +36,11 @@ class HostCollector(Collector):
         self,
         *,
         ring_events: int = _RING_EVENTS,
-        heard: Callable[[Rows], object] | None = None,
+        on_rows: Callable[[Rows], object] | None = None,
     ) -> None:
-        """Prepare; each `take_fragment` calls `heard` with the annotations it takes."""
+        """Prepare; each `take_fragment` passes its annotations to `on_rows`."""
         self._ring_events = ring_events
-        self._heard = heard
+        self._heard = on_rows
         self._clock: ClockPair | None = None
         self._names = ThreadNames()
         self._collections = recorder.Collections(_RING_COLLECTIONS)
@@ -67,11 +67,11 @@ class HostCollector(Collector):
         *own, are_forwarded = drained
         forwarded = [list(compress(column, are_forwarded)) for column in own]
         if forwarded[0]:
-            are_own = [not it for it in are_forwarded]
+            are_own = [not is_forwarded for is_forwarded in are_forwarded]
             own = [list(compress(column, are_own)) for column in own]
-        ours = self._names.own_threads()
+        own_threads = self._names.own_threads()
         for begin_ns, end_ns, thread, stats in self._collections.take():
-            name = RECORDERS_COLLECTION if thread in ours else COLLECTION
+            name = RECORDERS_COLLECTION if thread in own_threads else COLLECTION
             row = (name, begin_ns, end_ns, thread, stats)
             for column, value in zip(own, row, strict=True):
                 column.append(value)

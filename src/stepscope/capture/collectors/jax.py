@@ -49,13 +49,15 @@ class JaxCollector(GivesXSpace):
         return bool(_session_class()) or hasattr(_public_profiler(), "start_trace")
 
     def open_recording(
-        self, asked: TracerLevels, options: ProfilerOptions
+        self, levels: TracerLevels, options: ProfilerOptions
     ) -> FrameworkRecording:
         """Begin a session of the runtime, or a trace if JAX has no session."""
         del options
         session = _session_class()
-        recording = _TraceFolder(asked) if session is None else _Session(session, asked)
-        self.traces_python = bool(asked.python)
+        recording = (
+            _TraceFolder(levels) if session is None else _Session(session, levels)
+        )
+        self.traces_python = bool(levels.python)
         return recording
 
     @staticmethod
@@ -102,9 +104,9 @@ class _TraceFolder:
     def __init__(self, levels: TracerLevels) -> None:
         self._folder = Path(make_folder("jax"))
         options = _profile_options(levels)
-        given = {} if options is None else {"profiler_options": options}
+        keywords = {} if options is None else {"profiler_options": options}
         try:
-            _public_profiler().start_trace(str(self._folder), **given)
+            _public_profiler().start_trace(str(self._folder), **keywords)
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise

@@ -101,21 +101,21 @@ def environment_stats(xspace: bytes) -> dict[str, Value]:
         if field != SpaceTag.PLANE >> 3 or isinstance(plane, int):
             continue
         # A plane's name precedes its lines, so no lines are read for it.
-        names = (it for tag, it in read_fields(plane) if tag == PlaneTag.NAME >> 3)
+        names = (body for tag, body in read_fields(plane) if tag == PlaneTag.NAME >> 3)
         if field_text(next(names, memoryview(b""))) != ENVIRONMENT_PLANE:
             continue
         space = decode_bytes(sized_field(SpaceTag.PLANE, bytes(plane)))
-        for name, kind, value in space.planes[0].stats:
-            if value is not None:
-                unsigned = kind == UINT and isinstance(value, int)
-                stats[name] = Unsigned(value) if unsigned else value  # type: ignore[arg-type]
+        for name, kind, body in space.planes[0].stats:
+            if body is not None:
+                unsigned = kind == UINT and isinstance(body, int)
+                stats[name] = Unsigned(body) if unsigned else body  # type: ignore[arg-type]
     return stats
 
 
 def level_warnings(
-    name: str, asked: TracerLevels, in_force: TracerLevels | None
+    name: str, wanted: TracerLevels, in_force: TracerLevels | None
 ) -> tuple[str, ...]:
     """Return a warning if the levels in effect differ from those requested."""
-    if in_force is None or in_force == asked:
+    if in_force is None or in_force == wanted:
         return ()
-    return (f"{name} recorded with tracer levels {in_force}; requested were {asked}",)
+    return (f"{name} recorded with tracer levels {in_force}; requested were {wanted}",)

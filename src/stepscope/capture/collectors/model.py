@@ -86,25 +86,29 @@ def _trained_models() -> list[Any]:
     optimizer = getattr(getattr(torch, "optim", None), "Optimizer", None)
     optimizers = () if optimizer is None else (optimizer,)
     objects = _find_objects((*kinds, *optimizers))
-    models = [it for it in objects if not issubclass(type(it), optimizers)]
+    models = [obj for obj in objects if not issubclass(type(obj), optimizers)]
     if keras is not None:
         # Take the Keras models with an optimizer, or else the only Keras model.
-        of_keras = [it for it in models if isinstance(it, keras)]
-        compiled = [it for it in of_keras if getattr(it, "optimizer", None) is not None]
-        whole = _whole_models(compiled or of_keras)
-        if len(whole) == 1 or (compiled and whole):
-            return whole
+        of_keras = [model for model in models if isinstance(model, keras)]
+        compiled = [
+            model for model in of_keras if getattr(model, "optimizer", None) is not None
+        ]
+        outer = _whole_models(compiled or of_keras)
+        if len(outer) == 1 or (compiled and outer):
+            return outer
     # Take the modules that an optimizer trains, or else the only module.
     updated = {
         id(parameter)
-        for it in objects
-        if issubclass(type(it), optimizers)
-        for group in it.param_groups
+        for optimizer in objects
+        if issubclass(type(optimizer), optimizers)
+        for group in optimizer.param_groups
         for parameter in group["params"]
     }
-    whole = _whole_models(it for it in models if hasattr(it, "parameters"))
-    trained = [it for it in whole if any(id(p) in updated for p in _model_weights(it))]
-    return trained or (whole if len(whole) == 1 else [])
+    outer = _whole_models(model for model in models if hasattr(model, "parameters"))
+    trained = [
+        model for model in outer if any(id(p) in updated for p in _model_weights(model))
+    ]
+    return trained or (outer if len(outer) == 1 else [])
 
 
 def _find_objects(kinds: tuple[type, ...]) -> list[Any]:
@@ -114,7 +118,7 @@ def _find_objects(kinds: tuple[type, ...]) -> list[Any]:
     # Examine only types, by `id`: an attribute of an object, or the hash of a type, may
     # run code of the program.
     wanted: dict[int, bool] = {}
-    found: list[Any] = []
+    matches: list[Any] = []
     for first in range(0, len(objects), _AT_ONCE):
         if time.thread_time() > until_s:
             raise _TooManyObjects(
@@ -124,23 +128,25 @@ def _find_objects(kinds: tuple[type, ...]) -> list[Any]:
             )
         some = objects[first : first + _AT_ONCE]
         of_type = list(map(id, map(type, some)))
-        for key, it in dict(zip(of_type, some, strict=True)).items():
+        for key, sample in dict(zip(of_type, some, strict=True)).items():
             if key not in wanted:
-                wanted[key] = issubclass(type(it), kinds)
-        found += itertools.compress(some, map(wanted.__getitem__, of_type))
-    return found
+                wanted[key] = issubclass(type(sample), kinds)
+        matches += itertools.compress(some, map(wanted.__getitem__, of_type))
+    return matches
 
 
 def _whole_models(models: Iterable[Any]) -> list[Any]:
     """Return models that are not parts of others: those with additional variables."""
-    sized = [(it, {id(weight) for weight in _model_weights(it)}) for it in models]
-    kept: list[Any] = []
-    seen: set[int] = set()
-    for model, weights in sorted(sized, key=lambda it: -len(it[1])):
-        if weights - seen:
-            kept.append(model)
-            seen |= weights
-    return kept
+    sized = [
+        (model, {id(weight) for weight in _model_weights(model)}) for model in models
+    ]
+    outer: list[Any] = []
+    covered: set[int] = set()
+    for model, weights in sorted(sized, key=lambda pair: -len(pair[1])):
+        if weights - covered:
+            outer.append(model)
+            covered |= weights
+    return outer
 
 
 def _model_weights(model: Any) -> Iterable[Any]:

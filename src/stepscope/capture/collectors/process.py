@@ -88,7 +88,9 @@ class ProcessCollector:
         if clock is None or not readings:
             return Fragment(b"", 0)
         rows = [
-            (it, at, value) for at, values in readings for it, value in values.items()
+            (name, ns, value)
+            for ns, values in readings
+            for name, value in values.items()
         ]
         return Fragment(counters_space(rows, clock), len(rows), readings[0][0])
 
@@ -117,10 +119,10 @@ class ProcessCollector:
                     levels, totals = source()
                     values.update(levels)
                     for name, total in totals.items():
-                        at, earlier = before.get(name, (now, total))
-                        if now > at:
+                        then, earlier = before.get(name, (now, total))
+                        if now > then:
                             # Convert a growing total to a rate per second.
-                            values[name] = (total - earlier) * _NS_PER_S / (now - at)
+                            values[name] = (total - earlier) * _NS_PER_S / (now - then)
                         before[name] = now, total
                 if values:
                     self._readings.append((now, values))

@@ -67,10 +67,10 @@ class PythonCallsCollector(Collector):
             return
         self._clock = clock
         hooks = _Monitoring() if sys.version_info >= (3, 12) else _Profile()
-        taken = hooks.current_holder()
-        if taken is not None:
+        holder = hooks.current_holder()
+        if holder is not None:
             self._warnings.append(
-                f"Python calls were not recorded: {taken} uses Python's profiling hook"
+                f"Python calls were not recorded: {holder} uses Python's profiling hook"
             )
             return
         self._warnings += hooks.unreached_warnings()
@@ -114,7 +114,7 @@ class PythonCallsCollector(Collector):
         return self._cost.estimated_slowdown(time.monotonic(), waiting=waiting)
 
     def _take_rows(self) -> Rows:
-        ours = self._names.own_threads()
+        own_threads = self._names.own_threads()
         calls: list[_Row] = []
         left = len(self._notes)
         while left:
@@ -122,7 +122,9 @@ class PythonCallsCollector(Collector):
             slice_of = min(left, _AT_ONCE)
             left -= slice_of
             notes = [self._notes.popleft() for _ in range(slice_of)]
-            calls += self._calls.match_exits(it for it in notes if it[1] not in ours)
+            calls += self._calls.match_exits(
+                note for note in notes if note[1] not in own_threads
+            )
             if self._cost is not None:
                 self._cost.add_notes(slice_of, storing_s=time.thread_time() - before_s)
         return Rows(*zip(*calls, strict=True)) if calls else Rows((), (), (), (), ())
@@ -167,18 +169,18 @@ class _Calls:
 
     def match_exits(self, notes: Iterable[_Note]) -> list[_Row]:
         rows: list[_Row] = []
-        for at, thread, code, entered in notes:
+        for at_ns, thread, code, entered in notes:
             stack = self._open.setdefault(thread, [])
             if entered:
-                stack.append((code, at))
+                stack.append((code, at_ns))
                 continue
             # An exit has no entry if the entry was lost or precedes the recording.
             while stack:
-                began_code, began = stack.pop()
+                began_code, began_ns = stack.pop()
                 if began_code is code:
                     name = self._names.function_name(code)
                     if name:
-                        rows.append((name, began, at, thread, _NO_STATS))
+                        rows.append((name, began_ns, at_ns, thread, _NO_STATS))
                     break
         return rows
 
@@ -294,17 +296,17 @@ class _Profile:
     def unreached_warnings(self) -> tuple[str, ...]:
         """Warn about running threads, on which hooks cannot be set."""
         reached = {threading.main_thread(), threading.current_thread()}
-        others = sum(
+        unreached = sum(
             thread not in reached and not thread.name.startswith(OWN_THREADS)
             for thread in threading.enumerate()
         )
-        if not others:
+        if not unreached:
             return ()
-        unreached = (
-            f"Python calls of {others} threads that ran before the recording were not "
-            "recorded: Python 3.11 cannot reach them"
+        warning = (
+            f"Python calls of {unreached} threads that ran before the recording were "
+            "not recorded: Python 3.11 cannot reach them"
         )
-        return (unreached,)
+        return (warning,)
 
     def seconds_a_note(self, note: _NoteTaker) -> float:
         """Measure the cost of a note on this thread, which has no hook yet."""
@@ -340,8 +342,8 @@ class _Profile:
             threading.setprofile(None)
         if self._main_missing is None:
             return ()
-        why = self._main_missing
-        return (f"Python calls of the main thread were not recorded: {why}",)
+        reason = self._main_missing
+        return (f"Python calls of the main thread were not recorded: {reason}",)
 
     def _set_in_main(self) -> None:
         holder = sys.getprofile()

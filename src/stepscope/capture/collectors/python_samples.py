@@ -93,10 +93,10 @@ class PythonSamplesCollector:
     name = "python_samples"
 
     def __init__(
-        self, *, heard: Callable[[Sequence[Frame[CodeType]]], object] | None = None
+        self, *, on_frames: Callable[[Sequence[Frame[CodeType]]], object] | None = None
     ) -> None:
-        """Prepare; `heard` receives ended frames, on the thread that takes them."""
-        self._heard = heard
+        """Prepare; `on_frames` receives ended frames, on the thread that takes them."""
+        self._heard = on_frames
         self._clock: ClockPair | None = None
         self._hz = 0.0
         self._stop = threading.Event()
@@ -223,17 +223,19 @@ class PythonSamplesCollector:
             if thread.ident is not None and (number := native_id(thread)) is not None
         }
         driving = {
-            it: no for it, no in numbers.items() if it == main.ident or no in wanted
+            ident: no
+            for ident, no in numbers.items()
+            if ident == main.ident or no in wanted
         }
-        others = [
+        extra = [
             (thread.ident, numbers[thread.ident])
             for thread in threads
             if thread.ident in numbers.keys() - driving.keys()
             and not thread.name.startswith(OWN_THREADS)
         ]
-        others = others[:_MOST_BESIDE]
-        self._beside = (self._beside | {no for _, no in others}) - set(driving.values())
-        self._threads = [*driving.items(), *others]
+        extra = extra[:_MOST_BESIDE]
+        self._beside = (self._beside | {no for _, no in extra}) - set(driving.values())
+        self._threads = [*driving.items(), *extra]
         self._clocks.watch_threads(number for _, number in self._threads)
 
     def _sample_until_stopped(self) -> None:
@@ -241,12 +243,12 @@ class PythonSamplesCollector:
             for due_ns in sample_times(self._hz, self._stop):
                 threads = self._threads
                 stacks = recorder.thread_stacks([ident for ident, _ in threads])
-                beside = recorder.stacks_beside(self._known)
+                visitors = recorder.stacks_beside(self._known)
                 at_ns = recorder.clock_ns()
                 self._readings.append(self._clocks.read(at_ns))
                 for (_, thread), stack in zip(threads, stacks, strict=True):
                     self._keep_sample(thread, due_ns, at_ns, stack)
-                self._keep_visitors(beside, due_ns, at_ns)
+                self._keep_visitors(visitors, due_ns, at_ns)
                 self._looked_ns = at_ns
         except Exception as error:  # noqa: BLE001 - an error of one collector
             self._failure = (
@@ -280,18 +282,20 @@ class PythonSamplesCollector:
         self._looks.append(_Raw(thread, min(due_ns, at_ns), at_ns, *outer))
 
     def _write_ended(
-        self, ended: EndedFrames, clock: ClockPair, seen: Sequence[Seen] = ()
+        self, ended: EndedFrames, clock: ClockPair, core_times: Sequence[Seen] = ()
     ) -> Fragment:
         if self._heard is not None:
-            self._heard([it for it in ended.functions if it.thread not in self._beside])
-        if not any(ended) and not seen:
+            self._heard(
+                [frame for frame in ended.functions if frame.thread not in self._beside]
+            )
+        if not any(ended) and not core_times:
             return Fragment(b"", 0)
 
         def samples_line(thread: int, is_line: bool) -> SamplesLine | None:  # noqa: FBT001 - signature of a callback
-            beside = thread in self._beside
-            if is_line and beside:
+            is_parallel = thread in self._beside
+            if is_line and is_parallel:
                 return None
-            kind: SamplesKind = "functions_beside" if beside else "functions"
+            kind: SamplesKind = "functions_beside" if is_parallel else "functions"
             kind = "source_lines" if is_line else kind
             return SamplesLine(thread, self._names.thread_name(thread), self._hz, kind)
 
@@ -300,29 +304,29 @@ class PythonSamplesCollector:
         begins = self._store.write_frames(
             plane, ended, line_of=samples_line, clock=clock
         )
-        for times in seen:
+        for times in core_times:
             self._write_core_time(plane, times, clock)
-        begins += [times.begin_ns for times in seen]
+        begins += [times.begin_ns for times in core_times]
         return Fragment(space.to_bytes(), len(begins), min(begins))
 
     def _write_core_time(
-        self, plane: PlaneBuilder, seen: Seen, clock: ClockPair
+        self, plane: PlaneBuilder, times: Seen, clock: ClockPair
     ) -> None:
-        known = seen.thread != OTHER_THREADS
-        name = self._names.thread_name(seen.thread) if known else "other threads"
-        line = SamplesLine(seen.thread, name, self._hz, "core_time")
-        found = sorted(
+        known = times.thread != OTHER_THREADS
+        name = self._names.thread_name(times.thread) if known else "other threads"
+        line = SamplesLine(times.thread, name, self._hz, "core_time")
+        intervals = sorted(
             [
-                (seen.begin_ns, -seen.end_ns, READ),
-                *((begin, -end, AWAKE) for begin, end in seen.awake_ns),
-                *((begin, -end, SYSTEM) for begin, end in seen.system_ns),
+                (times.begin_ns, -times.end_ns, READ),
+                *((begin, -end, AWAKE) for begin, end in times.awake_ns),
+                *((begin, -end, SYSTEM) for begin, end in times.system_ns),
             ]
         )
         types = [
             plane.event_type(name, type_id=self._store.type_number(name))
-            for _, _, name in found
+            for _, _, name in intervals
         ]
-        ranges = np.array([(begin, -end) for begin, end, _ in found], np.int64)
+        ranges = np.array([(begin, -end) for begin, end, _ in intervals], np.int64)
         plane.line(line.id, name=line.name).events(
             np.array(types, np.int64),
             (ranges[:, 0] - clock.monotonic_ns) * _PS_PER_NS,

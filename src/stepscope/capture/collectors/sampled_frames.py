@@ -77,7 +77,7 @@ class SampledFrames(Generic[Code]):
     def __init__(self) -> None:
         self._stacks: dict[int, _Stack[Code]] = {}
 
-    def add_sample(self, look: Look[Code]) -> list[Frame[Code]]:
+    def add_sample(self, sample: Look[Code]) -> list[Frame[Code]]:
         """Return the frames that ended between the thread's last sample and this one.
 
         Frames end halfway between the last sample and the time at which this sample was
@@ -87,23 +87,23 @@ class SampledFrames(Generic[Code]):
         if len(self._stacks) > _MOST_THREADS:
             # Drop threads that have ended: their stacks are empty.
             self._stacks = {
-                it: known for it, known in self._stacks.items() if known.frames
+                thread: known for thread, known in self._stacks.items() if known.frames
             }
-        known = self._stacks.setdefault(look.thread, _Stack())
-        edge_ns = look.at_ns
+        known = self._stacks.setdefault(sample.thread, _Stack())
+        edge_ns = sample.at_ns
         if known.at_ns is not None:
-            edge_ns = (known.at_ns + max(look.due_ns, known.at_ns)) // 2
-        same = 0
-        for (code, _), now in zip(known.frames, look.stack, strict=False):
+            edge_ns = (known.at_ns + max(sample.due_ns, known.at_ns)) // 2
+        common = 0
+        for (code, _), now in zip(known.frames, sample.stack, strict=False):
             if code is not now:
                 break
-            same += 1
+            common += 1
         ended = [
-            Frame(code, look.thread, begin_ns, edge_ns)
-            for code, begin_ns in known.frames[same:]
+            Frame(code, sample.thread, begin_ns, edge_ns)
+            for code, begin_ns in known.frames[common:]
         ]
-        known.frames[same:] = [(code, edge_ns) for code in look.stack[same:]]
-        known.at_ns = look.at_ns
+        known.frames[common:] = [(code, edge_ns) for code in sample.stack[common:]]
+        known.at_ns = sample.at_ns
         return ended
 
     def end_frames(self, until_ns: int = 0) -> list[Frame[Code]]:

@@ -212,27 +212,27 @@ class TensorFlowCollector(GivesXSpace):
         return None if getattr(public, "_profiler", None) is None else _OWN
 
     def open_recording(
-        self, asked: TracerLevels, options: ProfilerOptions
+        self, levels: TracerLevels, options: ProfilerOptions
     ) -> FrameworkRecording:
         """Begin a session in the process, or a recording on TensorFlow's server."""
         # A test session with unusual levels shows whether sessions respect levels.
-        if asked == _USUAL or (
+        if levels == _USUAL or (
             levels_in_force(_InProcess(_PROBED, max_bytes=0).stop_session()) == _PROBED
         ):
-            self.traces_python = bool(asked.python)
-            return _InProcess(asked, options.max_bytes)
+            self.traces_python = bool(levels.python)
+            return _InProcess(levels, options.max_bytes)
         why_not = _why_no_server(options)
         if why_not is None:
             try:
                 recording = ServiceRecording(
-                    _server_port(), asked, host_name=socket.gethostname()
+                    _server_port(), levels, host_name=socket.gethostname()
                 )
             except ServiceFailed as failure:
                 why_not = str(failure)
             else:
-                self.traces_python = bool(asked.python)
+                self.traces_python = bool(levels.python)
                 self._warnings.append(
-                    f"TensorFlow supports tracer levels ({asked}) only through its "
+                    f"TensorFlow supports tracer levels ({levels}) only through its "
                     f"own server, which was started on port {_server_port()}; it "
                     "listens on all interfaces until this process ends "
                     f"({_REFUSAL}=0 forbids it)"
@@ -241,7 +241,7 @@ class TensorFlowCollector(GivesXSpace):
         self._warnings.append(
             f"TensorFlow records at its default tracer levels ({_USUAL}): {why_not}"
         )
-        return _InProcess(asked, options.max_bytes)
+        return _InProcess(levels, options.max_bytes)
 
 
 class _InProcess:

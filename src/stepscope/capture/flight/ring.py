@@ -105,7 +105,7 @@ class Ring:
             if self._host is not None:
                 return
             self._host = HostCollector(
-                ring_events=_RING_EVENTS, heard=self._notebook.hear_rows
+                ring_events=_RING_EVENTS, on_rows=self._notebook.hear_rows
             )
             self._start_collector(self._host)
             self._others = {
@@ -223,7 +223,7 @@ class Ring:
         self._host, self._others, self._compilations = None, {}, None
 
     def _new_sampler(self) -> PythonSamplesCollector:
-        return PythonSamplesCollector(heard=self._notebook.hear_frames)
+        return PythonSamplesCollector(on_frames=self._notebook.hear_frames)
 
     def _listen_to_compilers(self) -> None:
         if self._compilations is None:

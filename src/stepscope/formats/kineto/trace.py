@@ -65,10 +65,10 @@ class Strings(Sequence[str]):
     """
 
     def __init__(
-        self, known: tuple[str, ...], whole: Callable[[], tuple[str, ...]]
+        self, known: tuple[str, ...], load_all: Callable[[], tuple[str, ...]]
     ) -> None:
         self._known = known
-        self._integers_of_name = whole
+        self._load_all = load_all
 
     @overload
     def __getitem__(self, handle: int) -> str: ...
@@ -77,17 +77,17 @@ class Strings(Sequence[str]):
     def __getitem__(self, handle: int | slice) -> str | tuple[str, ...]:
         if isinstance(handle, int) and 0 <= handle < len(self._known):
             return self._known[handle]
-        return self._integers_of_name()[handle]
+        return self._load_all()[handle]
 
     def __len__(self) -> int:
-        return len(self._integers_of_name())
+        return len(self._load_all())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._integers_of_name())
+        return iter(self._load_all())
 
     def index(self, value: object, start: int = 0, stop: int = sys.maxsize) -> int:
         """Return the handle of a text, searched without Python code per text."""
-        return self._integers_of_name().index(value, start, stop)
+        return self._load_all().index(value, start, stop)
 
 
 def name_hosts(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
@@ -108,7 +108,7 @@ def name_hosts(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
         )
         for name, path in zip(names, paths, strict=True)
     ]
-    return tuple(sorted(hosts, key=lambda it: _numbers_and_words(it.host)))
+    return tuple(sorted(hosts, key=lambda host: _numbers_and_words(host.host)))
 
 
 def recorded_together(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
@@ -117,9 +117,9 @@ def recorded_together(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
     A trace without a rank or worker in its content or name is a separate run.
     """
     hosts = name_hosts(paths)
-    ranks = tuple(it.paths[0] for it in hosts if RANK_IN_NAME.fullmatch(it.host))
-    others = [it.paths[0] for it in hosts if it.paths[0] not in ranks]
-    return [*([ranks] if ranks else []), *grouped_by_name(others)]
+    ranks = tuple(host.paths[0] for host in hosts if RANK_IN_NAME.fullmatch(host.host))
+    other_paths = [host.paths[0] for host in hosts if host.paths[0] not in ranks]
+    return [*([ranks] if ranks else []), *grouped_by_name(other_paths)]
 
 
 def _worker_name(path: Path) -> str:
@@ -143,7 +143,7 @@ def _stem_of_name(path: Path) -> str:
 def _numbers_and_words(name: str) -> tuple[tuple[int, str], ...]:
     parts = re.split(r"(\d+)", name)
     return tuple(
-        (int(part), "") if at % 2 else (-1, part) for at, part in enumerate(parts)
+        (int(part), "") if index % 2 else (-1, part) for index, part in enumerate(parts)
     )
 
 

@@ -118,25 +118,30 @@ def allocator_history(
     older, contradicted = _older_blocks(events, segments)
     # Bytes reserved before the first event: the final bytes minus all changes.
     end = sum(segment.size for segment in segments)
-    reserved = end - sum(_RESERVES.get(it.action, 0) * it.size for it in events)
+    reserved = end - sum(
+        _RESERVES.get(event.action, 0) * event.size for event in events
+    )
     changes = list(_replay_changes(events, older, reserved, begin_us=begin_us))
-    if any(it.reserved is not None and it.reserved < it.active for it in changes):
-        changes = [it._replace(reserved=None) for it in changes]
+    if any(
+        change.reserved is not None and change.reserved < change.active
+        for change in changes
+    ):
+        changes = [change._replace(reserved=None) for change in changes]
     peak = max(
-        range(len(changes)), key=lambda at: (changes[at].active, -at), default=None
+        range(len(changes)), key=lambda row: (changes[row].active, -row), default=None
     )
     divided = None
     if peak is not None and changes[peak].reserved is not None:
         divided = _fragmentation_at_peak(changes[: peak + 1], events, segments)
     until = changes[: 0 if peak is None else peak + 1]
     # Address → bytes of older blocks without a stack that are in use at the peak.
-    left: dict[int, int] = {}
+    nameless: dict[int, int] = {}
     for change in until:
         if change.kind == "held" and change.stack is None:
-            left[change.address] = change.size
+            nameless[change.address] = change.size
         elif change.kind != "held":
-            left.pop(change.address, None)
-    return History(tuple(changes), contradicted, divided, peak, sum(left.values()))
+            nameless.pop(change.address, None)
+    return History(tuple(changes), contradicted, divided, peak, sum(nameless.values()))
 
 
 def _older_blocks(
@@ -144,31 +149,31 @@ def _older_blocks(
 ) -> tuple[dict[int, _Older], int]:
     """Return blocks older than the events, and the number of contradictory blocks."""
     young: set[int] = set()
-    gone: set[int] = set()
+    freed_addresses: set[int] = set()
     older: dict[int, _Older] = {}
     for event in events:
-        at = event.address
+        address = event.address
         if event.action == "alloc":
-            young.add(at)
-            gone.discard(at)
+            young.add(address)
+            freed_addresses.discard(address)
         elif event.action in ("free_requested", "free_completed"):
-            if at not in young and at not in gone:
-                older.setdefault(at, _Older(event.size, None))
+            if address not in young and address not in freed_addresses:
+                older.setdefault(address, _Older(event.size, None))
             if event.action == "free_completed":
-                young.discard(at)
-                gone.add(at)
+                young.discard(address)
+                freed_addresses.add(address)
     active = {
         block.address: block
         for segment in segments
         for block in segment.blocks
         if block.active
     }
-    contradicted = len(young - active.keys()) + len(gone & active.keys())
+    contradicted = len(young - active.keys()) + len(freed_addresses & active.keys())
     if not contradicted:
         size = "requested" if events else "size"
-        for at, block in active.items():
-            if at not in young:
-                older[at] = _Older(getattr(block, size), block.stack)
+        for address, block in active.items():
+            if address not in young:
+                older[address] = _Older(getattr(block, size), block.stack)
     return older, contradicted
 
 
@@ -178,40 +183,40 @@ def _replay_changes(
     known = reserved >= 0
     active = tensors = 0
     alive: dict[int, tuple[int, bool]] = {}
-    for at, (size, stack) in sorted(older.items()):
+    for address, (size, stack) in sorted(older.items()):
         active += size
         tensors += size
-        alive[at] = size, False
+        alive[address] = size, False
         yield Change(
-            "held", -1, begin_us, at, size, stack, active, tensors,
+            "held", -1, begin_us, address, size, stack, active, tensors,
             reserved if known else None,
         )  # fmt: skip
     for number, event in enumerate(events):
-        at = event.address
+        address = event.address
         reserved += _RESERVES.get(event.action, 0) * event.size
         known = known and reserved >= 0
         if event.action == "alloc":
-            lost, freed = alive.get(at, (0, True))
+            lost, freed = alive.get(address, (0, True))
             active += event.size - lost
             tensors += event.size - (0 if freed else lost)
-            alive[at] = event.size, False
+            alive[address] = event.size, False
             kind, stack, size = "allocate", event.stack, event.size
-        elif at not in alive:
+        elif address not in alive:
             continue
         elif event.action == "free_requested":
-            size, freed = alive[at]
+            size, freed = alive[address]
             tensors -= 0 if freed else size
-            alive[at] = size, True
+            alive[address] = size, True
             continue
         elif event.action == "free_completed":
-            size, freed = alive.pop(at)
+            size, freed = alive.pop(address)
             active -= size
             tensors -= 0 if freed else size
             kind, stack = "deallocate", None
         else:
             continue
         yield Change(
-            kind, number, event.time_us, at, size, stack, active, tensors,
+            kind, number, event.time_us, address, size, stack, active, tensors,
             reserved if known else None,
         )  # fmt: skip
 
@@ -226,11 +231,11 @@ def _fragmentation_at_peak(
         else:
             alive[change.address] = change.size
     later = events[until[-1].number + 1 :]
-    if any(it.action in ("segment_map", "segment_unmap") for it in later):
+    if any(event.action in ("segment_map", "segment_unmap") for event in later):
         # A segment that grew in place cannot be restored as one whole region.
         return None
     # Address → size of the segments at the peak, found by undoing the later events.
-    regions = {it.address: it.size for it in segments}
+    regions = {segment.address: segment.size for segment in segments}
     for event in reversed(later):
         if event.action == "segment_free":
             regions[event.address] = event.size
@@ -247,12 +252,12 @@ def _free_gaps(regions: dict[int, int], alive: dict[int, int]) -> Iterator[int]:
     blocks = sorted(alive.items())
     place = 0
     for begin, size in sorted(regions.items()):
-        at = begin
+        gap_begin = begin
         while place < len(blocks) and blocks[place][0] < begin + size:
             address, requested = blocks[place]
             place += 1
-            if address > at:
-                yield address - at
-            at = max(at, address + -(-requested // _ROUNDED) * _ROUNDED)
-        if begin + size > at:
-            yield begin + size - at
+            if address > gap_begin:
+                yield address - gap_begin
+            gap_begin = max(gap_begin, address + -(-requested // _ROUNDED) * _ROUNDED)
+        if begin + size > gap_begin:
+            yield begin + size - gap_begin

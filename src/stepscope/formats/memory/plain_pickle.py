@@ -54,9 +54,9 @@ class RefusedPickle(Exception):
         offset: Byte offset of the problem in the data.
     """
 
-    def __init__(self, what: str, offset: int) -> None:
-        super().__init__(what)
-        self.what = what
+    def __init__(self, problem: str, offset: int) -> None:
+        super().__init__(problem)
+        self.what = problem
         self.offset = offset
 
 
@@ -135,66 +135,66 @@ class _Machine:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._place_of_stack: list[Any] = []
+        self._stack: list[Any] = []
         self._marks: list[int] = []
         self._memo: dict[int, Any] = {}
         self.at = 0
 
     def run(self) -> object:
         """Run instructions until the STOP instruction, and return the value."""
-        data, stack, memo = self._data, self._place_of_stack, self._memo
-        at = 0
+        data, stack, memo = self._data, self._stack, self._memo
+        offset = 0
         while True:
-            self.at = at
-            code = data[at]
-            at += 1
+            self.at = offset
+            code = data[offset]
+            offset += 1
             # The most frequent opcodes are tested first.
             if code == _BINGET:
-                stack.append(memo[data[at]])
-                at += 1
+                stack.append(memo[data[offset]])
+                offset += 1
             elif code == _LONG_BINGET:
-                stack.append(memo[_PLACE.unpack_from(data, at)[0]])
-                at += 4
+                stack.append(memo[_PLACE.unpack_from(data, offset)[0]])
+                offset += 4
             elif code == _MEMOIZE:
                 memo[len(memo)] = stack[-1]
             elif code in _SIZED:
-                at = self._push_sized_value(code, at)
+                offset = self._push_sized_value(code, offset)
             elif code == _STOP:
-                if len(self._place_of_stack) != 1 or self._marks:
+                if len(self._stack) != 1 or self._marks:
                     raise self._refuse_pickle("the pickle ends within a container")
-                return self._place_of_stack[0]
+                return self._stack[0]
             else:
-                at = self._run_rare_instruction(code, at)
+                offset = self._run_rare_instruction(code, offset)
             if len(stack) > _MOST_WAITING:
                 raise self._refuse_pickle(
                     "the pickle has too many values outside of containers"
                 )
 
-    def _run_rare_instruction(self, code: int, at: int) -> int:
+    def _run_rare_instruction(self, code: int, offset: int) -> int:
         """Run an instruction, and return the offset of the next instruction."""
         data = self._data
         if code in _NUMBERS:
             layout = _NUMBERS[code]
-            self._place_of_stack.append(layout.unpack_from(data, at)[0])
-            return at + layout.size
+            self._stack.append(layout.unpack_from(data, offset)[0])
+            return offset + layout.size
         if code in _PUTS:
             layout = _PUTS[code]
-            self._memo[layout.unpack_from(data, at)[0]] = self._place_of_stack[-1]
-            return at + layout.size
+            self._memo[layout.unpack_from(data, offset)[0]] = self._stack[-1]
+            return offset + layout.size
         if code == _PROTO:
-            if data[at] > _NEWEST_PROTOCOL:
+            if data[offset] > _NEWEST_PROTOCOL:
                 raise self._refuse_pickle(
-                    f"the pickle has the unknown protocol {data[at]}"
+                    f"the pickle has the unknown protocol {data[offset]}"
                 )
-            return at + 1
+            return offset + 1
         if code == _FRAME:
-            return at + 8
+            return offset + 8
         self._run_container_instruction(code)
-        return at
+        return offset
 
     def _run_container_instruction(self, code: int) -> None:
         """Run an instruction without an argument, such as a constant or a container."""
-        stack = self._place_of_stack
+        stack = self._stack
         if code == _MARK:
             if len(self._marks) == _DEEPEST:
                 raise self._refuse_pickle(
@@ -233,16 +233,16 @@ class _Machine:
                 f"the pickle has an instruction ({code:#04x}) not for plain data"
             )
 
-    def _push_sized_value(self, code: int, at: int) -> int:
+    def _push_sized_value(self, code: int, offset: int) -> int:
         length, value = _SIZED[code]
-        size: int = length.unpack_from(self._data, at)[0]
-        at += length.size
-        if size > len(self._data) - at:
+        size: int = length.unpack_from(self._data, offset)[0]
+        offset += length.size
+        if size > len(self._data) - offset:
             raise IndexError
         if code == _LONG1 and size > _WIDEST_INTEGER:
             raise self._refuse_pickle(f"the pickle has an integer of {size} bytes")
-        self._place_of_stack.append(value(self._data[at : at + size]))
-        return at + size
+        self._stack.append(value(self._data[offset : offset + size]))
+        return offset + size
 
     def _make_tuple(self, count: int | None) -> tuple[object, ...]:
         items = tuple(self._take_values(count))
@@ -253,7 +253,7 @@ class _Machine:
 
     def _take_values(self, count: int | None) -> list[Any]:
         """Pop the last `count` values off the stack, or all values since the mark."""
-        stack = self._place_of_stack
+        stack = self._stack
         begin = self._marks.pop() if count is None else len(stack) - count
         floor = self._marks[-1] if self._marks else 0
         if not floor <= begin <= len(stack):
@@ -263,11 +263,11 @@ class _Machine:
         return items
 
     def _target_container(self, kind: type[Any]) -> Any:
-        if not isinstance(self._place_of_stack[-1], kind):
+        if not isinstance(self._stack[-1], kind):
             raise self._refuse_pickle(
                 "it adds items to a value that is not a container"
             )
-        return self._place_of_stack[-1]
+        return self._stack[-1]
 
-    def _refuse_pickle(self, what: str) -> RefusedPickle:
-        return RefusedPickle(what, self.at)
+    def _refuse_pickle(self, problem: str) -> RefusedPickle:
+        return RefusedPickle(problem, self.at)

@@ -130,11 +130,11 @@ def _read_profile(message: bytes) -> _Profile:
             strings.append(field_text(value))
     return _Profile(
         types=[
-            (_string_at(strings, it.get(1, 0)), _string_at(strings, it.get(2, 0)))
-            for it in types
+            (_string_at(strings, kind.get(1, 0)), _string_at(strings, kind.get(2, 0)))
+            for kind in types
         ],
         samples=samples,
-        frames=dict(_read_frame(it, functions, strings) for it in locations),
+        frames=dict(_read_frame(raw, functions, strings) for raw in locations),
         strings=strings,
         time_ns=time_ns,
     )
@@ -148,12 +148,12 @@ def _read_frame(
     location: memoryview, functions: dict[int, dict[int, int]], strings: list[str]
 ) -> tuple[int, Frame]:
     number, line = 0, Frame("??", 0, "??")
-    found = False
+    has_line = False
     for field, value in read_fields(location):
         if isinstance(value, int):
             number = value if field == 1 else number
-        elif field == 4 and not found:
-            found = True
+        elif field == 4 and not has_line:
+            has_line = True
             numbers = number_fields(value)
             function = functions.get(numbers.get(1, 0), {})
             line = Frame(
@@ -182,12 +182,12 @@ def _blocks_and_size(values: list[int]) -> tuple[int, int]:
 def _allocation_rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
     in_use: dict[str, int] = {}
     for sample in profile.samples:
-        places: list[int] = []
+        refs: list[int] = []
         values: list[int] = []
         labels: dict[str, str] = {}
         for field, value in read_fields(sample):
             if field == _LOCATION_IDS:
-                places += packed_numbers(value)
+                refs += packed_numbers(value)
             elif field == _VALUES:
                 values += packed_numbers(value)
             elif field == _LABEL and not isinstance(value, int):
@@ -202,7 +202,7 @@ def _allocation_rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, An
         in_use[name] = in_use.get(name, 0) + size
         if len(in_use) > _MOST_DEVICES:
             raise MalformedMessage
-        frames = [profile.frames[it] for it in places if it in profile.frames]
+        frames = [profile.frames[ref] for ref in refs if ref in profile.frames]
         stack = stacks.add(frames)
         yield {
             "start_ps": 0,

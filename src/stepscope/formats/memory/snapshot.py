@@ -73,64 +73,64 @@ class SnapshotValues:
         self.refused: Counter[str] = Counter()
         self._stack_of: dict[int, int | None] = {}
 
-    def add_segment(self, given: object) -> None:
+    def add_segment(self, raw: object) -> None:
         """Check a segment and its blocks, and keep the readable ones."""
-        found = _dict_or_empty(given)
-        device = _number_below(found.get("device", 0), _MOST_DEVICES)
-        address = _number_below(found.get("address"), _ADDRESSES)
-        size = _number_below(found.get("total_size"), _MOST_BYTES)
+        segment = _dict_or_empty(raw)
+        device = _number_below(segment.get("device", 0), _MOST_DEVICES)
+        address = _number_below(segment.get("address"), _ADDRESSES)
+        size = _number_below(segment.get("total_size"), _MOST_BYTES)
         if device is None or address is None or size is None:
             self.refused["segments without device, address or size"] += 1
             return
-        blocks = tuple(self._read_blocks(found.get("blocks"), address))
+        blocks = tuple(self._read_blocks(segment.get("blocks"), address))
         self.segments.setdefault(device, []).append(Segment(address, size, blocks))
 
-    def _read_blocks(self, given: object, begin: int) -> Iterator[Block]:
+    def _read_blocks(self, raw: object, begin: int) -> Iterator[Block]:
         """Yield the blocks of a segment; older PyTorch releases omit addresses."""
-        at = begin
-        for found in map(_dict_or_empty, _list_or_empty(given)):
-            size = _number_below(found.get("size"), _MOST_BYTES)
-            state = found.get("state")
+        next_address = begin
+        for block in map(_dict_or_empty, _list_or_empty(raw)):
+            size = _number_below(block.get("size"), _MOST_BYTES)
+            state = block.get("state")
             if size is None or not isinstance(state, str):
                 self.refused["blocks without size or state"] += 1
                 continue
-            address = _number_below(found.get("address"), _ADDRESSES)
-            address = at if address is None else address
-            at = address + size
-            requested = _number_below(found.get("requested_size"), size + 1)
+            address = _number_below(block.get("address"), _ADDRESSES)
+            address = next_address if address is None else address
+            next_address = address + size
+            requested = _number_below(block.get("requested_size"), size + 1)
             yield Block(
                 address=address,
                 size=size,
                 requested=size if requested is None else requested,
                 active=state.startswith("active"),
                 freed=state != "active_allocated",
-                stack=self._place_of_stack(found.get("frames")),
+                stack=self._place_of_stack(block.get("frames")),
             )
 
-    def add_events(self, device: int, given: object) -> None:
+    def add_events(self, device: int, raw: object) -> None:
         """Check the events of one device, and keep the readable ones."""
-        kept = self.events.setdefault(device, [])
-        for number, found in enumerate(map(_dict_or_empty, _list_or_empty(given))):
-            action = found.get("action")
+        reports = self.events.setdefault(device, [])
+        for number, event in enumerate(map(_dict_or_empty, _list_or_empty(raw))):
+            action = event.get("action")
             action = action if isinstance(action, str) else ""
             if action == _FAILED:
                 self.failed += 1
             if action in _MARKS or action == _FAILED:
                 continue
-            address = _number_below(found.get("addr"), _ADDRESSES)
-            size = _number_below(found.get("size"), _MOST_BYTES)
+            address = _number_below(event.get("addr"), _ADDRESSES)
+            size = _number_below(event.get("size"), _MOST_BYTES)
             if action not in _ACTIONS:
                 self.refused["events of an unknown kind"] += 1
                 continue
             if address is None or size is None:
                 self.refused["events without address or size"] += 1
                 continue
-            time_us = _number_below(found.get("time_us"), _LAST_US)
+            time_us = _number_below(event.get("time_us"), _LAST_US)
             self.timed = self.timed and time_us is not None
             stack = (
-                self._place_of_stack(found.get("frames")) if action == "alloc" else None
+                self._place_of_stack(event.get("frames")) if action == "alloc" else None
             )
-            kept.append(
+            reports.append(
                 Report(
                     action=action,
                     address=address,
@@ -140,63 +140,63 @@ class SnapshotValues:
                 )
             )
 
-    def _place_of_stack(self, given: object) -> int | None:
+    def _place_of_stack(self, raw: object) -> int | None:
         """Return the index of a stack; events with one stack share a list object."""
-        key = id(given)
+        key = id(raw)
         if key not in self._stack_of:
             self._stack_of[key] = self.stacks.add(
                 [
                     Frame(
-                        _text_or_unknown(found.get("filename")),
-                        _number_below(found.get("line"), 2**31) or 0,
-                        _text_or_unknown(found.get("name")),
+                        _text_or_unknown(frame.get("filename")),
+                        _number_below(frame.get("line"), 2**31) or 0,
+                        _text_or_unknown(frame.get("name")),
                     )
-                    for found in map(_dict_or_empty, _list_or_empty(given))
+                    for frame in map(_dict_or_empty, _list_or_empty(raw))
                 ]
             )
         return self._stack_of[key]
 
 
-def read_values(found: dict[Any, Any]) -> SnapshotValues:
+def read_values(snapshot: dict[Any, Any]) -> SnapshotValues:
     """Return the values of a snapshot's dictionary.
 
     The dictionary must exist until the call returns, because stacks are compared by
     object identity.
     """
     values = SnapshotValues()
-    for segment in _list_or_empty(found.get("segments")):
+    for segment in _list_or_empty(snapshot.get("segments")):
         values.add_segment(segment)
-    traces = _list_or_empty(found.get("device_traces"))[:_MOST_DEVICES]
+    traces = _list_or_empty(snapshot.get("device_traces"))[:_MOST_DEVICES]
     for device, trace in enumerate(traces):
         values.add_events(device, trace)
-    times = [it.time_us for events in values.events.values() for it in events]
+    times = [event.time_us for events in values.events.values() for event in events]
     if times and max(times) - min(times) > _LONGEST_US:
         values.timed = False
     if not values.timed:
         # Times and event numbers cannot be mixed on one axis.
         values.events = {
-            device: [it._replace(time_us=at) for at, it in enumerate(events)]
+            device: [event._replace(time_us=row) for row, event in enumerate(events)]
             for device, events in values.events.items()
         }
     return values
 
 
-def _dict_or_empty(given: object) -> dict[Any, Any]:
-    return given if isinstance(given, dict) else {}
+def _dict_or_empty(raw: object) -> dict[Any, Any]:
+    return raw if isinstance(raw, dict) else {}
 
 
-def _list_or_empty(given: object) -> list[Any] | tuple[Any, ...]:
-    return given if isinstance(given, list | tuple) else ()
+def _list_or_empty(raw: object) -> list[Any] | tuple[Any, ...]:
+    return raw if isinstance(raw, list | tuple) else ()
 
 
-def _text_or_unknown(given: object) -> str:
-    return given if isinstance(given, str) else "??"
+def _text_or_unknown(raw: object) -> str:
+    return raw if isinstance(raw, str) else "??"
 
 
-def _number_below(given: object, end: int) -> int | None:
+def _number_below(raw: object, end: int) -> int | None:
     """Return a value that is an integer from 0 to below `end`, else None."""
-    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < end:
-        return given
+    if isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw < end:
+        return raw
     return None
 
 
@@ -209,19 +209,19 @@ def read(source: HostFiles) -> TraceData:
     path = only_file(source)
     content, _ = open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)
     try:
-        found = plain_pickle(content.tobytes())
+        saved = plain_pickle(content.tobytes())
     except RefusedPickle as refused:
         raise Malformed.broken_at_offset(
             path, refused.offset, refused.what, _DUMP_AGAIN
         ) from refused
-    if isinstance(found, list):
+    if isinstance(saved, list):
         # The program stored the result of torch.cuda.memory_snapshot(), a list.
-        found = {"segments": found}
-    if not isinstance(found, dict) or not isinstance(found.get("segments"), list):
+        saved = {"segments": saved}
+    if not isinstance(saved, dict) or not isinstance(saved.get("segments"), list):
         raise BadInput.at(
             path, "is a pickle without the segments of an allocator", _DUMP_AGAIN
         )
-    values = read_values(found)
+    values = read_values(saved)
     rows, notes, begin_us = _rows_of_devices(values)
     if not rows:
         raise BadInput.at(path, "holds no event and no block that is in use", _REMEMBER)
@@ -241,7 +241,8 @@ def _rows_of_devices(
     values: SnapshotValues,
 ) -> tuple[list[dict[str, Any]], list[QualityNote], int]:
     begin = min(
-        (it.time_us for each in values.events.values() for it in each), default=0
+        (event.time_us for events in values.events.values() for event in events),
+        default=0,
     )
     rows: list[dict[str, Any]] = []
     notes: list[QualityNote] = []
@@ -259,7 +260,7 @@ def _rows_of_devices(
                     "memory.memory_snapshot_cut", history.contradicted, scope=name
                 )
             )
-        if any(it.reserved is None for it in history.changes):
+        if any(change.reserved is None for change in history.changes):
             notes.append(quality_note("memory.memory_reserved_unknown", scope=name))
         used = 0 if history.peak is None else history.changes[history.peak].active
         if used and 2 * history.nameless > used:
@@ -277,7 +278,7 @@ def _rows_of_history(
     name: str, history: History, lines: list[str | None], begin_us: int
 ) -> Iterator[dict[str, Any]]:
     latest = begin_us
-    for at, change in enumerate(history.changes):
+    for index, change in enumerate(history.changes):
         # Clocks of threads differ slightly; the allocator's order is kept.
         latest = max(latest, change.time_us)
         reserved, stack = change.reserved, change.stack
@@ -292,7 +293,7 @@ def _rows_of_history(
             "tensor_bytes": change.tensors,
             "free_bytes": None if reserved is None else reserved - change.active,
             "older_counted": not history.contradicted,
-            "fragmentation": history.fragmentation if at == history.peak else None,
+            "fragmentation": history.fragmentation if index == history.peak else None,
             "source": None if stack is None else lines[stack],
             "stack": stack,
         }
@@ -307,6 +308,6 @@ def _snapshot_notes(values: SnapshotValues) -> Iterator[QualityNote]:
         yield quality_note("memory.out_of_memory", values.failed)
     if values.refused:
         named = ", ".join(
-            f"{count:,} {what}" for what, count in values.refused.most_common(3)
+            f"{count:,} {reason}" for reason, count in values.refused.most_common(3)
         )
         yield quality_note("memory.refused_events", values.refused.total(), named=named)

@@ -92,13 +92,13 @@ class Stacks:
         if not frames:
             return None
         in_python = [frame for frame in frames if frame.of_python]
-        text = "\n".join(it.text for it in (in_python or frames)[:_MOST_FRAMES])
+        text = "\n".join(frame.text for frame in (in_python or frames)[:_MOST_FRAMES])
         place = self._places.setdefault(text, len(self.texts))
         if place == len(self.texts):
-            asked = next((it for it in in_python if it.of_program), None)
-            asked = asked or next(iter(in_python), None)
+            source = next((frame for frame in in_python if frame.of_program), None)
+            source = source or next(iter(in_python), None)
             self.texts.append(text)
-            self.lines.append(None if asked is None else asked.text)
+            self.lines.append(None if source is None else source.text)
         return place
 
 
@@ -132,7 +132,7 @@ def memory_trace(
         raise BadInput.at(
             path, "counts more bytes than 64 bits can hold", Remedy.COPY_AGAIN
         ) from None
-    given = {
+    fields = {
         "file": shown_name(path),
         "format": what,
         "file_bytes": path.stat().st_size,
@@ -144,7 +144,7 @@ def memory_trace(
     tables: dict[str, pl.DataFrame | Unavailable] = {
         **dict.fromkeys(TABLES.keys() - BESIDE.keys(), absent),
         "allocations": frame,
-        "environment": environment_frame(given),
+        "environment": environment_frame(fields),
         "quality": notes_frame(tuple(notes)),
     }
     return TraceData(

@@ -118,12 +118,12 @@ _Values = dict[str, float]
 def kernel_metrics(measured: Measured) -> pl.DataFrame:
     """Return one row per launch, with the best-ranked metric of each column."""
     of_launch: list[_Values] = [{} for _ in measured.launches]
-    for it in measured.metrics:
-        if it.value is not None:
-            values = of_launch[it.row]
-            values.setdefault(it.metric, it.value)
+    for sample in measured.metrics:
+        if sample.value is not None:
+            values = of_launch[sample.row]
+            values.setdefault(sample.metric, sample.value)
             # A title may have several meanings, which the unit distinguishes.
-            values.setdefault(f"{it.metric} {it.unit}", it.value)
+            values.setdefault(f"{sample.metric} {sample.unit}", sample.value)
     rows = [
         {
             **{name: getattr(launch, name) for name in _IDENTITY},
@@ -134,9 +134,9 @@ def kernel_metrics(measured: Measured) -> pl.DataFrame:
         for launch, values in zip(measured.launches, of_launch, strict=True)
     ]
     schema = KERNEL_METRICS.dtypes()
-    whole = {name for name, dtype in schema.items() if dtype.is_integer()}
+    integer_columns = {name for name, dtype in schema.items() if dtype.is_integer()}
     for row in rows:
-        for name in whole & row.keys():
+        for name in integer_columns & row.keys():
             # Round counts to integers; a count outside the range is unknown.
             value = row[name]
             row[name] = None
@@ -162,11 +162,11 @@ def rule_results(measured: Measured) -> pl.DataFrame:
 
 
 def _sizes_by_axis(
-    what: str, sizes: tuple[int, int, int] | None
+    prefix: str, sizes: tuple[int, int, int] | None
 ) -> dict[str, int | None]:
     return {
-        f"{what}_{axis}": None if sizes is None else sizes[at]
-        for at, axis in enumerate("xyz")
+        f"{prefix}_{axis}": None if sizes is None else sizes[index]
+        for index, axis in enumerate("xyz")
     }
 
 
@@ -179,11 +179,11 @@ def _columns_of_metrics(values: _Values) -> dict[str, object]:
     row: dict[str, object] = {column: value for column, (_, value) in best.items()}
     known = {column: value for column, (_, value) in best.items()}
     counter = _metric_counter(values, known)
-    for column, ways in SUMMED.items():
+    for column, alternatives in SUMMED.items():
         if column not in row:
             row[column] = None
-            for way in ways:
-                counts = [(counter(metric), weight) for metric, weight in way.items()]
+            for terms in alternatives:
+                counts = [(counter(metric), weight) for metric, weight in terms.items()]
                 if all(count is not None for count, _ in counts):
                     row[column] = sum(
                         (weight * (count or 0.0) for count, weight in counts), 0.0
@@ -224,20 +224,20 @@ def _device_memory_bytes(
     values: _Values, known: Mapping[str, float]
 ) -> dict[str, object]:
     counter = _metric_counter(values, known)
-    found = {
+    dram = {
         column: known[column]
         if column in known
-        else next((it for it in map(counter, names) if it is not None), None)
+        else next((count for count in map(counter, names) if count is not None), None)
         for column, names in _DRAM.items()
     }
-    read, write = found["dram_read_bytes"], found["dram_write_bytes"]
-    whole = found["dram_bytes"]
-    if whole is None and read is not None and write is not None:
-        whole = read + write
+    read, write = dram["dram_read_bytes"], dram["dram_write_bytes"]
+    total = dram["dram_bytes"]
+    if total is None and read is not None and write is not None:
+        total = read + write
     rate, ns = values.get("Memory Throughput byte/s"), known.get("duration_ps")
-    if whole is None and rate is not None and ns is not None:
-        whole = rate * ns / _NS_PER_S
-    return {**found, "dram_bytes": whole}
+    if total is None and rate is not None and ns is not None:
+        total = rate * ns / _NS_PER_S
+    return {**dram, "dram_bytes": total}
 
 
 _DRAM: Final = {
@@ -253,9 +253,9 @@ def _longest_stall(values: _Values) -> dict[str, object]:
         for name, value in values.items():
             if match := pattern.match(name):
                 waits[match[1]] = value
-        whole = next((values[it] for it in WARP_CYCLES if it in values), None)
-        if len(waits) < _FEWEST_STALLS or not whole or whole < 0:
+        total = next((values[key] for key in WARP_CYCLES if key in values), None)
+        if len(waits) < _FEWEST_STALLS or not total or total < 0:
             continue
-        reason, cycles = max(waits.items(), key=lambda it: (it[1], it[0]))
-        return {"stall_reason": reason, "stall_percent": 100 * cycles / whole}
+        reason, cycles = max(waits.items(), key=lambda stall: (stall[1], stall[0]))
+        return {"stall_reason": reason, "stall_percent": 100 * cycles / total}
     return {}

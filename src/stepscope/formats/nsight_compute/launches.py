@@ -79,11 +79,11 @@ def base_unit(unit: str) -> tuple[str, float]:
 def _base_of_simple_unit(unit: str) -> tuple[str, float]:
     if unit in _TIMES_NS:
         return "ns", _TIMES_NS[unit]
-    found = _COUNTED.match(unit)
-    if found is None:
+    match = _COUNTED.match(unit)
+    if match is None:
         return unit, 1.0
-    name = found["unit"].lower()
-    factor = _PREFIXES[found["prefix"].lower()]
+    name = match["unit"].lower()
+    factor = _PREFIXES[match["prefix"].lower()]
     return ("Hz" if name == "hz" else name), factor
 
 
@@ -103,19 +103,19 @@ class NumberForms:
 
     def number(self, text: str) -> float | None:
         """Parse a text as a finite number; return None if the text is not a number."""
-        found = _NUMBER.match(text.translate(_SEPARATORS))
-        if found is None:
+        match = _NUMBER.match(text.translate(_SEPARATORS))
+        if match is None:
             return None
         decimal = _decimal_mark(text) or self.decimal
-        other = DECIMAL_POINT if decimal == DECIMAL_COMMA else DECIMAL_COMMA
-        whole, _, fraction = found[2].partition(decimal)
-        first, *groups = whole.split(other)
+        separator = DECIMAL_POINT if decimal == DECIMAL_COMMA else DECIMAL_COMMA
+        integer, _, fraction = match[2].partition(decimal)
+        first, *groups = integer.split(separator)
         # Indian numbers have groups of two digits before the last group of three.
         if not fraction.isdigit() and fraction:
             return None
         if any(len(group) not in _GROUPS for group in groups):
             return None
-        value = float(f"{found[1]}{first}{''.join(groups)}.{fraction}0{found[3] or ''}")
+        value = float(f"{match[1]}{first}{''.join(groups)}.{fraction}0{match[3] or ''}")
         return value if math.isfinite(value) else None
 
 
@@ -124,17 +124,17 @@ def _decimal_mark(text: str) -> str | None:
     commas, points = text.count(","), text.count(".")
     if not commas and not points:
         return None
-    found = _NUMBER.match(text.translate(_SEPARATORS))
-    if found is None:
+    match = _NUMBER.match(text.translate(_SEPARATORS))
+    if match is None:
         return None
-    digits = found[2]
+    digits = match[2]
     if commas and points:
         last = max(",.", key=digits.rfind)
         return last if digits.count(last) == 1 else None
     mark = "," if commas else "."
-    other = "." if commas else ","
+    other_mark = "." if commas else ","
     if commas + points > 1:
-        return other
+        return other_mark
     whole, _, fraction = digits.partition(mark)
     # A thousands separator follows one to three digits and precedes exactly three.
     grouped = len(fraction) == _GROUP and 0 < len(whole) <= _GROUP and whole[0] != "0"
@@ -217,14 +217,14 @@ def collect_launches(file: TableFile) -> Measured:
 def _number_texts(tables: Iterable[Table]) -> Iterator[str]:
     for table in tables:
         if "Metric Value" in table.header:
-            at = table.header.index("Metric Value")
-            yield from (row[at] for row in table.rows)
+            col = table.header.index("Metric Value")
+            yield from (row[col] for row in table.rows)
         else:
             columns = [
-                at for at, name in enumerate(table.header) if name not in _LEADING
+                col for col, name in enumerate(table.header) if name not in _LEADING
             ]
             for row in table.rows:
-                yield from (row[at] for at in columns)
+                yield from (row[col] for col in columns)
 
 
 class _Collected:
@@ -291,7 +291,7 @@ class _Collected:
         """Add a table with one row per launch; rows without a launch hold units."""
         cells = _Cells(table.header)
         columns = [
-            (at, name) for at, name in enumerate(table.header) if name not in _LEADING
+            (col, name) for col, name in enumerate(table.header) if name not in _LEADING
         ]
         units = [""] * len(table.header)
         for cells.row in table.rows:
@@ -300,15 +300,15 @@ class _Collected:
                 continue
             row = self._launch_row(cells)
             if row is not None:
-                for at, name in columns:
-                    self._add_metric(row, "", name, units[at], cells.row[at])
+                for col, name in columns:
+                    self._add_metric(row, "", name, units[col], cells.row[col])
 
     def _launch_row(self, cells: _Cells) -> int | None:
         """Return the index of a row's launch; None if the row names no launch."""
         key = (cells["Process ID"], cells["ID"], cells["Kernel Name"])
-        found = self._row_of.get(key)
-        if found is not None:
-            return found
+        known_row = self._row_of.get(key)
+        if known_row is not None:
+            return known_row
         launch = _whole_number(key[1])
         if launch is None or not key[2].strip():
             self.refused[NO_LAUNCH] += 1
@@ -330,13 +330,13 @@ class _Collected:
         self._row_of[key] = len(self.launches) - 1
         return self._row_of[key]
 
-    def _read_sizes(self, text: str, most: int | None) -> tuple[int, int, int] | None:
-        found = _SIZES.match(text.strip())
-        if found is None:
+    def _read_sizes(self, text: str, limit: int | None) -> tuple[int, int, int] | None:
+        match = _SIZES.match(text.strip())
+        if match is None:
             return None
-        x, y, z = (int(found[axis][:12]) for axis in range(1, _AXES + 1))
+        x, y, z = (int(match[axis][:12]) for axis in range(1, _AXES + 1))
         possible = min(x, y, z) >= 1 and max(x, y, z) <= MOST_GRID
-        if not possible or (most is not None and x * y * z > most):
+        if not possible or (limit is not None and x * y * z > limit):
             self.impossible += 1
             return None
         return x, y, z
@@ -346,7 +346,7 @@ class _Cells:
     """The cells of a row by column name; "" for a column that the table lacks."""
 
     def __init__(self, header: Sequence[str]) -> None:
-        self._place = {name: at for at, name in reversed(list(enumerate(header)))}
+        self._place = {name: col for col, name in reversed(list(enumerate(header)))}
         self.row: list[str] = []
 
     def __getitem__(self, name: str) -> str:

@@ -82,8 +82,8 @@ def find_tables(content: bytes, name: str, *, damaged: bool = False) -> TableFil
     """
     refused: Counter[str] = Counter()
     rows_of: list[tuple[_Form, list[str]]] = []
-    other: list[str] = []
-    header_is_whole = False
+    other_lines: list[str] = []
+    header_is_readable = False
     # PowerShell writes UTF-16 when it redirects output to a file.
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         decoded = content.decode("utf-16", "replace")
@@ -91,22 +91,22 @@ def find_tables(content: bytes, name: str, *, damaged: bool = False) -> TableFil
         decoded = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     for form, row in _logical_rows(decoded.split("\n"), refused):
         if form is None:
-            other.append(row)
+            other_lines.append(row)
         elif HEADER.match(row):
             # A damaged header does not show the names of its columns.
-            header_is_whole = row.count('"') % 2 == 0 and _is_row(row)
-            if header_is_whole:
+            header_is_readable = row.count('"') % 2 == 0 and _is_row(row)
+            if header_is_readable:
                 rows_of.append((form, [row]))
-        elif not header_is_whole:
+        elif not header_is_readable:
             refused[_BELOW_NO_HEADER] += 1
         else:
             rows_of[-1][1].append(row)
-    other = [line for line in other if line.strip()]
-    said = tuple(
+    other_lines = [line for line in other_lines if line.strip()]
+    messages = tuple(
         dict.fromkeys(
-            shorten_text((found[1] or line).strip(), _LONGEST_SAID)
-            for line in other
-            if (found := _SAID.match(line))
+            shorten_text((match[1] or line).strip(), _LONGEST_SAID)
+            for line in other_lines
+            if (match := _SAID.match(line))
         )
     )
     if not rows_of and refused:
@@ -114,9 +114,9 @@ def find_tables(content: bytes, name: str, *, damaged: bool = False) -> TableFil
             name, "the table of Nsight Compute has a damaged header", Remedy.COPY_AGAIN
         )
     if not rows_of:
-        raise _error_without_table(name, said, other)
+        raise _error_without_table(name, messages, other_lines)
     tables = tuple(_cells_of_table(form, rows, refused) for form, rows in rows_of)
-    return TableFile(name, tables, len(other), said, refused, damaged)
+    return TableFile(name, tables, len(other_lines), messages, refused, damaged)
 
 
 class _Form(Frozen, frozen=True):
@@ -134,8 +134,8 @@ class _Form(Frozen, frozen=True):
     next_row: re.Pattern[str]
 
     @classmethod
-    def of_header(cls, found: re.Match[str]) -> _Form:
-        quote, delimiter = found["quote"], found["delimiter"]
+    def of_header(cls, match: re.Match[str]) -> _Form:
+        quote, delimiter = match["quote"], match["delimiter"]
         number = re.compile(rf"{quote}\d*{quote}{delimiter}")
         anything = re.compile(rf'"[^"]*"{delimiter}') if quote else number
         return cls(delimiter, anything, number)
@@ -148,11 +148,11 @@ def _logical_rows(
 
     A row whose quoted cell contains line breaks is joined to one text.
     """
-    at = 0
+    index = 0
     form: _Form | None = None
-    while at < len(lines):
-        line = lines[at].removesuffix("\r")
-        at += 1
+    while index < len(lines):
+        line = lines[index].removesuffix("\r")
+        index += 1
         if header := HEADER.match(line):
             form = _Form.of_header(header)
         elif form is None or not form.row.match(line):
@@ -161,11 +161,11 @@ def _logical_rows(
         if header or line.count('"') % 2 == 0:
             yield form, line
             continue
-        joined, end = line, at
+        joined, end = line, index
         # If the next row starts before the quote closes, the closing quote was lost.
         while (
             joined.count('"') % 2
-            and end < min(len(lines), at + _MOST_LINES)
+            and end < min(len(lines), index + _MOST_LINES)
             and not form.next_row.match(lines[end])
         ):
             joined += "\n" + lines[end].removesuffix("\r")
@@ -173,7 +173,7 @@ def _logical_rows(
         if joined.count('"') % 2:
             refused[CUT] += 1
         else:
-            at = end
+            index = end
             yield form, joined
 
 
@@ -187,23 +187,23 @@ def _is_row(text: str) -> bool:
 
 def _cells_of_table(form: _Form, rows: Sequence[str], refused: Counter[str]) -> Table:
     reader = csv.reader(iter(rows), delimiter=form.delimiter)
-    found: list[list[str]] = []
+    cells: list[list[str]] = []
     while True:
         try:
-            found.append(next(reader))
+            cells.append(next(reader))
         except StopIteration:
             break
         except csv.Error:
             refused[_UNREADABLE] += 1
-    header, width = found[0], len(found[0])
+    header, width = cells[0], len(cells[0])
     # Rows of metrics end before the columns of rules.
-    return Table(header, [it[:width] + [""] * (width - len(it)) for it in found[1:]])
+    return Table(header, [row[:width] + [""] * (width - len(row)) for row in cells[1:]])
 
 
 def _error_without_table(
-    name: str, said: Sequence[str], lines: Sequence[str]
+    name: str, messages: Sequence[str], lines: Sequence[str]
 ) -> BadInput:
-    if any(_NO_PERMISSION in line for line in said):
+    if any(_NO_PERMISSION in line for line in messages):
         return BadInput.at(
             name,
             "holds no table: Nsight Compute had no permission to read the GPU's "
@@ -218,10 +218,11 @@ def _error_without_table(
             "Print the table: `ncu --import REPORT.ncu-rep --csv --page raw`, or "
             "measure with `ncu --csv --page raw`.",
         )
-    if said:
+    if messages:
         return BadInput.at(
             name,
-            f"holds no table of Nsight Compute, which reports: {said[0].rstrip('.')}",
+            "holds no table of Nsight Compute, which reports: "
+            f"{messages[0].rstrip('.')}",
             "Measure again with `ncu --csv --page raw`.",
         )
     return BadInput.at(

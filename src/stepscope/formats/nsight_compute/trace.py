@@ -91,25 +91,25 @@ def printed_tables(path: Path, tool: str | None) -> bytes:
 
 def quality_table(file: TableFile, measured: Measured) -> pl.DataFrame:
     """Return the quality notes on a file, most severe first."""
-    found = []
+    notes = []
     if file.damaged:
-        found.append(quality_note("ncu.damaged_file"))
-    found += [
+        notes.append(quality_note("ncu.damaged_file"))
+    notes += [
         quality_note("ncu.refused_rows", count, scope=reason)
         for reason, count in sorted(measured.refused.items())
     ]
     if measured.impossible:
-        found.append(quality_note("ncu.impossible_values", measured.impossible))
+        notes.append(quality_note("ncu.impossible_values", measured.impossible))
     if file.said:
         shown = "; ".join(file.said[:3])
-        found.append(quality_note("ncu.recorder_messages", len(file.said), shown=shown))
+        notes.append(quality_note("ncu.recorder_messages", len(file.said), shown=shown))
     if measured.forms.mixed:
         decimal = "comma" if measured.forms.decimal == "," else "point"
-        found.append(quality_note("ncu.mixed_number_forms", decimal=decimal))
+        notes.append(quality_note("ncu.mixed_number_forms", decimal=decimal))
     if file.other_lines:
-        found.append(quality_note("ncu.other_lines", file.other_lines))
-    found.append(quality_note("ncu.replayed_kernels", len(measured.launches)))
-    return notes_frame(tuple(found))
+        notes.append(quality_note("ncu.other_lines", file.other_lines))
+    notes.append(quality_note("ncu.replayed_kernels", len(measured.launches)))
+    return notes_frame(tuple(notes))
 
 
 def read(source: HostFiles) -> TraceData:
@@ -143,7 +143,7 @@ def _trace_of_table(host: str, path: Path, file: TableFile) -> TraceData:
             "Measure again, and let the program launch kernels "
             "(--launch-skip and --launch-count choose which).",
         )
-    held: dict[str, Callable[[], pl.DataFrame | Unavailable]] = {
+    builders: dict[str, Callable[[], pl.DataFrame | Unavailable]] = {
         "kernel_metrics": partial(kernel_metrics, measured),
         "kernel_metric_values": partial(metric_values, measured),
         "kernel_rule_results": lambda: (
@@ -162,7 +162,7 @@ def _trace_of_table(host: str, path: Path, file: TableFile) -> TraceData:
     return TraceData(
         host,
         {
-            name: held.get(name, partial(why_absent, "ncu.no_timeline"))
+            name: builders.get(name, partial(why_absent, "ncu.no_timeline"))
             for name in TABLES
         },
         strings=(),

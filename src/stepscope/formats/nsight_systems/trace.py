@@ -87,7 +87,7 @@ def export_report(path: Path, limit_bytes: int) -> Export:
             product="Nsight Systems",
             longest_s=_LONGEST_S,
             by_hand=f"`{tool} export --type sqlite {report}`, and give the database.",
-            made=database,
+            output_file=database,
         )
         return msgspec.structs.replace(read_export(database, limit_bytes), path=path)
 
@@ -102,8 +102,8 @@ def recorded_together(files: Sequence[Path]) -> list[tuple[Path, ...]]:
         for file in files
         if file.suffix != _PACKED and (span := _session_ns(file)) is not None
     }
-    others = [file for file in files if file not in recorded]
-    return [*grouped_by_time(recorded), *grouped_by_name(others)]
+    other_files = [file for file in files if file not in recorded]
+    return [*grouped_by_time(recorded), *grouped_by_name(other_files)]
 
 
 def _session_ns(file: Path) -> tuple[int, int] | None:

@@ -43,13 +43,13 @@ def read(source: HostFiles) -> TraceData:
     Raises:
         BadInput: Nothing can be read; the message names the problem and a remedy.
     """
-    first, *others = source.paths
-    if not others and is_spool(first.name):
+    first, *other_paths = source.paths
+    if not other_paths and is_spool(first.name):
         # Imported only for unfinished recordings, which are rare.
         from stepscope.formats.xplane.decoded.spool import read_spool  # noqa: PLC0415
 
         space = read_spool(first, limit_bytes=source.limit_bytes)
-    elif not others:
+    elif not other_paths:
         space = decode_file(first, limit_bytes=source.limit_bytes, mapped=source.mapped)
     else:
         # Concatenated protobuf messages of one type are one message.

@@ -113,13 +113,13 @@ def _name_event(kind: str, pid: int, tid: int, name: str) -> ViewerEvent:
 
 
 def _key_and_value(entry: memoryview) -> tuple[int, memoryview]:
-    key, found = 0, memoryview(b"")
+    key, value_bytes = 0, memoryview(b"")
     for field, value in read_fields(entry):
         if field == _KEY and isinstance(value, int):
             key = value
         elif field == _VALUE and not isinstance(value, int):
-            found = value
-    return key, found
+            value_bytes = value
+    return key, value_bytes
 
 
 def _read_event(message: memoryview) -> ViewerEvent:
@@ -157,7 +157,7 @@ def profile_message(source: HostFiles) -> bytes:
     """
     path = only_file(source)
     data = open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)[0]
-    again = "Copy the whole file again, or give the .xplane.pb next to it."
+    remedy = "Copy the whole file again, or give the .xplane.pb next to it."
     content = data.tobytes()
     try:
         if content.startswith(_MESSAGE):
@@ -166,9 +166,9 @@ def profile_message(source: HostFiles) -> bytes:
             events = msgspec.json.decode(content, type=_Document, strict=False).events
         return _message_of_events(source.host, events)
     except MalformedMessage:
-        raise BadInput.at(path, "is cut or damaged", again) from None
+        raise BadInput.at(path, "is cut or damaged", remedy) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadInput.at(path, f"the JSON is broken or cut: {error}", again) from None
+        raise BadInput.at(path, f"the JSON is broken or cut: {error}", remedy) from None
     except RecursionError:
         raise BadInput.at(
             path, "its values are nested too deeply", Remedy.COPY_AGAIN
@@ -178,29 +178,29 @@ def profile_message(source: HostFiles) -> bytes:
 def _message_of_events(host: str, events: list[ViewerEvent]) -> bytes:
     space = XSpaceBuilder(host, start_ns=None)
     timed = [
-        it
-        for it in events
-        if it.ph == "X" and it.ts is not None and abs(it.ts) < _NOT_A_TIME_US
+        event
+        for event in events
+        if event.ph == "X" and event.ts is not None and abs(event.ts) < _NOT_A_TIME_US
     ]
-    times = [it.ts or 0.0 for it in timed]
+    times = [event.ts or 0.0 for event in timed]
     begin = min(times) if times and max(times) >= _NOT_OF_A_RECORDING_US else 0.0
     # Maximum duration of an event, and maximum distance from the first event.
     longest = _NOT_OF_A_RECORDING_US
     shown = [
-        it
-        for it in timed
-        if 0 <= it.dur < longest and abs((it.ts or 0.0) - begin) < longest
+        event
+        for event in timed
+        if 0 <= event.dur < longest and abs((event.ts or 0.0) - begin) < longest
     ]
     # (Process, thread or None) → its name.
     names: dict[tuple[int, int | None], str] = {}
-    for one in events:
-        given = (one.args or {}).get("name")
-        if one.ph != "M" or given is None:
+    for event in events:
+        label = (event.args or {}).get("name")
+        if event.ph != "M" or label is None:
             continue
-        if one.name == "process_name":
-            names[one.pid, None] = str(given)
-        elif one.name == "thread_name":
-            names[one.pid, one.tid] = str(given)
+        if event.name == "process_name":
+            names[event.pid, None] = str(label)
+        elif event.name == "thread_name":
+            names[event.pid, event.tid] = str(label)
     lines: dict[tuple[int, int], LineBuilder] = {}
     # A device without recorded activity has a name but no events.
     planes: dict[int, PlaneBuilder] = {
@@ -209,30 +209,30 @@ def _message_of_events(host: str, events: list[ViewerEvent]) -> bytes:
         if thread is None
     }
     types: dict[tuple[int, str, str], int] = {}
-    for one in shown:
-        plane = planes.get(one.pid)
+    for event in shown:
+        plane = planes.get(event.pid)
         if plane is None:
-            name = f"process {one.pid}"
-            plane = planes[one.pid] = space.plane(name, plane_id=one.pid)
-        line = lines.get((one.pid, one.tid))
+            name = f"process {event.pid}"
+            plane = planes[event.pid] = space.plane(name, plane_id=event.pid)
+        line = lines.get((event.pid, event.tid))
         if line is None:
-            name = names.get((one.pid, one.tid), "")
-            line = lines[one.pid, one.tid] = plane.line(
-                one.tid - 2 * _NEGATIVE
-                if _NEGATIVE <= one.tid < 2 * _NEGATIVE
-                else one.tid,
+            name = names.get((event.pid, event.tid), "")
+            line = lines[event.pid, event.tid] = plane.line(
+                event.tid - 2 * _NEGATIVE
+                if _NEGATIVE <= event.tid < 2 * _NEGATIVE
+                else event.tid,
                 name=name,
             )
-        values = dict(one.args or {})
+        values = dict(event.args or {})
         long_name = str(values.pop(_LONG_NAME, ""))
-        key = (one.pid, one.name, long_name)
+        key = (event.pid, event.name, long_name)
         if key not in types:
-            display = one.name if long_name else ""
-            types[key] = plane.event_type(long_name or one.name, display_name=display)
-        dur_ps = round(one.dur * PS_PER_US)
+            display = event.name if long_name else ""
+            types[key] = plane.event_type(long_name or event.name, display_name=display)
+        dur_ps = round(event.dur * PS_PER_US)
         line.event(
             types[key],
-            offset_ps=round(((one.ts or 0.0) - begin) * PS_PER_US),
+            offset_ps=round(((event.ts or 0.0) - begin) * PS_PER_US),
             dur_ps=0 if dur_ps <= _INSTANT_PS else dur_ps,
             stats={name: _profile_value(name, value) for name, value in values.items()},
         )
@@ -252,11 +252,11 @@ def _say_what_is_missing(
             f"The writer of the timeline stopped after {_MOST_EVENTS:,} events; the "
             ".xplane.pb next to the file holds all events."
         )
-    other = sum(1 for it in events if it.ph not in {"X", "M", ""})
-    broken = sum(1 for it in events if it.ph == "X") - len(shown)
-    for count, what in ((other, "of kinds that are not read"), (broken, "broken")):
+    unread = sum(1 for event in events if event.ph not in {"X", "M", ""})
+    broken = sum(1 for event in events if event.ph == "X") - len(shown)
+    for count, kind in ((unread, "of kinds that are not read"), (broken, "broken")):
         if count:
-            space.warning(f"dropped {count} events: {what}")
+            space.warning(f"dropped {count} events: {kind}")
 
 
 def _profile_value(name: str, value: Any) -> Value:

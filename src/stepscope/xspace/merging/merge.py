@@ -116,9 +116,7 @@ def merge_messages(
         space = _whole_fields(data, np.zeros(1, np.int64), np.array([len(data)]))
         rows = space.of(SpaceTag.PLANE)
         for place, size in zip(rows.place.tolist(), rows.size.tolist(), strict=True):
-            begin, end = (
-                np.array([offset], np.int64) for offset in (place, place + size)
-            )
+            begin, end = (np.array([byte], np.int64) for byte in (place, place + size))
             fields = _whole_fields(data, begin, end)
             plane = _Plane(data, place, place + size, part.shift_ns, fields)
             name = _name_of_plane(plane)
@@ -166,9 +164,7 @@ def _whole_fields(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:
 
 
 def _name_of_plane(plane: _Plane) -> str:
-    place, length = (
-        int(column[0]) for column in plane.fields.last_place(PlaneTag.NAME)
-    )
+    place, length = (int(col[0]) for col in plane.fields.last_place(PlaneTag.NAME))
     return plane.data[place : place + length].tobytes().decode("utf-8", "replace")
 
 
@@ -228,23 +224,18 @@ def _merge_planes(
         Move(first.shift_ns, start_ns).moved(head.timestamp_ns) == head.timestamp_ns
         for head in heads
     )
-    keeps_first = keep_first and is_unshifted
-    joined_ids: set[int] = set()
+    keep = keep_first and is_unshifted
+    joined: set[int] = set()
     if join_lines:
         counts = Counter(
             head.id
             for plane in planes
             for head in read_heads(plane.data, *plane.rows(PlaneTag.LINE))
         )
-        joined_ids = {line for line, times in counts.items() if times > 1}
-    if (
-        keeps_first
-        and not joined_ids
-        and len(planes) == 1
-        and name == _name_of_plane(first)
-    ):
+        joined = {line for line, times in counts.items() if times > 1}
+    if keep and not joined and len(planes) == 1 and name == _name_of_plane(first):
         return [first.data[first.begin : first.end].tobytes()]
-    names = _Names.of(planes, keep_first=keeps_first)
+    names = _Names.of(planes, keep_first=keep)
     maps = names.maps
     out = [
         number_field(PlaneTag.ID, int(first.fields.last(PlaneTag.ID)[0])),
@@ -264,8 +255,8 @@ def _merge_planes(
             for stat in plane.fields.of(PlaneTag.STAT).bodies(plane.data)
         ]
     rewritten = [plane.rows(PlaneTag.LINE) for plane in planes]
-    if keeps_first:
-        is_separate = np.array([head.id not in joined_ids for head in heads], bool)
+    if keep:
+        is_separate = np.array([head.id not in joined for head in heads], bool)
         begin, end = rewritten[0]
         out += [
             sized_field(PlaneTag.LINE, first.data[start:stop].tobytes())
@@ -286,7 +277,7 @@ def _merge_planes(
 def _join_lines_of_planes(
     planes: Sequence[_Plane],
     maps: Sequence[tuple[IdMap, IdMap]],
-    line_bounds: Sequence[tuple[Int64s, Int64s]],
+    bounds: Sequence[tuple[Int64s, Int64s]],
     *,
     start_ns: int,
     names: _Names,
@@ -294,9 +285,7 @@ def _join_lines_of_planes(
 ) -> list[bytes]:
     """Return the lines as fields; lines of equal id and time become one."""
     groups: dict[tuple[int, int], tuple[Head, list[bytes]]] = {}
-    for plane, (type_ids, stat_ids), rows in zip(
-        planes, maps, line_bounds, strict=True
-    ):
+    for plane, (type_ids, stat_ids), rows in zip(planes, maps, bounds, strict=True):
         move = Move(plane.shift_ns, start_ns)
         for line in read_lines(plane.data, *rows, move=move):
             head = named_like(line.head, first)

@@ -131,10 +131,8 @@ def found_damage(
 def _describe_damage(name: str, stop: int, size: int, *, claim: int) -> Damage:
     """Return the damage of an item with the stated end `claim`, in a file of `size`."""
     offset = stop if stop >= 0 else size
-    description = (
-        f"the file ends within {name}" if claim > size else f"{name} is malformed"
-    )
-    return Damage(offset, description, claim - offset)
+    text = f"the file ends within {name}" if claim > size else f"{name} is malformed"
+    return Damage(offset, text, claim - offset)
 
 
 def summarise_damage(damage: tuple[Damage, ...]) -> tuple[Damage, ...]:

@@ -59,7 +59,7 @@ _NOBODYS: Final = 3
 _ASKING: Final = frozenset({"locals", "vars", "exec", "eval"})
 _FRAMES_OWN: Final = "f_locals"
 _LIBRARIES: Final = (
-    *{sysconfig.get_paths()[it] for it in ("stdlib", "platstdlib", "purelib")},
+    *{sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib")},
     str(Path(__file__).resolve().parents[3]),
     "site-packages",
     "dist-packages",
@@ -94,24 +94,24 @@ def reachable_containers() -> dict[int, Container]:
     """Return the containers that running functions of the program reach, by `id`."""
     until_s = time.thread_time() + MOST_S
     reached: dict[int, Container] = {}
-    seen: set[int] = set()
+    visited: set[int] = set()
     waiting = deque(_program_variables())
-    while waiting and len(seen) < _MOST_OBJECTS and time.thread_time() < until_s:
-        one = waiting.popleft()
-        value = one.value
-        if id(value) in seen:
+    while waiting and len(visited) < _MOST_OBJECTS and time.thread_time() < until_s:
+        node = waiting.popleft()
+        value = node.value
+        if id(value) in visited:
             continue
-        seen.add(id(value))
+        visited.add(id(value))
         is_bounded = type(value) is deque and value.maxlen is not None
         if is_container(value) and not is_bounded:
-            reached[id(value)] = Container(one.path, one.function, len(value), value)
+            reached[id(value)] = Container(node.path, node.function, len(value), value)
         elif has_graph(value):
-            held = Graphs().add_tensors([value])
+            graph = Graphs().add_tensors([value])
             reached[id(value)] = Container(
-                *(one.path, one.function, held.items, value, held.graph_bytes)
+                *(node.path, node.function, graph.items, value, graph.graph_bytes)
             )
-        if one.depth < _DEEPEST:
-            waiting.extend(_reachable_members(one))
+        if node.depth < _DEEPEST:
+            waiting.extend(_reachable_members(node))
     return reached
 
 
@@ -132,23 +132,27 @@ def growth_since(container: Container, length: int) -> Added:
     items = len(values) - length
     members = values.values() if type(values) in PAIRS else values
     last = list(islice(reversed(members), max(min(items, _MOST_ADDED), 2)))
-    some = last[: max(items, 0)]
+    added = last[: max(items, 0)]
     before: list[Any] = []
     if 0 < items <= _MOST_PASSED:
         before = list(islice(reversed(members), items, items + _MOST_ADDED))
-    there = {memory_address(it) for one in before for it in list_arrays(one)}
-    arrays = {id(it): it for one in some for it in list_arrays(one)}
+    older = {
+        memory_address(array) for member in before for array in list_arrays(member)
+    }
+    arrays = {id(array): array for member in added for array in list_arrays(member)}
     sizes = sum(
-        measure_array(it) for it in arrays.values() if memory_address(it) not in there
+        measure_array(array)
+        for array in arrays.values()
+        if memory_address(array) not in older
     )
     graphs = Graphs()
-    for one in last[1:2]:
-        graphs.add_tensors(tensors_with_graph(one))
-    held = graphs.add_tensors(
-        [it for one in some[:1] for it in tensors_with_graph(one)]
+    for member in last[1:2]:
+        graphs.add_tensors(tensors_with_graph(member))
+    graph = graphs.add_tensors(
+        [tensor for member in added[:1] for tensor in tensors_with_graph(member)]
     )
-    scale = items / max(len(some), 1)
-    return Added(items, int(sizes * scale), held.graph_bytes * items)
+    scale = items / max(len(added), 1)
+    return Added(items, int(sizes * scale), graph.graph_bytes * items)
 
 
 def _program_variables() -> Iterator[_Object]:
@@ -161,14 +165,14 @@ def _program_variables() -> Iterator[_Object]:
             function = names.function_name(code)
             if function and not _is_library(code.co_filename):
                 # Other code that holds a frame is a trace function or debugger.
-                alone = sys.getrefcount(frame) <= _NOBODYS
-                for name, value in _frame_variables(frame, alone=alone):
+                is_unshared = sys.getrefcount(frame) <= _NOBODYS
+                for name, value in _frame_variables(frame, is_unshared=is_unshared):
                     if not name.startswith("__"):
                         yield _Object(value, name, function, 0)
             frame = frame.f_back
 
 
-def _frame_variables(frame: FrameType, *, alone: bool) -> list[tuple[str, Any]]:
+def _frame_variables(frame: FrameType, *, is_unshared: bool) -> list[tuple[str, Any]]:
     """Return the variables of a frame without keeping any of them alive longer.
 
     Before Python 3.13 a function's frame keeps the returned dictionary, and thus values
@@ -179,13 +183,13 @@ def _frame_variables(frame: FrameType, *, alone: bool) -> list[tuple[str, Any]]:
     code = frame.f_code
     if sys.version_info >= (3, 13) or not code.co_flags & _OPTIMIZED:
         return list(frame.f_locals.items())
-    if not alone or _asks_for_variables(code):
+    if not is_unshared or _asks_for_variables(code):
         return []
     variables = frame.f_locals
-    found = list(variables.items())
+    items = list(variables.items())
     if sys.getrefcount(variables) <= _NOBODYS:
         variables.clear()
-    return found
+    return items
 
 
 def _asks_for_variables(code: CodeType) -> bool:
@@ -196,24 +200,24 @@ def _asks_for_variables(code: CodeType) -> bool:
     if _FRAMES_OWN in code.co_names:
         return True
     return not _ASKING.isdisjoint(code.co_names) and any(
-        it.opname == "LOAD_GLOBAL" and it.argval in _ASKING
-        for it in dis.get_instructions(code)
+        instruction.opname == "LOAD_GLOBAL" and instruction.argval in _ASKING
+        for instruction in dis.get_instructions(code)
     )
 
 
-def _reachable_members(one: _Object) -> Iterator[_Object]:
-    value: Any = one.value
+def _reachable_members(parent: _Object) -> Iterator[_Object]:
+    value: Any = parent.value
     pairs: Iterable[tuple[str, Any]] = ()
     if type(value) in PAIRS:
         some = list(islice(value.items(), _MOST_MEMBERS))
         pairs = (
-            (f"[{key!r}]", it)
-            for key, it in some
+            (f"[{key!r}]", member)
+            for key, member in some
             if type(key) is str and len(key) <= _LONGEST_KEY
         )
     elif type(value) in (list, tuple):
         some = list(islice(value, _MOST_MEMBERS))
-        pairs = ((f"[{at}]", it) for at, it in enumerate(some))
+        pairs = ((f"[{index}]", member) for index, member in enumerate(some))
     else:
         file = getattr(sys.modules.get(module_name(type(value))), "__file__", None)
         if isinstance(file, str) and not _is_library(file):
@@ -222,9 +226,9 @@ def _reachable_members(one: _Object) -> Iterator[_Object]:
                 own = object.__getattribute__(value, "__dict__")
                 if isinstance(own, dict):
                     some = list(islice(own.items(), _MOST_MEMBERS))
-                    pairs = ((f".{name}", it) for name, it in some)
-    for suffix, it in pairs:
-        yield _Object(it, one.path + suffix, one.function, one.depth + 1)
+                    pairs = ((f".{name}", member) for name, member in some)
+    for suffix, member in pairs:
+        yield _Object(member, parent.path + suffix, parent.function, parent.depth + 1)
 
 
 def _is_library(file: str) -> bool:

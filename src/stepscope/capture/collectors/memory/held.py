@@ -57,9 +57,9 @@ class Graphs:
 
     def add_tensors(self, tensors: Iterable[Any]) -> Added:
         """Return the number of new nodes of some tensors, and the bytes in them."""
-        before, held = len(self._nodes), sum(self._sizes.values())
+        nodes, size = len(self._nodes), sum(self._sizes.values())
         waiting = [tensor.grad_fn for tensor in tensors]
-        while waiting and len(self._nodes) - before < _MOST_NODES:
+        while waiting and len(self._nodes) - nodes < _MOST_NODES:
             node = waiting.pop()
             if node is None or node in self._nodes:
                 continue
@@ -67,12 +67,12 @@ class Graphs:
             kind = type(node)
             if kind not in self._names:
                 # Cached by type, because `dir` takes far longer than a node.
-                names = [it for it in dir(kind) if it.startswith("_raw_saved_")]
+                names = [name for name in dir(kind) if name.startswith("_raw_saved_")]
                 self._names[kind] = names
             for name in self._names[kind]:
                 self._sizes.update(_saved_sizes(node, name))
             waiting += [behind for behind, _ in node.next_functions]
-        return Added(len(self._nodes) - before, 0, sum(self._sizes.values()) - held)
+        return Added(len(self._nodes) - nodes, 0, sum(self._sizes.values()) - size)
 
 
 def _saved_sizes(node: Any, name: str) -> dict[int, int]:
@@ -82,18 +82,18 @@ def _saved_sizes(node: Any, name: str) -> dict[int, int]:
     with checkpointing, it would compute the layer again. Tensors packed in another form
     have no size here. Nor do tensors of a PyTorch version without the raw attribute.
     """
-    found = {}
+    sizes = {}
     with suppress(*_REFUSALS):
         value = getattr(node, name)
         for saved in value if isinstance(value, list | tuple) else (value,):
-            one: Any = getattr(saved, "data", None)
-            if not _is_array(one) or not hasattr(one, "untyped_storage"):
+            tensor: Any = getattr(saved, "data", None)
+            if not _is_array(tensor) or not hasattr(tensor, "untyped_storage"):
                 continue
-            base = one if one._base is None else one._base  # noqa: SLF001 - the base of a view
+            base = tensor if tensor._base is None else tensor._base  # noqa: SLF001 - the base of a view
             if not (base.is_leaf and base.requires_grad):
-                storage = one.untyped_storage()
-                found[storage.data_ptr()] = storage.nbytes()
-    return found
+                storage = tensor.untyped_storage()
+                sizes[storage.data_ptr()] = storage.nbytes()
+    return sizes
 
 
 def _is_array(value: object) -> bool:
@@ -138,7 +138,7 @@ def memory_address(array: Any) -> int:
 
 def tensors_with_graph(value: Any) -> list[Any]:
     """Return the tensors in a value that have an autograd graph."""
-    return [it for it in list_arrays(value) if has_graph(it)]
+    return [array for array in list_arrays(value) if has_graph(array)]
 
 
 def has_graph(value: object) -> bool:
@@ -147,7 +147,7 @@ def has_graph(value: object) -> bool:
     if module_name(kind).partition(".")[0] != "torch":
         return False
     # Other PyTorch objects accept any attribute name: `torch.ops`, graph proxies.
-    is_tensor = any("grad_fn" in vars(it) for it in kind.__mro__)
+    is_tensor = any("grad_fn" in vars(base) for base in kind.__mro__)
     return is_tensor and getattr(value, "grad_fn", None) is not None
 
 

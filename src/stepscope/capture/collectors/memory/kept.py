@@ -53,8 +53,12 @@ class KeptCollector(Collector):
         if not options.counters_hz:
             return
         self._before = {
-            (one.path, one.function): (identity, one.length, one.graph_bytes)
-            for identity, one in reachable_containers().items()
+            (container.path, container.function): (
+                identity,
+                container.length,
+                container.graph_bytes,
+            )
+            for identity, container in reachable_containers().items()
         }
         self._clock, self._began_ns = clock, recorder.clock_ns()
 
@@ -79,7 +83,7 @@ class KeptCollector(Collector):
                 added = _find_growth(identity, container, *before[place])
                 if added is not None:
                     grown.append((added, *place))
-        grown.sort(key=lambda one: -(one[0].graph_bytes + one[0].array_bytes))
+        grown.sort(key=lambda growth: -(growth[0].graph_bytes + growth[0].array_bytes))
         if not grown:
             return Collected(b"")
         rows = [
@@ -99,9 +103,9 @@ def _find_growth(
         return None
     if now.graph_bytes:
         # Each step computes a new tensor, whose graph continues the previous one.
-        more = now.graph_bytes - graph_bytes
-        grew = graph_bytes > 0 and more > 0
-        return Added(now.length - length, 0, more) if grew else None
+        added_bytes = now.graph_bytes - graph_bytes
+        grew = graph_bytes > 0 and added_bytes > 0
+        return Added(now.length - length, 0, added_bytes) if grew else None
     if identity != was or not length or not is_container(now.value):
         return None
     added = growth_since(now, length)

@@ -103,15 +103,15 @@ def join_activities(parts: Sequence[Activities]) -> Activities:
         gradients.append(np.where(part.gradient > 0, part.gradient + highest, 0))
         highest = max(highest, int(gradients[-1].max(initial=0)))
     return Activities(
-        name=[it for part in parts for it in part.name],
-        category=[it for part in parts for it in part.category],
+        name=[name for part in parts for name in part.name],
+        category=[category for part in parts for category in part.category],
         start_ns=np.concatenate([part.start_ns for part in parts]),
         dur_ns=np.concatenate([part.dur_ns for part in parts]),
         place=np.concatenate([part.place for part in parts]),
         lane=np.concatenate([part.lane for part in parts]),
         external=np.concatenate([part.external for part in parts]),
         gradient=np.concatenate(gradients),
-        arguments=[it for part in parts for it in part.arguments],
+        arguments=[argument for part in parts for argument in part.arguments],
         thread_names={
             key: name for part in parts for key, name in part.thread_names.items()
         },
@@ -138,26 +138,26 @@ def live_activities(
     everything = hand_out()
     if everything and not all(hasattr(everything[0], field) for field in _NEEDED):
         return None
-    given, complete_until_ns = _drop_latest(
+    kept, complete_until_ns = _drop_latest(
         everything,
-        category=lambda it: it.type().lower(),
-        name=lambda it: _decoded_text(it.name, _NO_NAME),
-        start=lambda it: it.timestamp(),
+        category=lambda activity: activity.type().lower(),
+        name=lambda activity: _decoded_text(activity.name, _NO_NAME),
+        start=lambda activity: activity.timestamp(),
     )
     rows = [
         (
-            _decoded_text(it.name, _NO_NAME),
-            it.type(),
-            it.timestamp(),
-            it.duration(),
-            it.device_id(),
-            it.resource_id(),
-            it.correlation_id(),
-            it.linked_correlation_id(),
-            it.flow_id() if it.flow_type() == _GRADIENT_FLOW else 0,
-            _decoded_text(it.metadata_json, ""),
+            _decoded_text(activity.name, _NO_NAME),
+            activity.type(),
+            activity.timestamp(),
+            activity.duration(),
+            activity.device_id(),
+            activity.resource_id(),
+            activity.correlation_id(),
+            activity.linked_correlation_id(),
+            activity.flow_id() if activity.flow_type() == _GRADIENT_FLOW else 0,
+            _decoded_text(activity.metadata_json, ""),
         )
-        for it in given
+        for activity in kept
     ]
     columns = list(zip(*rows, strict=True)) if rows else [()] * 10
     category = [text.lower() for text in columns[1]]
@@ -177,7 +177,7 @@ def live_activities(
         arguments=[b"{" + text.encode() + b"}" for text in columns[9]],
         thread_names=thread_names,
         devices=tuple(devices),
-        left_out=len(everything) - len(given),
+        left_out=len(everything) - len(kept),
         complete_until_ns=complete_until_ns,
     )
 
@@ -225,53 +225,55 @@ def exported_activities(document: bytes) -> Activities:
     decoded = msgspec.json.decode(document, type=_Document)
     # The recording's own events have no numeric process and thread ids.
     everything = [
-        it
-        for it in decoded.events
-        if it.ph in ("X", "i") and isinstance(it.pid, int) and isinstance(it.tid, int)
+        event
+        for event in decoded.events
+        if event.ph in ("X", "i")
+        and isinstance(event.pid, int)
+        and isinstance(event.tid, int)
     ]
-    kept, complete_until_ns = _drop_latest(
+    stored, complete_until_ns = _drop_latest(
         everything,
-        category=lambda it: it.cat.lower(),
-        name=lambda it: it.name,
-        start=lambda it: _parse_ns(it.ts),
+        category=lambda event: event.cat.lower(),
+        name=lambda event: event.name,
+        start=lambda event: _parse_ns(event.ts),
     )
     base = decoded.base_ns
-    arguments = [bytes(it.args) for it in kept]
+    arguments = [bytes(event.args) for event in stored]
     externals = msgspec.json.decode(
         b"[" + b",".join(arguments) + b"]", type=list[_External]
     )
-    start = [base + _parse_ns(it.ts) for it in kept]
-    arrows = [it for it in decoded.events if it.cat == _GRADIENT]
+    start = [base + _parse_ns(event.ts) for event in stored]
+    arrows = [event for event in decoded.events if event.cat == _GRADIENT]
     return Activities(
-        name=[it.name for it in kept],
-        category=[it.cat.lower() for it in kept],
+        name=[event.name for event in stored],
+        category=[event.cat.lower() for event in stored],
         start_ns=_int64_array(start),
-        dur_ns=_int64_array([_parse_ns(it.dur) for it in kept]),
-        place=_int64_array([it.pid for it in kept]),
-        lane=_int64_array([it.tid for it in kept]),
+        dur_ns=_int64_array([_parse_ns(event.dur) for event in stored]),
+        place=_int64_array([event.pid for event in stored]),
+        lane=_int64_array([event.tid for event in stored]),
         external=_int64_array(
             [
-                next((it for it in (one.id, one.older) if isinstance(it, int)), 0)
-                for one in externals
+                next((id_ for id_ in (row.id, row.older) if isinstance(id_, int)), 0)
+                for row in externals
             ]
         ),
-        gradient=_int64_array(_gradient_ids(arrows, kept, start, base)),
+        gradient=_int64_array(_gradient_ids(arrows, stored, start, base)),
         arguments=arguments,
         thread_names=dict(_named_threads(decoded.events)),
         devices=tuple(
             Device(
-                it.id,
-                name=it.name,
-                vendor="AMD" if "AMD" in (it.name or "") else None,
-                major=it.major,
-                minor=it.minor,
-                cores=it.cores,
-                memory_bytes=it.memory,
+                device.id,
+                name=device.name,
+                vendor="AMD" if "AMD" in (device.name or "") else None,
+                major=device.major,
+                minor=device.minor,
+                cores=device.cores,
+                memory_bytes=device.memory,
             )
-            for it in decoded.devices
-            if it.id is not None
+            for device in decoded.devices
+            if device.id is not None
         ),
-        left_out=len(everything) - len(kept),
+        left_out=len(everything) - len(stored),
         complete_until_ns=None
         if complete_until_ns is None
         else base + complete_until_ns,
@@ -292,21 +294,23 @@ def _drop_latest(
     """
     if len(everything) <= _MOST_CALLS:
         return everything, None
-    is_call = np.array([category(it) == _PYTHON_CALL for it in everything], bool)
+    is_call = np.array(
+        [category(activity) == _PYTHON_CALL for activity in everything], bool
+    )
     if is_call.sum() <= _MOST_CALLS and len(everything) <= _MOST:
         return everything, None
-    began = np.array([start(it) for it in everything], np.int64)
+    began = np.array([start(activity) for activity in everything], np.int64)
     annotates = [
-        category(it) == ANNOTATION_CATEGORY
-        or forwarded_annotation(name(it)) is not None
-        for it in everything
+        category(activity) == ANNOTATION_CATEGORY
+        or forwarded_annotation(name(activity)) is not None
+        for activity in everything
     ]
     order = np.lexsort((began, ~np.array(annotates, bool)))
-    called, others = order[is_call[order]], order[~is_call[order]]
-    room = min(_MOST_CALLS, max(_MOST - len(others), 0))
-    kept = np.sort(np.concatenate((others[:_MOST], called[:room])))
-    left_out = np.concatenate((others[_MOST:], called[room:]))
-    return [everything[row] for row in kept.tolist()], int(began[left_out].min())
+    call_rows, other_rows = order[is_call[order]], order[~is_call[order]]
+    max_calls = min(_MOST_CALLS, max(_MOST - len(other_rows), 0))
+    kept_rows = np.sort(np.concatenate((other_rows[:_MOST], call_rows[:max_calls])))
+    left_out = np.concatenate((other_rows[_MOST:], call_rows[max_calls:]))
+    return [everything[row] for row in kept_rows.tolist()], int(began[left_out].min())
 
 
 def _decoded_text(hand_out: Callable[[], str], otherwise: str) -> str:
@@ -318,30 +322,30 @@ def _decoded_text(hand_out: Callable[[], str], otherwise: str) -> str:
 
 
 def _gradient_ids(
-    arrows: Sequence[_Event], kept: Sequence[_Event], start: Sequence[int], base: int
+    arrows: Sequence[_Event], events: Sequence[_Event], start: Sequence[int], base: int
 ) -> list[int]:
     """Return for each kept event the id of the arrow at its start; 0 for none."""
     # Ops with the same start are nested. The arrow belongs to the inner op, the last.
-    op_at = {
-        (it.pid, it.tid, at): row
-        for row, (it, at) in enumerate(zip(kept, start, strict=True))
-        if it.cat.lower() == "cpu_op"
+    op_rows = {
+        (event.pid, event.tid, start_ns): row
+        for row, (event, start_ns) in enumerate(zip(events, start, strict=True))
+        if event.cat.lower() == "cpu_op"
     }
-    found = [0] * len(kept)
+    gradient_ids = [0] * len(events)
     for arrow in arrows:
-        row = op_at.get((arrow.pid, arrow.tid, base + _parse_ns(arrow.ts)))
+        row = op_rows.get((arrow.pid, arrow.tid, base + _parse_ns(arrow.ts)))
         if row is not None and isinstance(arrow.id, int):
-            found[row] = arrow.id
-    return found
+            gradient_ids[row] = arrow.id
+    return gradient_ids
 
 
 def _named_threads(events: Sequence[_Event]) -> Iterator[tuple[tuple[int, int], str]]:
-    for it in events:
-        if it.ph != "M" or it.name != "thread_name":
+    for event in events:
+        if event.ph != "M" or event.name != "thread_name":
             continue
-        name = msgspec.json.decode(it.args).get("name")
-        if isinstance(it.pid, int) and isinstance(it.tid, int) and name:
-            yield (it.pid, it.tid), str(name)
+        name = msgspec.json.decode(event.args).get("name")
+        if isinstance(event.pid, int) and isinstance(event.tid, int) and name:
+            yield (event.pid, event.tid), str(name)
 
 
 def _parse_ns(written: Raw) -> int:

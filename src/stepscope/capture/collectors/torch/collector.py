@@ -163,10 +163,10 @@ class TorchCollector(GivesWay):
             getattr(profiler, "_is_profiler_enabled", False)
             or _profiler_enabled()
             or any(
-                type(it) is profiler.profile
-                and it.entered
-                and it.kineto_results is None
-                for it in gc.get_referrers(profiler.profile)
+                type(referrer) is profiler.profile
+                and referrer.entered
+                and referrer.kineto_results is None
+                for referrer in gc.get_referrers(profiler.profile)
             )
         )
         return _OWN if records else None
@@ -185,11 +185,11 @@ class _Recording:
         )
         self._warnings: list[str] = []
         activities = [
-            it
-            for it in profiler.supported_activities()
+            activity
+            for activity in profiler.supported_activities()
             if (
                 self._levels.host
-                if it == profiler.ProfilerActivity.CPU
+                if activity == profiler.ProfilerActivity.CPU
                 else self._levels.device
             )
         ]
@@ -276,8 +276,8 @@ class _Recording:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._profiler))
 
     def _collect_activities(self, stop_ns: int) -> Collected:
-        given = join_activities([*self._earlier, _hand_out_activities(self._profiler)])
-        if not len(given):
+        events = join_activities([*self._earlier, _hand_out_activities(self._profiler)])
+        if not len(events):
             self._warnings.append(
                 "PyTorch returned no events: no op ran, or another PyTorch profiler "
                 "was started meanwhile"
@@ -286,34 +286,37 @@ class _Recording:
         # records at least that call.
         elif (
             self._levels.device
-            and given.devices
-            and not any(it in ON_STREAM or it.endswith(CALLS) for it in given.category)
+            and events.devices
+            and not any(
+                category in ON_STREAM or category.endswith(CALLS)
+                for category in events.category
+            )
         ):
             self._warnings.append(_NO_DEVICE_EVENTS)
-        if given.left_out:
+        if events.left_out:
             self._warnings.append(
-                f"dropped {given.left_out} events: PyTorch's latest events, Python "
+                f"dropped {events.left_out} events: PyTorch's latest events, Python "
                 "calls first, because storing them would delay the program; record "
                 "fewer steps, or no Python calls. Only steps that ended before the "
                 "first dropped event are judged"
             )
         planes = build_planes(
-            given,
+            events,
             hostname=socket.gethostname(),
             process=os.getpid(),
             start_ns=self._clock.wall_ns,
             stop_ns=stop_ns,
         )
         planes.environment().stat("profile_options", self._levels.message())
-        if given.complete_until_ns is not None:
+        if events.complete_until_ns is not None:
             planes.environment().stat(
-                EnvironmentStat.COMPLETE_UNTIL, given.complete_until_ns
+                EnvironmentStat.COMPLETE_UNTIL, events.complete_until_ns
             )
         differ = level_warnings("PyTorch", self._asked, self._levels)
         return Collected(
             planes.to_bytes(),
             (*self._warnings, *differ),
-            holds_annotations=self._was_given and len(given) > 0,
+            holds_annotations=self._was_given and len(events) > 0,
         )
 
     def _start_profiler(self, options: ProfilerOptions, activities: list[Any]) -> bool:
@@ -384,9 +387,9 @@ def skip_exit_handlers_of_c() -> bool:
 def _hand_out_activities(profiler: Any) -> Activities:
     result = getattr(profiler.profiler, "kineto_results", None)
     devices = _used_devices()
-    given = live_activities(result, thread_names=_thread_names(), devices=devices)
-    if given is not None:
-        return given
+    live = live_activities(result, thread_names=_thread_names(), devices=devices)
+    if live is not None:
+        return live
     with tempfile.TemporaryDirectory(prefix=folder_prefix("torch")) as folder:
         path = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(path))
@@ -437,16 +440,16 @@ def _every_thread(*, stacks: bool) -> Any:
 
 
 def _thread_names() -> dict[tuple[int, int], str]:
-    found = {}
+    names = {}
     for task in _TASKS.iterdir() if _TASKS.is_dir() else ():
         try:
-            words = (task / "comm").read_text(encoding="utf-8", errors="replace")
+            name = (task / "comm").read_text(encoding="utf-8", errors="replace")
         except OSError:
             # The thread ended while its name was read.
             continue
         number = int(task.name)
-        found[os.getpid(), number] = f"thread {number} ({words.strip()})"
-    return found
+        names[os.getpid(), number] = f"thread {number} ({name.strip()})"
+    return names
 
 
 def _used_devices() -> tuple[Device, ...]:
@@ -458,9 +461,9 @@ def _used_devices() -> tuple[Device, ...]:
     vendor = "AMD" if getattr(torch.version, "hip", None) else "Nvidia"
     devices = []
     for ordinal in range(torch.cuda.device_count()):
-        said = torch.cuda.get_device_properties(ordinal)
-        memory_khz = getattr(said, "memory_clock_rate", None)
-        width_bits = getattr(said, "memory_bus_width", None)
+        properties = torch.cuda.get_device_properties(ordinal)
+        memory_khz = getattr(properties, "memory_clock_rate", None)
+        width_bits = getattr(properties, "memory_bus_width", None)
         # Two transfers a cycle; AMD's reported clock is not the transfer clock.
         rate = None
         if vendor == "Nvidia" and memory_khz and width_bits:
@@ -468,13 +471,13 @@ def _used_devices() -> tuple[Device, ...]:
         devices.append(
             Device(
                 ordinal,
-                name=said.name,
+                name=properties.name,
                 vendor=vendor,
-                major=said.major,
-                minor=said.minor,
-                cores=said.multi_processor_count,
-                memory_bytes=said.total_memory,
-                clock_khz=getattr(said, "clock_rate", None),
+                major=properties.major,
+                minor=properties.minor,
+                cores=properties.multi_processor_count,
+                memory_bytes=properties.total_memory,
+                clock_khz=getattr(properties, "clock_rate", None),
                 memory_bytes_per_s=rate,
             )
         )

@@ -132,7 +132,7 @@ class _Writing:
         if (self._offset[rows] // _PS_PER_NS < lead_ns).any():
             lead_ns = 0
         line = plane.line(place.line, name=place.name, timestamp_ns=lead_ns)
-        category = np.array([self._activities.category[it] for it in rows.tolist()])
+        category = np.array([self._activities.category[row] for row in rows.tolist()])
         # Events of one category have the same argument names.
         for kind in np.unique(category).tolist():
             of_kind = rows[category == kind]
@@ -149,27 +149,31 @@ class _Writing:
         *,
         lead_ns: int,
     ) -> None:
-        given = self._activities
+        activities = self._activities
         chosen = rows.tolist()
-        values = decoded_arguments([given.arguments[it] for it in chosen], category)
+        values = decoded_arguments(
+            [activities.arguments[row] for row in chosen], category
+        )
         if category == OP_CATEGORY:
-            values["fwdbwd"] = [it or None for it in given.gradient[rows].tolist()]
+            values["fwdbwd"] = [
+                ref or None for ref in activities.gradient[rows].tolist()
+            ]
         elif category in ON_STREAM or category == "cpu_instant_event":
             ops = self._op_of[rows].tolist()
-            values["tf_op"] = [given.name[op] if op >= 0 else None for op in ops]
+            values["tf_op"] = [activities.name[op] if op >= 0 else None for op in ops]
             if category in ON_STREAM:
                 shapes = [self._shape_of(op) if op >= 0 else None for op in ops]
                 values["shape"] = shapes
         # The category is part of the key: several categories may share a name.
         types = self._types.setdefault(plane.name, {})
         for row in chosen:
-            name = given.name[row]
+            name = activities.name[row]
             if (name, category) not in types:
                 types[name, category] = plane.event_type(
                     name, type_id=len(types) + 1, stats={CATEGORY: category}
                 )
         line.events(
-            [types[given.name[row], category] for row in chosen],
+            [types[activities.name[row], category] for row in chosen],
             self._offset[rows] - lead_ns * _PS_PER_NS,
             self._dur[rows],
             stats=stat_columns(plane, values),
@@ -178,10 +182,10 @@ class _Writing:
     def _shape_of(self, op: int) -> str | None:
         if op not in self._shapes:
             try:
-                given = msgspec.json.decode(
+                operands = msgspec.json.decode(
                     self._activities.arguments[op], type=_Operands
                 )
-                self._shapes[op] = operands_text(given.sizes, given.types)
+                self._shapes[op] = operands_text(operands.sizes, operands.types)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 self._shapes[op] = None
         return self._shapes[op]
@@ -195,10 +199,10 @@ def _unwrap_annotations(activities: Activities) -> Activities:
     names, categories = list(activities.name), list(activities.category)
     arguments = list(activities.arguments)
     for row, name in enumerate(names):
-        ours = forwarded_annotation(name)
-        if ours is not None:
-            names[row], categories[row] = ours.name, ANNOTATION_CATEGORY
-            arguments[row] = bytes(ours.values)
+        annotation = forwarded_annotation(name)
+        if annotation is not None:
+            names[row], categories[row] = annotation.name, ANNOTATION_CATEGORY
+            arguments[row] = bytes(annotation.values)
         elif name in BOOKKEEPING and categories[row] == OP_CATEGORY:
             categories[row] = ANNOTATION_CATEGORY
     return replace(activities, name=names, category=categories, arguments=arguments)
@@ -269,21 +273,21 @@ def _rows_of_ops(activities: Activities) -> Int64s:
     is_op = category == OP_CATEGORY
     op_rows = np.flatnonzero(is_op)
     external = activities.external
-    found = np.full(len(activities), -1, np.int64)
+    op_of = np.full(len(activities), -1, np.int64)
     if not len(op_rows):
-        return found
+        return op_of
     carries = np.flatnonzero(~is_op & (external > 0))
-    at = last_with_id(external[op_rows], external[carries])
-    found[carries] = np.where(at >= 0, np.append(op_rows, -1)[at], -1)
-    found = np.where(found >= 0, found, _ops_around(activities, is_op))
-    launched = np.flatnonzero(np.isin(category, list(ON_STREAM)) & (found < 0))
+    index = last_with_id(external[op_rows], external[carries])
+    op_of[carries] = np.where(index >= 0, np.append(op_rows, -1)[index], -1)
+    op_of = np.where(op_of >= 0, op_of, _ops_around(activities, is_op))
+    launched = np.flatnonzero(np.isin(category, list(ON_STREAM)) & (op_of < 0))
     calls = np.flatnonzero([text.endswith(CALLS) for text in activities.category])
     if len(launched) and len(calls):
-        at = last_with_id(
+        index = last_with_id(
             _correlation_ids(activities, calls), _correlation_ids(activities, launched)
         )
-        found[launched] = np.where(at >= 0, np.append(found[calls], -1)[at], -1)
-    return found
+        op_of[launched] = np.where(index >= 0, np.append(op_of[calls], -1)[index], -1)
+    return op_of
 
 
 def _ops_around(activities: Activities, is_op: Bools) -> Int64s:
@@ -296,15 +300,15 @@ def _ops_around(activities: Activities, is_op: Bools) -> Int64s:
     track = np.unique(activities.lane[rows], return_inverse=True)[1]
     order = np.lexsort((-activities.dur_ns[rows], activities.start_ns[rows], track))
     rows = rows[order]
-    above = innermost_around(
+    around = innermost_around(
         activities.start_ns[rows],
         activities.dur_ns[rows],
         track=track[order].astype(np.int32),
         is_op=is_op[rows],
     )
-    found = np.full(len(activities), -1, np.int64)
-    found[rows] = np.where(above >= 0, rows[above], -1)
-    return found
+    op_of = np.full(len(activities), -1, np.int64)
+    op_of[rows] = np.where(around >= 0, rows[around], -1)
+    return op_of
 
 
 class _Correlated(msgspec.Struct, gc=False):
@@ -312,9 +316,9 @@ class _Correlated(msgspec.Struct, gc=False):
 
 
 def _correlation_ids(activities: Activities, rows: Int64s) -> Int64s:
-    listed = b",".join(activities.arguments[it] for it in rows.tolist())
+    listed = b",".join(activities.arguments[row] for row in rows.tolist())
     decoded = msgspec.json.decode(b"[" + listed + b"]", type=list[_Correlated])
-    return np.array([it.correlation for it in decoded], np.int64)
+    return np.array([call.correlation for call in decoded], np.int64)
 
 
 class _Operands(msgspec.Struct):

@@ -39,8 +39,8 @@ def decoded_arguments(arguments: Sequence[bytes], category: str) -> Values:
     text. Arguments that are not valid JSON are left out.
     """
     raws: dict[str, list[Raw | None]] = {}
-    for row, given in enumerate(_decoded_objects(arguments)):
-        for key, raw in given.items():
+    for row, fields in enumerate(_decoded_objects(arguments)):
+        for key, raw in fields.items():
             if key in _LEFT_OUT:
                 continue
             if key not in raws:
@@ -61,9 +61,9 @@ def decoded_arguments(arguments: Sequence[bytes], category: str) -> Values:
         renamed["memcpy_details"] = _detail_texts(("size", values.get("bytes")))
     elif category == "gpu_memset":
         renamed["memset_details"] = _detail_texts(("num_bytes", values.get("bytes")))
-    told = _TOLD if category in ("kernel", "gpu_memcpy", "gpu_memset") else frozenset()
-    kept = {key: column for key, column in values.items() if key not in told}
-    return {**kept, **renamed}
+    moved = _TOLD if category in ("kernel", "gpu_memcpy", "gpu_memset") else frozenset()
+    unchanged = {key: column for key, column in values.items() if key not in moved}
+    return {**unchanged, **renamed}
 
 
 def stat_columns(
@@ -83,7 +83,7 @@ def _decoded_objects(arguments: Sequence[bytes]) -> list[dict[str, Raw]]:
     if len(arguments) == 1:
         return [{}]
     # Some event has invalid JSON, so decode each event separately.
-    return [decoded for one in arguments for decoded in _decoded_objects([one])]
+    return [decoded for text in arguments for decoded in _decoded_objects([text])]
 
 
 def _decode_values(raws: Sequence[Raw | None]) -> list[Any]:
@@ -112,8 +112,10 @@ def _triple_texts(column: list[Any] | None) -> list[Any] | None:
     if column is None:
         return None
     return [
-        ",".join(map(str, msgspec.json.decode(it))) if isinstance(it, str) else None
-        for it in column
+        ",".join(map(str, msgspec.json.decode(triple)))
+        if isinstance(triple, str)
+        else None
+        for triple in column
     ]
 
 

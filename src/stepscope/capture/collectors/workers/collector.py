@@ -208,18 +208,22 @@ class WorkersCollector(Collector):
                 worker.close_memory()
 
     def _choose_workers(self, layout: Layout, own: Place) -> None:
-        found = child_processes()
-        for process in self._workers.keys() - found.keys():
+        processes = child_processes()
+        for process in self._workers.keys() - processes.keys():
             self._let_go(process, recorder.clock_ns())
-        for process in self._unseen.keys() - found.keys():
+        for process in self._unseen.keys() - processes.keys():
             # Keep the reason of an ended worker only if no other worker is known.
             if len(self._unseen) > 1 or self._workers:
                 del self._unseen[process]
-        room = _MOST_WORKERS - len(self._workers)
-        new = [it for it in found if it not in self._workers and it not in self._unseen]
-        self._beyond = max(self._beyond, len(new) - room)
-        for process in new[:room]:
-            name = found[process]
+        free_slots = _MOST_WORKERS - len(self._workers)
+        new = [
+            process
+            for process in processes
+            if process not in self._workers and process not in self._unseen
+        ]
+        self._beyond = max(self._beyond, len(new) - free_slots)
+        for process in new[:free_slots]:
+            name = processes[process]
             worker = attach_worker(
                 process, name, layout=layout, own=own, shared=self._shared
             )
@@ -238,19 +242,19 @@ class WorkersCollector(Collector):
             first = self._turn * _AT_ONCE % len(chosen)
             chosen = (chosen[first:] + chosen[:first])[:_AT_ONCE]
         workers = [self._workers[process] for process in chosen]
-        room = self._room
-        if room is None or room.processes != chosen:
-            room = self._room = _Room.make_room(chosen, workers, layout)
-        remote_stacks.sample_stack(*room.arrays)
+        buffers = self._room
+        if buffers is None or buffers.processes != chosen:
+            buffers = self._room = _Room.make_room(chosen, workers, layout)
+        remote_stacks.sample_stack(*buffers.arrays)
         at_ns = recorder.clock_ns()
         due_ns = min(due_ns, at_ns)
         for row, (process, worker) in enumerate(zip(chosen, workers, strict=True)):
-            depth = int(room.counts[row])
+            depth = int(buffers.counts[row])
             if depth in _GONE:
                 self._let_go(process, at_ns)
                 continue
             self._begun += 1
-            codes, instructions = room.out[row, :, : max(depth, 0)].tolist()
+            codes, instructions = buffers.out[row, :, : max(depth, 0)].tolist()
             stack = (
                 worker.program_stack(codes, instructions, at_ns) if depth > 0 else None
             )

@@ -56,7 +56,7 @@ class Layout(NamedTuple):
 
     def offset_row(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Return the offsets in the order of `remote_stacks.LAYOUT`."""
-        return np.array([self.stacks[it] for it in remote_stacks.LAYOUT], np.int64)
+        return np.array([self.stacks[name] for name in remote_stacks.LAYOUT], np.int64)
 
 
 #: Minor versions of Python 3 whose offsets are listed here.
@@ -154,8 +154,8 @@ def layout_here() -> Layout | Unseen:
             return UNSEEN["python"]
         column = _KNOWN.index(minor)
         stacks = {name: offsets[column] for name, offsets in _STACKS.items()}
-        others = {name: offsets[column] for name, offsets in _OFFSETS.items()}
-        return Layout(stacks, **others)
+        fields = {name: offsets[column] for name, offsets in _OFFSETS.items()}
+        return Layout(stacks, **fields)
     # Versions after 3.13 publish more numbers, in a different order.
     return _layout_from_runtime() if minor == 13 else UNSEEN["python"]
 
@@ -163,19 +163,21 @@ def layout_here() -> Layout | Unseen:
 def _layout_from_runtime() -> Layout | Unseen:
     numbers = sum(len(names) for _, names in _SAID)
     try:
-        held = ctypes.string_at(runtime_address(), 24 + 8 * numbers)
+        header = ctypes.string_at(runtime_address(), 24 + 8 * numbers)
     except ValueError:
         return UNSEEN["python"]
-    version, free_threaded = struct.unpack_from("<QQ", held, 8)
-    if held[:8] != _COOKIE or version >> 16 != sys.hexversion >> 16:
+    version, free_threaded = struct.unpack_from("<QQ", header, 8)
+    if header[:8] != _COOKIE or version >> 16 != sys.hexversion >> 16:
         return UNSEEN["python"]
     if free_threaded:
         return UNSEEN["free_threaded"]
-    values = iter(struct.unpack_from(f"<{numbers}Q", held, 24))
-    said = {
+    values = iter(struct.unpack_from(f"<{numbers}Q", header, 24))
+    offsets = {
         structure: {name: next(values) for name in names} for structure, names in _SAID
     }
-    thread, frame, code, text = (said[it] for it in ("thread", "frame", "code", "text"))
+    thread, frame, code, text = (
+        offsets[name] for name in ("thread", "frame", "code", "text")
+    )
     return Layout(
         stacks={
             "state_bytes": max(thread["chunk"] + 16, thread["native_id"] + 8),
@@ -190,8 +192,8 @@ def _layout_from_runtime() -> Layout | Unseen:
             "frame_bytes": frame["locals"],
             "first_native": 3,
         },
-        interpreter=said["runtime"]["interpreters"],
-        thread=said["interpreter"]["threads"],
+        interpreter=offsets["runtime"]["interpreters"],
+        thread=offsets["interpreter"]["threads"],
         next_thread=thread["next"],
         code_bytes=code["instructions"],
         file=code["file"],
@@ -202,6 +204,6 @@ def _layout_from_runtime() -> Layout | Unseen:
         text_state=text["state"],
         ascii=text["ascii_size"],
         wide=text["ascii_size"] + _WIDE,
-        bytes_length=said["bytes"]["length"],
-        bytes_data=said["bytes"]["data"],
+        bytes_length=offsets["bytes"]["length"],
+        bytes_data=offsets["bytes"]["data"],
     )

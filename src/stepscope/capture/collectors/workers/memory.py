@@ -44,13 +44,13 @@ def read_line_table(
     """
     begins: list[int] = []
     lines: list[int | None] = []
-    line, offset, at = first_line, 0, 0
-    while at < len(table):
-        head = table[at]
+    line, offset, index = first_line, 0, 0
+    while index < len(table):
+        head = table[index]
         kind, units = head >> 3 & 15, (head & 7) + 1
-        at += 1
+        index += 1
         if kind in {_LONG, _NO_COLUMN}:
-            change, at = _read_signed(table, at)
+            change, index = _read_signed(table, index)
             line += change
         elif _ONE_LINE <= kind < _NO_COLUMN:
             line += kind - _ONE_LINE
@@ -58,21 +58,21 @@ def read_line_table(
         lines.append(None if kind == _NO_LINE else line)
         offset += units * _UNIT_BYTES
         # Skip column data: only the first byte of an entry has its highest bit set.
-        while at < len(table) and not table[at] & 128:
-            at += 1
+        while index < len(table) and not table[index] & 128:
+            index += 1
     return begins, lines
 
 
-def _read_signed(table: bytes, at: int) -> tuple[int, int]:
+def _read_signed(table: bytes, index: int) -> tuple[int, int]:
     """Return a signed number of six bits a byte, lowest first, and the next index."""
     value = shift = 0
-    while at < len(table):
-        byte = table[at]
+    while index < len(table):
+        byte = table[index]
         value |= (byte & 63) << shift
-        at, shift = at + 1, shift + 6
+        index, shift = index + 1, shift + 6
         if not byte & 64:
             break
-    return (-(value >> 1) if value & 1 else value >> 1), at
+    return (-(value >> 1) if value & 1 else value >> 1), index
 
 
 #: Maximum characters of a path or name.
@@ -161,15 +161,15 @@ class Memory:
         if not _LOWEST <= address < _HIGHEST:
             return None
         try:
-            found = os.pread(self.file, size, address)
+            content = os.pread(self.file, size, address)
         except OSError:
             return None
-        return found if len(found) == size else None
+        return content if len(content) == size else None
 
-    def read_address(self, at: int) -> int | None:
+    def read_address(self, address: int) -> int | None:
         """Return the pointer stored at an address."""
-        found = self.read(at, 8)
-        return None if found is None else int.from_bytes(found, "little")
+        content = self.read(address, 8)
+        return None if content is None else int.from_bytes(content, "little")
 
     def thread_state(self, thread: int) -> int | None:
         """Return the address of a thread's state, by system thread id, or None."""
@@ -180,8 +180,8 @@ class Memory:
         for _ in range(_MOST_THREADS):
             if not state:
                 return None
-            found = self.read_address(state + layout.stacks["native_id"])
-            if found == thread:
+            native_id = self.read_address(state + layout.stacks["native_id"])
+            if native_id == thread:
                 return state
             state = self.read_address(state + layout.next_thread)
         return None
@@ -241,10 +241,10 @@ class Memory:
     def _identity_bytes(self, head: bytes) -> bytes:
         """Return the part of a code object that identifies its function."""
         layout = self._layout
-        places = (layout.file, layout.name, layout.table)
+        offsets = (layout.file, layout.name, layout.table)
         line = head[layout.first_line : layout.first_line + 4]
-        return line + b"".join(head[at : at + 8] for at in places)
+        return line + b"".join(head[offset : offset + 8] for offset in offsets)
 
 
-def _pointer_at(memory: bytes, at: int) -> int:
-    return int.from_bytes(memory[at : at + 8], "little")
+def _pointer_at(memory: bytes, offset: int) -> int:
+    return int.from_bytes(memory[offset : offset + 8], "little")

@@ -72,13 +72,13 @@ class Workers:
     def share_function(self, code: Code) -> RemoteFunction:
         """Return the shared function of a code object."""
         name = function_name(code.file, code.first_line, code.name)
-        found = RemoteFunction(name, code.file)
-        return self._functions.setdefault(found, found)
+        function = RemoteFunction(name, code.file)
+        return self._functions.setdefault(function, function)
 
     def share_line(self, function: RemoteFunction, line: int | None) -> RemoteLine:
         """Return the shared object for a line of a function."""
-        found = RemoteLine(function, line)
-        return self._lines.setdefault(found, found)
+        shared_line = RemoteLine(function, line)
+        return self._lines.setdefault(shared_line, shared_line)
 
 
 class _Known:
@@ -123,7 +123,7 @@ class Worker:
         Args:
             codes: Addresses of the code objects, the innermost first.
         """
-        found: list[RemoteLine] = []
+        stack: list[RemoteLine] = []
         # A stack with the maximum number of frames may lack its entry.
         begun = len(codes) >= MOST_FRAMES
         for code, instruction in zip(codes, instructions, strict=True):
@@ -140,9 +140,9 @@ class Worker:
                     number = known.line_number(offset)
                     line = self._shared.share_line(known.function, number)
                     known.lines[offset] = line
-                found.append(line)
-        found.reverse()
-        return found if begun else None
+                stack.append(line)
+        stack.reverse()
+        return stack if begun else None
 
     def close_memory(self) -> None:
         """Close the memory file."""
@@ -231,35 +231,35 @@ def _layout_agrees(memory: Memory, layout: Layout) -> bool:
         out,
         counts,
     )
-    seen = out[0, :, : int(counts[0])].T.tolist() if counts[0] > 0 else []
+    sampled = out[0, :, : int(counts[0])].T.tolist() if counts[0] > 0 else []
     # Uncompiled kernels are on the stack themselves.
     own = id(_layout_agrees.__code__)
-    while seen and seen[0][0] != own:
-        del seen[0]
+    while sampled and sampled[0][0] != own:
+        del sampled[0]
     frames: list[FrameType] = []
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 - no public function
     while frame is not None and len(frames) < _FRAMES:
         frames.append(frame)
         frame = frame.f_back
-    if len(seen) != len(frames) or len(seen) < 2:
+    if len(sampled) != len(frames) or len(sampled) < 2:
         return False
     # The innermost frame has executed further since the sample.
     return all(
         code == id(frame.f_code)
-        and (place == 0 or at - code - layout.code_bytes == frame.f_lasti)
+        and (depth == 0 or ip - code - layout.code_bytes == frame.f_lasti)
         and _is_known(memory, code, frame.f_code)
-        for place, ((code, at), frame) in enumerate(zip(seen, frames, strict=True))
+        for depth, ((code, ip), frame) in enumerate(zip(sampled, frames, strict=True))
     )
 
 
 def _is_known(memory: Memory, address: int, code: CodeType) -> bool:
-    found = memory.read_code(address)
-    if found is None:
+    read_code = memory.read_code(address)
+    if read_code is None:
         return False
-    told = (found.name, found.file, found.first_line)
-    begins, lines = read_line_table(found.table, found.first_line)
+    remote = (read_code.name, read_code.file, read_code.first_line)
+    begins, lines = read_line_table(read_code.table, read_code.first_line)
     known = {begin: line for begin, _, line in code.co_lines()}
-    read = dict(zip(begins, lines, strict=True))
+    read_lines = dict(zip(begins, lines, strict=True))
     # Python merges adjacent ranges of one line.
-    same = all(read.get(begin) == line for begin, line in known.items())
-    return same and told == (code.co_qualname, code.co_filename, code.co_firstlineno)
+    same = all(read_lines.get(begin) == line for begin, line in known.items())
+    return same and remote == (code.co_qualname, code.co_filename, code.co_firstlineno)

@@ -92,10 +92,10 @@ def event_class(phase: str | None, category: str | None) -> EventClass:
     """Return the class of an event; instants are distinguished later by their names."""
     lower = (category or "").lower()
     if phase == "X":
-        found = _OF_CATEGORY.get(lower)
-        if found is None and _API.match(lower):
+        known_class = _OF_CATEGORY.get(lower)
+        if known_class is None and _API.match(lower):
             return EventClass.API
-        return EventClass.OTHER if found is None else found
+        return EventClass.OTHER if known_class is None else known_class
     if phase in ("i", "I"):
         return EventClass.INSTANT
     if phase in ("s", "t", "f"):

@@ -61,7 +61,7 @@ def call_frame(calls: Sequence[ApiArgs]) -> pl.DataFrame:
     """Return the columns `CALLS`, one row per call."""
     return pl.DataFrame(
         [
-            integer_series("correlation", [it.correlation for it in calls]),
+            integer_series("correlation", [call.correlation for call in calls]),
             _external_ids(calls),
         ]
     )
@@ -69,23 +69,23 @@ def call_frame(calls: Sequence[ApiArgs]) -> pl.DataFrame:
 
 def device_frame(activities: Sequence[DeviceArgs]) -> pl.DataFrame:
     """Return the columns `DEVICE`, one row per event of a device."""
-    grids = [it.grid or (None, None, None) for it in activities]
-    blocks = [it.block or (None, None, None) for it in activities]
+    grids = [args.grid or (None, None, None) for args in activities]
+    blocks = [args.block or (None, None, None) for args in activities]
     return pl.DataFrame(
         [
-            integer_series("device", [it.device for it in activities]),
-            integer_series("stream", [it.stream for it in activities]),
-            integer_series("correlation", [it.correlation for it in activities]),
+            integer_series("device", [args.device for args in activities]),
+            integer_series("stream", [args.stream for args in activities]),
+            integer_series("correlation", [args.correlation for args in activities]),
             _external_ids(activities),
-            integer_series("registers", [it.registers for it in activities]),
-            integer_series("shared", [it.shared for it in activities]),
-            integer_series("bytes", [it.bytes for it in activities]),
-            pl.Series("kind", [it.kind for it in activities], dtype=pl.String),
+            integer_series("registers", [args.registers for args in activities]),
+            integer_series("shared", [args.shared for args in activities]),
+            integer_series("bytes", [args.bytes for args in activities]),
+            pl.Series("kind", [args.kind for args in activities], dtype=pl.String),
             *(
                 integer_series(
-                    name, [sizes[at % 3] for sizes in (grids, blocks)[at // 3]]
+                    name, [sizes[index % 3] for sizes in (grids, blocks)[index // 3]]
                 )
-                for at, name in enumerate(_AXES)
+                for index, name in enumerate(_AXES)
             ),
         ]
     )
@@ -93,16 +93,16 @@ def device_frame(activities: Sequence[DeviceArgs]) -> pl.DataFrame:
 
 def memory_frame(events: Sequence[MemoryArgs]) -> pl.DataFrame:
     """Return the columns `MEMORY`, one row per allocation."""
-    address = integer_series("address", [it.address for it in events]).to_frame()
+    address = integer_series("address", [event.address for event in events]).to_frame()
     return pl.DataFrame(
         [
             # Reinterpret the 64 bits of the address as an unsigned integer.
             address.select(pl.col("address").reinterpret(signed=False)).to_series(),
-            integer_series("bytes", [it.bytes for it in events]),
-            integer_series("device_type", [it.device_type for it in events]),
-            integer_series("device", [it.device for it in events]),
-            integer_series("allocated", [it.allocated for it in events]),
-            integer_series("reserved", [it.reserved for it in events]),
+            integer_series("bytes", [event.bytes for event in events]),
+            integer_series("device_type", [event.device_type for event in events]),
+            integer_series("device", [event.device for event in events]),
+            integer_series("allocated", [event.allocated for event in events]),
+            integer_series("reserved", [event.reserved for event in events]),
         ]
     )
 
@@ -112,12 +112,12 @@ def op_arrays(
 ) -> tuple[Int64s, Int32s]:
     """Return the `External id` of each op, -1 if absent, and its shape's number."""
     external = _external_ids(ops).fill_null(-1).to_numpy()
-    types = [it.types for it in ops]
+    types = [op.types for op in ops]
     if types.count(NOTHING) == len(types):
         return external, np.full(len(ops), shapes[_NO_SHAPE], np.int32)
     pairs = [
-        (bytes(it.dims if it.dims is not NOTHING else it.dims_old), bytes(it.types))
-        for it in ops
+        (bytes(op.dims if op.dims is not NOTHING else op.dims_old), bytes(op.types))
+        for op in ops
     ]
     return external, shapes.numbers(pairs)
 
@@ -126,14 +126,14 @@ def _external_ids(
     messages: Sequence[ApiArgs] | Sequence[DeviceArgs] | Sequence[OpArgs],
 ) -> pl.Series:
     """Return `External id`, which has two spellings, as a column."""
-    given = [it.external for it in messages]
-    if None in given:
-        older = [it.external_old for it in messages]
-        given = [
+    external_ids = [message.external for message in messages]
+    if None in external_ids:
+        older = [message.external_old for message in messages]
+        external_ids = [
             new if new is not None else old
-            for new, old in zip(given, older, strict=True)
+            for new, old in zip(external_ids, older, strict=True)
         ]
-    return integer_series("external", given)
+    return integer_series("external", external_ids)
 
 
 class EventColumns(Frozen, frozen=True, kw_only=True, eq=True):
@@ -297,7 +297,9 @@ def integer_series(name: str, values: Sequence[int | None]) -> pl.Series:
     try:
         return pl.Series(name, values, dtype=pl.Int64)
     except (OverflowError, TypeError, pl.exceptions.PolarsError):
-        wrapped = [None if it is None else wrap_to_64_bits(it) for it in values]
+        wrapped = [
+            None if value is None else wrap_to_64_bits(value) for value in values
+        ]
         return pl.Series(name, wrapped, dtype=pl.Int64)
 
 

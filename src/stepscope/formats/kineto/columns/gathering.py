@@ -119,7 +119,7 @@ class _Gathering:
             "foreign": Counter(),
             "phase": Counter(),
         }
-        self._refuse_pickle: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
         self._examples: dict[str, list[str]] = {}
         self._decimals = False
         self._ranges_among_ops = False
@@ -155,11 +155,11 @@ class _Gathering:
         ranges = np.ones(len(rows), np.bool_)
         ranges[kind[rows] == EventClass.MEMORY] = False
         ranges[kind[rows] == EventClass.INSTANT] = False
-        for at in np.flatnonzero(kind[rows] == EventClass.RECORDING).tolist():
-            ranges[at] = events[rows[at]].ph == "X"
+        for index in np.flatnonzero(kind[rows] == EventClass.RECORDING).tolist():
+            ranges[index] = events[rows[index]].ph == "X"
         dur = np.zeros(len(rows), np.int64)
-        given = [events[row].dur for row in rows[ranges].tolist()]
-        dur[ranges] = Microseconds.of(given).to_nanoseconds()
+        durations = [events[row].dur for row in rows[ranges].tolist()]
+        dur[ranges] = Microseconds.of(durations).to_nanoseconds()
         good = (start != IMPOSSIBLE) & (dur >= 0)
         if not good.all():
             self._refuse_events(events, rows[~good], start[~good], dur[~good])
@@ -179,8 +179,8 @@ class _Gathering:
         shown: Interned[str | None] = Interned()
         number = shown.numbers(
             [
-                self._packed[at].name if at in self._packed else it
-                for at, it in enumerate(self._names)
+                self._packed[index].name if index in self._packed else text
+                for index, text in enumerate(self._names)
             ]
         )
         return FileColumns(
@@ -213,12 +213,13 @@ class _Gathering:
             ),
             shortening=cut,
             values=values,
-            names=[None if it is None else cut.text(it) for it in shown],
+            names=[None if text is None else cut.text(text) for text in shown],
             processes=[
-                cut.text(it) if isinstance(it, str) else it for it in self._processes
+                cut.text(process) if isinstance(process, str) else process
+                for process in self._processes
             ],
             threads=[
-                cut.text(it) if isinstance(it, str) else it for it in self._threads
+                cut.text(tid) if isinstance(tid, str) else tid for tid in self._threads
             ],
             shapes=list(self._shapes),
             thread_names={
@@ -228,7 +229,7 @@ class _Gathering:
             categories=dict(self._unknown["category"]),
             foreign=dict(self._unknown["foreign"]),
             phases=dict(self._unknown["phase"]),
-            refused=dict(self._refuse_pickle),
+            refused=dict(self._refused),
             examples=self._examples,
             decimals=self._decimals,
             lenient=self._lenient,
@@ -246,25 +247,28 @@ class _Gathering:
         )
 
     def _classify_events(self, events: Sequence[AnyEvent]) -> UInt8s:
-        phase = self._phases.numbers([it.ph for it in events])
-        category = self._categories.numbers([it.cat for it in events])
-        width = len(self._categories)
-        pair = phase * np.int32(width) + category
-        counts = np.bincount(pair, minlength=len(self._phases) * width)
+        phase = self._phases.numbers([event.ph for event in events])
+        category = self._categories.numbers([event.cat for event in events])
+        category_count = len(self._categories)
+        pair = phase * np.int32(category_count) + category
+        counts = np.bincount(pair, minlength=len(self._phases) * category_count)
         phases, categories = list(self._phases), list(self._categories)
         of_pair = np.zeros(len(counts), np.uint8)
         for number in np.flatnonzero(counts).tolist():
-            what, where = phases[number // width], categories[number % width]
-            found = event_class(what, where)
-            of_pair[number] = found
-            if found == EventClass.OP and holds_ranges(where):
+            ph, cat = (
+                phases[number // category_count],
+                categories[number % category_count],
+            )
+            event_kind = event_class(ph, cat)
+            of_pair[number] = event_kind
+            if event_kind == EventClass.OP and holds_ranges(cat):
                 self._ranges_among_ops = True
-            if found == EventClass.OTHER:
-                self._unknown["category"][where or "(none)"] += int(counts[number])
-            elif found == EventClass.UNKNOWN_PHASE:
-                self._unknown["phase"][what or "(none)"] += int(counts[number])
-            if where is not None and is_foreign(what, where):
-                self._unknown["foreign"][where] += int(counts[number])
+            if event_kind == EventClass.OTHER:
+                self._unknown["category"][cat or "(none)"] += int(counts[number])
+            elif event_kind == EventClass.UNKNOWN_PHASE:
+                self._unknown["phase"][ph or "(none)"] += int(counts[number])
+            if cat is not None and is_foreign(ph, cat):
+                self._unknown["foreign"][cat] += int(counts[number])
         kind: UInt8s = of_pair[pair]
         for row in np.flatnonzero(kind == EventClass.INSTANT).tolist():
             event = events[row]
@@ -293,7 +297,7 @@ class _Gathering:
             )
 
     def _count_refused(self, reason: str, example: str) -> None:
-        self._refuse_pickle[reason] += 1
+        self._refused[reason] += 1
         examples = self._examples.setdefault(reason, [])
         if len(examples) < _EXAMPLES:
             examples.append(example)
@@ -308,29 +312,31 @@ class _Gathering:
     ) -> None:
         chosen = [events[row] for row in rows.tolist()]
         known = len(self._names)
-        name = self._names.numbers([it.name for it in chosen])
+        name = self._names.numbers([event.name for event in chosen])
         kind = self._mark_annotations(kind, name, known)
         self._append_column("ordinal", rows + self._total)
         self._append_column("kind", kind)
         self._append_column("name", name)
         self._append_column(
-            "process", self._processes.numbers([it.pid for it in chosen])
+            "process", self._processes.numbers([event.pid for event in chosen])
         )
-        self._append_column("thread", self._threads.numbers([it.tid for it in chosen]))
+        self._append_column(
+            "thread", self._threads.numbers([event.tid for event in chosen])
+        )
         self._append_column("start_ns", start)
         self._append_column("dur_ns", dur)
         for group, classes, layout, frame_of in _ARGUMENT_GROUPS:
             chosen_rows = np.flatnonzero(np.isin(kind, classes))
             if len(chosen_rows):
                 self._append_column(group, chosen_rows + self._kept)
-                given = [chosen[it].args for it in chosen_rows.tolist()]
-                frame = frame_of(read_all_arguments(given, layout))
+                raw_arguments = [chosen[row].args for row in chosen_rows.tolist()]
+                frame = frame_of(read_all_arguments(raw_arguments, layout))
                 self._frames.setdefault(group, []).append(frame)
         ops = np.flatnonzero(kind == EventClass.OP)
         if len(ops):
             self._append_column("ops", ops + self._kept)
             arguments = read_all_arguments(
-                [chosen[it].args for it in ops.tolist()], OpArgs
+                [chosen[row].args for row in ops.tolist()], OpArgs
             )
             external, shape = op_arrays(arguments, self._shapes)
             self._append_column("op_external", external)
@@ -342,10 +348,10 @@ class _Gathering:
         for value, number in list(self._names.items())[known:]:
             if value is None:
                 continue
-            ours = forwarded_annotation(value)
-            if ours is not None:
-                self._packed[number] = ours
-            if ours is not None or is_annotation(value):
+            packed = forwarded_annotation(value)
+            if packed is not None:
+                self._packed[number] = packed
+            if packed is not None or is_annotation(value):
                 self._annotations.add(number)
         if not self._annotations:
             return kind
@@ -358,15 +364,15 @@ class _Gathering:
         if not len(rows):
             return
         chosen = [batch.events[row] for row in rows.tolist()]
-        ids = [whole_number(it.id) for it in chosen]
+        ids = [whole_number(event.id) for event in chosen]
         start = batch.start_ns[rows]
-        good = (start != IMPOSSIBLE) & np.array([it is not None for it in ids])
+        good = (start != IMPOSSIBLE) & np.array([link is not None for link in ids])
         self._append_column(
-            "link_id", np.array([it or 0 for it in ids], dtype=np.int64)[good]
+            "link_id", np.array([link or 0 for link in ids], dtype=np.int64)[good]
         )
-        process = self._processes.numbers([it.pid for it in chosen])
+        process = self._processes.numbers([event.pid for event in chosen])
         self._append_column("link_process", process[good])
-        thread = self._threads.numbers([it.tid for it in chosen])
+        thread = self._threads.numbers([event.tid for event in chosen])
         self._append_column("link_thread", thread[good])
         self._append_column("link_start_ns", start[good])
 

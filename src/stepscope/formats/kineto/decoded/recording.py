@@ -91,32 +91,32 @@ class OpTexts(Frozen, frozen=True, kw_only=True, eq=True):
 def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
     """Find the operator of every device activity and of every allocation."""
     ops = columns.ops
-    op_at = np.full(len(columns.events.kind), -1, np.int32)
-    op_at[ops.place] = np.arange(len(ops.place), dtype=np.int32)
+    op_of_event = np.full(len(columns.events.kind), -1, np.int32)
+    op_of_event[ops.place] = np.arange(len(ops.place), dtype=np.int32)
     # Index of an event → the innermost operator around the event, or -1.
-    around = np.full(len(op_at), -1, np.int32)
+    around = np.full(len(op_of_event), -1, np.int32)
     rows = np.flatnonzero(np.isin(timeline.kind, _CONCERNED))
     if len(rows):
-        above = innermost_around(
+        innermost = innermost_around(
             timeline.start_ps[rows],
             timeline.dur_ps[rows],
             track=timeline.track[rows],
             is_op=timeline.kind[rows] == EventClass.OP,
         )
-        place, inside = timeline.place[rows], above >= 0
-        around[place[inside]] = op_at[place[above[inside]]]
+        place, inside = timeline.place[rows], innermost >= 0
+        around[place[inside]] = op_of_event[place[innermost[inside]]]
     calls, activities = columns.calls, columns.activity
     by_id, called_again = _ops_by_external_id(ops, calls.frame)
     of_call = np.where(by_id >= 0, by_id, around[calls.place])
     # Activity → the last call with its correlation id, or -1.
     present = np.flatnonzero(present_mask(calls.frame["correlation"]))
     call = np.full(activities.frame.height, -1, np.int64)
-    asked = np.flatnonzero(present_mask(activities.frame["correlation"]))
-    at = last_with_id(
+    correlated = np.flatnonzero(present_mask(activities.frame["correlation"]))
+    index = last_with_id(
         fill_nulls(calls.frame["correlation"], 0)[present],
-        fill_nulls(activities.frame["correlation"], 0)[asked],
+        fill_nulls(activities.frame["correlation"], 0)[correlated],
     )
-    call[asked] = np.where(at >= 0, np.append(present, -1)[at], -1)
+    call[correlated] = np.where(index >= 0, np.append(present, -1)[index], -1)
     launched_by = np.where(call >= 0, np.append(of_call, -1)[call], -1)
     own, ran_again = _ops_by_external_id(ops, activities.frame)
     return OpLinks(
@@ -142,7 +142,7 @@ def number_texts(columns: FileColumns, names: Sequence[str]) -> OpTexts:
         name[used] = handles.numbers([names[number] for number in used.tolist()])
         for number, written in enumerate(columns.shapes):
             # One list of sizes per operand (nested for a list of tensors), and types.
-            sizes, types = (json_value(it) for it in written)
+            sizes, types = (json_value(part) for part in written)
             lists = isinstance(sizes, list) and isinstance(types, list)
             text = operands_text(sizes, types) if lists else None
             if text is not None:
@@ -155,12 +155,12 @@ def _ops_by_external_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[Int32s, in
         return np.zeros(0, np.int32), 0
     wanted = fill_nulls(frame["external"], -1)
     same = (frame["external"] == frame["correlation"]).fill_null(value=False).to_numpy()
-    found = np.full(len(wanted), -1, np.int32)
+    op_rows = np.full(len(wanted), -1, np.int32)
     known = np.flatnonzero(ops.external >= 0)
-    asked = np.flatnonzero((wanted >= 0) & ~same)
-    at = last_with_id(ops.external[known], wanted[asked])
-    found[asked] = np.where(at >= 0, np.append(known, -1)[at], -1)
-    return found, int(np.count_nonzero(same & (wanted >= 0)))
+    identified = np.flatnonzero((wanted >= 0) & ~same)
+    index = last_with_id(ops.external[known], wanted[identified])
+    op_rows[identified] = np.where(index >= 0, np.append(known, -1)[index], -1)
+    return op_rows, int(np.count_nonzero(same & (wanted >= 0)))
 
 
 class Recording:
@@ -193,13 +193,13 @@ class Recording:
     @property
     def damaged_at(self) -> int | None:
         """Offset of the first unreadable byte; None in a whole file."""
-        places = (self.columns.bad_place, self.columns.cut_at)
-        return min((it for it in places if it is not None), default=None)
+        offsets = (self.columns.bad_place, self.columns.cut_at)
+        return min((offset for offset in offsets if offset is not None), default=None)
 
     @cached_property
     def names(self) -> list[str]:
         """Number of a name → the name."""
-        return ["(unnamed)" if it is None else it for it in self.columns.names]
+        return ["(unnamed)" if name is None else name for name in self.columns.names]
 
     @cached_property
     def type_names(self) -> list[str]:
@@ -209,34 +209,32 @@ class Recording:
     @cached_property
     def device_properties(self) -> list[DeviceProperties]:
         """The devices that the file lists; impossible values in fields become None."""
-        given = self.document.fields.get("deviceProperties", b"[]")
+        raw = self.document.fields.get("deviceProperties", b"[]")
         try:
-            listed = msgspec.json.decode(given, type=list[msgspec.Raw])
+            listed = msgspec.json.decode(raw, type=list[msgspec.Raw])
         except LENIENT_ERRORS:
-            value = json_value(given)
+            value = json_value(raw)
             items = value if isinstance(value, list) else []
-            listed = [msgspec.Raw(encode_lenient_value(it)) for it in items]
-        found = []
+            listed = [msgspec.Raw(encode_lenient_value(item)) for item in items]
+        devices = []
         for item in listed:
-            said = read_one_message(item, DeviceProperties)
+            properties = read_one_message(item, DeviceProperties)
             impossible = {
                 name: None
                 for name, end in _ENDS.items()
-                if not 0 <= (getattr(said, name) or 0) < end
+                if not 0 <= (getattr(properties, name) or 0) < end
             }
-            said = msgspec.structs.replace(said, **impossible)
-            if said.id is not None:
-                found.append(said)
-        return found
+            properties = msgspec.structs.replace(properties, **impossible)
+            if properties.id is not None:
+                devices.append(properties)
+        return devices
 
     @cached_property
     def distributed(self) -> DistributedInfo:
         """The rank and number of processes that the file records."""
-        given = self.document.fields.get("distributedInfo")
+        raw = self.document.fields.get("distributedInfo")
         return (
-            DistributedInfo()
-            if given is None
-            else read_one_message(given, DistributedInfo)
+            DistributedInfo() if raw is None else read_one_message(raw, DistributedInfo)
         )
 
     @cached_property

@@ -51,24 +51,24 @@ class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
 
 def number_types(columns: FileColumns) -> EventTypes:
     """Number the distinct pairs of an event's name and its category's meaning."""
-    answer = np.full(max(EventClass) + 1, _NEITHER, np.int32)
-    answer[EventClass.ANNOTATION] = _ANNOTATION
+    codes = np.full(max(EventClass) + 1, _NEITHER, np.int32)
+    codes[EventClass.ANNOTATION] = _ANNOTATION
     # An unknown category has no known meaning. The oldest producers give ranges of the
     # program the category of operators.
-    answer[EventClass.OTHER] = _UNSAID
-    answer[EventClass.OP] = _UNSAID if columns.ranges_among_ops else _OP
+    codes[EventClass.OTHER] = _UNSAID
+    codes[EventClass.OP] = _UNSAID if columns.ranges_among_ops else _OP
     width = len(_ANSWERS)
-    pair = columns.events.name * np.int32(width) + answer[columns.events.kind]
+    pair = columns.events.name * np.int32(width) + codes[columns.events.kind]
     counts = np.bincount(pair, minlength=len(columns.names) * width)
     used = np.flatnonzero(counts)
     number = np.full(len(counts), -1, np.int32)
     number[used] = np.arange(len(used), dtype=np.int32)
-    said = [_ANSWERS[code] for code in (used % width).tolist()]
+    meanings = [_ANSWERS[code] for code in (used % width).tolist()]
     return EventTypes(
         of_event=number[pair],
         name=(used // width).astype(np.int32),
-        op=[is_op for is_op, _ in said],
-        annotation=[is_range for _, is_range in said],
+        op=[is_op for is_op, _ in meanings],
+        annotation=[is_range for _, is_range in meanings],
     )
 
 
@@ -106,10 +106,10 @@ def build_timeline(
         tracks: Number of tracks.
     """
     start_ns, dur_ns = events.start_ns, events.dur_ns
-    far = is_far_off(start_ns, dur_ns)
-    kept = (track >= 0) & ~far
-    base = int(start_ns[kept].min()) if kept.any() else 0
-    place = np.flatnonzero(kept)
+    is_far = is_far_off(start_ns, dur_ns)
+    is_kept = (track >= 0) & ~is_far
+    base = int(start_ns[is_kept].min()) if is_kept.any() else 0
+    place = np.flatnonzero(is_kept)
     place = place[row_order(track[place], start_ns[place], dur_ns[place])]
     row = np.full(len(track), -1, np.int32)
     row[place] = np.arange(len(place), dtype=np.int32)
@@ -126,5 +126,5 @@ def build_timeline(
         event_begin=np.concatenate(([0], event_end[:-1])).astype(np.int64)[:tracks],
         event_end=event_end.astype(np.int64),
         base_ns=base,
-        far=np.flatnonzero(far),
+        far=np.flatnonzero(is_far),
     )

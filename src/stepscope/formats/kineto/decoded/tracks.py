@@ -53,8 +53,8 @@ def place_events(columns: FileColumns) -> Placement:
     """Assign every event to a track."""
     placing = _Placing(columns)
     placing.threads()
-    for what in (columns.activity, columns.others):
-        placing.streams(what)
+    for device_columns in (columns.activity, columns.others):
+        placing.streams(device_columns)
     placing.annotations()
     placing.beside()
     return placing.result()
@@ -64,8 +64,8 @@ class _Placing:
     def __init__(self, columns: FileColumns) -> None:
         self._event_columns = columns
         self._events = columns.events
-        self._pids = [whole_number(it) for it in columns.processes]
-        self._tids = [_thread_number(it) for it in columns.threads]
+        self._pids = [whole_number(process) for process in columns.processes]
+        self._tids = [_thread_number(thread) for thread in columns.threads]
         self._track = np.full(len(self._events.kind), -1, np.int32)
         self._numbers: dict[tuple[object, ...], int] = {}
         self._found: list[tuple[tuple[int, ...], Track]] = []
@@ -75,8 +75,8 @@ class _Placing:
         counts = np.bincount(
             self._events.process[rows], minlength=len(self._event_columns.processes)
         )
-        most: list[int] = np.argsort(-counts, kind="stable").tolist()
-        known = (self._pids[number] for number in most if counts[number])
+        by_events: list[int] = np.argsort(-counts, kind="stable").tolist()
+        known = (self._pids[number] for number in by_events if counts[number])
         self._main = next((pid for pid in known if pid), None)
         self._shown = {
             (self._pids[process], self._tids[thread]): name
@@ -87,60 +87,64 @@ class _Placing:
         """Add the tracks of host threads."""
         kind = self._events.kind
         rows = np.flatnonzero(np.isin(kind, ON_THREAD))
-        for process, thread, at in self._pairs_of_process_and_thread(rows):
+        for process, thread, indices in self._pairs_of_process_and_thread(rows):
             pid = self._pids[process]
             # The tracer writes process number 0 if it does not know the process.
             pid = pid or self._main
             tid = self._tids[thread]
-            words = (
+            raw_name = (
                 None if tid is not None else str(self._event_columns.threads[thread])
             )
             name = self._event_columns.thread_names.get((process, thread))
             own = pid == self._main
             self._put_on_track(
-                rows[at],
-                (EventClass.OP, pid, tid, words),
-                (_SECTIONS.index("host"), not own, pid or 0, int(rows[at[0]])),
+                rows[indices],
+                (EventClass.OP, pid, tid, raw_name),
+                (_SECTIONS.index("host"), not own, pid or 0, int(rows[indices[0]])),
                 Track(
                     plane=_HOST if own else f"{_HOST} [{pid}]",
-                    name=name or words or f"thread {tid}",
+                    name=name or raw_name or f"thread {tid}",
                     kind="thread",
                     process=pid,
                     id=-1 if tid is None else tid,
                 ),
             )
 
-    def streams(self, what: DeviceColumns) -> None:
+    def streams(self, columns: DeviceColumns) -> None:
         """Add the tracks of streams, synchronisations and kernel counters."""
-        place = what.place
+        place = columns.place
         if not len(place):
             return
         # In older files the process number is the device, and the thread is the stream.
-        device: Int64s = fill_nulls(what.frame["device"], -1)
-        missing = absent_mask(what.frame["device"])
+        device: Int64s = fill_nulls(columns.frame["device"], -1)
+        missing = absent_mask(columns.frame["device"])
         if missing.any():
-            pids = np.array([-1 if it is None else it for it in self._pids], np.int64)
+            pids = np.array(
+                [-1 if pid is None else pid for pid in self._pids], np.int64
+            )
             device = np.where(missing, pids[self._events.process[place]], device)
-        stream: Int64s = fill_nulls(what.frame["stream"], -1)
-        missing = absent_mask(what.frame["stream"])
+        stream: Int64s = fill_nulls(columns.frame["stream"], -1)
+        missing = absent_mask(columns.frame["stream"])
         if missing.any():
-            tids = np.array([-1 if it is None else it for it in self._tids], np.int64)
+            tids = np.array(
+                [-1 if tid is None else tid for tid in self._tids], np.int64
+            )
             stream = np.where(missing, tids[self._events.thread[place]], stream)
         usable = np.flatnonzero((device >= 0) & (device < _MOST_DEVICES))
         kind = self._events.kind[place]
         streams, stream_number = np.unique(stream[usable], return_inverse=True)
         pair = device[usable] * len(streams) + stream_number.reshape(-1)
-        for number, at in _group_places(pair):
-            chosen = usable[at]
+        for number, indices in _group_places(pair):
+            chosen = usable[indices]
             of_device = number // len(streams)
             of_stream = int(streams[number % len(streams)])
             rows, of_kind = place[chosen], kind[chosen]
-            apart = of_kind == EventClass.SYNC
-            counters = of_kind == EventClass.COUNTERS
+            is_sync = of_kind == EventClass.SYNC
+            is_counters = of_kind == EventClass.COUNTERS
             plane = _device_plane(of_device)
             name = self._stream_name(of_device, of_stream)
             self._put_on_track(
-                rows[~apart & ~counters],
+                rows[~is_sync & ~is_counters],
                 (EventClass.KERNEL, of_device, of_stream),
                 (_SECTIONS.index("device"), of_device, 0, of_stream, 0),
                 Track(
@@ -151,22 +155,23 @@ class _Placing:
                     id=of_stream,
                 ),
             )
-            whole = of_stream in NO_STREAM
-            waits = "synchronisation"
+            no_stream = of_stream in NO_STREAM
+            stream_id = -1 if no_stream else of_stream
+            label = "synchronisation"
             self._put_on_track(
-                rows[apart],
-                (EventClass.SYNC, of_device, -1 if whole else of_stream),
-                (_SECTIONS.index("device"), of_device, 1, -1 if whole else of_stream),
+                rows[is_sync],
+                (EventClass.SYNC, of_device, stream_id),
+                (_SECTIONS.index("device"), of_device, 1, stream_id),
                 Track(
                     plane=plane,
-                    name=waits if whole else f"{name}: {waits}",
+                    name=label if no_stream else f"{name}: {label}",
                     kind="asynchronous",
                     device=of_device,
-                    id=-1 if whole else of_stream,
+                    id=stream_id,
                 ),
             )
             self._put_on_track(
-                rows[counters],
+                rows[is_counters],
                 (EventClass.COUNTERS, of_device),
                 (_SECTIONS.index("device"), of_device, 2),
                 Track(
@@ -182,13 +187,13 @@ class _Placing:
         """Add the tracks of annotations on streams, which repeat kernels' time."""
         kind = self._events.kind
         rows = np.flatnonzero(kind == EventClass.DEVICE_ANNOTATION)
-        for process, thread, at in self._pairs_of_process_and_thread(rows):
+        for process, thread, indices in self._pairs_of_process_and_thread(rows):
             device, stream = self._pids[process], self._tids[thread]
             if device is None or not 0 <= device < _MOST_DEVICES:
                 continue
             stream = -1 if stream is None else stream
             self._put_on_track(
-                rows[at],
+                rows[indices],
                 (EventClass.DEVICE_ANNOTATION, device, stream),
                 (_SECTIONS.index("device"), device, 0, stream, 1),
                 Track(
@@ -204,22 +209,22 @@ class _Placing:
     def beside(self) -> None:
         """Add tracks of profiler overhead, the recording, and unknown categories."""
         kind = self._events.kind
-        for what, section, plane, track_kind, named in (
+        for event_kind, section, plane, track_kind, track_name in (
             (EventClass.OVERHEAD, "overhead", _HOST, "overhead", "Profiler overhead"),
             (EventClass.RECORDING, "recorder", _RECORDER, "asynchronous", "Recording"),
         ):
             self._put_on_track(
-                np.flatnonzero(kind == what),
-                (what,),
+                np.flatnonzero(kind == event_kind),
+                (event_kind,),
                 (_SECTIONS.index(section),),
-                Track(plane=plane, name=named, kind=track_kind, id=0),
+                Track(plane=plane, name=track_name, kind=track_kind, id=0),
             )
         rows = np.flatnonzero(kind == EventClass.OTHER)
-        for process, thread, at in self._pairs_of_process_and_thread(rows):
+        for process, thread, indices in self._pairs_of_process_and_thread(rows):
             tid = self._tids[thread]
             name = self._event_columns.thread_names.get((process, thread))
             self._put_on_track(
-                rows[at],
+                rows[indices],
                 (EventClass.OTHER, process, thread),
                 (_SECTIONS.index("other"), process, thread),
                 Track(
@@ -232,11 +237,11 @@ class _Placing:
             )
 
     def result(self) -> Placement:
-        order = sorted(range(len(self._found)), key=lambda at: self._found[at][0])
+        order = sorted(range(len(self._found)), key=lambda index: self._found[index][0])
         final = np.full(len(order) + 1, -1, np.int32)
         final[order] = np.arange(len(order), dtype=np.int32)
         return Placement(
-            tracks=[self._found[at][1] for at in order],
+            tracks=[self._found[index][1] for index in order],
             track=final[self._track],
             main_process=self._main,
         )
@@ -250,8 +255,8 @@ class _Placing:
         width = max(len(self._event_columns.threads), 1)
         pair = self._events.process[rows].astype(np.int64) * width
         pair += self._events.thread[rows]
-        for number, at in _group_places(pair):
-            yield number // width, number % width, at
+        for number, indices in _group_places(pair):
+            yield number // width, number % width, indices
 
     def _put_on_track(
         self,
@@ -287,6 +292,6 @@ def _thread_number(value: int | str | None) -> int | None:
     """Return the number of a thread or stream, also from text such as `stream 7`."""
     number = whole_number(value)
     if number is None and isinstance(value, str):
-        found = _NUMBER.search(value)
-        number = whole_number(found[1]) if found and "stream" in value else None
+        match = _NUMBER.search(value)
+        number = whole_number(match[1]) if match and "stream" in value else None
     return number

@@ -106,35 +106,33 @@ def read_batches(
     """
     view = document.view
     reading, patience = _Reading(), _Patience()
-    at, size = document.begin, _STRETCH
+    offset, size = document.begin, _STRETCH
     while True:
-        at = _skip_separators(view, at, document.end)
-        if at >= document.end or view[at] == _CLOSING:
+        offset = _skip_separators(view, offset, document.end)
+        if offset >= document.end or view[offset] == _CLOSING:
             return
-        stop, following = _next_boundary(view, at + size, document.end)
+        stop, following = _next_boundary(view, offset + size, document.end)
         if stop is None:
             if size:
                 size //= _SHRINK
                 continue
-            large, at = _skip_large_event(view, at, document.end, patience)
+            large, offset = _skip_large_event(view, offset, document.end, patience)
             yield large
             size = _STRETCH
             continue
-        stretch = b"".join((b"[", view[at:stop], b"]"))
+        part = b"".join((b"[", view[offset:stop], b"]"))
         batch = (
-            _read_arguments(stretch)
-            if arguments_only
-            else reading.decode_strictly(stretch)
+            _read_arguments(part) if arguments_only else reading.decode_strictly(part)
         )
         if batch is None and size > _SHORT:
             size = max(size // _SHRINK, _SHORT)
             continue
         if batch is None:
             batch, following = _read_events_singly(
-                view, at, stop, patience, end=document.end
+                view, offset, stop, patience, end=document.end
             )
         yield batch
-        at, size = following, min(size * 2, _STRETCH)
+        offset, size = following, min(size * 2, _STRETCH)
 
 
 class _Patience:
@@ -150,11 +148,11 @@ class _Reading:
         self._known = True  # all phases and categories so far are known ones
         self._exact = False  # starts need more digits than a double has
 
-    def decode_strictly(self, stretch: bytes) -> Batch | None:
+    def decode_strictly(self, part: bytes) -> Batch | None:
         """Decode a JSON list of events; return None if the strict decoder fails."""
         try:
             if not self._exact:
-                plain = self._decode_events(stretch)
+                plain = self._decode_events(part)
                 start = Microseconds.of([event.ts for event in plain])
                 if not start.rounded:
                     return Batch(
@@ -162,20 +160,20 @@ class _Reading:
                         start_ns=start.to_nanoseconds(),
                         decimals=not start.whole,
                     )
-            events = _STRICT_EXACT.decode(stretch)
+            events = _STRICT_EXACT.decode(part)
         except LENIENT_ERRORS:
             return None
         self._exact = True
         start_ns = nanoseconds_of_text([event.ts for event in events])
         return Batch(events=events, start_ns=start_ns, decimals=True)
 
-    def _decode_events(self, stretch: bytes) -> Sequence[Event | KnownEvent]:
+    def _decode_events(self, part: bytes) -> Sequence[Event | KnownEvent]:
         if self._known:
             try:
-                return _KNOWN.decode(stretch)
+                return _KNOWN.decode(part)
             except msgspec.ValidationError:
                 pass
-        events = _STRICT.decode(stretch)
+        events = _STRICT.decode(part)
         self._known = False
         return events
 
@@ -186,35 +184,35 @@ def _next_boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None,
     The end is None if no object ends within `LARGEST_EVENT` bytes.
     """
     near = min(end, wanted + LARGEST_EVENT)
-    found = _BETWEEN.search(view, wanted, near) if wanted < end else None
-    if found is not None:
-        return found.start() + 1, found.end()
+    boundary = _BETWEEN.search(view, wanted, near) if wanted < end else None
+    if boundary is not None:
+        return boundary.start() + 1, boundary.end()
     return (end, end) if near == end else (None, end)
 
 
 def _skip_large_event(
-    view: memoryview, at: int, end: int, patience: _Patience
+    view: memoryview, offset: int, end: int, patience: _Patience
 ) -> tuple[Batch, int]:
     """Skip an oversized event; return a batch with a note, and the next offset."""
-    closing = _end_of_event(view, at, end, patience)
-    if closing > at:
+    closing = _end_of_event(view, offset, end, patience)
+    if closing > offset:
         # The event ends earlier than expected; the bytes after it are not an event.
-        return _read_events_singly(view, at, closing, patience, end=end)
-    found = _BETWEEN.search(view, at + LARGEST_EVENT, end)
-    following = end if found is None else found.end()
+        return _read_events_singly(view, offset, closing, patience, end=end)
+    boundary = _BETWEEN.search(view, offset + LARGEST_EVENT, end)
+    following = end if boundary is None else boundary.end()
     return Batch(
-        too_large=[_text_on_one_line(bytes(view[at : at + _EXAMPLE]))]
+        too_large=[_text_on_one_line(bytes(view[offset : offset + _EXAMPLE]))]
     ), following
 
 
-def _skip_separators(view: memoryview, at: int, end: int) -> int:
-    found = _SEPARATORS.match(view, at, end)
-    return at if found is None else found.end()
+def _skip_separators(view: memoryview, offset: int, end: int) -> int:
+    separators = _SEPARATORS.match(view, offset, end)
+    return offset if separators is None else separators.end()
 
 
-def _read_arguments(stretch: bytes) -> Batch | None:
+def _read_arguments(part: bytes) -> Batch | None:
     try:
-        return Batch(arguments=[it.args for it in _ARGUMENTS.decode(stretch)])
+        return Batch(arguments=[event.args for event in _ARGUMENTS.decode(part)])
     except LENIENT_ERRORS:
         return None
 
@@ -228,65 +226,67 @@ def _read_events_singly(
     """
     batch = Batch()
     events: list[Event] = []
-    at = begin
-    while at < stop:
-        at = _skip_separators(view, at, end)
-        if at >= end or view[at] == _CLOSING:
+    offset = begin
+    while offset < stop:
+        offset = _skip_separators(view, offset, end)
+        if offset >= end or view[offset] == _CLOSING:
             # Bytes after the event list of a broken document are not events.
-            at = end
+            offset = end
             break
-        following = _end_of_event(view, at, end, patience)
+        following = _end_of_event(view, offset, end, patience)
         try:
-            event: Event | None = _with_start_as_text(_ONE.decode(view[at:following]))
+            event: Event | None = _with_start_as_text(
+                _ONE.decode(view[offset:following])
+            )
         except LENIENT_ERRORS:
             # The event is not valid JSON, or has fields of unexpected types.
-            value = json_value(bytes(view[at:following]))
+            value = json_value(bytes(view[offset:following]))
             event = _lenient_event(value) if isinstance(value, dict) else None
             batch.lenient += event is not None
         if event is not None:
             events.append(event)
-            at = following
+            offset = following
         elif patience.broken:
             patience.broken -= 1
-            at = _pass_over(view, at, end, batch)
+            offset = _pass_over(view, offset, end, batch)
         else:
-            batch.cut_at, at = at, end
+            batch.cut_at, offset = offset, end
     start = Microseconds.of([event.ts for event in events])
     batch.events, batch.start_ns = events, start.to_nanoseconds()
     batch.decimals = not start.whole
-    return batch, at
+    return batch, offset
 
 
-def _pass_over(view: memoryview, at: int, end: int, batch: Batch) -> int:
+def _pass_over(view: memoryview, offset: int, end: int, batch: Batch) -> int:
     """Skip bytes that are not an event; return where the next event may start."""
-    found = _NEXT.search(view, at + 1, end)
-    following = end if found is None else found.end()
-    nearest = _ENDS.search(view, at, min(end, at + _FURTHEST))
-    if found is None and nearest is None:
+    candidate = _NEXT.search(view, offset + 1, end)
+    following = end if candidate is None else candidate.end()
+    nearest = _ENDS.search(view, offset, min(end, offset + _FURTHEST))
+    if candidate is None and nearest is None:
         batch.cut_at = end
     else:
-        beginning = bytes(view[at : min(at + _EXAMPLE, following)])
-        batch.refused.append((at, _text_on_one_line(beginning)))
+        beginning = bytes(view[offset : min(offset + _EXAMPLE, following)])
+        batch.refused.append((offset, _text_on_one_line(beginning)))
     return following
 
 
-def _end_of_event(view: memoryview, at: int, end: int, patience: _Patience) -> int:
+def _end_of_event(view: memoryview, offset: int, end: int, patience: _Patience) -> int:
     """Return the offset after an event, or its start if no bracket closes it."""
     # Search a short range first: most events are short, and a search copies its range.
     for window in (_SHORT, _FURTHEST):
         if window == _FURTHEST and not patience.far:
             break
-        last = min(at + window, end)
+        last = min(offset + window, end)
         # Latin-1 has one byte per character, so text positions equal byte offsets.
-        stop = value_end(bytes(view[at:last]).decode("latin-1"), 0)
+        stop = value_end(bytes(view[offset:last]).decode("latin-1"), 0)
         if stop is not None:
-            return at + stop
+            return offset + stop
         if last == end:
             break
         patience.far -= window == _FURTHEST
     # The brackets may be fine and the JSON still invalid, such as by an extra comma.
-    found = _ENDS.search(view, at, min(end, at + _SHORT))
-    return at if found is None else found.end()
+    closing = _ENDS.search(view, offset, min(end, offset + _SHORT))
+    return offset if closing is None else closing.end()
 
 
 def _with_start_as_text(event: ExactEvent) -> Event:

@@ -120,13 +120,13 @@ def find_document_parts(data: UInt8s, name: str, *, damaged: bool = False) -> Do
     if opening not in (b"{", b"["):
         raise Malformed.broken_at_offset(name, start, "this is not JSON", _EXPORT_AGAIN)
     if opening == b"{":
-        found = _parts_around_events(data, view, start, name, damaged=damaged)
-        if found is not None:
-            return found
+        parts = _parts_around_events(data, view, start, name, damaged=damaged)
+        if parts is not None:
+            return parts
     try:
         fields = _decode_fields(view[start:], opening)
     except LENIENT_ERRORS as error:
-        return _parts_of_damaged(data, name, start, opening=opening, why=str(error))
+        return _parts_of_damaged(data, name, start, opening=opening, message=str(error))
     events = fields.pop("traceEvents", None)
     for field, raw in fields.items():
         size = memoryview(raw).nbytes
@@ -200,23 +200,23 @@ def _decode_fields(part: memoryview | bytes, opening: bytes) -> dict[str, Raw]:
 
 
 def _parts_of_damaged(
-    data: UInt8s, name: str, start: int, *, opening: bytes, why: str
+    data: UInt8s, name: str, start: int, *, opening: bytes, message: str
 ) -> Document:
     view = _view_of_bytes(data)
     begin = start + 1
     if opening == b"{":
-        found = _EVENTS.search(view, start)
-        if found is None:
-            place = _PLACE.search(why)
+        opening_match = _EVENTS.search(view, start)
+        if opening_match is None:
+            place = _PLACE.search(message)
             raise Malformed.broken_at_offset(
                 name,
                 start + int(place[1]) if place else len(data),
-                f"no list of events; {why.removesuffix('.')}",
+                f"no list of events; {message.removesuffix('.')}",
                 Remedy.COPY_AGAIN,
             )
-        begin = found.end()
+        begin = opening_match.end()
     tail = max(begin, len(data) - _NEAR_AN_END)
-    endings = [it.start() + 1 for it in _EVENTS_END.finditer(view, tail)]
+    endings = [match.start() + 1 for match in _EVENTS_END.finditer(view, tail)]
     head = bytes(view[max(start, begin - _NEAR_AN_END) : begin])
     fields = _search_known_fields(head)
     if endings:
@@ -239,10 +239,10 @@ def _parts_of_damaged(
 def _search_known_fields(part: bytes) -> dict[str, bytes]:
     # Latin-1 has one byte per character, so text positions equal byte offsets.
     text = part.decode("latin-1")
-    found = {}
+    fields = {}
     for field in _FIELDS:
         key = re.search(rf'"{field}"\s*:\s*', text)
         end = None if key is None else value_end(text, key.end())
         if key is not None and end is not None:
-            found[field] = encode_lenient_value(json_value(part[key.end() : end]))
-    return found
+            fields[field] = encode_lenient_value(json_value(part[key.end() : end]))
+    return fields

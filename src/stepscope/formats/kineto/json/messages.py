@@ -90,10 +90,10 @@ _DECODER: Final = json.JSONDecoder(
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
-def value_end(text: str, at: int) -> int | None:
-    """Return the position after the value that starts at `at`; None if it is broken."""
+def value_end(text: str, offset: int) -> int | None:
+    """Return the position after the value at `offset`; None if it is broken."""
     try:
-        return _DECODER.raw_decode(text, at)[1]
+        return _DECODER.raw_decode(text, offset)[1]
     except _ERRORS:
         return None
 
@@ -135,11 +135,11 @@ def _without_surrogates(value: Any, source: str) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, list):
-        return [_without_surrogates(it, source) for it in value]
+        return [_without_surrogates(member, source) for member in value]
     if isinstance(value, dict):
         return {
-            _without_surrogates(key, source): _without_surrogates(it, source)
-            for key, it in value.items()
+            _without_surrogates(key, source): _without_surrogates(member, source)
+            for key, member in value.items()
         }
     return value
 
@@ -299,14 +299,14 @@ def read_one_message(raw: Raw | bytes, shape: type[_Args]) -> _Args:
     if not isinstance(value, dict):
         return shape()
     types = get_type_hints(shape)
-    found: dict[str, Any] = {}
-    for known in msgspec.structs.fields(shape):
-        given = value.get(known.encode_name)
-        if types[known.name] is Raw:
-            found[known.name] = Raw(encode_lenient_value(given))
+    args: dict[str, Any] = {}
+    for arg in msgspec.structs.fields(shape):
+        member = value.get(arg.encode_name)
+        if types[arg.name] is Raw:
+            args[arg.name] = Raw(encode_lenient_value(member))
             continue
         try:
-            found[known.name] = msgspec.convert(given, types[known.name], strict=False)
+            args[arg.name] = msgspec.convert(member, types[arg.name], strict=False)
         except msgspec.ValidationError:
             continue
-    return shape(**found)
+    return shape(**args)

@@ -70,7 +70,7 @@ class Microseconds(Frozen, frozen=True):
         if self.numbers is not None:
             return self.numbers.dtype == np.int64
         return not any(
-            type(it) is float or (type(it) is str and "." in it) for it in self.values
+            type(us) is float or (type(us) is str and "." in us) for us in self.values
         )
 
     @property
@@ -84,21 +84,21 @@ class Microseconds(Frozen, frozen=True):
     def to_nanoseconds(self) -> Int64s:
         """Convert to nanoseconds; a value that is not a number becomes `IMPOSSIBLE`."""
         if self.numbers is None:
-            found = (_nanoseconds_of_value(it) for it in self.values)
-            return np.fromiter(found, np.int64, len(self.values))
+            converted_values = (_nanoseconds_of_value(time) for time in self.values)
+            return np.fromiter(converted_values, np.int64, len(self.values))
         if self.numbers.dtype == np.int64:
-            far = (self.numbers > _LAST_US) | (self.numbers < -_LAST_US)
-            if not far.any():
+            is_far = (self.numbers > _LAST_US) | (self.numbers < -_LAST_US)
+            if not is_far.any():
                 return self.numbers * _NS_PER_US
             return np.where(
-                far, IMPOSSIBLE, np.where(far, 0, self.numbers) * _NS_PER_US
+                is_far, IMPOSSIBLE, np.where(is_far, 0, self.numbers) * _NS_PER_US
             )
         possible = np.abs(self.numbers) < float(_LAST_US)
         sane = np.where(possible, self.numbers, 0.0)
         # The fraction is exact. Multiplying the whole number would round a second time.
-        whole = np.floor(sane)
-        fraction = np.rint((sane - whole) * _NS_PER_US).astype(np.int64)
-        converted: Int64s = whole.astype(np.int64) * _NS_PER_US + fraction
+        whole_us = np.floor(sane)
+        fraction = np.rint((sane - whole_us) * _NS_PER_US).astype(np.int64)
+        converted: Int64s = whole_us.astype(np.int64) * _NS_PER_US + fraction
         if possible.all():
             return converted
         return np.where(possible, converted, IMPOSSIBLE)
@@ -116,15 +116,15 @@ def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> Int64s:
             return np.fromiter(numbers, np.int64, len(numbers))
         except (OverflowError, msgspec.DecodeError):
             pass
-    found = (
-        _nanoseconds_of_value(bytes(it).decode("latin-1").strip('"')) for it in texts
-    )
-    return np.fromiter(found, np.int64, len(texts))
+    ns = (_nanoseconds_of_value(bytes(us).decode("latin-1").strip('"')) for us in texts)
+    return np.fromiter(ns, np.int64, len(texts))
 
 
 def _have_three_decimals(joined: bytes, count: int) -> bool:
     """Return whether all numbers have exactly three decimals and no exponent."""
-    if joined.count(b".") != count or any(it in joined for it in (b"e", b"E", b'"')):
+    if joined.count(b".") != count or any(
+        mark in joined for mark in (b"e", b"E", b'"')
+    ):
         return False
     characters = np.frombuffer(joined, np.uint8)
     points = np.flatnonzero(characters == _POINT)

@@ -41,26 +41,26 @@ _KINDS: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categorie
 _NONE: Final = 255
 
 
-def kind_of_copy(name: str, words: str | None) -> str | None:
+def kind_of_copy(name: str, kind_text: str | None) -> str | None:
     """Return the kind of a copy: `NOT_ACTIVITY` within the host, None if not recorded.
 
     Args:
         name: Name of the event.
-        words: Argument `kind` of the event, or None.
+        kind_text: Argument `kind` of the event, or None.
     """
-    found: str | None = kind_of_name(name)
-    if found not in (SOME_COPY, "kernel", "collective"):
-        return found
+    by_name: str | None = kind_of_name(name)
+    if by_name not in (SOME_COPY, "kernel", "collective"):
+        return by_name
     sides = _SIDES.search(name)
-    found = copy_kind(sides["source"], sides["destination"]) if sides else None
-    return found or _copy_kind_in_words(words or "") or _copy_kind_in_words(name)
+    by_sides = copy_kind(sides["source"], sides["destination"]) if sides else None
+    return by_sides or _copy_kind_in_words(kind_text or "") or _copy_kind_in_words(name)
 
 
-def _copy_kind_in_words(words: str) -> str | None:
-    found = _WORDS.match(words.replace(" ", "").replace("_", "").lower())
-    if found is None:
+def _copy_kind_in_words(text: str) -> str | None:
+    match = _WORDS.match(text.replace(" ", "").replace("_", "").lower())
+    if match is None:
         return None
-    sides = found["source"][0], found["destination"][0]
+    sides = match["source"][0], match["destination"][0]
     if "p" in sides:
         return "p2p_copy"
     return {
@@ -83,8 +83,8 @@ class Activity(DeviceTables, frozen=True, kw_only=True, eq=True):
 
 def collect_activity(recording: Recording) -> Activity:
     """Collect the activity of all devices of a file, in the order of `events`."""
-    given = recording.columns.activity
-    if not len(given.place):
+    recorded = recording.columns.activity
+    if not len(recorded.place):
         return Activity(
             frame=pl.DataFrame(schema=DEVICE_ACTIVITY.dtypes()),
             geometries=pl.DataFrame(schema=GEOMETRIES.dtypes()),
@@ -92,12 +92,12 @@ def collect_activity(recording: Recording) -> Activity:
             undirected=0,
             unmatched=0,
         )
-    row = recording.timeline.row[given.place]
+    row = recording.timeline.row[recorded.place]
     kind, undirected = _activity_kinds(recording)
     entries = np.flatnonzero((row >= 0) & (kind != _NONE))
     entries = entries[np.argsort(row[entries], kind="stable")]
     event, kind = row[entries], kind[entries]
-    arguments = given.frame[entries]
+    arguments = recorded.frame[entries]
     kernels = np.flatnonzero(np.isin(kind, (_KINDS["kernel"], _KINDS["collective"])))
     shapes = arguments[kernels].select(
         *(f"{of}_{axis}" for of in ("block", "grid") for axis in "xyz"),
@@ -106,8 +106,8 @@ def collect_activity(recording: Recording) -> Activity:
         registers=pl.col("registers").replace(0, None),
         shared_memory_bytes="shared",
     )
-    each = np.ones(len(kernels), np.int64)
-    geometries, shape, refused = number_shapes(shapes, each)
+    launches = np.ones(len(kernels), np.int64)
+    geometries, shape, refused = number_shapes(shapes, launches)
     geometry = np.full(len(entries), -1, np.int32)
     geometry[kernels] = shape
     frame = _activity_frame(recording, entries, event, kind, geometry)
@@ -125,37 +125,37 @@ def _activity_kinds(recording: Recording) -> tuple[UInt8s, int]:
     columns = recording.columns
     place = columns.activity.place
     cls, name = columns.events.kind[place], columns.events.name[place]
-    words = columns.activity.frame["kind"]
-    keys = pl.DataFrame({"class": cls, "name": name, "words": words})
+    kind_texts = columns.activity.frame["kind"]
+    keys = pl.DataFrame({"class": cls, "name": name, "words": kind_texts})
     distinct = keys.unique(maintain_order=True)
     codes, undirected = [], []
     # Classify once per distinct name, not once per activity.
-    for of_class, number, said in distinct.iter_rows():
+    for of_class, number, kind_text in distinct.iter_rows():
         text = recording.names[number]
-        found: str | None
+        kind: str | None
         if of_class == EventClass.KERNEL:
-            found = kind_of_name(text, launched=True)
-            if found == SOME_COPY:
-                found = kind_of_copy(text, said)
+            kind = kind_of_name(text, launched=True)
+            if kind == SOME_COPY:
+                kind = kind_of_copy(text, kind_text)
         elif of_class == EventClass.FILL:
-            found = "memset"
+            kind = "memset"
         else:
-            found = kind_of_copy(text, said)
-        undirected.append(found is None)
-        codes.append(_NONE if found == NOT_ACTIVITY else _KINDS[found or "local_copy"])
+            kind = kind_of_copy(text, kind_text)
+        undirected.append(kind is None)
+        codes.append(_NONE if kind == NOT_ACTIVITY else _KINDS[kind or "local_copy"])
     table = distinct.with_columns(
         code=pl.Series(codes, dtype=pl.UInt8),
         undirected=pl.Series(undirected, dtype=pl.Boolean),
     )
-    found_rows = keys.join(
+    kind_rows = keys.join(
         table,
         on=["class", "name", "words"],
         how="left",
         nulls_equal=True,
         maintain_order="left",
     )
-    code: UInt8s = found_rows["code"].to_numpy()
-    return code, int(found_rows["undirected"].sum())
+    code: UInt8s = kind_rows["code"].to_numpy()
+    return code, int(kind_rows["undirected"].sum())
 
 
 def _activity_frame(
@@ -173,7 +173,7 @@ def _activity_frame(
         shaped = recording.texts.shape[columns.ops.shape[op]]
         op = np.where(has_op, named, np.int32(-1))
         shape = np.where(has_op, shaped, np.int32(-1))
-    processes = pl.Series([it.process for it in tracks], dtype=pl.Int64)
+    processes = pl.Series([row.process for row in tracks], dtype=pl.Int64)
     call = recording.links.call_of_activity[entries]
     place = np.append(recording.columns.calls.place, 0)[call]
     caller = np.where(call >= 0, recording.placement.track[place], -1)
@@ -182,11 +182,11 @@ def _activity_frame(
     # Bytes of copies; a negative number becomes null.
     frame = arguments["bytes"].alias("bytes").to_frame()
     known = pl.when(pl.col("bytes") >= 0).then("bytes")
-    given: dict[str, pl.Series | NDArray[np.generic]] = {
+    values: dict[str, pl.Series | NDArray[np.generic]] = {
         "event": event,
         "track": track,
-        "device": np.array([it.device or 0 for it in tracks], np.int32)[track],
-        "stream": np.array([it.id for it in tracks], np.int64)[track],
+        "device": np.array([row.device or 0 for row in tracks], np.int32)[track],
+        "stream": np.array([row.id for row in tracks], np.int64)[track],
         "kind": pl.Series(ACTIVITY_KINDS.categories, dtype=ACTIVITY_KINDS).gather(
             pl.Series(kind)
         ),
@@ -201,4 +201,4 @@ def _activity_frame(
         "op": nullable_series("op", op, op >= 0),
         "shape": nullable_series("shape", shape, shape >= 0),
     }
-    return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(entries))
+    return declared_frame(DEVICE_ACTIVITY.dtypes(), values, len(entries))

@@ -45,12 +45,12 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     window = recording.timeline.hull(_recorder_tracks(recording))
     # The analysed range is that of the work; for a mostly silent recording, all of it.
     work = recording.timeline.hull(work_tracks(recording))
-    hull = work
+    analysed = work
     if window is not None and work is not None:
-        whole = min(window[0], work[0]), max(window[1], work[1])
-        worked_ps, recorded_ps = work[1] - work[0], whole[1] - whole[0]
+        full_range = min(window[0], work[0]), max(window[1], work[1])
+        worked_ps, recorded_ps = work[1] - work[0], full_range[1] - full_range[0]
         silent = recorded_ps > max(_SILENT * worked_ps, worked_ps + _STARTING_PS)
-        hull = whole if silent else work
+        analysed = full_range if silent else work
     host = recording.field("host_name")
     row = {
         "file": shown_name(recording.path),
@@ -66,16 +66,16 @@ def environment_table(recording: Recording) -> pl.DataFrame:
         "cuda_runtime": _recorded_version(recording, "cuda_runtime_version"),
         "cuda_driver": _recorded_version(recording, "cuda_driver_version"),
         "grouped": False,
-        "begin_ps": hull and hull[0],
-        "end_ps": hull and hull[1],
+        "begin_ps": analysed and analysed[0],
+        "end_ps": analysed and analysed[1],
     }
     return environment_frame(row)
 
 
 def _recorded_version(recording: Recording, name: str) -> int | None:
     """Return a version number; None if the field is absent or not a version."""
-    found = recording.field(name)
-    return found if isinstance(found, int) and found > 0 else None
+    version = recording.field(name)
+    return version if isinstance(version, int) and version > 0 else None
 
 
 def work_tracks(recording: Recording) -> list[int]:
@@ -102,28 +102,28 @@ def devices_table(
             "device": device,
             "plane": f"/device:GPU:{device}",
             "type": "GPU",
-            "name": said.name or None,
-            "vendor": recorded_vendor(recording, said),
-            "cc_major": said.major,
-            "cc_minor": said.minor,
-            "cores": said.multiprocessors or None,
-            "memory_bytes": said.total_memory or None,
+            "name": listed.name or None,
+            "vendor": recorded_vendor(recording, listed),
+            "cc_major": listed.major,
+            "cc_minor": listed.minor,
+            "cores": listed.multiprocessors or None,
+            "memory_bytes": listed.total_memory or None,
             "activities": counts.get(device, 0),
         }
-        for device, said in sorted(properties.items())
+        for device, listed in sorted(properties.items())
     ]
     return pl.DataFrame(rows, schema=DEVICES.dtypes())
 
 
-def recorded_vendor(recording: Recording, said: DeviceProperties) -> str | None:
+def recorded_vendor(recording: Recording, properties: DeviceProperties) -> str | None:
     """Return the vendor, from version fields of the file, else from the name."""
     fields = recording.document.fields
     if any(name.startswith(("hip_", "roctracer_", "rocprof")) for name in fields):
         return "AMD"
     if any(name.startswith(("cuda_", "cupti_")) for name in fields):
         return "Nvidia"
-    name = said.name or ""
-    if _AMD.search(name) or said.warp_size == _AMD_WARP:
+    name = properties.name or ""
+    if _AMD.search(name) or properties.warp_size == _AMD_WARP:
         return "AMD"
     return "Nvidia" if _NVIDIA.search(name) else None
 

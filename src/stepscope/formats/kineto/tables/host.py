@@ -34,7 +34,7 @@ def launches_table(
     event = row[entries]
     line = recording.timeline
     track = line.track[event]
-    processes = pl.Series([it.process for it in recording.tracks], dtype=pl.Int64)
+    processes = pl.Series([track.process for track in recording.tracks], dtype=pl.Int64)
     return pl.DataFrame(
         {
             "event": event,
@@ -54,7 +54,7 @@ def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
     names = recording.type_names
     rows = recording.rows_named([is_loader_call(name) for name in names])
     line = recording.timeline
-    kinds = pl.Series([it.kind for it in recording.tracks], dtype=pl.String)
+    kinds = pl.Series([track.kind for track in recording.tracks], dtype=pl.String)
     on_thread = (kinds == "thread").to_numpy()
     rows = rows[on_thread[line.track[rows]]] if len(rows) else rows
     if not len(rows):
@@ -90,15 +90,15 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     name = np.append(columns.events.name[columns.ops.place], 0)[op]
     names = pl.Series(recording.names, dtype=pl.String)
     number = pl.Series(np.where(op >= 0, name, -1)).cast(pl.Int64)
-    given = memory.frame[entries].with_columns(
+    allocations = memory.frame[entries].with_columns(
         event=pl.Series(row[entries]),
         start_ps=pl.Series(recording.timeline.start_ps[row[entries]]),
         asked_by=names.gather(number.replace(-1, None)).alias("asked_by"),
     )
     # Allocations use the device numbers that the file lists.
     sizes = {
-        it.id: it.total_memory
-        for it in reversed(recording.device_properties)
-        if it.id is not None and it.total_memory is not None
+        device.id: device.total_memory
+        for device in reversed(recording.device_properties)
+        if device.id is not None and device.total_memory is not None
     }
-    return allocation_rows(given, device_bytes=sizes)
+    return allocation_rows(allocations, device_bytes=sizes)

@@ -45,15 +45,15 @@ def pair_devices(recording: Recording) -> dict[int, DeviceProperties]:
     Definition: docs/formats/kineto.md#device-activity.
     """
     listed = {
-        it.id: it
-        for it in reversed(recording.device_properties)
-        if it.id is not None and 0 <= it.id < 2**31
+        device.id: device
+        for device in reversed(recording.device_properties)
+        if device.id is not None and 0 <= device.id < 2**31
     }
     used = {track.device for track in recording.tracks if track.device is not None}
     if len(used) == 1 and len(listed) == 1 and not used & listed.keys():
         return {used.pop(): next(iter(listed.values()))}
-    nothing = {device: DeviceProperties() for device in used - listed.keys()}
-    return {**listed, **nothing}
+    unlisted = {device: DeviceProperties() for device in used - listed.keys()}
+    return {**listed, **unlisted}
 
 
 def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:
@@ -120,7 +120,7 @@ def listed_foreign_events(recording: Recording) -> tuple[int, str]:
             for name, count in foreign.items()
             if not name.lower().endswith(("_runtime", "_driver"))
         }
-    most = sorted(foreign.items(), key=lambda item: (-item[1], item[0]))[:_MOST]
+    top = sorted(foreign.items(), key=lambda item: (-item[1], item[0]))[:_MOST]
     return sum(foreign.values()), ", ".join(
-        f"{count:,} events of the category {name[:40]}" for name, count in most
+        f"{count:,} events of the category {name[:40]}" for name, count in top
     )

@@ -62,20 +62,20 @@ def _damage_notes(recording: Recording) -> Iterator[QualityNote]:
     refused = dict(columns.refused)
     broken = refused.get("not readable as an event", 0)
     if columns.bad_place is not None and broken:
-        what = f"from byte {columns.bad_place:,} on, in {broken:,} places."
+        extent = f"from byte {columns.bad_place:,} on, in {broken:,} places."
         yield quality_note(
-            "any.damaged_file", broken, what=f"The file is damaged {what}"
+            "any.damaged_file", broken, what=f"The file is damaged {extent}"
         )
     if columns.lenient:
         yield quality_note("kineto.invalid_json", columns.lenient)
     examples = dict(columns.examples)
-    for reason, places in (
+    for reason, events in (
         ("weeks away from all other events", recording.timeline.far),
         ("without a device", np.flatnonzero(recording.placement.track < 0)),
     ):
-        if len(places):
-            refused[reason] = len(places)
-            numbers = columns.events.name[places[:_EXAMPLES]].tolist()
+        if len(events):
+            refused[reason] = len(events)
+            numbers = columns.events.name[events[:_EXAMPLES]].tolist()
             examples[reason] = [recording.names[number][:80] for number in numbers]
     for reason, count in sorted(refused.items()):
         shown = "; ".join(text for text in examples.get(reason, ()) if text)
@@ -93,15 +93,15 @@ def _event_notes(recording: Recording) -> Iterator[QualityNote]:
         )
     if len(line.place) and recording.start_unix_ns is None:
         yield quality_note("kineto.no_clock")
-    for what, counts in (
+    for noun, counts in (
         ("categories", columns.categories),
         ("phases", columns.phases),
     ):
         if counts:
-            most = sorted(counts.items(), key=lambda item: -item[1])[:_EXAMPLES]
-            listed = ", ".join(f"{name[:40]} ({count:,})" for name, count in most)
+            top = sorted(counts.items(), key=lambda item: -item[1])[:_EXAMPLES]
+            listed = ", ".join(f"{name[:40]} ({count:,})" for name, count in top)
             yield quality_note(
-                f"kineto.unknown_{what}",
+                f"kineto.unknown_{noun}",
                 sum(counts.values()),
                 kinds=len(counts),
                 listed=listed,
@@ -130,7 +130,7 @@ def _device_notes(recording: Recording, activity: Activity) -> Iterator[QualityN
         and unused_devices(recording) == IN_DOUBT
     ):
         yield doubt_note(IN_DOUBT, len(shown))
-    listed = {it.id for it in recording.device_properties}
+    listed = {device.id for device in recording.device_properties}
     used = {track.device for track in recording.tracks if track.device is not None}
     if used and len(used) < len(shown):
         processes = recording.distributed.world_size or 1
@@ -177,14 +177,14 @@ def _activity_notes(recording: Recording, activity: Activity) -> Iterator[Qualit
 
 
 def _origin_notes(recording: Recording) -> Iterator[QualityNote]:
-    said = recording.distributed
+    job = recording.distributed
     guess = _RANK.search(recording.path.name)
-    if said.rank is not None:
+    if job.rank is not None:
         yield quality_note(
             "kineto.distributed_rank",
-            rank=said.rank,
-            others="" if said.world_size is None else f" of {said.world_size}",
-            backend=f" ({said.backend})" if said.backend else "",
+            rank=job.rank,
+            others="" if job.world_size is None else f" of {job.world_size}",
+            backend=f" ({job.backend})" if job.backend else "",
         )
     elif guess is not None:
         yield quality_note("kineto.rank_guessed", rank=int(guess[1]))

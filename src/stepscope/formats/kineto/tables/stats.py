@@ -117,7 +117,7 @@ def _links_by_sequence(
     event, number = sequence
     chosen = (number >= 0) & (line.kind[event] == EventClass.OP)
     event, number = event[chosen], number[chosen]
-    maker = pl.DataFrame(dict(zip(("event", "maker"), forward_thread, strict=True)))
+    threads = pl.DataFrame(dict(zip(("event", "maker"), forward_thread, strict=True)))
     ops = (
         pl.DataFrame(
             {
@@ -127,7 +127,7 @@ def _links_by_sequence(
                 "start": line.start_ps[event],
             }
         )
-        .join(maker, on="event", how="left", maintain_order="left")
+        .join(threads, on="event", how="left", maintain_order="left")
         .with_columns(pl.col("maker").fill_null(0))
     )
     # Ranges around a node's op have the same number; the outermost is kept.
@@ -172,24 +172,26 @@ def read_arguments(recording: Recording) -> EventValues:
     # If events were parsed leniently or left out, the second pass must parse all
     # fields, so that it finds the same events.
     regular = not columns.lenient and columns.bad_place is None and not columns.cut_at
-    first = at = 0
+    first = begin = 0
     with paused_collector():
         for batch in read_batches(recording.document, arguments_only=regular):
-            arguments = batch.arguments or [it.args for it in batch.events]
+            arguments = batch.arguments or [event.args for event in batch.events]
             end = int(np.searchsorted(events.ordinal, first + len(arguments)))
-            places = np.arange(at, end)[row[at:end] >= 0]
+            positions = np.arange(begin, end)[row[begin:end] >= 0]
             # Events of one class have mostly the same argument names.
-            for kind in np.unique(events.kind[places]).tolist():
-                of_kind = places[events.kind[places] == kind]
+            for kind in np.unique(events.kind[positions]).tolist():
+                of_kind = positions[events.kind[positions] == kind]
                 chosen = (events.ordinal[of_kind] - first).tolist()
-                raws = [arguments[it] for it in chosen]
+                raws = [arguments[index] for index in chosen]
                 collecting.add(raws, row[of_kind])
-            first, at = first + len(arguments), end
+            first, begin = first + len(arguments), end
     packed = columns.values
-    kept = row[packed.place] >= 0
-    if kept.any():
-        chosen = np.flatnonzero(kept).tolist()
-        collecting.add([packed.json[it] for it in chosen], row[packed.place[kept]])
+    is_kept = row[packed.place] >= 0
+    if is_kept.any():
+        chosen = np.flatnonzero(is_kept).tolist()
+        collecting.add(
+            [packed.json[index] for index in chosen], row[packed.place[is_kept]]
+        )
     collecting.add_links()
     return collecting.result()
 
@@ -213,35 +215,35 @@ class _Collecting:
         counts = np.fromiter(map(len, arguments), np.int64, len(arguments))
         owner = np.repeat(event, counts)
         names: Interned[str] = Interned()
-        name = names.numbers([key for it in arguments for key in it])
-        values = [value for it in arguments for value in it.values()]
+        name = names.numbers([key for fields in arguments for key in fields])
+        values = [value for fields in arguments for value in fields.values()]
         order = np.argsort(name, kind="stable")
         ends = np.cumsum(np.bincount(name, minlength=len(names)))
         for key, number in names.items():
-            here = order[ends[number - 1] if number else 0 : ends[number]]
-            self._add_values(key, owner[here], [values[it] for it in here.tolist()])
+            rows = order[ends[number - 1] if number else 0 : ends[number]]
+            self._add_values(key, owner[rows], [values[row] for row in rows.tolist()])
 
     def add_links(self) -> None:
         """Add the id of each link to the ops at both ends."""
-        found = gradient_links(
+        links = gradient_links(
             self._recording,
             self._integers_of_name(SEQUENCE),
             self._integers_of_name(FORWARD_THREAD),
         )
-        if found.height:
+        if links.height:
             self._add_part(
                 LINK,
-                found["event"].to_numpy(),
-                np.full(found.height, INT, np.uint8),
-                found["value"].to_numpy(),
+                links["event"].to_numpy(),
+                np.full(links.height, INT, np.uint8),
+                links["value"].to_numpy(),
             )
 
     def _integers_of_name(self, name: str) -> tuple[Int32s, Int64s]:
         events, values = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for event, kind, value in self._numbers[name]:
-            whole = kind == INT
-            events.append(event[whole])
-            values.append(value[whole])
+            is_integer = kind == INT
+            events.append(event[is_integer])
+            values.append(value[is_integer])
         return np.concatenate(events), np.concatenate(values)
 
     def result(self) -> EventValues:
@@ -249,9 +251,9 @@ class _Collecting:
         handle = np.array(
             [
                 self._handle_of_text(
-                    str(it, "utf-8", "replace") if isinstance(it, bytes) else it
+                    str(text, "utf-8", "replace") if isinstance(text, bytes) else text
                 )
-                for it in self._texts
+                for text in self._texts
             ],
             np.int64,
         )
@@ -295,8 +297,8 @@ class _Collecting:
         for type_ in types:
             chosen, of_type = event, values
             if len(types) > 1:
-                places = [at for at, it in enumerate(values) if type(it) is type_]
-                chosen, of_type = event[places], [values[at] for at in places]
+                rows = [row for row, value in enumerate(values) if type(value) is type_]
+                chosen, of_type = event[rows], [values[row] for row in rows]
             if type_ is int or type_ is bool:
                 self._add_part(
                     name, chosen, *_integer_values(cast("list[int]", of_type))
@@ -334,7 +336,9 @@ def _decode_arguments(
         except LENIENT_ERRORS:
             value = json_value(bytes(raw))
             pairs = value.items() if isinstance(value, dict) else ()
-            arguments.append({key: Raw(encode_lenient_value(it)) for key, it in pairs})
+            arguments.append(
+                {key: Raw(encode_lenient_value(member)) for key, member in pairs}
+            )
     return arguments
 
 
@@ -347,8 +351,8 @@ def _decode_scalars(raws: Sequence[Raw]) -> Sequence[_Value]:
             return _SCALARS.decode(listed)
         except LENIENT_ERRORS:
             pass
-    written = [bytes(it) for it in raws]
-    return [it if it[:1] in b"[{" else _lenient_scalar(it) for it in written]
+    written = [bytes(raw) for raw in raws]
+    return [text if text[:1] in b"[{" else _lenient_scalar(text) for text in written]
 
 
 def _lenient_scalar(written: bytes) -> _Scalar:
@@ -369,13 +373,13 @@ def _integer_values(numbers: Sequence[int]) -> tuple[UInt8s, Int64s]:
         return _repeat_kind(INT, len(value)), value
     except OverflowError:
         kind, value = _repeat_kind(INT, len(numbers)), np.zeros(len(numbers), np.int64)
-    for at, number in enumerate(numbers):
+    for index, number in enumerate(numbers):
         if -_SIGNED_END <= number < _SIGNED_END:
-            value[at] = number
+            value[index] = number
         elif 0 < number < _UNSIGNED_END:
-            kind[at], value[at] = UINT, number - _UNSIGNED_END
+            kind[index], value[index] = UINT, number - _UNSIGNED_END
         else:
-            kind[at], value[at] = (
+            kind[index], value[index] = (
                 DOUBLE,
                 np.float64(_float_or_infinity(number)).view(np.int64),
             )

@@ -69,10 +69,10 @@ def open_database(path: Path, limit_bytes: int) -> Iterator[Database]:
     try:
         with open_input(path) as file:
             packed = file.read(len(_GZIP)) == _GZIP
-        why = None if packed else still_written(path)
-        if why is not None:
-            wait = "Wait until the export is finished, or export the report again."
-            raise BadInput.at(path, why, wait)
+        problem = None if packed else still_written(path)
+        if problem is not None:
+            remedy = "Wait until the export is finished, or export the report again."
+            raise BadInput.at(path, problem, remedy)
         database = (
             _unpacked_database(path, limit_bytes)
             if packed
@@ -104,10 +104,10 @@ def is_export(path: Path) -> bool:
 def still_written(path: Path) -> str | None:
     """Return why a database is incomplete, with the unfinished file; None if whole."""
     for ending in _UNFINISHED:
-        beside = path.with_name(path.name + ending)
-        if beside.exists() and beside.stat().st_size:
+        unfinished = path.with_name(path.name + ending)
+        if unfinished.exists() and unfinished.stat().st_size:
             return (
-                f"is still being written, or its writer was stopped: {beside.name} "
+                f"is still being written, or its writer was stopped: {unfinished.name} "
                 "holds a part of the database"
             )
     return None

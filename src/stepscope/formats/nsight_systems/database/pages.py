@@ -68,13 +68,13 @@ def regular_columns(
     count = int(row_of_page[-1])
     if count > len(data) // LEAST_ROW_BYTES:
         return None
-    found = _Columns(len(columns), count)
+    read_columns = _Columns(len(columns), count)
 
     def read(edges: list[int]) -> bool:
         """Decode the pages between the given edges into `found`."""
-        most = int(np.diff(row_of_page[edges]).max(initial=0))
-        values = np.empty((len(columns), most), np.int64)
-        known = np.empty((len(columns), most), np.uint8)
+        max_rows = int(np.diff(row_of_page[edges]).max(initial=0))
+        values = np.empty((len(columns), max_rows), np.int64)
+        known = np.empty((len(columns), max_rows), np.uint8)
         for begin, end in pairwise(edges):
             first, last = row_of_page[[begin, end]].tolist()
             known.fill(0)
@@ -90,14 +90,14 @@ def regular_columns(
             )
             if rows != last - first:
                 return False
-            found.put(first, values[:, :rows], known[:, :rows])
+            read_columns.put(first, values[:, :rows], known[:, :rows])
         return True
 
     if not all(_read_in_threads(read, len(pages), rows=count)):
         return None
     return pl.DataFrame(
         [
-            _column_series(name, dtype, *found.column(slot))
+            _column_series(name, dtype, *read_columns.column(slot))
             for slot, (name, dtype) in enumerate(columns.items())
         ]
     )
@@ -116,15 +116,15 @@ class _Columns:
     def put(self, first: int, values: Int64s, known: UInt8s) -> None:
         """Store rows from `first` on; parts of several threads do not overlap."""
         rows = slice(first, first + values.shape[1])
-        whole = (known == kernels.NUMBER).all(axis=1)
+        is_number = (known == kernels.NUMBER).all(axis=1)
         for slot, column in enumerate(self._values):
             column[rows] = values[slot]
-            if whole[slot]:
+            if is_number[slot]:
                 continue
             if slot not in self._known:
-                all_whole = np.full(len(column), kernels.NUMBER, np.uint8)
+                all_numbers = np.full(len(column), kernels.NUMBER, np.uint8)
                 # Another thread may have added the array first.
-                self._known.setdefault(slot, all_whole)
+                self._known.setdefault(slot, all_numbers)
             self._known[slot][rows] = known[slot]
 
     def column(self, slot: int) -> tuple[Int64s, UInt8s | None]:
@@ -136,11 +136,11 @@ def _read_in_threads(
     read: Callable[[list[int]], bool], pages: int, *, rows: int
 ) -> Iterable[bool]:
     threads = max(1, min(core_count(), rows // _ROWS_OF_A_THREAD))
-    times = max(threads, rows // _ROWS_AT_A_TIME)
-    edges = [pages * at // times for at in range(times + 1)]
+    tasks = max(threads, rows // _ROWS_AT_A_TIME)
+    edges = [pages * task // tasks for task in range(tasks + 1)]
     if threads == 1:
         return [read(edges)]
-    parts = [times * part // threads for part in range(threads + 1)]
+    parts = [tasks * part // threads for part in range(threads + 1)]
     with ThreadPoolExecutor(threads) as pool:
         shares = [edges[begin : end + 1] for begin, end in pairwise(parts)]
         return [*pool.map(read, shares)]
@@ -150,11 +150,11 @@ def _slots_of_columns(
     database: Database, table: str, columns: Mapping[str, pl.DataType]
 ) -> Int64s | None:
     """Return position in a row → index in `columns`, -1 for others; None if unclear."""
-    place = {name: at for at, name in enumerate(columns)}
+    place = {name: index for index, name in enumerate(columns)}
     # The table name is a declared one, never a name from the file.
     described = database.connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
-    found = np.full(len(described), -1, np.int64)
-    for at, (_, name, kind, _, default, key, hidden) in enumerate(described):
+    slots = np.full(len(described), -1, np.int64)
+    for position, (_, name, kind, _, default, key, hidden) in enumerate(described):
         if hidden:
             return None
         if name not in place:
@@ -165,9 +165,9 @@ def _slots_of_columns(
             return None
         if fraction and wanted != pl.Float64():
             return None
-        found[at] = place[name]
+        slots[position] = place[name]
     return (
-        found if (np.sort(found[found >= 0]) == np.arange(len(place))).all() else None
+        slots if (np.sort(slots[slots >= 0]) == np.arange(len(place))).all() else None
     )
 
 
@@ -196,11 +196,11 @@ def _column_series(
     name: str, dtype: pl.DataType, values: Int64s, known: UInt8s | None
 ) -> pl.Series:
     if known is None:
-        found = pl.Series(name, values)
-        return found if dtype != pl.Float64() else found.cast(pl.Float64)
-    whole = known == kernels.NUMBER
+        series = pl.Series(name, values)
+        return series if dtype != pl.Float64() else series.cast(pl.Float64)
+    is_number = known == kernels.NUMBER
     if dtype != pl.Float64():
-        return pl.Series(name, values).set(pl.Series(~whole), None)
+        return pl.Series(name, values).set(pl.Series(~is_number), None)
     fraction = known == kernels.FRACTION
     numbers = np.where(fraction, values.view(np.float64), values.astype(np.float64))
-    return pl.Series(name, numbers).set(pl.Series(~(whole | fraction)), None)
+    return pl.Series(name, numbers).set(pl.Series(~(is_number | fraction)), None)

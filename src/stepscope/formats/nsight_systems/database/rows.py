@@ -193,16 +193,14 @@ class Export(Frozen, frozen=True, kw_only=True, eq=True):
 
     def without(self, tables: Iterable[str]) -> Export:
         """Return a copy without the rows of some tables."""
-        kept = {it: self.frames[it] for it in self.frames.keys() - set(tables)}
-        return msgspec.structs.replace(self, frames=kept)
+        frames = {name: self.frames[name] for name in self.frames.keys() - set(tables)}
+        return msgspec.structs.replace(self, frames=frames)
 
     def frame(self, table: str) -> pl.DataFrame:
         """Return the rows of a table; an absent table has no rows."""
-        found = self.frames.get(table)
+        rows = self.frames.get(table)
         return (
-            pl.DataFrame(schema=_frame_schema(WANTED[table]))
-            if found is None
-            else found
+            pl.DataFrame(schema=_frame_schema(WANTED[table])) if rows is None else rows
         )
 
 
@@ -221,9 +219,9 @@ def read_export(path: Path, limit_bytes: int) -> Export:
         connection = database.connection
         tables = _table_names(connection, path)
         frames = _read_frames(database, WANTED.keys() & tables, damaged)
-        whole = frames.keys() - damaged.keys()
+        intact = frames.keys() - damaged.keys()
         if not any(
-            it in whole or frames[it].height for it in _TIMELINE if it in frames
+            key in intact or frames[key].height for key in _TIMELINE if key in frames
         ):
             for reason in damaged.values():
                 raise BadInput.at(path, f"is damaged ({reason})", EXPORT_AGAIN)
@@ -256,17 +254,17 @@ def read_tables(path: Path, names: Iterable[str]) -> dict[str, pl.DataFrame]:
 def _read_frames(
     database: Database, names: Collection[str], damaged: dict[str, str]
 ) -> dict[str, pl.DataFrame]:
-    found = {
+    frames = {
         table: _read_frame(database, table, wanted, damaged)
         for table, wanted in WANTED.items()
         if table in names
     }
-    return {table: frame for table, frame in found.items() if frame is not None}
+    return {table: frame for table, frame in frames.items() if frame is not None}
 
 
 def _table_names(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
     try:
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
         ).fetchall()
     except ERRORS as error:
@@ -275,7 +273,7 @@ def _table_names(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
             f"is not an SQLite database, or is damaged ({reason_text(error)})",
             EXPORT_AGAIN,
         ) from error
-    return frozenset(name for (name,) in found if isinstance(name, str))
+    return frozenset(name for (name,) in rows if isinstance(name, str))
 
 
 def _frame_schema(wanted: Wanted) -> dict[str, pl.DataType]:
@@ -335,7 +333,7 @@ def _read_batches(
     # Maximum number of rows in the file; a damaged file may list a page many times.
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
-    room = int(pages * size // LEAST_ROW_BYTES)
+    rows_left = int(pages * size // LEAST_ROW_BYTES)
     while True:
         rows: list[tuple[int | str | None, ...]] = []
         try:
@@ -346,8 +344,8 @@ def _read_batches(
                 yield rows
         if not rows:
             return
-        room -= len(rows)
-        if room < 0:
+        rows_left -= len(rows)
+        if rows_left < 0:
             raise sqlite3.DataError("it has more rows than fit into the file")
 
 
@@ -382,10 +380,10 @@ def _read_strings(
             if column in used.columns:
                 wanted.update(used[column].drop_nulls().unique().to_list())
     columns = {"id": pl.Int64(), "value": pl.String()}
-    found: dict[int, str] = {}
+    strings: dict[int, str] = {}
     try:
         for rows in _read_batches(connection, STRINGS, columns):
-            found.update(
+            strings.update(
                 (number, text)
                 for number, text in rows
                 if isinstance(number, int)
@@ -394,4 +392,4 @@ def _read_strings(
             )
     except ERRORS as error:
         damaged[STRINGS] = reason_text(error)
-    return found
+    return strings

@@ -71,10 +71,10 @@ def records_waited_for(
         )
         .filter(pl.col("recorded") > 0, pl.col("on_stream") < NO_NUMBER)
     )
-    kept = waits.with_row_index("wait").with_columns(
+    waits_by_index = waits.with_row_index("wait").with_columns(
         sync=_number_or_null("eventSyncId")
     )
-    of_streams = kept.filter(
+    of_streams = waits_by_index.filter(
         pl.col("syncType") == _STREAM_WAITS, pl.col("correlationId") > 0
     )
     last = of_streams.sort("correlationId").join_asof(
@@ -88,24 +88,24 @@ def records_waited_for(
     numbered = records.filter(pl.col("sync").is_not_null()).unique(
         ["process", "sync"], keep="last", maintain_order=True
     )
-    told = of_streams.join(
+    by_sync = of_streams.join(
         numbered.select("process", "sync", "on_stream", "recorded"),
         on=["process", "sync"],
         how="left",
     )
-    found = last.select("wait", "on_stream", "recorded").join(
-        told.select("wait", by_number="on_stream", by_call="recorded"), on="wait"
+    candidates = last.select("wait", "on_stream", "recorded").join(
+        by_sync.select("wait", by_number="on_stream", by_call="recorded"), on="wait"
     )
     # Both values come from one source, so that they belong to the same record.
     numbered_wait = pl.col("by_call").is_not_null()
-    chosen = found.select(
+    chosen = candidates.select(
         "wait",
         on_stream=pl.when(numbered_wait).then("by_number").otherwise("on_stream"),
         recorded=pl.when(numbered_wait).then("by_call").otherwise("recorded"),
     )
-    return kept.join(chosen, on="wait", how="left", maintain_order="left").drop(
-        "wait", "sync"
-    )
+    return waits_by_index.join(
+        chosen, on="wait", how="left", maintain_order="left"
+    ).drop("wait", "sync")
 
 
 def _number_or_null(column: str) -> pl.Expr:
@@ -130,14 +130,14 @@ def driver_memory(
     """
     rows = export.frame("CUDA_GPU_MEMORY_USAGE_EVENTS")
     known = pl.col("memoryOperationType").is_in(list(_OPERATIONS))
-    kept = rows.filter(known & pl.col("start").is_not_null() & (pl.col("bytes") > 0))
-    if lost := rows.height - kept.height:
+    usable = rows.filter(known & pl.col("start").is_not_null() & (pl.col("bytes") > 0))
+    if lost := rows.height - usable.height:
         refused[_LOST] += lost
-    texts = kept["memoryOperationType"].replace_strict(
+    texts = usable["memoryOperationType"].replace_strict(
         list(_OPERATIONS), list(_OPERATIONS.values()), return_dtype=pl.String
     )
     device = pl.col("deviceId")
-    return kept.select(
+    return usable.select(
         "start",
         "address",
         "bytes",
@@ -192,7 +192,7 @@ def other_events(
         .unique(owner, keep="first", maintain_order=True)
     )
     rows = records_waited_for(export, rows, machines=machines)
-    found = rows.join(
+    with_contexts = rows.join(
         contexts,
         left_on=["process", "contextId"],
         right_on=owner,
@@ -204,7 +204,7 @@ def other_events(
     texts = rows["syncType"].replace_strict(
         list(_SYNCS), list(_SYNCS.values()), default="Synchronize"
     )
-    syncs = found.with_columns(
+    syncs = with_contexts.with_columns(
         name=names.number_texts(texts.cast(pl.String)),
         device=pl.when(device.is_in(work["device"].unique().to_list())).then(device),
         id=pl.when(stream != NO_NUMBER).then(stream).fill_null(-1),

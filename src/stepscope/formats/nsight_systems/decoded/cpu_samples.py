@@ -82,7 +82,7 @@ def cpu_samples(
     """
     # Samples of the given threads, grouped by thread, in time order.
     rows = export.frame("COMPOSITE_EVENTS").drop_nulls()
-    looks = (
+    samples = (
         rows.filter(
             pl.col("globalTid").is_in(list(threads)),
             # ±36 years in ns: twice the difference of two such times fits 64 bits.
@@ -91,16 +91,16 @@ def cpu_samples(
         .unique("id", keep="first", maintain_order=True)
         .sort("globalTid", "start", maintain_order=True)
     )
-    stacks = _stacks_of_samples(export, names, looks)
-    looks = looks.join(stacks.select("id").unique(), on="id", how="semi")
+    stacks = _stacks_of_samples(export, names, samples)
+    samples = samples.join(stacks.select("id").unique(), on="id", how="semi")
     # Median time between two samples of one thread, in ns.
-    apart = looks.select(pl.col("start").diff().over("globalTid")).to_series()
-    period = int(apart.filter(apart > 0).median() or 0)  # type: ignore[arg-type]
+    intervals = samples.select(pl.col("start").diff().over("globalTid")).to_series()
+    period = int(intervals.filter(intervals > 0).median() or 0)  # type: ignore[arg-type]
     if period == 0:
         return CpuSamples(frame=pl.DataFrame(schema=EVENT_COLUMNS), hz=0.0)
-    looks = looks.with_row_index("look")
+    samples = samples.with_row_index("look")
     runs = pl.concat(
-        list(_runs_of_functions(looks, stacks.join(looks, on="id"), period))
+        list(_runs_of_functions(samples, stacks.join(samples, on="id"), period))
     )
     return CpuSamples(
         frame=runs.select(
@@ -115,7 +115,7 @@ def cpu_samples(
 
 
 def _stacks_of_samples(
-    export: Export, names: Names, looks: pl.DataFrame
+    export: Export, names: Names, samples: pl.DataFrame
 ) -> pl.DataFrame:
     """Return the functions of samples: `id`, `at` (0 is the outermost) and `name`.
 
@@ -123,21 +123,21 @@ def _stacks_of_samples(
     """
     chains = export.frame("SAMPLING_CALLCHAINS").drop_nulls(["id", "stackDepth"])
     named = (pl.col("unresolved") == 0).fill_null(value=True)
-    chains = chains.join(looks.select("id"), on="id", how="semi").select(
+    chains = chains.join(samples.select("id"), on="id", how="semi").select(
         "id", "module", depth="stackDepth", symbol=pl.when(named).then("symbol")
     )
     pairs = chains.select("symbol", "module").unique(maintain_order=True)
-    places = [_kind_of_function(export, *pair) for pair in pairs.iter_rows()]
+    kinds = [_kind_of_function(export, *pair) for pair in pairs.iter_rows()]
     known = pairs.with_columns(
-        place=pl.Series([place.value for place, _ in places], dtype=pl.UInt8),
-        name=pl.Series([names.number(text) for _, text in places], dtype=pl.Int32),
+        place=pl.Series([kind.value for kind, _ in kinds], dtype=pl.UInt8),
+        name=pl.Series([names.number(text) for _, text in kinds], dtype=pl.Int32),
     ).filter(pl.col("place") > _Place.LIBRARY)
-    found = chains.join(known, on=["symbol", "module"], nulls_equal=True)
-    own, call = (pl.col("place") == it for it in (_Place.OWN, _Place.CALL))
+    functions = chains.join(known, on=["symbol", "module"], nulls_equal=True)
+    own, call = (pl.col("place") == kind for kind in (_Place.OWN, _Place.CALL))
     # Outer functions have a larger depth. The outermost runtime call is the program's.
     calls_at = pl.col("depth").filter(call).max().over("id")
     return (
-        found.filter(own.any().over("id"))
+        functions.filter(own.any().over("id"))
         .filter((pl.col("depth") >= calls_at).fill_null(value=True))
         .sort("id", "depth", descending=[False, True])
         .select("id", "name", at=pl.int_range(pl.len()).over("id"))
@@ -168,54 +168,54 @@ def _strip_types(function: str) -> str:
     The name of an operator keeps its arguments, because it may contain brackets.
     """
     depth, begin = 0, 0
-    for at, letter in enumerate(function):
-        if depth == 0 and function.startswith("operator", at):
+    for index, letter in enumerate(function):
+        if depth == 0 and function.startswith("operator", index):
             return function[begin:]
-        if letter == "(" and depth == 0 and at > begin:
-            return function[begin:at]
+        if letter == "(" and depth == 0 and index > begin:
+            return function[begin:index]
         if letter in "<(":
             depth += 1
         elif letter in ">)":
             depth -= 1
         elif letter == " " and depth == 0:
-            begin = at + 1
+            begin = index + 1
     return function
 
 
 def _runs_of_functions(
-    looks: pl.DataFrame, stacks: pl.DataFrame, period: int
+    samples: pl.DataFrame, stacks: pl.DataFrame, period: int
 ) -> Iterator[pl.DataFrame]:
     """Yield intervals per stack depth: `globalTid`, `start`, `dur`, `name`.
 
     Consecutive samples with the same function below the same callers are one interval.
     An interval ends halfway to the next sample, or half a period after its last one.
     """
-    thread, start = looks["globalTid"].to_numpy(), looks["start"].to_numpy()
+    thread, start = samples["globalTid"].to_numpy(), samples["start"].to_numpy()
     gap = np.diff(start)
-    apart = (np.diff(thread) != 0) | (gap > _APART * period)
+    is_apart = (np.diff(thread) != 0) | (gap > _APART * period)
     half, middle = period // 2, start[:-1] + gap // 2
     begin = np.concatenate(
-        [[start[0] - half], np.where(apart, start[1:] - half, middle)]
+        [[start[0] - half], np.where(is_apart, start[1:] - half, middle)]
     )
     end = np.concatenate(
-        [np.where(apart, start[:-1] + half, middle), [start[-1] + half]]
+        [np.where(is_apart, start[:-1] + half, middle), [start[-1] + half]]
     )
-    changed = np.concatenate([[True], apart])
-    at, look = stacks["at"].to_numpy(), stacks["look"].to_numpy()
+    changed = np.concatenate([[True], is_apart])
+    levels, sample_index = stacks["at"].to_numpy(), stacks["look"].to_numpy()
     name = stacks["name"].to_numpy()
-    for depth in range(int(at.max(initial=-1)) + 1):
-        here = np.full(len(start), -1, np.int32)
-        here[look[at == depth]] = name[at == depth]
-        changed = changed | np.concatenate([[True], here[1:] != here[:-1]])
+    for depth in range(int(levels.max(initial=-1)) + 1):
+        function = np.full(len(start), -1, np.int32)
+        function[sample_index[levels == depth]] = name[levels == depth]
+        changed = changed | np.concatenate([[True], function[1:] != function[:-1]])
         first = np.flatnonzero(changed)
         last = np.concatenate([first[1:], [len(start)]]) - 1
-        runs = here[first] >= 0
+        runs = function[first] >= 0
         first, last = first[runs], last[runs]
         yield pl.DataFrame(
             {
                 "globalTid": thread[first],
                 "start": begin[first],
                 "dur": end[last] - begin[first],
-                "name": here[first],
+                "name": function[first],
             }
         )

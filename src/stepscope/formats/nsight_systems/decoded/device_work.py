@@ -109,12 +109,12 @@ def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
 
 def _rank_values(column: pl.Series) -> tuple[Int64s, int]:
     """Map equal values to equal numbers from 0 up; also return their upper limit."""
-    least, most = column.min(), column.max()
-    if not isinstance(least, int) or not isinstance(most, int):
+    lowest, highest = column.min(), column.max()
+    if not isinstance(lowest, int) or not isinstance(highest, int):
         return np.zeros(len(column), np.int64), 1
-    if column.null_count() or most - least >= _MOST:
+    if column.null_count() or highest - lowest >= _MOST:
         return _number_distinct_values(column)
-    return column.to_numpy() - least, most - least + 1
+    return column.to_numpy() - lowest, highest - lowest + 1
 
 
 def _number_distinct_values(values: pl.Series) -> tuple[Int64s, int]:
@@ -190,7 +190,7 @@ def _work_columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
     device = pl.col("deviceId")
     correlation = pl.col("correlationId")
     known = pl.col("bytes") >= 0 if "bytes" in part.columns else pl.lit(value=False)
-    given = {
+    expressions = {
         "process": process_expr("globalPid", machines=machines),
         # A damaged row may have any number.
         "device": pl.when(device.is_between(0, _MOST_DEVICES - 1)).then(device),
@@ -204,7 +204,7 @@ def _work_columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
         else pl.lit(None),
     }
     return part.select(
-        given.get(name, pl.col(name) if name in part.columns else pl.lit(None))
+        expressions.get(name, pl.col(name) if name in part.columns else pl.lit(None))
         .cast(dtype)
         .alias(name)
         for name, dtype in _COLUMNS.items()
@@ -223,14 +223,14 @@ def _read_kernels(
     texts = names.texts()
     meant = {SOME_COPY: "local_copy", NOT_ACTIVITY: "kernel"}
     kind_of = {}
-    for it in name.unique().to_list():
-        kind = kind_of_name(texts[it], launched=True)
-        kind_of[it] = meant.get(kind, kind)
+    for row in name.unique().to_list():
+        kind = kind_of_name(texts[row], launched=True)
+        kind_of[row] = meant.get(kind, kind)
     of_name = pl.DataFrame(
         {
-            "kind": [kind_of.get(it) for it in range(len(texts))],
+            "kind": [kind_of.get(row) for row in range(len(texts))],
             # A kernel that only copies counts as a copy.
-            "computes": [kind_of.get(it) in _COMPUTES for it in range(len(texts))],
+            "computes": [kind_of.get(row) in _COMPUTES for row in range(len(texts))],
         },
         schema={"kind": pl.String, "computes": pl.Boolean},
     )
@@ -251,13 +251,13 @@ def _read_copies(
     frame = frame.with_columns(peer=between.fill_null(value=False))
     keys = ["copyKind", "srcKind", "dstKind", "peer"]
     distinct = frame.select(keys).unique(maintain_order=True)
-    found = [
+    named = [
         _name_and_kind_of_copy(*row, peer=peer) for *row, peer in distinct.iter_rows()
     ]
     table = distinct.with_columns(
-        name=pl.Series([names.number(name) for name, _ in found], dtype=pl.Int32),
-        directed=pl.Series([kind is not None for _, kind in found], dtype=pl.Boolean),
-        kind=pl.Series([kind or "local_copy" for _, kind in found], dtype=pl.String),
+        name=pl.Series([names.number(name) for name, _ in named], dtype=pl.Int32),
+        directed=pl.Series([kind is not None for _, kind in named], dtype=pl.Boolean),
+        kind=pl.Series([kind or "local_copy" for _, kind in named], dtype=pl.String),
     )
     copies = frame.join(
         table, on=keys, how="left", nulls_equal=True, maintain_order="left"
@@ -269,13 +269,16 @@ def _name_and_kind_of_copy(
     number: int | None, source: int | None, destination: int | None, *, peer: bool
 ) -> tuple[str, str | None]:
     """Return the name of a copy, as Kineto names it, and its kind; None if unknown."""
-    from_, to = (_MEMORY.get(-1 if it is None else it) for it in (source, destination))
+    from_, to = (
+        _MEMORY.get(-1 if memory_kind is None else memory_kind)
+        for memory_kind in (source, destination)
+    )
     sides = f" ({from_[0]} -> {to[0]})" if from_ and to else ""
     direction = _DIRECTIONS.get(-1 if number is None else number)
     if direction is None:
         kind = copy_kind(from_ and from_[1], to and to[1])
-        words = {"h2d": "HtoD", "d2h": "DtoH", "local_copy": "DtoD"}
-        word = words.get(kind or "", "Unknown")
+        directions = {"h2d": "HtoD", "d2h": "DtoH", "local_copy": "DtoD"}
+        word = directions.get(kind or "", "Unknown")
         return f"Memcpy {word}{sides}", kind
     word, kind = direction
     if number in _UNIFIED:

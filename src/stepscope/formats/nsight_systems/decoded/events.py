@@ -69,7 +69,7 @@ class Names:
     def number_texts(self, texts: pl.Series) -> pl.Series:
         """Return the numbers of texts; null becomes `(unnamed)`."""
         distinct = texts.unique(maintain_order=True)
-        numbers = [self.number(it or "(unnamed)") for it in distinct.to_list()]
+        numbers = [self.number(text or "(unnamed)") for text in distinct.to_list()]
         return _replace_values(texts, distinct, numbers)
 
     def notes(self) -> Iterator[QualityNote]:
@@ -81,19 +81,19 @@ class Names:
     ) -> int:
         text = None if number is None else self._strings.get(number)
         if text is None:
-            found = self.number("(unnamed)" if number is None else f"#{number}")
-            self._unknown.add(found)
-            return found
+            name = self.number("(unnamed)" if number is None else f"#{number}")
+            self._unknown.add(name)
+            return name
         return self.number(text if shown is None else shown(text))
 
 
 def _replace_values(
-    given: pl.Series, distinct: pl.Series, numbers: list[int]
+    values: pl.Series, distinct: pl.Series, numbers: list[int]
 ) -> pl.Series:
     table = pl.DataFrame(
         {"given": distinct, "name": pl.Series(numbers, dtype=pl.Int32)}
     )
-    rows = given.alias("given").to_frame()
+    rows = values.alias("given").to_frame()
     joined = rows.join(
         table, on="given", how="left", nulls_equal=True, maintain_order="left"
     )
@@ -163,8 +163,8 @@ def thread_expr(column: str) -> pl.Expr:
 
 def machines_of_ids(ids: pl.Series) -> pl.Series:
     """Return the machine of global ids."""
-    found: pl.Series = ids // 2 ** (2 * _BITS)
-    return found
+    machines: pl.Series = ids // 2 ** (2 * _BITS)
+    return machines
 
 
 def select_rows(frame: pl.DataFrame, test: pl.Expr) -> pl.DataFrame:
@@ -186,13 +186,13 @@ def row_changes(columns: Iterable[str]) -> pl.Expr:
 
 
 def keep_timed_rows(
-    frame: pl.DataFrame, what: str, refused: Counter[str]
+    frame: pl.DataFrame, reason: str, refused: Counter[str]
 ) -> pl.DataFrame:
     """Return rows with a start and no earlier end, plus `dur`; count the other rows."""
     longest = 2**62
     near = pl.all_horizontal(pl.col("start", "end").is_between(-longest, longest - 1))
     # Compare before subtracting, because a difference could overflow.
-    right = select_rows(frame, near & (pl.col("end") >= pl.col("start")))
-    if lost := frame.height - right.height:
-        refused[what] += lost
-    return right.with_columns(dur=pl.col("end") - pl.col("start"))
+    ordered = select_rows(frame, near & (pl.col("end") >= pl.col("start")))
+    if lost := frame.height - ordered.height:
+        refused[reason] += lost
+    return ordered.with_columns(dur=pl.col("end") - pl.col("start"))

@@ -62,8 +62,8 @@ def gpu_metrics(
         gpus: Number of a GPU in the file's list → device.
     """
     rows = export.frame("GPU_METRICS")
-    given = export.frame("TARGET_INFO_GPU_METRICS").drop_nulls()
-    distinct = given.unique(["typeId", "metricId"], keep="first", maintain_order=True)
+    metrics = export.frame("TARGET_INFO_GPU_METRICS").drop_nulls()
+    distinct = metrics.unique(["typeId", "metricId"], keep="first", maintain_order=True)
     numbers = [
         names.number(_counter_name(gpus.get(type_ & _GPU, type_ & _GPU), text))
         for type_, text in distinct.select("typeId", "metricName").iter_rows()
@@ -154,7 +154,11 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
         # Some columns are null for adapters without CUDA, and in files of 2020. The
         # orders of `id` and of the ordinals differ.
         number = next(
-            (row[it] for it in ("cuDevice", "deviceId", "id") if row[it] is not None),
+            (
+                row[column]
+                for column in ("cuDevice", "deviceId", "id")
+                if row[column] is not None
+            ),
             None,
         )
         if number is None or not 0 <= number < _MOST_DEVICES:
@@ -162,7 +166,10 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
         # If each process sees one GPU, every GPU has the number 0: only equal values
         # are kept.
         before = listed.get(number, row)
-        listed[number] = {it: row[it] if row[it] == before[it] else None for it in row}
+        listed[number] = {
+            column: row[column] if row[column] == before[column] else None
+            for column in row
+        }
         if row["id"] is not None:
             by_id[row["id"]] = number
     pairs = work.select("process", "device").filter(row_changes(["process", "device"]))
@@ -175,9 +182,9 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
         (row["pid"], row["cudaId"]): by_id.get(row["gpuId"])
         for row in export.frame("TARGET_INFO_CUDA_DEVICE").iter_rows(named=True)
     }
-    meant = {pair: table.get(pair) for pair in used.iter_rows()}
-    known = {pair: device for pair, device in meant.items() if device is not None}
-    if len(known) < len(meant):
+    recorded = {pair: table.get(pair) for pair in used.iter_rows()}
+    known = {pair: device for pair, device in recorded.items() if device is not None}
+    if len(known) < len(recorded):
         return Gpus(listed=listed, by_id=by_id, ordinals={}, ambiguous=shared)
     return Gpus(listed=listed, by_id=by_id, ordinals=known, ambiguous=frozenset())
 
@@ -221,19 +228,19 @@ def device_clocks(
         called="start",
         returned=pl.col("start") + pl.col("dur"),
     )
-    done = (pl.col("start") + pl.col("dur")).alias("done")
-    known = join_calls(work.select(*_KEY, "correlation", "start", done), called)
+    end = (pl.col("start") + pl.col("dur")).alias("done")
+    known = join_calls(work.select(*_KEY, "correlation", "start", end), called)
     waits = waits.with_columns(correlation=pl.col("correlationId"))
     # Some releases record `StreamWaitEvent` calls, which return at once, as waits.
-    others = [at for at, name in enumerate(names.texts()) if _NO_WAIT in name]
+    no_wait = [number for number, name in enumerate(names.texts()) if _NO_WAIT in name]
     waits = waits.join(
-        called.filter(pl.col("call").is_in(others)),
+        called.filter(pl.col("call").is_in(no_wait)),
         on=["process", "correlation"],
         how="anti",
     ).select(*_KEY, begun="start", ended=pl.col("start") + pl.col("dur"))
     # Activities of a stream end in launch order. The last activity launched before a
     # wait has ended when the wait returns. Groups may be in any order.
-    streams = [it.select(_KEY) for it in (known, waits)]
+    streams = [frame.select(_KEY) for frame in (known, waits)]
     # Joining on one key is several times faster than on three.
     _, key = distinct_rows(pl.concat(streams))
     last = (
@@ -249,18 +256,18 @@ def device_clocks(
     )
     late = last.select("device", by=pl.col("done") - pl.col("ended")).drop_nulls()
     delays = known["start"] - known["called"]
-    found = {}
+    clocks = {}
     for device in known["device"].unique().sort().to_list():
         beyond = late.filter(pl.col("device") == device)["by"]
         began = delays.filter(known["device"] == device)
         outlasted = beyond.filter(beyond > APART_NS)
-        found[device] = DeviceClock(
+        clocks[device] = DeviceClock(
             waits=len(beyond),
             outlasted=len(outlasted),
             outlasted_ns=_largest_value(outlasted),
             late_ns=_lateness_between_bounds(beyond, began),
         )
-    return found
+    return clocks
 
 
 def join_calls(work: pl.DataFrame, called: pl.DataFrame) -> pl.DataFrame:
@@ -282,8 +289,8 @@ def join_calls(work: pl.DataFrame, called: pl.DataFrame) -> pl.DataFrame:
 def _only_process(frame: pl.DataFrame) -> int | None:
     """Return the process of all rows; None if there are several or none."""
     process = frame["process"]
-    one = process.len() and (process == process[0]).all()
-    return int(process[0]) if one else None
+    is_single = process.len() and (process == process[0]).all()
+    return int(process[0]) if is_single else None
 
 
 def _only_call(called: pl.Series, wanted: pl.Series) -> Int32s | None:
@@ -291,28 +298,32 @@ def _only_call(called: pl.Series, wanted: pl.Series) -> Int32s | None:
 
     The result is None if two calls share a number or the table would be too large.
     """
-    least, most = (int(it or 0) for it in (called.min(), called.max()))  # type: ignore[arg-type]
-    if most - least >= _PLACES_OF_A_CALL * len(called):
+    lowest, highest = (int(bound or 0) for bound in (called.min(), called.max()))  # type: ignore[arg-type]
+    if highest - lowest >= _PLACES_OF_A_CALL * len(called):
         return None
-    table = np.full(most - least + 1, -1, np.int32)
+    table = np.full(highest - lowest + 1, -1, np.int32)
     call = np.empty(len(wanted), np.int32)
-    found = kernels.match_launches(
+    status = kernels.match_launches(
         called.to_numpy(),
         wanted.to_numpy(),
-        least,
+        lowest,
         table,
         call,
         np.zeros(len(called), np.int32),
     )
     unique = np.count_nonzero(table >= 0) == len(called)
-    return call if found >= 0 and unique else None
+    return call if status >= 0 and unique else None
 
 
 def move_to_host_clock(
     work: pl.DataFrame, clocks: Mapping[int, DeviceClock]
 ) -> pl.DataFrame:
     """Return device activity in times of the host, for devices with a known offset."""
-    late = {one: it.late_ns for one, it in clocks.items() if it.late_ns is not None}
+    late = {
+        device: clock.late_ns
+        for device, clock in clocks.items()
+        if clock.late_ns is not None
+    }
     if not late:
         return work
     by = pl.col("device").replace_strict(late, default=0, return_dtype=pl.Int64)
@@ -323,9 +334,9 @@ def _lateness_between_bounds(beyond: pl.Series, began: pl.Series) -> int | None:
     """Return the middle between both bounds, if they are close; else None."""
     if min(len(beyond), len(began)) < _ENOUGH:
         return None
-    least, most = _largest_value(beyond), -_largest_value(-began)
-    middle = (least + most) // 2
-    narrow = abs(most - least) <= _PRECISE_NS
+    lower, upper = _largest_value(beyond), -_largest_value(-began)
+    middle = (lower + upper) // 2
+    narrow = abs(upper - lower) <= _PRECISE_NS
     return middle if narrow and abs(middle) > APART_NS else None
 
 

@@ -102,12 +102,12 @@ def host_events(export: Export, names: Names, *, machines: int) -> HostEvents:
 
 
 def _thread_ids(*frames: pl.DataFrame) -> tuple[int, ...]:
-    ids = pl.concat([it.select("globalTid") for it in frames])[:, 0]
+    ids = pl.concat([frame.select("globalTid") for frame in frames])[:, 0]
     return tuple(ids.drop_nulls().unique().sort().to_list())
 
 
-def _said_literal(said: Said) -> pl.Expr:
-    return pl.lit(said.value, pl.UInt8)
+def _said_literal(meaning: Said) -> pl.Expr:
+    return pl.lit(meaning.value, pl.UInt8)
 
 
 def _read_calls(
@@ -116,20 +116,20 @@ def _read_calls(
     rows = export.frame("CUPTI_ACTIVITY_KIND_RUNTIME")
     is_second = (pl.col("eventClass") == _CALL_CHAIN).fill_null(value=False)
     second = rows.filter(is_second)
-    kept = rows
+    calls = rows
     if second.height:
         keys = ["globalTid", "correlationId"]
         first = rows.filter(~is_second)
-        alone = second.join(first.select(keys), on=keys, how="anti")
-        kept = pl.concat([first, alone])
-    doubled = rows.height - kept.height
-    kept = keep_timed_rows(kept, _BACKWARD, refused)
+        unmatched = second.join(first.select(keys), on=keys, how="anti")
+        calls = pl.concat([first, unmatched])
+    doubled = rows.height - calls.height
+    calls = keep_timed_rows(calls, _BACKWARD, refused)
     correlation, returned = pl.col("correlationId"), pl.col("returnValue")
-    return kept.select(
+    return calls.select(
         "start",
         "dur",
         "globalTid",
-        name=names.number_ids(kept["nameId"], call_name),
+        name=names.number_ids(calls["nameId"], call_name),
         correlation=pl.when(correlation != 0).then(correlation),
         returned=pl.when(returned != 0).then(returned),
     ), doubled
@@ -169,7 +169,7 @@ def _read_ranges(
     namespace = plain.str.contains("::", literal=True)
     library = (pl.col("domainId") != 0).fill_null(value=False)
     op = pl.col("plain").is_not_null() & (namespace | plain.str.contains(_GRADIENT))
-    said = (
+    meaning = (
         pl.when(op & ~library)
         .then(_said_literal(Said.OP))
         .when(library | namespace | plain.is_null())
@@ -179,7 +179,7 @@ def _read_ranges(
     suffix = pl.col("suffix")
     return named.with_columns(
         name=names.number_texts(named.select(plain)[:, 0]),
-        said=said,
+        said=meaning,
         op_id=suffix.str.extract(r"\bop_id = ([0-9]{1,18})").cast(pl.Int64),
         seq=suffix.str.extract(r"\bseq = ([0-9]{1,18})").cast(pl.Int64),
         sizes=suffix.str.extract(r"\bsizes = (\[.*?\])(?:, [a-z_]+ = |$)"),

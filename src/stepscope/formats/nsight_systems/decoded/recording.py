@@ -84,13 +84,13 @@ class Recording:
             }
         )
         self.host: HostEvents = host_events(export, self.names, machines=machines)
-        found: DeviceWork = device_work(export, self.names, machines=machines)
-        self.main_process = self._busiest_process(found.frame)
-        self.shapes = found.shapes
-        self.undirected = found.undirected
-        self.graphs = found.graphs
+        decoded: DeviceWork = device_work(export, self.names, machines=machines)
+        self.main_process = self._busiest_process(decoded.frame)
+        self.shapes = decoded.shapes
+        self.undirected = decoded.undirected
+        self.graphs = decoded.graphs
         owned = pl.col("process").fill_null(pl.lit(self.main_process, pl.Int64))
-        work = found.frame.with_columns(owned)
+        work = decoded.frame.with_columns(owned)
         self.gpus: Gpus = find_gpus(export, work)
         self.beside: Beside = other_events(export, self.names, work, machines=machines)
         # Free the tables that were converted to events.
@@ -100,7 +100,7 @@ class Recording:
         self.clocks = device_clocks(own, self.host.calls, self.syncs, self.names)
         self.work = move_to_host_clock(own, self.clocks)
         self.refused: Counter[str] = (
-            found.refused + self.host.refused + self.beside.refused
+            decoded.refused + self.host.refused + self.beside.refused
         )
         memory = driver_memory(export, self.names, self.refused, machines=machines)
         self.memory = self.gpus.renumber_devices(memory)
@@ -165,11 +165,11 @@ class Recording:
 
     def _off_core(self, scheduled: pl.DataFrame) -> pl.DataFrame:
         # Processes of the program are those with other records than scheduling.
-        found = {self.main_process}
+        processes = {self.main_process}
         host = self.host
         for frame in (host.calls, host.ranges, self.work, host.system_calls):
-            found.update(frame["process"].unique().to_list())
-        own = frozenset(it for it in found if it is not None)
+            processes.update(frame["process"].unique().to_list())
+        own = frozenset(process for process in processes if process is not None)
 
         def shown(thread: int) -> str | None:
             """Name a thread of the program; threads of other programs stay unnamed."""
@@ -194,16 +194,16 @@ class Recording:
 
     def first(self, table: str, column: str) -> int | None:
         """Return the first non-null value of a column; None without values."""
-        found: int | None = self.export.frame(table)[column].drop_nulls().first()  # type: ignore[assignment]
-        return found
+        number: int | None = self.export.frame(table)[column].drop_nulls().first()  # type: ignore[assignment]
+        return number
 
     def _busiest_process(self, work: pl.DataFrame) -> int | None:
         host = self.host
         for frame in (host.calls, host.ranges, work, host.system_calls):
             counts = frame["process"].drop_nulls().value_counts()
             if counts.height:
-                most = counts.sort(-pl.col("count").cast(pl.Int64), "process")
-                return int(most["process"][0])
+                by_count = counts.sort(-pl.col("count").cast(pl.Int64), "process")
+                return int(by_count["process"][0])
         return None
 
     def _on_device(self, key: dict[str, Any], *, of_several: bool) -> Track:
@@ -226,7 +226,7 @@ class Recording:
 
     def _on_host(self, key: dict[str, Any]) -> Track:
         process, thread, section = key["process"], key["id"], key["section"]
-        kind, words = _OF_SECTION.get(section, ("thread", "{}"))
+        kind, template = _OF_SECTION.get(section, ("thread", "{}"))
         own = process == self.main_process or process is None
         if kind == "samples":
             thread -= SAMPLES_BASE
@@ -235,7 +235,7 @@ class Recording:
             plane="/host:CPU" if own else f"/host:CPU [{process}]",
             name=SamplesLine(thread, name, self._sampling_hz).name
             if kind == "samples"
-            else words.format(name),
+            else template.format(name),
             kind=kind,
             process=process,
             id=key["id"],

@@ -78,13 +78,13 @@ def off_core(
     lost = lost.join_asof(
         calls, left_on="start", right_on="begun", by="globalTid", check_sortedness=False
     )
-    got = (
+    holders = (
         turns.filter("on")
         .select("cpu", at="start", holder="globalTid")
         .sort("at", maintain_order=True)
     )
     lost = lost.join_asof(
-        got,
+        holders,
         left_on="start",
         right_on="at",
         by="cpu",
@@ -92,7 +92,7 @@ def off_core(
         check_sortedness=False,
     )
     waits = pl.col("ended") > pl.col("start")
-    told = lost.select(
+    causes = lost.select(
         call=pl.when(waits).then("call"),
         # The core was free if no thread took it before the thread continued.
         holder=pl.when(
@@ -104,27 +104,27 @@ def off_core(
         dur=pl.col("until") - pl.col("start"),
         process=process_expr("globalTid", machines=machines),
         id=thread_expr("globalTid"),
-        name=_names_of_stretches(told, names, shown),
+        name=_names_of_stretches(causes, names, shown),
     )
 
 
 def _names_of_stretches(
-    told: pl.DataFrame, names: Names, shown: Callable[[int], str | None]
+    causes: pl.DataFrame, names: Names, shown: Callable[[int], str | None]
 ) -> pl.Series:
-    distinct = told.unique(maintain_order=True)
+    distinct = causes.unique(maintain_order=True)
     texts = names.texts()
-    words = []
+    labels = []
     for call, holder in distinct.iter_rows():
         if call is not None:
-            words.append(name_of_wait(texts[call]))
+            labels.append(name_of_wait(texts[call]))
         elif holder is None:
-            words.append(core_free())
+            labels.append(core_free())
         else:
-            words.append(core_runs(shown(holder)))
-    numbers = [names.number(it) for it in words]
+            labels.append(core_runs(shown(holder)))
+    numbers = [names.number(text) for text in labels]
     table = distinct.with_columns(name=pl.Series(numbers, dtype=pl.Int32))
-    joined = told.join(
-        table, on=told.columns, how="left", nulls_equal=True, maintain_order="left"
+    joined = causes.join(
+        table, on=causes.columns, how="left", nulls_equal=True, maintain_order="left"
     )
     return joined["name"]
 
@@ -137,10 +137,10 @@ def cpu_of_process(
     The columns are those of events, and `value`: the use since the previous event.
     """
     owner = process_expr("globalTid", machines=machines)
-    mine = turns.filter(owner.eq_missing(pl.lit(process, pl.Int64)))
-    ran = mine.filter(pl.col("on"), pl.col("until").is_not_null())
+    own_turns = turns.filter(owner.eq_missing(pl.lit(process, pl.Int64)))
+    running = own_turns.filter(pl.col("on"), pl.col("until").is_not_null())
     empty = pl.DataFrame(schema={"start": pl.Int64, "value": pl.Float64})
-    values = empty if ran.is_empty() else _share_by_period(ran)
+    values = empty if running.is_empty() else _share_by_period(running)
     return values.with_columns(
         process=pl.lit(process, pl.Int64),
         id=pl.lit(0, pl.Int64),
@@ -148,30 +148,30 @@ def cpu_of_process(
     )
 
 
-def _share_by_period(ran: pl.DataFrame) -> pl.DataFrame:
+def _share_by_period(running: pl.DataFrame) -> pl.DataFrame:
     """Return the time on cores in each period, in percent of the period."""
-    begin, end = ran.select(
+    begin, end = running.select(
         pl.col("start").min(), pl.col("until").max().alias("e")
     ).row(0)
     period = max(_PERIOD_NS, -(-(end - begin) // _MOST_PERIODS))
     # Cumulative time on cores, at every begin and end of a time on a core.
     edges = pl.concat(
         [
-            ran.select(at="start", step=pl.lit(1, pl.Int64)),
-            ran.select(at="until", step=pl.lit(-1, pl.Int64)),
+            running.select(at="start", step=pl.lit(1, pl.Int64)),
+            running.select(at="until", step=pl.lit(-1, pl.Int64)),
         ]
     ).sort("at")
     level = edges["step"].cum_sum().cast(pl.Float64)
-    gone = edges["at"].diff().fill_null(0).cast(pl.Float64)
-    total = (level.shift(1).fill_null(0.0) * gone).cum_sum()
+    elapsed = edges["at"].diff().fill_null(0).cast(pl.Float64)
+    total = (level.shift(1).fill_null(0.0) * elapsed).cum_sum()
     known = pl.DataFrame({"at": edges["at"], "level": level, "total": total}).unique(
         "at", keep="last", maintain_order=True
     )
     count = -(-(end - begin) // period)
-    at = pl.select(start=begin + pl.int_range(0, count + 1, dtype=pl.Int64) * period)
-    found = at.join_asof(known, left_on="start", right_on="at", coalesce=False)
+    grid = pl.select(start=begin + pl.int_range(0, count + 1, dtype=pl.Int64) * period)
+    nearest = grid.join_asof(known, left_on="start", right_on="at", coalesce=False)
     since = (pl.col("start") - pl.col("at")).cast(pl.Float64)
-    until = found.select("start", total=pl.col("total") + pl.col("level") * since)
-    return until.select(
+    totals = nearest.select("start", total=pl.col("total") + pl.col("level") * since)
+    return totals.select(
         "start", value=pl.col("total").diff() * (100.0 / period)
     ).drop_nulls()

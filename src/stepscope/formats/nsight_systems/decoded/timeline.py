@@ -72,8 +72,12 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
         """Return first start and last end of events on tracks; None without events."""
-        begin, end = (self.tracks[it].to_list() for it in ("event_begin", "event_end"))
-        start_ps, dur_ps = (self.events[it].to_numpy() for it in ("start_ps", "dur_ps"))
+        begin, end = (
+            self.tracks[name].to_list() for name in ("event_begin", "event_end")
+        )
+        start_ps, dur_ps = (
+            self.events[name].to_numpy() for name in ("start_ps", "dur_ps")
+        )
         rows = ((begin[track], end[track]) for track in tracks)
         return hull_of_tracks(start_ps, dur_ps, rows)
 
@@ -88,7 +92,7 @@ def build_timeline(
         names: Numbers of names.
         main: The process whose threads come first.
     """
-    whole = pl.concat(
+    events = pl.concat(
         [
             part.select(
                 *(
@@ -106,23 +110,23 @@ def build_timeline(
         # Contiguous columns are faster, because each is read several times below.
         rechunk=True,
     )
-    count = whole.height
+    count = events.height
     # Frames have a row for every event, so they are freed early to save memory.
-    is_far = is_far_off(whole["start"].to_numpy(), whole["dur"].to_numpy())
-    whole = whole.filter(pl.Series(~is_far)) if is_far.any() else whole
-    far = count - whole.height
-    base = int(whole["start"].min() or 0) if whole.height else 0  # type: ignore[arg-type]
-    tracks, track = _order_tracks(whole, main)
-    kept = ("start", "dur", "origin", "place", "name", "said")
-    whole = whole.select(*kept, track=track)
-    start, dur = (whole[it].to_numpy() for it in ("start", "dur"))
-    ordered = whole[row_order(track, start, dur)]
-    del whole
+    is_far = is_far_off(events["start"].to_numpy(), events["dur"].to_numpy())
+    events = events.filter(pl.Series(~is_far)) if is_far.any() else events
+    far_count = count - events.height
+    base = int(events["start"].min() or 0) if events.height else 0  # type: ignore[arg-type]
+    tracks, track = _order_tracks(events, main)
+    columns = ("start", "dur", "origin", "place", "name", "said")
+    events = events.select(*columns, track=track)
+    start, dur = (events[name].to_numpy() for name in ("start", "dur"))
+    ordered = events[row_order(track, start, dur)]
+    del events
     types, of_type = _number_types(ordered, names)
     counts = np.bincount(ordered["track"].to_numpy(), minlength=tracks.height)
     ends = np.cumsum(counts)
-    origins, places = (ordered[it].to_numpy() for it in ("origin", "place"))
-    rows = {it: np.flatnonzero(origins == it.value) for it in parts}
+    origins, index = (ordered[name].to_numpy() for name in ("origin", "place"))
+    rows = {origin: np.flatnonzero(origins == origin.value) for origin in parts}
     return Timeline(
         events=ordered.select(
             "track",
@@ -135,9 +139,12 @@ def build_timeline(
             event_begin=pl.Series(ends - counts, dtype=pl.Int64),
             event_end=pl.Series(ends, dtype=pl.Int64),
         ),
-        rows={it: (places[at], at.astype(np.int32)) for it, at in rows.items()},
+        rows={
+            origin: (index[part], part.astype(np.int32))
+            for origin, part in rows.items()
+        },
         base_ns=base,
-        far=far,
+        far=far_count,
     )
 
 
@@ -158,7 +165,7 @@ def _order_tracks(
         run=pl.int_range(pl.len()),
     )
     lengths = np.diff(begins, append=events.height)
-    found = (
+    tracks = (
         runs.group_by(TRACK_KEY, maintain_order=True)
         .agg("run", first=pl.col("start").min())
         .with_columns(
@@ -181,10 +188,10 @@ def _order_tracks(
         .with_row_index("track")
     )
     track_of_run = np.empty(runs.height, np.int32)
-    track_of_run[found["run"].explode().to_numpy()] = np.repeat(
-        np.arange(found.height, dtype=np.int32), found["run"].list.len().to_numpy()
+    track_of_run[tracks["run"].explode().to_numpy()] = np.repeat(
+        np.arange(tracks.height, dtype=np.int32), tracks["run"].list.len().to_numpy()
     )
-    return found.drop("run"), np.repeat(track_of_run, lengths)
+    return tracks.drop("run"), np.repeat(track_of_run, lengths)
 
 
 def _number_types(events: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, pl.Series]:
@@ -194,14 +201,14 @@ def _number_types(events: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, pl.
     type_of_code[first] = np.arange(len(first))
     distinct = [(code // len(Said), code % len(Said)) for code in first.tolist()]
     texts, unknown = names.texts(), names.unknown()
-    said = [_SAID[Said(code)] for _, code in distinct]
+    meanings = [_SAID[Said(code)] for _, code in distinct]
     types = pl.DataFrame(
         {
             "name": [texts[number] for number, _ in distinct],
             "display_name": [None] * len(distinct),
             "known": [number not in unknown for number, _ in distinct],
-            "op": [op for op, _ in said],
-            "annotation": [annotation for _, annotation in said],
+            "op": [op for op, _ in meanings],
+            "annotation": [annotation for _, annotation in meanings],
         },
         schema=EVENT_TYPES.dtypes(),
     )

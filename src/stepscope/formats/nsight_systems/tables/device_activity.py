@@ -74,16 +74,16 @@ def unused_devices(recording: Recording) -> Unavailable | None:
 
 def collect_activity(recording: Recording) -> DeviceTables:
     """Collect the activity of all devices of a file, in the order of `events`."""
-    places, rows = recording.rows_of(Origin.WORK)
+    positions, rows = recording.rows_of(Origin.WORK)
     events = recording.timeline.events[rows].select(
         "track", "type", "start_ps", "dur_ps"
     )
-    work = recording.work[places].with_columns(event=pl.Series(rows))
-    whole = work.select(pl.exclude("start", "dur", "name", "said")).hstack(events)
+    work = recording.work[positions].with_columns(event=pl.Series(rows))
+    joined = work.select(pl.exclude("start", "dur", "name", "said")).hstack(events)
     # A copy within the host is not device activity.
-    whole = select_rows(whole, pl.col("kind") != NOT_ACTIVITY)
+    joined = select_rows(joined, pl.col("kind") != NOT_ACTIVITY)
     # Row of the activity's recorded launch shape; null for none.
-    launched = whole["launched"]
+    launched = joined["launched"]
     known = launched.drop_nulls()
     # Shapes in the order of their first activities.
     used = known.unique(maintain_order=True).to_numpy()
@@ -100,13 +100,13 @@ def collect_activity(recording: Recording) -> DeviceTables:
     of_shape = np.full(recorded.height + 1, -1, np.int32)
     of_shape[used] = number
     geometry = of_shape[launched.fill_null(recorded.height).to_numpy()]
-    given = whole.with_columns(
+    activities = joined.with_columns(
         pl.col("kind").cast(ACTIVITY_KINDS),
         geometry=nullable_series("geometry", geometry, geometry >= 0),
         stream=pl.col("id"),
     )
     return DeviceTables(
-        frame=as_declared(given, DEVICE_ACTIVITY.dtypes()),
+        frame=as_declared(activities, DEVICE_ACTIVITY.dtypes()),
         geometries=geometries,
         refused=refused,
         undirected=recording.undirected,

@@ -38,20 +38,20 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     base = recording.timeline.base_ns
     start = None if session is None else session + base
     stop = None if session is None or duration is None else session + duration
-    hull = recording.timeline.hull(
-        [row for row, it in enumerate(recording.tracks) if it.kind != "overhead"]
+    analysed = recording.timeline.hull(
+        [row for row, track in enumerate(recording.tracks) if track.kind != "overhead"]
     )
-    given = {
+    fields = {
         "file": shown_name(recording.export.path),
         "format": FORMAT,
         "file_bytes": recording.export.path.stat().st_size,
         "start_unix_ns": _in_64_bits(start),
         "stop_unix_ns": _in_64_bits(stop),
         "grouped": False,
-        "begin_ps": hull and hull[0],
-        "end_ps": hull and hull[1],
+        "begin_ps": analysed and analysed[0],
+        "end_ps": analysed and analysed[1],
     }
-    return environment_frame(given)
+    return environment_frame(fields)
 
 
 def devices_table(
@@ -59,17 +59,17 @@ def devices_table(
 ) -> pl.DataFrame | Unavailable:
     """Return every GPU that was listed or used, sorted by ordinal."""
     counts = dict(activity.frame["device"].value_counts().iter_rows())
-    used = {it.device for it in recording.tracks if it.device is not None}
+    used = {track.device for track in recording.tracks if track.device is not None}
     listed = recording.gpus.listed
     if not used and not listed:
         return why_absent("nsight.none_listed")
     rows = []
     for device in sorted(used | listed.keys()):
-        said = listed.get(device, {})
-        name = said.get("name")
+        gpu = listed.get(device, {})
+        name = gpu.get("name")
         major, minor = (
-            _number_in_range(said.get(it), 2**10)
-            for it in ("computeMajor", "computeMinor")
+            _number_in_range(gpu.get(field), 2**10)
+            for field in ("computeMajor", "computeMinor")
         )
         rows.append(
             {
@@ -83,10 +83,10 @@ def devices_table(
                 "cc_minor": minor if major else None,
                 **{
                     column: _number_in_range(
-                        said.get(theirs), 2**31 if column == "cores" else 2**62
+                        gpu.get(source), 2**31 if column == "cores" else 2**62
                     )
                     or None
-                    for column, theirs in _COLUMNS.items()
+                    for column, source in _COLUMNS.items()
                 },
                 "activities": counts.get(device, 0),
             }

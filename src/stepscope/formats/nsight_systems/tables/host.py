@@ -56,25 +56,25 @@ def collect_arguments(recording: Recording) -> EventValues:
     parts = []
     syncs = recording.syncs
     # The replay cannot use waits without a known record of an event.
-    told = pl.col("recorded").is_not_null()
+    is_known = pl.col("recorded").is_not_null()
     waits = syncs.with_columns(
-        pl.when(told).then(column).alias(column) for column in _OF_WAITS
+        pl.when(is_known).then(column).alias(column) for column in _OF_WAITS
     )
     for origin, frame, columns in (
         (Origin.RANGE, recording.host.ranges, _OF_RANGES),
         (Origin.CALL, recording.host.calls, _OF_CALLS),
         (Origin.SYNC, waits, _OF_WAITS),
     ):
-        places, rows = recording.rows_of(origin)
+        positions, rows = recording.rows_of(origin)
         for column, name in columns.items():
             key = handles.setdefault(name, len(handles))
-            parts.append(_value_rows(rows, frame[column].gather(places), key, INT))
-    places, rows = recording.rows_of(Origin.COUNTER)
-    counted = recording.counters["value"].gather(places).to_numpy().view(np.int64)
+            parts.append(_value_rows(rows, frame[column].gather(positions), key, INT))
+    positions, rows = recording.rows_of(Origin.COUNTER)
+    counted = recording.counters["value"].gather(positions).to_numpy().view(np.int64)
     key = handles.setdefault(StatKey.COUNTER_VALUE, len(handles))
     parts.append(_value_rows(rows, pl.Series(counted), key, DOUBLE))
-    places, rows = recording.rows_of(Origin.RANGE)
-    sizes = recording.host.ranges["sizes"].gather(places)
+    positions, rows = recording.rows_of(Origin.RANGE)
+    sizes = recording.host.ranges["sizes"].gather(positions)
     key = handles.setdefault("sizes", len(handles))
     texts, shortening = sizes.drop_nulls().unique(maintain_order=True), Shortening()
     numbers = [
@@ -110,28 +110,28 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     A framework requests large pieces from the driver and divides them itself. This
     memory is therefore what the program holds, not the size of its tensors.
     """
-    places, rows = recording.rows_of(Origin.MEMORY)
-    if not len(places):
+    positions, rows = recording.rows_of(Origin.MEMORY)
+    if not len(positions):
         return why_absent("nsight.no_memory")
     events = recording.timeline.events[rows].select("start_ps")
-    given = (
-        recording.memory[places]
+    allocations = (
+        recording.memory[positions]
         .hstack(events)
         .with_columns(
             event=pl.Series(rows),
-            place=pl.Series(places),
+            place=pl.Series(positions),
             allocator=_memory_name(recording.main_process),
         )
     )
     sizes = {
-        device: said["totalMemory"]
-        for device, said in recording.gpus.listed.items()
-        if said["totalMemory"] is not None and said["totalMemory"] > 0
+        device: properties["totalMemory"]
+        for device, properties in recording.gpus.listed.items()
+        if properties["totalMemory"] is not None and properties["totalMemory"] > 0
     }
     of_device = pl.col("device").replace_strict(
         sizes, default=None, return_dtype=pl.Int64
     )
-    frame = given.sort("start_ps", "place").select(
+    frame = allocations.sort("start_ps", "place").select(
         "event",
         "start_ps",
         "allocator",
@@ -151,15 +151,15 @@ def _memory_name(main: int | None) -> pl.Expr:
     number = pl.col("device")
     known = pl.col("memory").is_in(_ON_DEVICE) | pl.col("memory").is_null()
     on_device = pl.concat_str(pl.lit("GPU_"), number, pl.lit("_driver"))
-    elsewhere = pl.col("memory").replace_strict(
+    off_device = pl.col("memory").replace_strict(
         _ELSEWHERE, default=None, return_dtype=pl.String
     )
     name = pl.coalesce(
-        pl.when(known).then(on_device), elsewhere, pl.lit("memory of unknown kind")
+        pl.when(known).then(on_device), off_device, pl.lit("memory of unknown kind")
     )
-    other = (pl.col("process") != main).fill_null(value=False)
+    is_other = (pl.col("process") != main).fill_null(value=False)
     return (
-        pl.when(other)
+        pl.when(is_other)
         .then(pl.concat_str(name, pl.lit(" of process "), pl.col("process")))
         .otherwise(name)
     )
@@ -167,14 +167,14 @@ def _memory_name(main: int | None) -> pl.Expr:
 
 def launches_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return every call with a correlation id, in the order of `events`."""
-    places, rows = recording.rows_of(Origin.CALL)
-    calls = recording.host.calls.select("correlation", "process")[places]
+    positions, rows = recording.rows_of(Origin.CALL)
+    calls = recording.host.calls.select("correlation", "process")[positions]
     events = recording.timeline.events[rows].select(pl.all())
-    whole = calls.hstack(events).with_columns(event=pl.Series(rows))
-    whole = whole.filter(pl.col("correlation").is_not_null())
-    if whole.is_empty():
+    launches = calls.hstack(events).with_columns(event=pl.Series(rows))
+    launches = launches.filter(pl.col("correlation").is_not_null())
+    if launches.is_empty():
         return why_absent("nsight.no_calls")
-    return whole.select(
+    return launches.select(
         pl.col(name).cast(dtype) for name, dtype in LAUNCHES.dtypes().items()
     )
 

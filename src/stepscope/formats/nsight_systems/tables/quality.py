@@ -72,12 +72,12 @@ def quality_table(recording: Recording, activity: DeviceTables) -> pl.DataFrame:
         *device_clock_notes(recording),
         *work_notes(activity.refused, activity.undirected),
     )
-    held = [table for table in PRIVATE if table in recording.export.tables]
-    if held:
-        listed = "; ".join(f"{PRIVATE[table]} ({table})" for table in held)
+    private_tables = [table for table in PRIVATE if table in recording.export.tables]
+    if private_tables:
+        listed = "; ".join(f"{PRIVATE[table]} ({table})" for table in private_tables)
         notes = (
             *notes,
-            quality_note("nsight.private_contents", len(held), listed=listed),
+            quality_note("nsight.private_contents", len(private_tables), listed=listed),
         )
     return notes_frame(notes)
 
@@ -106,7 +106,7 @@ def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
         yield quality_note("nsight.graphs_as_a_whole", recording.graphs)
     # Launch calls without a kernel; graph launches may have any number of kernels.
     names_of_calls = recording.names.texts()
-    launching = [at for at, text in enumerate(names_of_calls) if _LAUNCH.match(text)]
+    launching = [row for row, text in enumerate(names_of_calls) if _LAUNCH.match(text)]
     correlated = pl.col("correlation").is_not_null()
     launches = recording.host.calls.lazy().filter(
         pl.col("name").is_in(launching) & correlated
@@ -115,18 +115,18 @@ def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
     work = recording.work.select("process", "correlation").filter(correlated)
     # Number of launch calls without device activity of their process.
     work_by_process = _rows_by_process(work)
-    alone = 0
+    unmatched = 0
     for process, own_calls in _rows_by_process(calls).items():
         own_work = work_by_process.get(process)
         if own_work is None or process is None:
-            alone += own_calls.height
+            unmatched += own_calls.height
             continue
-        led = np.isin(
+        is_matched = np.isin(
             own_calls["correlation"].to_numpy(), own_work["correlation"].to_numpy()
         )
-        alone += int((~led).sum())
-    if alone and recording.work.height:
-        yield quality_note("nsight.work_missing", alone, launches=calls.height)
+        unmatched += int((~is_matched).sum())
+    if unmatched and recording.work.height:
+        yield quality_note("nsight.work_missing", unmatched, launches=calls.height)
 
 
 def _rows_by_process(frame: pl.DataFrame) -> dict[int | None, pl.DataFrame]:
@@ -147,15 +147,15 @@ def _device_notes(
             "nsight.ambiguous_devices", 1, scope=f"/device:GPU:{device}", device=device
         )
     listed = len(recording.gpus.listed)
-    used = {it.device for it in recording.tracks if it.device is not None}
+    used = {track.device for track in recording.tracks if track.device is not None}
     if used and len(used) < listed:
         yield quality_note(
             "nsight.idle_devices", listed - len(used), used=len(used), listed=listed
         )
-    why = None if activity.frame.height else unused_devices(recording)
-    if why is not None and (why in IN_DOUBT or why == CALLS_SEEN):
-        kind = DEVICE_CALLED if why == CALLS_SEEN else DEVICE_IN_DOUBT
-        yield doubt_note(why, listed or None, kind)
+    reason = None if activity.frame.height else unused_devices(recording)
+    if reason is not None and (reason in IN_DOUBT or reason == CALLS_SEEN):
+        kind = DEVICE_CALLED if reason == CALLS_SEEN else DEVICE_IN_DOUBT
+        yield doubt_note(reason, listed or None, kind)
     overheads = recording.beside.overheads
     if overheads.height:
         yield quality_note(

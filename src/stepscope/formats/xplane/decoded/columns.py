@@ -63,21 +63,21 @@ class Values(Frozen, frozen=True, eq=True):
         if not real.any():
             return self.value, present
         reals = self.value.view(np.float64)
-        whole = real & np.isfinite(reals) & (np.abs(reals) < 2.0**63)
+        is_integral = real & np.isfinite(reals) & (np.abs(reals) < 2.0**63)
         numbers = self.value.copy()
-        numbers[whole] = reals[whole].astype(np.int64)
-        return numbers, present | whole
+        numbers[is_integral] = reals[is_integral].astype(np.int64)
+        return numbers, present | is_integral
 
     def real_values(self) -> tuple[NDArray[np.float64], Bools]:
         """Return the values as floats, and a mask of the rows that have a number."""
         numbers = np.zeros(len(self.kind))
-        for kind, given in (
+        for kind, column in (
             (DOUBLE, self.value.view(np.float64)),
             (INT, self.value),
             (UINT, self.value.view(np.uint64)),
         ):
             rows = self.kind == kind
-            numbers[rows] = given[rows]
+            numbers[rows] = column[rows]
         present = (self.kind == DOUBLE) | (self.kind == INT) | (self.kind == UINT)
         return numbers, present
 
@@ -117,11 +117,11 @@ class Texts:
         np.copyto(numbers, values.value, where=values.kind == REF, casting="same_kind")
         placed = np.flatnonzero(values.kind == PLACE_TEXT)
         if len(placed):
-            places, lengths = values.value[placed], values.length[placed]
-            interned = intern_places(self._data, places, lengths)
+            offsets, lengths = values.value[placed], values.length[placed]
+            interned = intern_places(self._data, offsets, lengths)
             of_id = []
             for row in interned.firsts.tolist():
-                place, length = int(places[row]), int(lengths[row])
+                place, length = int(offsets[row]), int(lengths[row])
                 text = bytes(self._data[place : place + length])
                 of_id.append(self.number(shorten_text(text.decode("utf-8", "replace"))))
             numbers[placed] = np.array(of_id, dtype=np.int32)[interned.ids]
@@ -136,15 +136,15 @@ class Texts:
         number[distinct] = np.arange(len(distinct), dtype=np.int32)
         distinct[distinct == len(self.strings)] = -1
         texts = [
-            None if one < 0 or self.strings[one] in NO_TEXT else self.strings[one]
-            for one in distinct.tolist()
+            None if ref < 0 or self.strings[ref] in NO_TEXT else self.strings[ref]
+            for ref in distinct.tolist()
         ]
         return pl.Series(name, texts, dtype=pl.String).gather(number[numbers])
 
 
 def distinct_handles(handles: Int32s, table_size: int) -> Int64s:
     """Return the distinct handles, ascending, without -1."""
-    seen = np.zeros(table_size + 1, dtype=np.bool_)
+    is_used = np.zeros(table_size + 1, dtype=np.bool_)
     # -1 marks the last entry of `seen`, which is left out.
-    seen[handles] = True
-    return np.flatnonzero(seen[:-1])
+    is_used[handles] = True
+    return np.flatnonzero(is_used[:-1])

@@ -47,10 +47,10 @@ def use_device_clock(
         The largest correction of a start or a duration, in ps; 0 if no event has
         original times.
     """
-    of_key = [_stat_by_event(space, it, len(start)) for it in (_OFFSET, _DURATION)]
-    if any(one is None for one in of_key):
+    of_key = [_stat_by_event(space, key, len(start)) for key in (_OFFSET, _DURATION)]
+    if any(column is None for column in of_key):
         return 0
-    (own_start, has_start), (own_dur, has_dur) = (one for one in of_key if one)
+    (own_start, has_start), (own_dur, has_dur) = (column for column in of_key if column)
     sane = has_start & has_dur & (own_dur >= 0) & (own_dur <= _LAST_PS)
     sane &= np.abs(own_start) <= _LAST_PS
     rows = np.flatnonzero(sane)
@@ -61,18 +61,20 @@ def use_device_clock(
         if track.role.device_type is not None:
             lines.setdefault(track.role.group, []).extend(track.lines)
     by_device = [
-        np.concatenate([np.arange(begins[it], ends[it], dtype=np.int64) for it in some])
+        np.concatenate(
+            [np.arange(begins[line], ends[line], dtype=np.int64) for line in some]
+        )
         for some in lines.values()
     ]
     on_device = np.zeros(len(start), np.bool_)
     for some in by_device:
         on_device[some] = True
     kept = on_device[rows]
-    rows, own_start, own_dur = rows[kept], own_start[kept], own_dur[kept]
+    rows, own_start, own_dur = (rows[kept], own_start[kept], own_dur[kept])
     if not len(rows):
         return 0
-    apart = start[rows] - own_start
-    shift = int(np.percentile(apart, _UNDELAYED_PERCENT, method="lower"))
+    differences = start[rows] - own_start
+    shift = int(np.percentile(differences, _UNDELAYED_PERCENT, method="lower"))
     own_start = own_start + shift
     moved = max(
         int(np.abs(start[rows] - own_start).max()),
@@ -81,29 +83,29 @@ def use_device_clock(
     of_row = np.full(len(start), -1, np.int64)
     of_row[rows] = np.arange(len(rows))
     for some in by_device:
-        mine = of_row[some]
-        has = mine >= 0
+        positions = of_row[some]
+        has = positions >= 0
         if has.any():
-            own = own_start[mine[has]], own_dur[mine[has]]
+            own = own_start[positions[has]], own_dur[positions[has]]
             _move_between((start, dur), some, has, own)
     start[rows], dur[rows] = own_start, own_dur
     return moved
 
 
 def _stat_by_event(space: XSpace, name: str, count: int) -> tuple[Int64s, Bools] | None:
-    keys = [at for at, text in enumerate(space.strings) if text == name]
+    keys = [handle for handle, text in enumerate(space.strings) if text == name]
     if not keys:
         return None
-    given = space.stats
-    at = np.flatnonzero(np.isin(given.key, keys))
-    if not len(at):
+    stats = space.stats
+    rows = np.flatnonzero(np.isin(stats.key, keys))
+    if not len(rows):
         return None
-    values = Values(given.kind[at], given.value[at], given.length[at])
+    values = Values(stats.kind[rows], stats.value[rows], stats.length[rows])
     number, is_number = values.integer_values()
-    found, present = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-    event = given.event[at]
-    found[event], present[event] = number, is_number
-    return found, present
+    numbers, present = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    event = stats.event[rows]
+    numbers[event], present[event] = number, is_number
+    return numbers, present
 
 
 def _move_between(
@@ -115,21 +117,21 @@ def _move_between(
         has: Which of `rows` have original times.
     """
     start, dur = times
-    known, others = rows[has], rows[~has]
-    if not len(others):
+    known, moved_rows = rows[has], rows[~has]
+    if not len(moved_rows):
         return
     recorded = np.concatenate([start[known], start[known] + dur[known]])
     own_ps = np.concatenate([own[0], own[0] + own[1]])
     order = np.argsort(recorded, kind="stable")
     recorded, own_ps = recorded[order], np.maximum.accumulate(own_ps[order])
-    begin = _translate_times(start[others], recorded, own_ps)
-    end = _translate_times(start[others] + dur[others], recorded, own_ps)
-    start[others], dur[others] = begin, np.maximum(end - begin, 0)
+    begin = _translate_times(start[moved_rows], recorded, own_ps)
+    end = _translate_times(start[moved_rows] + dur[moved_rows], recorded, own_ps)
+    start[moved_rows], dur[moved_rows] = begin, np.maximum(end - begin, 0)
 
 
 def _translate_times(times: Int64s, recorded: Int64s, own: Int64s) -> Int64s:
     inside = np.clip(times, recorded[0], recorded[-1])
     # The differences are small enough to be exact as floats.
     moved = np.interp(inside - recorded[0], recorded - recorded[0], own - own[0])
-    found: Int64s = np.rint(moved).astype(np.int64) + own[0]
-    return found + (times - inside)
+    translated: Int64s = np.rint(moved).astype(np.int64) + own[0]
+    return translated + (times - inside)

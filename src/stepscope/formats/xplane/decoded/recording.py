@@ -110,7 +110,7 @@ class Recording:
             warnings=tuple(cut.texts(space.warnings)),
             hostnames=tuple(cut.texts(space.hostnames)),
         )
-        self.roles: list[PlaneRole] = [plane_role(it) for it in space.planes]
+        self.roles: list[PlaneRole] = [plane_role(plane) for plane in space.planes]
         self.tracks: list[Track] = find_tracks(space, self.roles)
         self.base = time_base(space.lines)
         self.timeline: Timeline = build_timeline(space, self.tracks, self.base)
@@ -125,7 +125,7 @@ class Recording:
             add_shown_texts(texts, self.space, tracks, self.programs.values())
             self.strings = tuple(texts.strings)
             self._handles |= {
-                text: known + at for at, text in enumerate(self.strings[known:])
+                text: known + index for index, text in enumerate(self.strings[known:])
             }
 
     def texts(self) -> Texts:
@@ -146,9 +146,9 @@ class Recording:
     @cached_property
     def stats(self) -> EventStats:
         """Stats sorted by final row of `events`."""
-        given = self.space.stats
+        decoded = self.space.stats
         stats = EventStats(
-            given.event, given.key, given.kind, given.value, given.length
+            decoded.event, decoded.key, decoded.kind, decoded.value, decoded.length
         )
         rows = self.timeline.rows
         if rows is None:
@@ -163,8 +163,8 @@ class Recording:
     @property
     def type_stats(self) -> EventStats:
         """Stats of event types; `event` is the event type."""
-        given = self.space.type_stats
-        return EventStats(given.type, given.key, given.kind, given.value, given.length)
+        stats = self.space.type_stats
+        return EventStats(stats.type, stats.key, stats.kind, stats.value, stats.length)
 
     @cached_property
     def activity_tracks(self) -> list[int]:
@@ -186,8 +186,8 @@ class Recording:
     @cached_property
     def no_text(self) -> Int32s:
         """Handles of the texts that mean "unknown"."""
-        found = [self.handle(text) for text in NO_TEXT]
-        return np.array([it for it in found if it >= 0], dtype=np.int32)
+        handles = [self.handle(text) for text in NO_TEXT]
+        return np.array([handle for handle in handles if handle >= 0], dtype=np.int32)
 
     @cached_property
     def type_names(self) -> NDArray[np.object_]:
@@ -207,11 +207,11 @@ class Recording:
         if not chosen.any():
             return np.zeros(0, dtype=np.int64)
         line = self.timeline
-        found = [
+        rows = [
             begin + np.flatnonzero(values_by_row(chosen, line.type[begin:end]))
             for begin, end in self.ranges(self.host_tracks)
         ]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *found])
+        return np.concatenate([np.zeros(0, dtype=np.int64), *rows])
 
     def host_values(self, key: str) -> tuple[Int64s, Values]:
         """Return rows of events on host threads that have a stat, and the values."""
@@ -222,24 +222,24 @@ class Recording:
             needles = np.array(bounds, dtype=np.int32)
             low, high = np.searchsorted(self.stats.event, needles).tolist()
             stats.append(self.stats.part(low, high))
-        places = [np.flatnonzero(part.key == handle) for part in stats]
-        total = sum(map(len, places))
+        positions = [np.flatnonzero(part.key == handle) for part in stats]
+        total = sum(map(len, positions))
         rows, values = np.empty(total, np.int64), Values.none(total)
-        at = 0
-        for part, chosen in zip(stats, places, strict=True):
-            here = slice(at, at + len(chosen))
-            rows[here] = part.event[chosen]
-            values.kind[here] = part.kind[chosen]
-            values.value[here] = part.value[chosen]
-            values.length[here] = part.length[chosen]
-            at = here.stop
+        offset = 0
+        for part, chosen in zip(stats, positions, strict=True):
+            target = slice(offset, offset + len(chosen))
+            rows[target] = part.event[chosen]
+            values.kind[target] = part.kind[chosen]
+            values.value[target] = part.value[chosen]
+            values.length[target] = part.length[chosen]
+            offset = target.stop
         # If an event has several values of a stat, the last value counts.
         last = np.ones(total, dtype=np.bool_)
         last[:-1] = rows[1:] != rows[:-1]
         if last.all():
             return rows, values
-        kept = Values(values.kind[last], values.value[last], values.length[last])
-        return rows[last], kept
+        last_values = Values(values.kind[last], values.value[last], values.length[last])
+        return rows[last], last_values
 
     @cached_property
     def host_tracks(self) -> list[int]:
@@ -263,24 +263,24 @@ class Recording:
     ) -> dict[str, Values]:
         """Return stats of the events [begin, end), from the event or else its type."""
         handles = [self.handle(key) for key in keys]
-        found = pivot_range(self.stats, handles, event_begin=begin, event_end=end)
-        return self._own_or_shared(keys, found, self.timeline.type[begin:end])
+        pivot = pivot_range(self.stats, handles, event_begin=begin, event_end=end)
+        return self._own_or_shared(keys, pivot, self.timeline.type[begin:end])
 
     def values_at_rows(self, keys: Sequence[str], rows: Int64s) -> dict[str, Values]:
         """Return stats of the events in some rows, from the event or else its type."""
         handles = [self.handle(key) for key in keys]
-        found = pivot_rows(self.stats, handles, rows.astype(np.int32))
-        return self._own_or_shared(keys, found, self.timeline.type[rows])
+        pivot = pivot_rows(self.stats, handles, rows.astype(np.int32))
+        return self._own_or_shared(keys, pivot, self.timeline.type[rows])
 
     def type_values(self, keys: Sequence[str]) -> dict[str, Values]:
         """Return the stats of some names, by event type."""
         count = len(self.space.event_types)
         handles = [self.handle(key) for key in keys]
-        found = pivot_range(self.type_stats, handles, event_begin=0, event_end=count)
-        return _values_by_key(keys, found)
+        pivot = pivot_range(self.type_stats, handles, event_begin=0, event_end=count)
+        return _values_by_key(keys, pivot)
 
     def _own_or_shared(
-        self, keys: Sequence[str], found: Pivot, types: Int32s
+        self, keys: Sequence[str], pivot: Pivot, types: Int32s
     ) -> dict[str, Values]:
         # Stats of types are kept for the next block; None for a stat that no type has.
         shared = self._shared_values
@@ -288,7 +288,7 @@ class Recording:
         if missing:
             for key, values in self.type_values(missing).items():
                 shared[key] = values if values.kind.any() else None
-        merged = _values_by_key(keys, found)
+        merged = _values_by_key(keys, pivot)
         for key, values in merged.items():
             of_types = shared[key]
             if of_types is not None:
@@ -301,8 +301,8 @@ class Recording:
         return merged
 
 
-def _values_by_key(keys: Sequence[str], found: Pivot) -> dict[str, Values]:
+def _values_by_key(keys: Sequence[str], pivot: Pivot) -> dict[str, Values]:
     return {
-        key: Values(found.kind[slot], found.value[slot], found.length[slot])
+        key: Values(pivot.kind[slot], pivot.value[slot], pivot.length[slot])
         for slot, key in enumerate(keys)
     }

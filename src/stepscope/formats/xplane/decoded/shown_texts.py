@@ -45,11 +45,11 @@ def listed_programs(space: XSpace, program_id: Values) -> dict[int, Program]:
         space: The file.
         program_id: Values of the stat `program_id`, by event type.
     """
-    planes = [row for row, it in enumerate(space.planes) if it.name == _PLANE]
+    planes = [row for row, plane in enumerate(space.planes) if plane.name == _PLANE]
     types = space.event_types
     listed = np.flatnonzero(np.isin(types.plane, planes) & ~types.unknown)
     numbers, has_number = program_id.integer_values()
-    found = {}
+    programs = {}
     for row in listed.tolist():
         name = space.strings[types.name[row]]
         numbered = _NUMBERED.match(name)
@@ -60,8 +60,8 @@ def listed_programs(space: XSpace, program_id: Values) -> dict[int, Program]:
             program = wrapped - 2**64 if wrapped >= 2**63 else wrapped
         else:
             program = int(types.id[row])
-        found[program] = Program(numbered["module"] if numbered else name, row)
-    return found
+        programs[program] = Program(numbered["module"] if numbered else name, row)
+    return programs
 
 
 def add_shown_texts(
@@ -77,15 +77,15 @@ def add_shown_texts(
     """
     shown = [handle for key in _SHOWN if (handle := texts.find(key)) >= 0]
     annotation = texts.find(ANNOTATION)
-    for stats, here in _stat_slices(space, tracks):
+    for stats, span in _stat_slices(space, tracks):
         # A pass over kinds is fast (one byte each); few values are stored texts.
-        placed = here.start + np.flatnonzero(stats.kind[here] == PLACE_TEXT)
+        placed = span.start + np.flatnonzero(stats.kind[span] == PLACE_TEXT)
         texts.numbers(_values_of_rows(stats, placed[np.isin(stats.key[placed], shown)]))
         if annotation >= 0:
-            rows = here.start + np.flatnonzero(stats.key[here] == annotation)
+            rows = span.start + np.flatnonzero(stats.key[span] == annotation)
             numbers = texts.numbers(_values_of_rows(stats, rows))
-            for one in distinct_handles(numbers, len(texts.strings)).tolist():
-                texts.number(outermost_annotation(texts.strings[one]))
+            for handle in distinct_handles(numbers, len(texts.strings)).tolist():
+                texts.number(outermost_annotation(texts.strings[handle]))
     for program in programs:
         texts.number(program.module)
 

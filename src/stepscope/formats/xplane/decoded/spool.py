@@ -30,10 +30,10 @@ def read_spool(path: Path, *, limit_bytes: int) -> XSpace:
     """
     # The file may shrink while it is read; reading a mapped file would then crash.
     data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=False)
-    whole = whole_length(data)
+    complete_bytes = whole_length(data)
     try:
         merged = merge_messages(
-            [Part(data=data[:whole])],
+            [Part(data=data[:complete_bytes])],
             renamed={FORWARDED_PLANE: HOST_PLANE},
             join_lines=True,
             keep_first=False,
@@ -42,7 +42,7 @@ def read_spool(path: Path, *, limit_bytes: int) -> XSpace:
         # A fragment is damaged inside: decode all readable fragments.
         return decode_bytes(data.tobytes(), str(path), limit_bytes=limit_bytes)
     space = decode_bytes(merged, str(path), limit_bytes=limit_bytes)
-    if whole < len(data):
+    if complete_bytes < len(data):
         torn = "the file ends inside an unfinished fragment"
-        damage = (*damage, Damage(whole, torn, len(data) - whole))
+        damage = (*damage, Damage(complete_bytes, torn, len(data) - complete_bytes))
     return msgspec.structs.replace(space, damage=(*damage, *space.damage))

@@ -86,7 +86,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
         """Return first start and last end of events on tracks; None without events."""
-        filled = [it for it in tracks if self.event_end[it] > self.event_begin[it]]
+        filled = [row for row in tracks if self.event_end[row] > self.event_begin[row]]
         if not filled:
             return None
         # The rows of a track are sorted by start.
@@ -177,7 +177,9 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
         type=types if rows is None else types[rows],
         start_ps=start_ps,
         dur_ps=dur_ps,
-        last_ps=np.array([it.max() if len(it) else 0 for it in ends_of], np.int64),
+        last_ps=np.array(
+            [part.max() if len(part) else 0 for part in ends_of], np.int64
+        ),
         event_begin=event_end - counts,
         event_end=event_end,
         rows=rows,
@@ -198,27 +200,29 @@ def _survey_lines(space: XSpace, base: TimeBase) -> Int64s:
     start, dur = space.events.offset_ps, space.events.dur_ps
     begin, end = space.lines.event_begin, space.lines.event_end
     shift = base.shift_ps.tolist()
-    found = np.zeros((len(begin), 3), np.int64)
+    table = np.zeros((len(begin), 3), np.int64)
 
-    def look(lines: tuple[int, int]) -> None:
+    def survey(lines: tuple[int, int]) -> None:
         for line in range(*lines):
             rows = int(begin[line]), int(end[line])
-            if survey_track(start, dur, *rows, shift[line], _LAST_PS, found[line]) < 0:
+            if survey_track(start, dur, *rows, shift[line], _LAST_PS, table[line]) < 0:
                 raise ValueError("the events of a line are outside of the columns")
 
     with thread_pool(len(space.data)) as pool:
         run_tasks(
-            look, divide_into_tasks(end - begin, begin[:0], _EVENTS_AT_ONCE), pool
+            survey, divide_into_tasks(end - begin, begin[:0], _EVENTS_AT_ONCE), pool
         )
-    return found
+    return table
 
 
 def _last_ends(start_ps: Int64s, dur_ps: Int64s, begin: int, end: int) -> Int64s:
     """Return the last end of each block of rows, without a column of all ends."""
     blocks = (
-        slice(at, min(at + BLOCK_ROWS, end)) for at in range(begin, end, BLOCK_ROWS)
+        slice(row, min(row + BLOCK_ROWS, end)) for row in range(begin, end, BLOCK_ROWS)
     )
-    return np.array([(start_ps[it] + dur_ps[it]).max() for it in blocks], np.int64)
+    return np.array(
+        [(start_ps[block] + dur_ps[block]).max() for block in blocks], np.int64
+    )
 
 
 def _rows_out_of_range(times: Int64s) -> Int64s:
@@ -237,21 +241,21 @@ def _rows_of_track(
     `ordered`, each range is known to be sorted.
     """
     if len(ranges) == 1:
-        (whole,) = ranges
-        low, high = np.searchsorted(drop, (whole.start, whole.stop))
+        (only_range,) = ranges
+        low, high = np.searchsorted(drop, (only_range.start, only_range.stop))
         if low == high:
-            end = whole.stop
-            if ordered or first_unordered(start, dur, whole.start, end) == end:
-                return whole, True
-            rows = np.arange(whole.start, whole.stop, dtype=np.int64)
+            end = only_range.stop
+            if ordered or first_unordered(start, dur, only_range.start, end) == end:
+                return only_range, True
+            rows = np.arange(only_range.start, only_range.stop, dtype=np.int64)
         else:
             rows = np.setdiff1d(
-                np.arange(whole.start, whole.stop, dtype=np.int64),
+                np.arange(only_range.start, only_range.stop, dtype=np.int64),
                 drop[low:high],
                 assume_unique=True,
             )
     else:
-        joined = [np.arange(it.start, it.stop, dtype=np.int64) for it in ranges]
+        joined = [np.arange(part.start, part.stop, dtype=np.int64) for part in ranges]
         rows = np.concatenate(joined)
         rows = rows[~np.isin(rows, drop)]
     starts, durs = start[rows], dur[rows]
@@ -262,13 +266,13 @@ def _rows_of_track(
 
 def _order_of_rows(parts: Sequence[Int64s | range], file_rows: int) -> Int64s | None:
     """Return the rows of all tracks, concatenated; None if they are in file order."""
-    at = 0
+    next_row = 0
     for part in parts:
-        if not isinstance(part, range) or (len(part) and part.start != at):
+        if not isinstance(part, range) or (len(part) and part.start != next_row):
             break
-        at += len(part)
+        next_row += len(part)
     else:
-        if at == file_rows:
+        if next_row == file_rows:
             return None
     arrays = [np.asarray(part, dtype=np.int64) for part in parts]
     return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)

@@ -76,11 +76,11 @@ def bytes_stat(plane: Plane, name: str) -> bytes | None:
 
 
 def _last_value(plane: Plane, name: str) -> float | int | str | bytes | None:
-    found = None
+    last = None
     for key, _, value in plane.stats:
         if key == name:
-            found = value
-    return found
+            last = value
+    return last
 
 
 class PlaneRole(Frozen, frozen=True, eq=True):
@@ -175,8 +175,8 @@ def find_tracks(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
 
 def line_types(name: str) -> tuple[str, ...]:
     """Return the kinds in a stream's name, such as `Stream #7(Compute,MemcpyD2D)`."""
-    found = _LINE_TYPES.search(name)
-    return tuple(found["types"].split(",")) if found else ()
+    match = _LINE_TYPES.search(name)
+    return tuple(match["types"].split(",")) if match else ()
 
 
 def activity_tracks(tracks: list[Track]) -> list[int]:

@@ -77,13 +77,13 @@ def gather_rows(recording: Recording) -> ActivityRows:
     keys = [key for key in _KEYS if recording.handle(key) >= 0]
     texts = recording.texts()
     columns = _Columns(keys, sum(counts))
-    at = 0
+    filled = 0
     for begin, end in ranges:
         for first in range(begin, end, BLOCK_ROWS):
             last = min(first + BLOCK_ROWS, end)
             values = recording.values_in_range(keys, first, last)
-            columns.fill(texts, values, slice(at, at + last - first))
-            at += last - first
+            columns.fill(texts, values, slice(filled, filled + last - first))
+            filled += last - first
     event = [np.arange(begin, end, dtype=np.int32) for begin, end in ranges]
     return ActivityRows(
         event=np.concatenate(event) if event else np.empty(0, np.int32),
@@ -112,19 +112,19 @@ class _Columns:
         self.passive = np.zeros(total, np.bool_) if self._passive else None
         self.occupancy = np.zeros(total) if _OCCUPANCY in keys else None
 
-    def fill(self, texts: Texts, values: Mapping[str, Values], here: slice) -> None:
+    def fill(self, texts: Texts, values: Mapping[str, Values], target: slice) -> None:
         for key in self._texts:
-            self.handles[key][here] = texts.numbers(values[key])
+            self.handles[key][target] = texts.numbers(values[key])
         for key in self._copies:
             details = texts.numbers(values[key])
-            np.copyto(self.handles[COPY][here], details, where=details >= 0)
+            np.copyto(self.handles[COPY][target], details, where=details >= 0)
         for key, (number, present) in self.numbers.items():
-            number[here], present[here] = values[key].integer_values()
+            number[target], present[target] = values[key].integer_values()
         if self.passive is not None:
             for key in self._passive:
-                self.passive[here] |= values[key].kind != 0
+                self.passive[target] |= values[key].kind != 0
         if self.occupancy is not None:
-            self.occupancy[here] = values[_OCCUPANCY].real_values()[0]
+            self.occupancy[target] = values[_OCCUPANCY].real_values()[0]
 
 
 def no_handles(count: int) -> Int32s:

@@ -75,26 +75,26 @@ def parse_geometry(text: str) -> Geometry:
     pairs = dict(_PAIR.findall(text))
     refused: list[str] = []
 
-    def number(key: str, *, most: int, name: str) -> int | None:
+    def number(key: str, *, limit: int, name: str) -> int | None:
         value = _integer_or_none(pairs.get(key))
-        if value is not None and not 0 <= value <= most:
+        if value is not None and not 0 <= value <= limit:
             refused.append(name)
             return None
         return value
 
-    registers = number("regs", most=MOST_REGISTERS, name="registers")
-    static = number("static_shared", most=MOST_SHARED_BYTES, name="shared memory")
-    dynamic = number("dynamic_shared", most=MOST_SHARED_BYTES, name="shared memory")
-    shared = number("shm", most=MOST_SHARED_BYTES, name="shared memory")
+    registers = number("regs", limit=MOST_REGISTERS, name="registers")
+    static = number("static_shared", limit=MOST_SHARED_BYTES, name="shared memory")
+    dynamic = number("dynamic_shared", limit=MOST_SHARED_BYTES, name="shared memory")
+    shared = number("shm", limit=MOST_SHARED_BYTES, name="shared memory")
     if static is not None and dynamic is not None:
         shared = static + dynamic
     # AMD's tracer writes 0 for unknown values.
-    group = number("group_mem", most=MOST_SHARED_BYTES, name="shared memory")
-    block = _size_triple(pairs.get("block"), most=MOST_THREADS)
+    group = number("group_mem", limit=MOST_SHARED_BYTES, name="shared memory")
+    block = _size_triple(pairs.get("block"), limit=MOST_THREADS)
     if block and math.prod(block) > MOST_THREADS:
         block = ()
-    grid = _size_triple(pairs.get("grid"), most=MOST_GRID)
-    refused += [name for name, it in (("block", block), ("grid", grid)) if it == ()]
+    grid = _size_triple(pairs.get("grid"), limit=MOST_GRID)
+    refused += [name for name, size in (("block", block), ("grid", grid)) if size == ()]
     return Geometry(
         registers=registers or None,
         static_shared=static,
@@ -135,16 +135,16 @@ def _integer_or_none(text: str | None) -> int | None:
 
 
 def _size_triple(
-    text: str | None, *, most: int
+    text: str | None, *, limit: int
 ) -> tuple[int, int, int] | tuple[()] | None:
     """Return three sizes; () if one is impossible, None if not recorded."""
     if text is None:
         return None
-    found = _TRIPLE.match(text) if len(text) <= 64 else None
-    if found is None:
+    match = _TRIPLE.match(text) if len(text) <= 64 else None
+    if match is None:
         return ()
-    x, y, z = (int(part) for part in found.groups())
-    return (x, y, z) if all(1 <= part <= most for part in (x, y, z)) else ()
+    x, y, z = (int(part) for part in match.groups())
+    return (x, y, z) if all(1 <= part <= limit for part in (x, y, z)) else ()
 
 
 def _recorded_occupancy(pairs: Mapping[str, str], refused: list[str]) -> float | None:
@@ -183,7 +183,7 @@ def number_geometries(
     texts = distinct_handles(details, len(strings))
     parsed = {int(text): parse_geometry(strings[text]) for text in texts.tolist()}
     refused: Counter[str] = Counter()
-    if any(it.refused for it in parsed.values()):
+    if any(shape.refused for shape in parsed.values()):
         kernels = np.bincount(details[details >= 0], minlength=len(strings))
         for text, shape in parsed.items():
             for field in set(shape.refused):
@@ -199,15 +199,15 @@ def number_geometries(
         rows = _split_by_occupancy(rows, occupancy, table)
     shapes = list(table)
     columns: dict[str, list[int | float | None]] = {
-        "registers": [it.registers for it in shapes],
-        "static_shared_memory_bytes": [it.static_shared for it in shapes],
-        "dynamic_shared_memory_bytes": [it.dynamic_shared for it in shapes],
-        "shared_memory_bytes": [it.shared for it in shapes],
-        "occupancy_percent": [it.occupancy for it in shapes],
+        "registers": [shape.registers for shape in shapes],
+        "static_shared_memory_bytes": [shape.static_shared for shape in shapes],
+        "dynamic_shared_memory_bytes": [shape.dynamic_shared for shape in shapes],
+        "shared_memory_bytes": [shape.shared for shape in shapes],
+        "occupancy_percent": [shape.occupancy for shape in shapes],
     }
-    for at, axis in enumerate("xyz"):
-        columns[f"block_{axis}"] = [it.block and it.block[at] for it in shapes]
-        columns[f"grid_{axis}"] = [it.grid and it.grid[at] for it in shapes]
+    for i, axis in enumerate("xyz"):
+        columns[f"block_{axis}"] = [shape.block and shape.block[i] for shape in shapes]
+        columns[f"grid_{axis}"] = [shape.grid and shape.grid[i] for shape in shapes]
     dtypes = GEOMETRIES.dtypes()
     return (
         rows,
@@ -224,13 +224,13 @@ def _split_by_occupancy(
     """Distinguish shapes by the occupancy that is recorded outside of their details."""
     shapes = list(table)
     silent = np.array([shape.occupancy is None for shape in shapes], dtype=np.bool_)
-    apart = (rows >= 0) & (occupancy > 0) & (occupancy <= 100)
-    apart &= values_by_row(silent, rows, none=False)
-    if not apart.any():
+    recorded = (rows >= 0) & (occupancy > 0) & (occupancy <= 100)
+    recorded &= values_by_row(silent, rows, none=False)
+    if not recorded.any():
         return rows
-    steps = np.rint(occupancy[apart] / _OCCUPANCY_STEP).astype(np.int64)
+    steps = np.rint(occupancy[recorded] / _OCCUPANCY_STEP).astype(np.int64)
     pairs, inverse = np.unique(
-        np.stack([rows[apart].astype(np.int64), steps]), axis=1, return_inverse=True
+        np.stack([rows[recorded].astype(np.int64), steps]), axis=1, return_inverse=True
     )
     numbers = [
         table.setdefault(
@@ -239,7 +239,7 @@ def _split_by_occupancy(
         for shape, step in pairs.T.tolist()
     ]
     result = rows.copy()
-    result[apart] = np.array(numbers, dtype=np.int32)[inverse.reshape(-1)]
+    result[recorded] = np.array(numbers, dtype=np.int32)[inverse.reshape(-1)]
     return result
 
 
@@ -301,19 +301,19 @@ class CopyTable:
         kind = np.full(self._table, codes[SOME_COPY], np.uint8)
         destination = np.full(self._table, -1, np.int64)
         for text, copy in self._copies.items():
-            found = copy_kind(copy.source, copy.destination)
-            kind[text] = codes[found or SOME_COPY]
+            known_kind = copy_kind(copy.source, copy.destination)
+            kind[text] = codes[known_kind or SOME_COPY]
             if copy.device is not None:
                 destination[text] = copy.device
-        given = np.full(len(rows), -1) if self._handles is None else self._handles[rows]
+        texts = np.full(len(rows), -1) if self._handles is None else self._handles[rows]
         local, open_rows = codes["local_copy"], some[rows]
-        settled = np.where(open_rows, kind[given], code[rows])
+        settled = np.where(open_rows, kind[texts], code[rows])
         settled = np.where(settled == codes[SOME_COPY], fallback[track[rows]], settled)
         undirected = settled == codes[SOME_COPY]
         settled[undirected] = local
-        elsewhere = (destination[given] >= 0) & (
-            destination[given] != device[track[rows]]
+        is_off_device = (destination[texts] >= 0) & (
+            destination[texts] != device[track[rows]]
         )
-        settled[(settled == local) & elsewhere] = codes["p2p_copy"]
+        settled[(settled == local) & is_off_device] = codes["p2p_copy"]
         code[rows] = settled
         return int(undirected.sum())

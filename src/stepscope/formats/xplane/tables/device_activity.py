@@ -68,12 +68,14 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
     _mark_collectives(rows, code, ops)
     _mark_waits(recording, rows, code)
     copies = CopyTable(rows.handles.get(COPY), rows.texts.strings)
-    devices = [recording.tracks[it].role.device for it in recording.activity_tracks]
+    devices = [
+        recording.tracks[track].role.device for track in recording.activity_tracks
+    ]
     # For each activity track: the only kind of copy in its name, or else `SOME_COPY`.
     codes = []
     for number in recording.activity_tracks:
-        words = line_types(recording.tracks[number].name)
-        kinds = {kind_of_line_type(word) for word in words} - {"kernel", NOT_ACTIVITY}
+        names = line_types(recording.tracks[number].name)
+        kinds = {kind_of_line_type(word) for word in names} - {"kernel", NOT_ACTIVITY}
         only = kinds.pop() if len(kinds) == 1 else None
         codes.append(_CODES[only or SOME_COPY])
     undirected = copies.resolve(
@@ -89,11 +91,11 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
         rows.occupancy,
         rows.texts.strings,
     )
-    kept = code != _NONE
-    if not kept.any():
+    is_activity = code != _NONE
+    if not is_activity.any():
         return _no_activity(recording)
     # Usually all rows are kept; a slice then avoids copying the columns.
-    chosen = slice(None) if kept.all() else np.flatnonzero(kept)
+    chosen = slice(None) if is_activity.all() else np.flatnonzero(is_activity)
     kind_names = pl.Series("kind", ACTIVITY_KINDS.categories, dtype=ACTIVITY_KINDS)
     columns = {
         "kind": kind_names.gather(pl.Series(code[chosen])),
@@ -114,8 +116,8 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
         refused=refused,
         undirected=undirected,
         by_track={
-            track: (begins[at], ends[at])
-            for at, track in enumerate(recording.activity_tracks)
+            track: (begins[index], ends[index])
+            for index, track in enumerate(recording.activity_tracks)
         },
     )
 
@@ -141,15 +143,15 @@ def _kind_codes(recording: Recording, rows: ActivityRows) -> UInt8s:
     if rows.passive is not None:
         code[rows.passive] = _NONE
     # Leave out streams with only allocations or overhead, and ops that enclose others.
-    at = 0
+    first_row = 0
     for number in recording.activity_tracks:
         track = recording.tracks[number]
         ((begin, end),) = recording.ranges([number])
-        here = slice(at, at + end - begin)
-        at = here.stop
-        words = line_types(track.name)
-        if words and all(kind_of_line_type(word) == NOT_ACTIVITY for word in words):
-            code[here] = _NONE
+        track_rows = slice(first_row, first_row + end - begin)
+        first_row = track_rows.stop
+        names = line_types(track.name)
+        if names and all(kind_of_line_type(word) == NOT_ACTIVITY for word in names):
+            code[track_rows] = _NONE
         if track.kind == "core":
             # An event that encloses another event with a duration is not an activity.
             line = recording.timeline
@@ -160,7 +162,7 @@ def _kind_codes(recording: Recording, rows: ActivityRows) -> UInt8s:
             stop = start + line.dur_ps[begin:end][lasting]
             holds = (start[1:] < stop[:-1]) & (stop[1:] <= stop[:-1])
             leaves[lasting[:-1][holds]] = False
-            code[here] = np.where(leaves, _KERNEL, _NONE)
+            code[track_rows] = np.where(leaves, _KERNEL, _NONE)
     return code
 
 
@@ -172,22 +174,22 @@ def _op_handles(recording: Recording, rows: ActivityRows) -> Int32s:
     """
     ops: Int32s | None = None
     for key in ("tf_op", "level 0", ANNOTATION):
-        given = rows.handles.get(key)
-        if given is None:
+        column = rows.handles.get(key)
+        if column is None:
             continue
         lacking = None if ops is None else np.flatnonzero(ops < 0)
         if lacking is not None and not len(lacking):
             break
-        texts = given if lacking is None else given[lacking]
+        texts = column if lacking is None else column[lacking]
         if key == ANNOTATION:
             # Handles of the first level of annotations; each distinct text is cut once.
             distinct = distinct_handles(texts, len(rows.texts.strings)).tolist()
-            other = no_handles(len(rows.texts.strings) + 1)
-            other[distinct] = [
-                recording.handle(outermost_annotation(rows.texts.strings[it]))
-                for it in distinct
+            cut_handles = no_handles(len(rows.texts.strings) + 1)
+            cut_handles[distinct] = [
+                recording.handle(outermost_annotation(rows.texts.strings[text]))
+                for text in distinct
             ]
-            texts = other[texts]
+            texts = cut_handles[texts]
         texts = _without_unknown(recording, texts)
         if ops is None or lacking is None:
             # The gathered column is changed in place, because nothing else reads it.
@@ -210,14 +212,14 @@ def _mark_collectives(rows: ActivityRows, code: UInt8s, ops: Int32s) -> None:
         for handle in distinct_handles(handles, len(strings)).tolist():
             wanted[handle] = is_collective(strings[handle])
         if wanted.any():
-            found = values_by_row(wanted, handles, none=False)
-            code[found & (code == _KERNEL)] = _CODES["collective"]
+            is_marked = values_by_row(wanted, handles, none=False)
+            code[is_marked & (code == _KERNEL)] = _CODES["collective"]
 
 
 def _mark_waits(recording: Recording, rows: ActivityRows, code: UInt8s) -> None:
     """Mark ends of asynchronous transfers as waits, of collectives as collectives."""
     named = [rows.handles.get(key) for key in ("hlo_category", "hlo_op")]
-    if any(recording.tracks[it].kind == "core" for it in recording.activity_tracks):
+    if any(recording.tracks[row].kind == "core" for row in recording.activity_tracks):
         types = recording.timeline.type[rows.event]
         named.append(recording.space.event_types.display_name[types])
     strings = rows.texts.strings
@@ -240,30 +242,30 @@ def _activity_frame(
     runs: ProgramRuns,
 ) -> pl.DataFrame:
     event, position = rows.event[chosen], rows.position[chosen]
-    here: slice | Int32s = event
+    event_rows: slice | Int32s = event
     if int(event[-1]) - int(event[0]) + 1 == len(event):
         # The rows are contiguous, so their columns can be sliced without copying.
-        here = slice(int(event[0]), int(event[-1]) + 1)
+        event_rows = slice(int(event[0]), int(event[-1]) + 1)
     line = recording.timeline
     tracks = np.array(recording.activity_tracks, dtype=np.int32)
-    roles = [recording.tracks[it].role for it in tracks]
-    ids = [recording.tracks[it].id for it in tracks]
-    given: dict[str, pl.Series | NDArray[np.generic]] = {
+    roles = [recording.tracks[track].role for track in tracks]
+    ids = [recording.tracks[track].id for track in tracks]
+    values: dict[str, pl.Series | NDArray[np.generic]] = {
         "event": event,
         "track": values_by_row(tracks, position),
         "device": values_by_row(
-            np.array([it.device for it in roles], np.int32), position
+            np.array([role.device for role in roles], np.int32), position
         ),
         "stream": values_by_row(np.array(ids, np.int64), position),
-        "type": line.type[here],
-        "start_ps": line.start_ps[here],
-        "dur_ps": line.dur_ps[here],
+        "type": line.type[event_rows],
+        "start_ps": line.start_ps[event_rows],
+        "dur_ps": line.dur_ps[event_rows],
         **columns,
         **_name_columns(recording, rows, chosen),
     }
     if any(role.process is not None for role in roles):
-        process = pl.Series("process", [it.process for it in roles], dtype=pl.Int64)
-        given["process"] = process.gather(position)
+        process = pl.Series("process", [role.process for role in roles], dtype=pl.Int64)
+        values["process"] = process.gather(position)
     for column, key in (
         ("correlation", "correlation_id"),
         ("program", "program_id"),
@@ -271,8 +273,8 @@ def _activity_frame(
     ):
         if key in rows.numbers:
             number, present = rows.numbers[key]
-            given[column] = nullable_series(column, number[chosen], present[chosen])
-    if "correlation" not in given and len(runs.call):
+            values[column] = nullable_series(column, number[chosen], present[chosen])
+    if "correlation" not in values and len(runs.call):
         run = np.full(len(rows.event), -1)
         all_starts_ps = line.start_ps[rows.event]
         for place, row in enumerate(recording.activity_tracks):
@@ -281,8 +283,8 @@ def _activity_frame(
                 on_track = rows.position == place
                 run[on_track] = runs.at(track.device, all_starts_ps[on_track])
         run = run[chosen]
-        given["correlation"] = nullable_series("correlation", run, run >= 0)
-    return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(event))
+        values["correlation"] = nullable_series("correlation", run, run >= 0)
+    return declared_frame(DEVICE_ACTIVITY.dtypes(), values, len(event))
 
 
 def _name_columns(
@@ -294,7 +296,7 @@ def _name_columns(
         for key in ("hlo_op", "hlo_module", "shape", "equation")
         if key in rows.handles
     }
-    kinds = [recording.tracks[it].kind for it in recording.activity_tracks]
+    kinds = [recording.tracks[track].kind for track in recording.activity_tracks]
     on_core = values_by_row(np.array([kind == "core" for kind in kinds]), rows.position)
     if on_core.any():
         types = recording.timeline.type[rows.event]

@@ -135,7 +135,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     """Return the single row that describes the capture."""
     task = task_environment(recording)
     host, device, python = task.levels or (None, None, None)
-    hull = recording.hull
+    recorded_span = recording.hull
     start_ns = recording.base.epoch_ns or task.start_unix_ns
     until_ns = task.complete_until_ns
     complete_until = None
@@ -162,8 +162,8 @@ def environment_table(recording: Recording) -> pl.DataFrame:
         "collectors": task.collectors,
         "cores": task.cores,
         "complete_until_ps": complete_until,
-        "begin_ps": hull and hull[0],
-        "end_ps": hull and hull[1],
+        "begin_ps": recorded_span and recorded_span[0],
+        "end_ps": recorded_span and recorded_span[1],
     }
     return environment_frame(row)
 
@@ -173,24 +173,24 @@ def devices_table(
 ) -> pl.DataFrame | Unavailable:
     """Return every accelerator that the capture lists, used or not, by ordinal."""
     counts = dict.fromkeys(
-        (it.device for it in recording.roles if it.device is not None), 0
+        (role.device for role in recording.roles if role.device is not None), 0
     )
     for track, (begin, end) in activity.by_track.items():
         counts[recording.tracks[track].role.device or 0] += end - begin
-    found: dict[int, dict[str, object]] = {}
+    devices: dict[int, dict[str, object]] = {}
     for plane, role in zip(recording.space.planes, recording.roles, strict=True):
         if role.core and role.device is not None:
             row = _device_row(plane, role, counts[role.device])
             # If planes have the same name, the first recorded value counts.
-            before = found.setdefault(role.device, row)
-            found[role.device] = {
+            before = devices.setdefault(role.device, row)
+            devices[role.device] = {
                 key: value if value is not None else row[key]
                 for key, value in before.items()
             }
-    if not found:
+    if not devices:
         return or_lost(why_absent("xplane.none_listed"), recording.damaged_at)
     return pl.DataFrame(
-        [found[device] for device in sorted(found)], schema=DEVICES.dtypes()
+        [devices[device] for device in sorted(devices)], schema=DEVICES.dtypes()
     )
 
 
@@ -222,8 +222,8 @@ def _device_row(plane: Plane, role: PlaneRole, activities: int) -> dict[str, obj
     }
 
 
-def _number_up_to(said: int | None, most: int) -> int | None:
-    return said if said is not None and 0 < said <= most else None
+def _number_up_to(number: int | None, limit: int) -> int | None:
+    return number if number is not None and 0 < number <= limit else None
 
 
 def _tracer_levels(options: bytes | None) -> tuple[int, int, int] | None:
@@ -235,6 +235,6 @@ def _tracer_levels(options: bytes | None) -> tuple[int, int, int] | None:
     except MalformedMessage:
         return None
     host, device, python = (
-        numbers.get(it, 0) for it in (_HOST_LEVEL, _DEVICE_LEVEL, _PYTHON_LEVEL)
+        numbers.get(field, 0) for field in (_HOST_LEVEL, _DEVICE_LEVEL, _PYTHON_LEVEL)
     )
     return host, device, python

@@ -82,8 +82,8 @@ def launches_table(
         "dur_ps": line.dur_ps[rows],
         "correlation": number,
     }
-    processes = [it.role.process for it in recording.tracks]
-    if any(it is not None for it in processes):
+    processes = [host_track.role.process for host_track in recording.tracks]
+    if any(number is not None for number in processes):
         process = pl.Series("process", processes, dtype=pl.Int64)
         columns["process"] = process.gather(track)
     else:
@@ -104,7 +104,7 @@ def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
     types = line.type[rows]
     names = recording.type_names
     distinct, inverse = np.unique(types, return_inverse=True)
-    long_names = pl.Series([names[it] for it in distinct.tolist()], dtype=pl.String)
+    long_names = pl.Series([names[code] for code in distinct.tolist()], dtype=pl.String)
     return pl.DataFrame(
         {
             "event": rows.astype(np.int32),
@@ -140,9 +140,9 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     of_type = [_NAMES.get(name) for name in recording.type_names.tolist()]
     kinds = pl.Series("kind", of_type, pl.String)
     # Name of the memory: its allocator, or else its index and device.
-    given = texts.series("name", texts.numbers(stats["allocator_name"]))
+    allocator_names = texts.series("name", texts.numbers(stats["allocator_name"]))
     # A C string may have been copied with the bytes after its end.
-    memories = given.str.split("\0").list.first().replace("", None)
+    memories = allocator_names.str.split("\0").list.first().replace("", None)
     if memories.null_count():
         parts = [
             nullable_series(key, *stats[key].integer_values()).cast(pl.String)
@@ -190,7 +190,7 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     stats = recording.values_at_rows((*_TORCH_NUMBERS, _TORCH_ADDRESS, "tf_op"), rows)
     address, has_address = stats[_TORCH_ADDRESS].integer_values()
     texts = recording.texts()
-    given = pl.DataFrame(
+    reports = pl.DataFrame(
         {
             "event": rows.astype(np.int32),
             "start_ps": recording.timeline.start_ps[rows],
@@ -202,7 +202,7 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
             },
         }
     ).filter(pl.col("bytes") != 0)
-    if given.is_empty():
+    if reports.is_empty():
         return or_lost(why_absent("xplane.no_allocations"), recording.damaged_at)
     sizes = {}
     for plane, role in zip(recording.space.planes, recording.roles, strict=True):
@@ -210,4 +210,4 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
         if role.device is not None and size is not None:
             named = integer_stat(plane, PROGRAM_ORDINAL)
             sizes[role.device if named is None else named] = size
-    return allocation_rows(given, device_bytes=sizes)
+    return allocation_rows(reports, device_bytes=sizes)

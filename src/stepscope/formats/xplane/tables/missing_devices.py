@@ -134,14 +134,18 @@ def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
 
 
 def _device_messages(recording: Recording) -> list[str]:
-    told = recording.space.warnings
-    of_devices = (it for it in told if any(word in it.lower() for word in _OF_DEVICES))
+    warnings = recording.space.warnings
+    of_devices = (
+        message
+        for message in warnings
+        if any(word in message.lower() for word in _OF_DEVICES)
+    )
     return [*recording.space.errors, *of_devices]
 
 
 def _remedy_against(errors: list[str]) -> str:
     text = " ".join(errors).lower()
-    for words, remedy in _REMEDIES:
-        if words in text:
+    for symptom, remedy in _REMEDIES:
+        if symptom in text:
             return remedy
     return _USUAL_REMEDY

@@ -66,15 +66,15 @@ def program_runs(recording: Recording) -> ProgramRuns:
     The host records each id several times. The first event is the call; later events
     report the end of the execution.
     """
-    is_core = any(it.kind == "core" for it in recording.tracks)
+    is_core = any(track.kind == "core" for track in recording.tracks)
     calls = _queuing_calls(recording) if is_core else {}
-    found = [
+    matched = [
         (calls[device, run], device, start, end)
         for device, run, start, end in (_recorded_runs(recording) if calls else ())
         if (device, run) in calls
     ]
-    found.sort(key=lambda one: one[1:3])
-    columns = np.array(found, np.int64).reshape(-1, 4).T.copy()
+    matched.sort(key=lambda run: run[1:3])
+    columns = np.array(matched, np.int64).reshape(-1, 4).T.copy()
     return ProgramRuns(*columns)
 
 
@@ -82,22 +82,24 @@ def _queuing_calls(recording: Recording) -> dict[tuple[int, int], int]:
     rows, ids = recording.host_values(_RUN)
     if not len(rows):
         return {}
-    devices, told = recording.values_at_rows([_DEVICE], rows)[_DEVICE].integer_values()
+    devices, valid = recording.values_at_rows([_DEVICE], rows)[_DEVICE].integer_values()
     numbers, known = ids.integer_values()
     start_ps = recording.timeline.start_ps[rows]
-    found: dict[tuple[int, int], int] = {}
-    for at in np.argsort(start_ps, kind="stable").tolist():
-        if told[at] and known[at]:
-            found.setdefault((int(devices[at]), int(numbers[at])), int(rows[at]))
-    return found
+    calls: dict[tuple[int, int], int] = {}
+    for index in np.argsort(start_ps, kind="stable").tolist():
+        if valid[index] and known[index]:
+            calls.setdefault(
+                (int(devices[index]), int(numbers[index])), int(rows[index])
+            )
+    return calls
 
 
 def _recorded_runs(recording: Recording) -> list[tuple[int, int, int, int]]:
     line = recording.timeline
-    found: list[tuple[int, int, int, int]] = []
-    for track, it in enumerate(recording.tracks):
-        device = it.role.device
-        if it.derived != "xla_modules" or device is None:
+    runs: list[tuple[int, int, int, int]] = []
+    for track, recorded_track in enumerate(recording.tracks):
+        device = recorded_track.role.device
+        if recorded_track.derived != "xla_modules" or device is None:
             continue
         begin, end = int(line.event_begin[track]), int(line.event_end[track])
         ids, known = recording.values_in_range([_RUN], begin, end)[
@@ -105,22 +107,24 @@ def _recorded_runs(recording: Recording) -> list[tuple[int, int, int, int]]:
         ].integer_values()
         start_ps = line.start_ps[begin:end]
         end_ps = start_ps + line.dur_ps[begin:end]
-        found += [
-            (device, *one)
-            for one, is_known in zip(
-                zip(*(it.tolist() for it in (ids, start_ps, end_ps)), strict=True),
+        runs += [
+            (device, *run)
+            for run, is_known in zip(
+                zip(*(col.tolist() for col in (ids, start_ps, end_ps)), strict=True),
                 known.tolist(),
                 strict=True,
             )
             if is_known
         ]
-    return found
+    return runs
 
 
 def parameters_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return every variable of the model, in the order of the recording."""
     space = recording.space
-    planes = [row for row, it in enumerate(space.planes) if it.name == MODEL_PLANE]
+    planes = [
+        row for row, plane in enumerate(space.planes) if plane.name == MODEL_PLANE
+    ]
     if not planes:
         return or_lost(why_absent("xplane.no_parameters"), recording.damaged_at)
     types = space.event_types
@@ -185,8 +189,8 @@ def program_modules(recording: Recording, program: Int64s, present: Bools) -> In
         for number, listed in recording.programs.items()
     }
     distinct, inverse = np.unique(program, return_inverse=True)
-    found = [names.get(number, -1) for number in distinct.tolist()]
-    handles = np.array(found, dtype=np.int32)[inverse]
+    modules = [names.get(number, -1) for number in distinct.tolist()]
+    handles = np.array(modules, dtype=np.int32)[inverse]
     return np.where(present, handles, np.int32(-1))
 
 

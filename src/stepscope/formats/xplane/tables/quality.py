@@ -69,14 +69,14 @@ def _damage_notes(recording: Recording) -> Iterator[QualityNote]:
     damage = recording.space.damage
     if damage:
         first = damage[0]
-        lost = sum(it.lost_bytes for it in damage)
+        lost = sum(part.lost_bytes for part in damage)
         lacks = f"; {bytes_text(lost)} are missing" if lost else ""
-        others = f" ({len(damage):,} damaged places)" if len(damage) > 1 else ""
+        extent = f" ({len(damage):,} damaged places)" if len(damage) > 1 else ""
         yield quality_note(
             "any.damaged_file",
             len(damage),
             what=f"The file is damaged at byte {first.offset:,}: {first.what}{lacks}"
-            f"{others}.",
+            f"{extent}.",
         )
     if any(is_spool(path.name) for path in recording.paths):
         yield quality_note("xplane.unfinished_recording")
@@ -120,7 +120,7 @@ def _time_notes(recording: Recording) -> Iterator[QualityNote]:
     if line.moved_ps > _CLOCKS_APART_PS:
         yield quality_note("xplane.device_clock", moved=duration_text(line.moved_ps))
     if line.unordered:
-        names = ", ".join(recording.tracks[it].name for it in line.unordered[:3])
+        names = ", ".join(recording.tracks[track].name for track in line.unordered[:3])
         yield quality_note("xplane.unordered_tracks", len(line.unordered), scope=names)
     unknown = recording.space.event_types.unknown
     events = int(np.count_nonzero(unknown[line.type])) if unknown.any() else 0
@@ -201,14 +201,14 @@ def _activity_notes(
     if isinstance(calls, Unavailable) or frame.is_empty():
         return
     launched = calls["correlation"].to_numpy()
-    ran = frame["correlation"].drop_nulls().to_numpy()
-    orphans = int(np.count_nonzero(~np.isin(ran, launched)))
+    correlations = frame["correlation"].drop_nulls().to_numpy()
+    orphans = int(np.count_nonzero(~np.isin(correlations, launched)))
     orphans += frame["correlation"].null_count()
     if orphans:
         yield quality_note(
             "xplane.activity_without_launch", orphans, activities=frame.height
         )
-    idle = int(np.count_nonzero(~np.isin(launched, ran)))
+    idle = int(np.count_nonzero(~np.isin(launched, correlations)))
     if idle:
         yield quality_note(
             "xplane.launches_without_activity", idle, launches=len(launched)
