@@ -56,22 +56,24 @@ class CheckedStage(msgspec.Struct, frozen=True, kw_only=True):
 
 def checklist(findings: Sequence[Finding]) -> tuple[CheckedStage, ...]:
     """Return the stages that have checks, in the order of the guides."""
-    found = []
+    stages = []
     for stage, title in STAGES.items():
-        mine = [one for one in findings if one.stage == stage]
-        if mine:
+        stage_findings = [finding for finding in findings if finding.stage == stage]
+        if stage_findings:
             counts = {
-                status: sum(one.status == status for one in mine) for status in STATUSES
+                status: sum(finding.status == status for finding in stage_findings)
+                for status in STATUSES
             }
-            found.append(
+            stages.append(
                 CheckedStage(
                     stage=stage,
                     title=title,
                     counts={status: n for status, n in counts.items() if n},
                     notes=sum(
-                        one.status == "fail" and one.severity == "info" for one in mine
+                        finding.status == "fail" and finding.severity == "info"
+                        for finding in stage_findings
                     ),
-                    findings=tuple(one.id for one in mine),
+                    findings=tuple(finding.id for finding in stage_findings),
                 )
             )
-    return tuple(found)
+    return tuple(stages)

@@ -74,7 +74,7 @@ def evaluate(
             rule.item.cannot_tell(NOTHING_RECORDED) for rule in RULES
         )
     plain = signals.of(frameworks_used) == PLAIN
-    found = {
+    findings = {
         rule.item.id: rule.item.not_applicable(
             shared_texts("judging").reason("no_framework")
         )
@@ -83,9 +83,9 @@ def evaluate(
         for rule in RULES
     }
     shared = shared_time(accounted)
-    marked = mark_explained_findings(found, thresholds, shared=shared).values()
+    marked = mark_explained_findings(findings, thresholds, shared=shared).values()
     return mark_stage_order(
-        promise_by_replay(one, signals, thresholds) for one in marked
+        promise_by_replay(finding, signals, thresholds) for finding in marked
     )
 
 
@@ -113,7 +113,7 @@ def mark_explained_findings(
         shared: Function that returns the time that narrower findings share with a
             broader one, in percent of the judged steps.
     """
-    found = dict(findings)
+    marked = dict(findings)
     pairs = [
         (narrow, broad)
         for rule in rules
@@ -128,33 +128,36 @@ def mark_explained_findings(
     for narrow, broad in pairs:
         narrower[broad.id].append(narrow)
     for name, several in narrower.items():
-        whole = findings[name]
-        enough = part * _share_of_time(whole)
-        by = _narrower_holding_enough(several, whole, enough, shared)
+        broad = findings[name]
+        enough = part * _share_of_time(broad)
+        by = _narrower_holding_enough(several, broad, enough, shared)
         # A rule may itself name findings that explain its time.
-        by = tuple(dict.fromkeys((*by, *whole.explained_by)))
-        found[name] = msgspec.structs.replace(whole, explained_by=by)
+        by = tuple(dict.fromkeys((*by, *broad.explained_by)))
+        marked[name] = msgspec.structs.replace(broad, explained_by=by)
     for narrow, broad in pairs:
         if broad.saving_ms is None and narrow.saving_ms is not None:
             # A finding with a gain cannot be a part of a finding without a gain.
             continue
-        free = not any(found[one.id].explained_by for one in (narrow, broad))
+        free = not any(marked[finding.id].explained_by for finding in (narrow, broad))
         if free and shared([narrow], broad) >= part * _share_of_time(narrow):
-            found[narrow.id] = msgspec.structs.replace(narrow, explained_by=(broad.id,))
+            marked[narrow.id] = msgspec.structs.replace(
+                narrow, explained_by=(broad.id,)
+            )
     return {
-        name: _keep_narrowest_explanations(one, found) for name, one in found.items()
+        name: _keep_narrowest_explanations(finding, marked)
+        for name, finding in marked.items()
     }
 
 
 def _keep_narrowest_explanations(
-    finding: Finding, found: Mapping[str, Finding]
+    finding: Finding, findings: Mapping[str, Finding]
 ) -> Finding:
     """Drop explanations that another explanation of the same finding explains."""
     names = finding.explained_by
     last = tuple(
-        one
-        for one in names
-        if one not in found or not set(found[one].explained_by) & set(names)
+        name
+        for name in names
+        if name not in findings or not set(findings[name].explained_by) & set(names)
     )
     return msgspec.structs.replace(finding, explained_by=last) if last else finding
 
@@ -169,11 +172,11 @@ def _narrower_holding_enough(
 
     If single findings hold enough alone, those that do not are left out.
     """
-    held = {one.id: shared([one], broad) for one in narrower}
+    held = {finding.id: shared([finding], broad) for finding in narrower}
     ranked = sorted(held, key=lambda name: -held[name])
-    alone = tuple(name for name in ranked if held[name] >= enough)
-    if alone:
-        return alone
+    sufficient = tuple(name for name in ranked if held[name] >= enough)
+    if sufficient:
+        return sufficient
     if shared(narrower, broad) < enough:
         return ()
     return tuple(name for name in ranked if held[name] > 0)
@@ -194,19 +197,19 @@ def mark_stage_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     )
 
 
-def _stage_to_settle_first(finding: Finding, others: Sequence[Finding]) -> int | None:
+def _stage_to_settle_first(finding: Finding, findings: Sequence[Finding]) -> int | None:
     if finding.status != "fail":
         return None
     return next(
         (
-            one.stage
-            for one in others
-            if one.stage < finding.stage
-            and _fails_gravely(one)
-            and not one.explained_by
+            other.stage
+            for other in findings
+            if other.stage < finding.stage
+            and _fails_gravely(other)
+            and not other.explained_by
             and (
-                (one.stage == 0 and one.severity == "critical")
-                or ABOUT * _highest_gain_ms(one) >= _highest_gain_ms(finding) > 0
+                (other.stage == 0 and other.severity == "critical")
+                or ABOUT * _highest_gain_ms(other) >= _highest_gain_ms(finding) > 0
             )
         ),
         None,

@@ -80,31 +80,31 @@ class StepPath(msgspec.Struct, frozen=True, kw_only=True):
 
 def step_path(profile: ProfileData, host: str) -> StepPath | Unavailable:
     """Return the parts of the critical path of a host's steps."""
-    found = profile.derived(host, critical_path)
+    path = profile.derived(host, critical_path)
     tracks = profile.table(host, "tracks")
-    if isinstance(found, Unavailable):
-        return found
+    if isinstance(path, Unavailable):
+        return path
     if isinstance(tracks, Unavailable):
         return tracks
     names = tracks["name"].to_list()
-    count = found.rows["window"].n_unique()
+    count = path.rows["window"].n_unique()
     threads = tuple(
-        msgspec.structs.replace(one, name=names[int(one.name)])
-        for one in _path_shares(found, "track", count)[:_MOST]
-        if one.name is not None
+        msgspec.structs.replace(share, name=names[int(share.name)])
+        for share in _path_shares(path, "track", count)[:_MOST]
+        if share.name is not None
     )
     return StepPath(
         host=host,
         steps=count,
-        unexplained_percent=found.unexplained_percent,
-        owners=_path_shares(found, "owner", count),
-        ops=_path_shares(found, "name", count)[:_MOST],
+        unexplained_percent=path.unexplained_percent,
+        owners=_path_shares(path, "owner", count),
+        ops=_path_shares(path, "name", count)[:_MOST],
         threads=threads,
     )
 
 
-def _path_shares(found: CriticalPath, by: str, count: int) -> tuple[PathShare, ...]:
-    shares = found.share(by).with_columns(pl.col(by).cast(pl.String))
+def _path_shares(path: CriticalPath, by: str, count: int) -> tuple[PathShare, ...]:
+    shares = path.share(by).with_columns(pl.col(by).cast(pl.String))
     return tuple(
         PathShare(name=name, ms=time / max(count, 1) / PS_PER_MS, percent=percent)
         for name, time, percent in shares.select(by, "time_ps", "percent").iter_rows()
@@ -181,10 +181,10 @@ def explanation(
     Raises:
         BadUsage: A rule of that name does not exist.
     """
-    known = {one.item.id: one for one in RULES}
+    known = {rule_of.item.id: rule_of for rule_of in RULES}
     if rule not in known:
         raise BadUsage.unknown_name("rule", rule, known)
-    (finding,) = (one for one in findings if one.id == rule)
+    (finding,) = (finding for finding in findings if finding.id == rule)
     path = step_path(profile, _host_of_finding(profile, finding))
     missing = {
         "critical_path": path if isinstance(path, Unavailable) else None,
@@ -196,7 +196,7 @@ def explanation(
         stage=STAGES[finding.stage],
         about=known[rule].item.about,
         finding=finding,
-        signals=tuple(_signal_numbers(one, signals) for one in known[rule].reads),
+        signals=tuple(_signal_numbers(signal, signals) for signal in known[rule].reads),
         left_out=_count_left_out(profile, finding),
         critical_path=None if isinstance(path, Unavailable) else path,
         missing=tuple(
@@ -224,12 +224,12 @@ def _signal_numbers(wanted: RunDerivation[Any], signals: Signals) -> SignalNumbe
     value = signals.of(wanted)
     text = inspect.getdoc(wanted.function) or ""
     absent = value if isinstance(value, Unavailable) else None
-    found = {} if absent else dict(_flat_numbers(value, "", 0))
+    numbers = {} if absent else dict(_flat_numbers(value, "", 0))
     return SignalNumbers(
         name=wanted.name,
         about=text.partition("\n")[0],
-        numbers=dict(list(found.items())[:_MOST_NUMBERS]),
-        more=max(len(found) - _MOST_NUMBERS, 0),
+        numbers=dict(list(numbers.items())[:_MOST_NUMBERS]),
+        more=max(len(numbers) - _MOST_NUMBERS, 0),
         unavailable=absent,
     )
 
@@ -253,15 +253,15 @@ def _numbers_of_parts(
         value = value.head(_MOST_PARTS).to_dicts()
     fields = _named_fields(value)
     if fields is not None:
-        for field, one in fields.items():
-            yield from _flat_numbers(one, f"{name}.{field}" if name else field, depth)
+        for field, part in fields.items():
+            yield from _flat_numbers(part, f"{name}.{field}" if name else field, depth)
     elif isinstance(value, list | tuple):
-        numbers = all(isinstance(one, int | float) for one in value)
+        numbers = all(isinstance(part, int | float) for part in value)
         if numbers and len(value) > _MOST_PARTS:
             yield from _series_numbers(value, name)
             return
-        for at, one in enumerate(value[:_MOST_PARTS]):
-            yield from _flat_numbers(one, f"{name}[{at}]", depth)
+        for index, part in enumerate(value[:_MOST_PARTS]):
+            yield from _flat_numbers(part, f"{name}[{index}]", depth)
         if len(value) > _MOST_PARTS:
             yield f"{name}.count", len(value)
 
@@ -291,16 +291,18 @@ def _count_left_out(profile: ProfileData, finding: Finding) -> LeftOut:
     every = judged = open_end = 0
     flags = dict.fromkeys(LEFT_OUT, 0)
     for host in profile.hosts:
-        found = profile.derived(host, windows)
-        if isinstance(found, Unavailable):
+        host_windows = profile.derived(host, windows)
+        if isinstance(host_windows, Unavailable):
             continue
-        used = set(found.measured["start_ps"].to_list())
-        apart = found.rows.filter(~found.rows["start_ps"].is_in(list(used)))
-        every += len(found.rows)
-        judged += len(found.measured)
-        open_end += int(apart["open_end"].sum())
+        used = set(host_windows.measured["start_ps"].to_list())
+        left_out = host_windows.rows.filter(
+            ~host_windows.rows["start_ps"].is_in(list(used))
+        )
+        every += len(host_windows.rows)
+        judged += len(host_windows.measured)
+        open_end += int(left_out["open_end"].sum())
         for flag in flags:
-            flags[flag] += int(apart["flags"].list.contains(flag).sum())
+            flags[flag] += int(left_out["flags"].list.contains(flag).sum())
     return LeftOut(
         windows=every,
         judged=judged,

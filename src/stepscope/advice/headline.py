@@ -103,18 +103,28 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
 
     A critical flaw of the recording comes first, because it may change all others.
     """
-    flaws = [one for one in findings if one.status == "fail" and _is_grave(one)]
+    flaws = [
+        finding
+        for finding in findings
+        if finding.status == "fail" and _is_grave(finding)
+    ]
     ranked = findings_by_cost(
-        one
-        for one in findings
-        if one.after_stage is None or _outweighs_flaws(one, flaws)
+        finding
+        for finding in findings
+        if finding.after_stage is None or _outweighs_flaws(finding, flaws)
     )
     if not ranked or _is_grave(ranked[0]) or not _gain_ms(ranked[0]):
         return ranked[0] if ranked else None
     # Of findings with about equal gains, take the one whose gain is the largest part of
     # its time: its action is the most precise.
-    near = [one for one in ranked if _gain_ms(one) >= ABOUT * _gain_ms(ranked[0])]
-    return max(near, key=lambda one: _gain_ms(one) / (one.ms_per_step or math.inf))
+    near = [
+        finding
+        for finding in ranked
+        if _gain_ms(finding) >= ABOUT * _gain_ms(ranked[0])
+    ]
+    return max(
+        near, key=lambda finding: _gain_ms(finding) / (finding.ms_per_step or math.inf)
+    )
 
 
 def _outweighs_flaws(finding: Finding, flaws: Sequence[Finding]) -> bool:
@@ -123,7 +133,7 @@ def _outweighs_flaws(finding: Finding, flaws: Sequence[Finding]) -> bool:
         return False
     share = finding.share_percent or 0.0
     return all(
-        one.share_percent is not None and one.share_percent < share for one in flaws
+        flaw.share_percent is not None and flaw.share_percent < share for flaw in flaws
     )
 
 
@@ -135,23 +145,31 @@ def findings_by_cost(findings: Iterable[Finding]) -> list[Finding]:
     hold most of the time.
     """
     grave = [
-        one
-        for one in findings
-        if one.status == "fail"
-        and not one.explained_by
+        finding
+        for finding in findings
+        if finding.status == "fail"
+        and not finding.explained_by
         and (
-            one.share_percent is None
-            or one.share_percent >= _LEAST
-            or one.saving_ms is not None
+            finding.share_percent is None
+            or finding.share_percent >= _LEAST
+            or finding.saving_ms is not None
         )
-        and (one.severity != "info" or _is_large_burst(one) or are_slow_steps(one))
+        and (
+            finding.severity != "info"
+            or _is_large_burst(finding)
+            or are_slow_steps(finding)
+        )
     ]
     # A critical recording flaw comes first only if it hides as much as others explain.
     known = max(
-        (one.share_percent or 0.0 for one in grave if _explains_idle_time(one)),
+        (
+            finding.share_percent or 0.0
+            for finding in grave
+            if _explains_idle_time(finding)
+        ),
         default=0.0,
     )
-    return sorted(grave, key=lambda one: _cost_rank(one, known), reverse=True)
+    return sorted(grave, key=lambda finding: _cost_rank(finding, known), reverse=True)
 
 
 def _explains_idle_time(finding: Finding) -> bool:
@@ -185,7 +203,7 @@ def _gain_ms(finding: Finding) -> float:
 
 def are_slow_steps(finding: Finding) -> bool:
     """Return whether a finding is about a few steps that hold most of the time."""
-    held = (one.value or 0.0 for one in finding.facts if one.name == HELD_BY_SLOW)
+    held = (fact.value or 0.0 for fact in finding.facts if fact.name == HELD_BY_SLOW)
     return max(held, default=0.0) >= _MOST_OF_TIME and finding.note != "once"
 
 
@@ -202,33 +220,33 @@ def choose_lead_sentence(
     findings: Sequence[Finding], signals: Signals, thresholds: Thresholds
 ) -> Lead:
     """Choose the content of the headline."""
-    found = signals.of(account_signals)
+    account = signals.of(account_signals)
     first = costliest_finding(findings)
-    if isinstance(found, Unavailable):
+    if isinstance(account, Unavailable):
         if first is not None:
             return _lead_of_finding(first)
-        return Lead(kind="nothing", unavailable=found)
+        return Lead(kind="nothing", unavailable=account)
     plain = signals.of(frameworks_used) == PLAIN
-    said = _choose_lead(findings, found, first, thresholds, plain=plain)
-    labels = [one.host for one in found.shares]
+    lead = _choose_lead(findings, account, first, thresholds, plain=plain)
+    labels = [shares.host for shares in account.shares]
     return msgspec.structs.replace(
-        said,
+        lead,
         hosts=len(set(labels)),
-        devices=max(labels.count(said.host or ""), 1),
-        stepped=found.judged().step_source is not None,
+        devices=max(labels.count(lead.host or ""), 1),
+        stepped=account.judged().step_source is not None,
     )
 
 
 def _choose_lead(
     findings: Sequence[Finding],
-    found: AccountSignals,
+    account: AccountSignals,
     first: Finding | None,
     thresholds: Thresholds,
     *,
     plain: bool,
 ) -> Lead:
     """Choose the content of the headline from an account."""
-    shares = found.judged()
+    shares = account.judged()
     idle = _unexplained_idle_lead(findings, shares, thresholds)
     if idle is not None:
         lead, idle_ms = idle
@@ -248,10 +266,10 @@ def _choose_lead(
         if not outweighed:
             return lead
     if first is not None and not _is_minor(first, shares, thresholds, plain=plain):
-        return _lead_of_finding(first, found)
+        return _lead_of_finding(first, account)
     step = _lead_of_step(shares, thresholds)
     noted = _largest_idle_note(findings, step.percent or 0.0, thresholds)
-    return step if noted is None else _lead_of_finding(noted, found)
+    return step if noted is None else _lead_of_finding(noted, account)
 
 
 def _largest_idle_note(
@@ -261,29 +279,29 @@ def _largest_idle_note(
 
     A recorded warm-up is not a fault, but may be most of the recorded time.
     """
-    least = max(percent, thresholds.idle_owner.value)
+    min_percent = max(percent, thresholds.idle_owner.value)
     notes = [
-        one
-        for one in findings
-        if one.status == "fail"
-        and one.severity == "info"
-        and not one.explained_by
-        and one.owners
-        and set(one.owners) <= set(IDLE_OWNERS)
-        and (one.share_percent or 0.0) >= least
+        finding
+        for finding in findings
+        if finding.status == "fail"
+        and finding.severity == "info"
+        and not finding.explained_by
+        and finding.owners
+        and set(finding.owners) <= set(IDLE_OWNERS)
+        and (finding.share_percent or 0.0) >= min_percent
     ]
-    return max(notes, key=lambda one: one.share_percent or 0.0, default=None)
+    return max(notes, key=lambda finding: finding.share_percent or 0.0, default=None)
 
 
-def _lead_of_finding(finding: Finding, found: AccountSignals | None = None) -> Lead:
+def _lead_of_finding(finding: Finding, account: AccountSignals | None = None) -> Lead:
     host, _, device = (
         finding.devices[0].rpartition(":") if finding.devices else ("",) * 3
     )
     on_device = bool(host) and device.isdigit()
     accounted = [
-        one
-        for one in (() if found is None else found.shares)
-        if finding.owners and one.label == finding.devices[0]
+        shares
+        for shares in (() if account is None else account.shares)
+        if finding.owners and shares.label == finding.devices[0]
     ]
     place = finding.place or "any"
     return Lead(
@@ -308,24 +326,28 @@ def _unexplained_idle_lead(
     findings: Sequence[Finding], shares: StepShares, thresholds: Thresholds
 ) -> tuple[Lead, float] | None:
     """Return the largest idle owner without a finding, and its ms per step."""
-    failing = [one for one in findings if one.status == "fail"]
-    told = {owner for one in failing for owner in one.owners}
+    failing = [finding for finding in findings if finding.status == "fail"]
+    known_owners = {owner for finding in failing for owner in finding.owners}
     # Late workers are found by comparing workers, not in the account of one worker. The
     # rest of a wait for peers is the collective itself.
-    late = (one.share_percent or 0.0 for one in failing if one.id in _LATE)
-    least = min(thresholds.idle_owner.value, _OF_PEER * shares.percent(_PEER))
-    if 0.0 < least <= max(late, default=0.0):
-        told.add(_PEER)
-    topics = {topic for one in failing for topic in one.topics}
+    late = (finding.share_percent or 0.0 for finding in failing if finding.id in _LATE)
+    min_percent = min(thresholds.idle_owner.value, _OF_PEER * shares.percent(_PEER))
+    if 0.0 < min_percent <= max(late, default=0.0):
+        known_owners.add(_PEER)
+    topics = {topic for finding in failing for topic in finding.topics}
 
-    def untold(owner: str) -> float:
+    def unclaimed_percent(owner: str) -> float:
         return shares.percent(owner) - shares.held_percent(owner, topics)
 
     # Without a device, the work of the host is the step itself.
     work = () if shares.device is not None else ("host_compute",)
-    owners = [one for one in IDLE_OWNERS if one not in told and one not in work]
-    owner = max(owners, key=untold, default=None)
-    if owner is None or untold(owner) < thresholds.idle_owner.value:
+    owners = [
+        idle_owner
+        for idle_owner in IDLE_OWNERS
+        if idle_owner not in known_owners and idle_owner not in work
+    ]
+    owner = max(owners, key=unclaimed_percent, default=None)
+    if owner is None or unclaimed_percent(owner) < thresholds.idle_owner.value:
         return None
     mean_ps = sum(shares.times(owner)) / max(len(shares.window_ps), 1)
     return _lead_of_owner("idle", owner, shares), mean_ps / 1e9

@@ -112,8 +112,8 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Replace the ids of remedies by the texts of the remedies."""
         for key, action in self.declared_actions.items():
             if action.text in Remedy.__members__:
-                words = Remedy[action.text].value
-                self.declared_actions[key] = msgspec.structs.replace(action, text=words)
+                text = Remedy[action.text].value
+                self.declared_actions[key] = msgspec.structs.replace(action, text=text)
 
     def actions_for(self, *facts: str | None) -> tuple[Action, ...]:
         """Return the actions whose conditions hold, in the order of declaration.
@@ -129,32 +129,32 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             and holding.issuperset(self.conditions.get(key, ()))
         )
 
-    def action(self, key: str, **words: str) -> Action:
+    def action(self, key: str, **names: str) -> Action:
         """Return one action, with the given words inserted into its text."""
         action = self.declared_actions[key]
-        if not words:
+        if not names:
             return action
-        return msgspec.structs.replace(action, text=action.text.format_map(words))
+        return msgspec.structs.replace(action, text=action.text.format_map(names))
 
     def chosen(self, *keys: str) -> tuple[Action, ...]:
         """Return the actions of the given keys and groups, in order."""
         return tuple(
-            self.declared_actions[one]
+            self.declared_actions[name]
             for key in keys
-            for one in self.groups.get(key, (key,))
+            for name in self.groups.get(key, (key,))
         )
 
     def fact(
-        self, key: str, value: float | None, *, note: str | None = None, **words: object
+        self, key: str, value: float | None, *, note: str | None = None, **names: object
     ) -> Fact:
         """Return a number worth showing, in its declared unit.
 
         Args:
             note: What the number is computed from, if the declared note does not fit.
-            words: Words and numbers of the declared note.
+            names: Words and numbers of the declared note.
         """
         if note is None and key in self.notes:
-            note = self.note(key, **words)
+            note = self.note(key, **names)
         return Fact(name=key, value=value, unit=self.units[key], note=note)
 
     def facts(self, **numbers: float | None) -> tuple[Fact, ...]:

@@ -58,9 +58,9 @@ def saving_limits(finding: Finding, signals: Signals) -> Limits:
     account, label = signals.known(account_signals), finding.devices[:1]
     shares = next(
         (
-            one
-            for one in (() if account is None else account.shares)
-            if (one.label,) == label and one.window_ps
+            worker_shares
+            for worker_shares in (() if account is None else account.shares)
+            if (worker_shares.label,) == label and worker_shares.window_ps
         ),
         None,
     )
@@ -115,10 +115,10 @@ def _changes_of_finding(
     if finding.status != "fail" or not finding.devices:
         return ()
     own = _CHANGES.get(finding.id)
-    found = () if own is None else own(signals, thresholds)
+    changes = () if own is None else own(signals, thresholds)
     # The replay knows owners, but not which part of their time belongs to a topic.
-    if found or finding.place is None or not finding.owners or finding.topics:
-        return found
+    if changes or finding.place is None or not finding.owners or finding.topics:
+        return changes
     goes = finding.pattern is not None and _GO.issuperset(finding.owners)
     return (Gone(finding.owners, finding.place),) if goes else ()
 
@@ -180,33 +180,40 @@ def replay_together(
     Args:
         first: Id of the finding that is shown first; None for the costliest.
     """
-    ranked = sorted(findings_by_cost(findings), key=lambda one: one.id != first)[:MOST]
+    ranked = sorted(
+        findings_by_cost(findings), key=lambda finding: finding.id != first
+    )[:MOST]
     replays = signals.of(replay_signals)
-    told = [
-        (one, changes, one.saving_ms)
-        for one in ranked
-        if one.saving_ms is not None and one.saving_ms.basis == "replay"
-        if one.saving_ms.high >= _NOTHING
-        if (changes := _changes_of_finding(one, signals, thresholds))
+    replayed = [
+        (finding, changes, finding.saving_ms)
+        for finding in ranked
+        if finding.saving_ms is not None and finding.saving_ms.basis == "replay"
+        if finding.saving_ms.high >= _NOTHING
+        if (changes := _changes_of_finding(finding, signals, thresholds))
     ]
-    if not told:
-        return Together(left_out=tuple(one.id for one in ranked))
-    foremost, changes, _ = told[0]
+    if not replayed:
+        return Together(left_out=tuple(finding.id for finding in ranked))
+    foremost, changes, _ = replayed[0]
     host = replays.host_of_label(foremost.devices[0])
-    mine = [it for it in told if replays.host_of_label(it[0].devices[0]) == host]
-    ids = tuple(one.id for one, _, _ in mine)
+    of_host = [
+        row for row in replayed if replays.host_of_label(row[0].devices[0]) == host
+    ]
+    ids = tuple(finding.id for finding, _, _ in of_host)
     after = replays.next_bottleneck(changes, foremost.devices[0])
     if after is not None and after[0] in foremost.owners and after[1] >= _ALL:
         # Other work that hid this time would have its own part of the path.
         after = None
     return Together(
         findings=ids,
-        left_out=tuple(one.id for one in ranked if one.id not in ids),
+        left_out=tuple(finding.id for finding in ranked if finding.id not in ids),
         saving_ms=replays.together(
-            [(changes, one.devices[0], saving) for one, changes, saving in mine],
+            [
+                (changes, finding.devices[0], saving)
+                for finding, changes, saving in of_host
+            ],
             Limits(None, saving_limits(foremost, signals).step_ms),
         )
-        if len(mine) > 1
+        if len(of_host) > 1
         else None,
         next_owner=None if after is None else after[0],
         next_percent=None if after is None else after[1],
@@ -223,8 +230,15 @@ def _is_hidden_work(
     account = signals.of(account_signals)
     if isinstance(account, Unavailable):
         return False
-    mine = next((one for one in account.shares if one.label == gone.devices[0]), None)
-    if mine is None:
+    shares = next(
+        (
+            worker_shares
+            for worker_shares in account.shares
+            if worker_shares.label == gone.devices[0]
+        ),
+        None,
+    )
+    if shares is None:
         return False
-    rest = 100 - mine.percent(*gone.owners)
-    return mine.percent(owner) < path_percent / 100 * rest * _SEEN
+    remaining_percent = 100 - shares.percent(*gone.owners)
+    return shares.percent(owner) < path_percent / 100 * remaining_percent * _SEEN

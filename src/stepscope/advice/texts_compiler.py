@@ -59,8 +59,8 @@ def compile_texts(folder: Path) -> bytes:
         compiled["rules"][file["id"]] = texts | {
             "words": _compile_sentences(file, files, compiled["owners"])
         }
-    places = [(rule["stage"], rule["place"]) for rule in compiled["rules"].values()]
-    if len(set(places)) < len(places):
+    positions = [(rule["stage"], rule["place"]) for rule in compiled["rules"].values()]
+    if len(set(positions)) < len(positions):
         raise ValueError("two rules of a stage have the same place")
     return json.dumps(compiled, ensure_ascii=False).encode()
 
@@ -82,8 +82,8 @@ def _fill_lines(value: Any, key: str = "") -> Any:
 
 def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) -> Any:
     """Return the declarations of a file, without its sentences about findings."""
-    others = {*_OF_PAGES, *_OF_WORDS}
-    texts = {key: value for key, value in file.items() if key not in others}
+    excluded = {*_OF_PAGES, *_OF_WORDS}
+    texts = {key: value for key, value in file.items() if key not in excluded}
     actions: dict[str, Any] = {}
     codes: dict[str, tuple[str, int]] = {}
     conditions = {}
@@ -190,7 +190,9 @@ def _sentence_alternatives(
 ) -> list[str]:
     """Return the alternatives of a sentence; `@name` stands for a phrase."""
     return [
-        one
+        alternative
         for text in _as_list(sentence)
-        for one in (_as_list(phrases[text[1:]]) if text.startswith("@") else [text])
+        for alternative in (
+            _as_list(phrases[text[1:]]) if text.startswith("@") else [text]
+        )
     ]

@@ -78,7 +78,7 @@ def effect_pattern(effect_ps: Sequence[int], *, every_percent: float) -> Pattern
     """
     count = len(effect_ps)
     mean = sum(effect_ps) / max(count, 1)
-    hit = [one for one in effect_ps if is_hit(one, mean)]
+    hit = [step_ps for step_ps in effect_ps if is_hit(step_ps, mean)]
     return Pattern(
         kind=pattern_kind(effect_ps, every_percent=every_percent),
         steps_hit=len(hit),
@@ -105,7 +105,9 @@ def _add_mean_interval(
     """Add the 95 % interval of the mean effect, limited to the mean step."""
     low, high = mean_interval_ms(effect_ps)
     count = max(len(window_ps), 1)
-    mean_ms, step_ms = (sum(it) / count / PS_PER_MS for it in (effect_ps, window_ps))
+    mean_ms, step_ms = (
+        sum(times_ps) / count / PS_PER_MS for times_ps in (effect_ps, window_ps)
+    )
     high = max(min(high, step_ms), mean_ms)
     return msgspec.structs.replace(pattern, mean_ms=(low, high))
 
@@ -156,7 +158,9 @@ def _reason_for_doubt(
     """Return why the verdict may be wrong: unknown time, or lost records."""
     if share >= warn.value:
         # Clock shifts of many short intervals may sum to more than the whole time.
-        made_up = min(percent_of(series.doubt_ps + series.excess_ps, window), 100.0)
+        doubt_percent = min(
+            percent_of(series.doubt_ps + series.excess_ps, window), 100.0
+        )
         sources = {
             "lost records": (series.excess_ps, _NO_LOSS),
             "differing clocks": (series.doubt_ps, _ONE_CLOCK),
@@ -165,16 +169,18 @@ def _reason_for_doubt(
         return Unavailable(
             code="LOST_EVENTS",
             reason=f"The effect is {share:.1f} % of the time, but "
-            f"{' or '.join(at_work)} may account for up to {made_up:.1f} %, and the "
-            f"verdict changes at {warn.value:g} %.",
+            f"{' or '.join(at_work)} may account for up to {doubt_percent:.1f} %, and "
+            f"the verdict changes at {warn.value:g} %.",
             remedy=" ".join(at_work.values()),
         )
     unknown = min(percent_of(series.unknown_ps + series.doubt_ps, window), 100.0)
     # A share that is displayed as 0.0 % would suggest that there is an effect.
-    seen = f"The effect is {share:.1f} %" if share >= _WRITTEN else "No effect was seen"
+    effect = (
+        f"The effect is {share:.1f} %" if share >= _WRITTEN else "No effect was seen"
+    )
     return Unavailable(
         code="NOT_RECORDED",
-        reason=f"{seen}, but {unknown:.1f} % of the time has no known cause, and the "
+        reason=f"{effect}, but {unknown:.1f} % of the time has no known cause, and the "
         f"verdict changes at {warn.value:g} %.",
         remedy=Remedy.RECORD_UNKNOWN_TIME,
     )

@@ -127,49 +127,50 @@ def worker_signals(
     # Most runs have one worker, and their report does not need this tool.
     from stepscope.analysis import pod_viewer  # noqa: PLC0415
 
-    found = pod_viewer.analyse(profile, pod_viewer.Options())
-    if isinstance(found, Unavailable):
-        return found
-    if len(found.workers) == 1:
+    pod = pod_viewer.analyse(profile, pod_viewer.Options())
+    if isinstance(pod, Unavailable):
+        return pod
+    if len(pod.workers) == 1:
         return ONE_WORKER
-    whole = [step for step in found.steps if step.counted and step.complete]
-    basis = [step_basis(one) for one in steps.values()]
+    complete = [step for step in pod.steps if step.counted and step.complete]
+    basis = [step_basis(host_steps) for host_steps in steps.values()]
     on_host = device_signals.recorded == "host_only"
-    with_device = (one.host for one in found.workers if one.device is not None)
+    with_device = (worker.host for worker in pod.workers if worker.device is not None)
     return WorkerSignals(
-        workers=tuple(_worker_label(one) for one in found.workers),
+        workers=tuple(_worker_label(worker) for worker in pod.workers),
         devices=max(Counter(with_device).values(), default=0),
-        steps=tuple(_compare_step_workers(step, on_host=on_host) for step in whole),
+        steps=tuple(_compare_step_workers(step, on_host=on_host) for step in complete),
         step_source=basis[0].source,
-        step_confidence=min(one.confidence for one in basis),
-        slowest=found.slowest,
+        step_confidence=min(host_basis.confidence for host_basis in basis),
+        slowest=pod.slowest,
         work_ms={
-            _worker_label(one): _work_ms(one, on_host=on_host) for one in found.workers
+            _worker_label(worker): _work_ms(worker, on_host=on_host)
+            for worker in pod.workers
         },
-        absent=max((found.processes or 0) - len(profile.hosts), 0),
+        absent=max((pod.processes or 0) - len(profile.hosts), 0),
     )
 
 
 def _compare_step_workers(step: PodStep, *, on_host: bool) -> StepWorkers:
-    work = [(_work_ms(one, on_host=on_host), one) for one in step.workers]
+    work = [(_work_ms(worker, on_host=on_host), worker) for worker in step.workers]
     known = [ms for ms, _ in work if ms is not None]
     all_known = len(known) == len(work) > 1
-    busiest = max(work, key=lambda one: one[0] or 0.0)[1]
-    last = max(step.workers, key=lambda one: one.waited_for_ms or 0.0)
+    busiest = max(work, key=lambda known_work: known_work[0] or 0.0)[1]
+    last = max(step.workers, key=lambda worker: worker.waited_for_ms or 0.0)
     # Leave out the awaited worker, which does not wait and would lower the median.
     waits = [
-        one.collective_wait_ms
-        for one in step.workers
-        if one is not last or not last.waited_for_ms
+        worker.collective_wait_ms
+        for worker in step.workers
+        if worker is not last or not last.waited_for_ms
     ]
-    waited = [one for one in waits if one is not None]
+    waited = [wait for wait in waits if wait is not None]
     excess_ms = None
     if all_known:
         # With two workers, the excess is their difference.
-        *others, most = sorted(known)
-        excess_ms = most - float(np.median(others))
+        *lower, highest = sorted(known)
+        excess_ms = highest - float(np.median(lower))
     return StepWorkers(
-        window_ps=_ms_to_ps(max(one.total_ms for one in step.workers)),
+        window_ps=_ms_to_ps(max(worker.total_ms for worker in step.workers)),
         waiting_ps=_ms_to_ps(float(np.median(waited))) if waited else None,
         excess_ps=None if excess_ms is None else _ms_to_ps(excess_ms),
         busiest=_worker_label(busiest) if all_known else None,
@@ -220,10 +221,10 @@ def compared_workers(signals: Signals) -> WorkerSignals:
     exchanged = signals.known(communication_signals)
     if exchanged is None:
         # A device whose work was not recorded may still have collectives.
-        alone = signals.of(device_signals).recorded == "host_only"
+        without_collectives = signals.of(device_signals).recorded == "host_only"
     else:
-        alone = not any(exchanged.count.values())
-    if alone and workers == ONE_WORKER:
+        without_collectives = not any(exchanged.count.values())
+    if without_collectives and workers == ONE_WORKER:
         raise NotApplicable(_TEXTS.reason("alone"))
     raise CannotTell(workers)
 
@@ -240,7 +241,7 @@ def judge_steps(
     item: Item,
     signals: Signals,
     thresholds: Thresholds,
-    found: WorkerSignals,
+    comparison: WorkerSignals,
     *,
     cause: str,
     effect_ps: Sequence[int],
@@ -258,21 +259,21 @@ def judge_steps(
         detail: Name of most of the effect; None if unknown.
     """
     series = StepSeries(
-        step_source=found.step_source,
-        step_confidence=found.step_confidence,
-        window_ps=tuple(step.window_ps for step in found.steps),
+        step_source=comparison.step_source,
+        step_confidence=comparison.step_confidence,
+        window_ps=tuple(step.window_ps for step in comparison.steps),
         parts_ps={cause: tuple(effect_ps)},
         doubt_ps=doubt_ps,
     )
     judged = judge_series(item, signals, thresholds, series)
     share = judged.verdict.share_percent
-    words = None if named is None else worker_words(named, found.workers)
+    worker_name = None if named is None else worker_words(named, comparison.workers)
     return judged.finding(
         inputs=("pod_viewer",),
-        devices=tuple(sorted(found.workers, key=lambda worker: worker != named)),
+        devices=tuple(sorted(comparison.workers, key=lambda worker: worker != named)),
         parts=()
-        if words is None
-        else (Part(name=words, detail=detail, share_percent=share),),
+        if worker_name is None
+        else (Part(name=worker_name, detail=detail, share_percent=share),),
         **fields,
     )
 
@@ -285,7 +286,7 @@ def worker_words(label: str, workers: Sequence[str]) -> str:
     host, _, device = label.rpartition(":")
     if not host:
         return label
-    hosts = [one.rpartition(":")[0] for one in workers]
+    hosts = [worker.rpartition(":")[0] for worker in workers]
     if len(set(hosts)) == 1:
         return f"device {device}"
     return host if hosts.count(host) == 1 else f"{host}, device {device}"
@@ -295,11 +296,11 @@ def most_frequent_worker(
     steps: Sequence[StepWorkers], names: Sequence[str | None]
 ) -> tuple[str | None, float]:
     """Return the worker that is named in most steps, and its percentage of steps."""
-    told = [name for name in names if name is not None]
-    if not told:
+    known = [name for name in names if name is not None]
+    if not known:
         return None, 0.0
-    first = max(dict.fromkeys(told), key=told.count)
-    return first, 100 * told.count(first) / len(steps)
+    first = max(dict.fromkeys(known), key=known.count)
+    return first, 100 * known.count(first) / len(steps)
 
 
 ONE_EACH: Final = _TEXTS.reason("one_each")

@@ -92,8 +92,8 @@ class HostFunction(Frozen, frozen=True, eq=True):
         """
         if self.calls_model or not self.is_seen:
             return False
-        whole = 0.0 if self.is_step else self.part.share_percent
-        return max(self.own_percent, whole) >= thresholds.host_function.value
+        total_percent = 0.0 if self.is_step else self.part.share_percent
+        return max(self.own_percent, total_percent) >= thresholds.host_function.value
 
     def does_waste(self, thresholds: Thresholds) -> bool:
         """Return whether the function takes much of the step for avoidable work.
@@ -135,13 +135,15 @@ def host_functions(
     has_model = _has_model(signals, shares, thresholds)
     blamed = HostFunction.holds_up if has_model else HostFunction.does_waste
     large = sorted(
-        (one for one in every if blamed(one, thresholds)),
-        key=lambda one: -one.part.share_percent,
+        (function for function in every if blamed(function, thresholds)),
+        key=lambda function: -function.part.share_percent,
     )
     if large and not has_model:
         # If functions call each other, the innermost one does the work of all.
-        least = _NEARLY_ALL * large[0].part.share_percent
-        large = [one for one in large if one.part.share_percent >= least][-1:]
+        min_percent = _NEARLY_ALL * large[0].part.share_percent
+        large = [
+            function for function in large if function.part.share_percent >= min_percent
+        ][-1:]
     return HostFunctions(every, has_model, large[0] if large else None)
 
 
@@ -155,7 +157,11 @@ def _functions_with_work(
     """
     runs = signals.of(function_runs).get(shares.host)
     accounted = shares.parts(OWNER, place="inside")
-    parts = {it.key: it for it in accounted if it.function is not None and not it.loop}
+    parts = {
+        part.key: part
+        for part in accounted
+        if part.function is not None and not part.loop
+    }
     if runs is not None:
         caller = shares.caller(OWNER, place="inside")
         if caller is not None:
@@ -175,9 +181,9 @@ def _functions_with_work(
     ]
     if runs is not None:
         around = {part.key: part for part in accounted if part.loop}
-        for one in functions:
-            if one.calls_model:
-                around.setdefault(one.part.key, one.part)
+        for function in functions:
+            if function.calls_model:
+                around.setdefault(function.part.key, function.part)
         for part in around.values():
             functions += _working_lines(part, runs, shares)
     # A callback of an op is not the step, even if the model runs in parallel. A
@@ -196,19 +202,19 @@ def _judged_function(
     if runs is None:
         return HostFunction(part, own)
     time = runs.time_of_function(part)
-    whole = 100 * sum(time.times_ps) / max(shares.total_ps, 1)
+    total_percent = 100 * sum(time.times_ps) / max(shares.total_ps, 1)
     # A model that only predicts is not being trained at that time.
     trains = not time.mostly_predicts
-    looks = time.looks
+    samples = time.looks
     function = HostFunction(
         msgspec.structs.replace(
-            part, share_percent=max(own, whole), inclusive=whole > own
+            part, share_percent=max(own, total_percent), inclusive=total_percent > own
         ),
         own,
         time,
         calls_model=trains and time.calls_the_model,
         is_step=trains and (time.is_in_the_model or time.is_the_step),
-        is_seen=looks is None or looks >= FEW_LOOKS,
+        is_seen=samples is None or samples >= FEW_LOOKS,
     )
     if not function.calls_model or not len(time.alone):
         return function
@@ -253,13 +259,15 @@ def _has_model(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
     little time.
     """
     ops_ps = sum(
-        one.time_ps
-        for one in shares.named(OWNER, place="inside")
-        if one.function is None and one.name is not None and one.name not in COLLECTIONS
+        work.time_ps
+        for work in shares.named(OWNER, place="inside")
+        if work.function is None
+        and work.name is not None
+        and work.name not in COLLECTIONS
     )
     of_framework = signals.of(frameworks_used) not in ((), PLAIN)
-    least = 0.0 if of_framework else thresholds.host_work_warn.value * shares.total_ps
-    return 100 * ops_ps >= max(least, 1)
+    limit = 0.0 if of_framework else thresholds.host_work_warn.value * shares.total_ps
+    return 100 * ops_ps >= max(limit, 1)
 
 
 def mean_step_ms(shares: StepShares) -> float:

@@ -144,12 +144,12 @@ def owned_shares(owned: Owned, signals: Signals, thresholds: Thresholds) -> Step
     if owned.device and device.recorded == "host_only":
         raise NotApplicable(_TEXTS.reason("no_device"))
     account = signals.needed(account_signals)
-    unseen = device.reason or _TEXTS.reason("unseen")
+    why_missing = device.reason or _TEXTS.reason("unseen")
     if owned.device and not account.has_devices:
-        raise CannotTell(unseen)
+        raise CannotTell(why_missing)
     shares = account.judged(*owned.owners, place=owned.place)
     if owned.host and shares.device is None and device.recorded != "host_only":
-        raise CannotTell(unseen)
+        raise CannotTell(why_missing)
     if owned.steps and shares.step_confidence < thresholds.medium_confidence.value:
         raise CannotTell(NO_JUDGED_STEPS)
     for owner in owned.seen:

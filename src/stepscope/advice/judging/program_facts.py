@@ -29,10 +29,10 @@ def program_facts(signals: Signals) -> tuple[str, ...]:
     if isinstance(traits, Unavailable):
         traits = ProgramTraits()
     # A serving engine compiles and captures by itself, unless an option forbids it.
-    made = "compiled" if traits.compiled else "uncompiled"
+    execution = "compiled" if traits.compiled else "uncompiled"
     return (
         "training" if traits.updates else "inference",
-        "engine" if traits.engine else made,
+        "engine" if traits.engine else execution,
         "one_graph" if traits.graphed else "several_ops",
         *(() if traits.trains else ("forward",)),
     )
@@ -64,8 +64,10 @@ def kernel_type_facts(
         work: All kernels of the device.
         rows: The kernels that the finding is about.
     """
-    made = pl.col("op").is_not_null() | pl.col("full_name").str.contains(_LIBRARY_NAMES)
-    own_ps = int(rows.filter(~made)["time_ps"].sum())
+    of_library = pl.col("op").is_not_null() | pl.col("full_name").str.contains(
+        _LIBRARY_NAMES
+    )
+    own_ps = int(rows.filter(~of_library)["time_ps"].sum())
     if work.rows["op"].is_null().all() or 2 * own_ps < int(rows["time_ps"].sum()):
         return narrow_type_facts(signals)
     return ("own_kernels",)

@@ -30,17 +30,25 @@ def shared_time(
     shares = (
         {}
         if isinstance(accounted, Unavailable)
-        else {one.label: one for one in accounted.shares}
+        else {host_shares.label: host_shares for host_shares in accounted.shares}
     )
 
     def shared(narrower: Sequence[Finding], broad: Finding) -> float:
-        mine = shares.get(broad.devices[0]) if broad.owners and broad.devices else None
-        if mine is None:
-            return max((_share_by_causes(one, broad) for one in narrower), default=0.0)
-        owned = [one for one in narrower if one.owners or one.topics]
-        there = [one for one in owned if one.devices[:1] == broad.devices[:1]]
-        others = [_whole_share(one) for one in narrower if one not in owned]
-        return max(_shared_share(there, broad, mine), *others, 0.0)
+        broad_shares = (
+            shares.get(broad.devices[0]) if broad.owners and broad.devices else None
+        )
+        if broad_shares is None:
+            return max(
+                (_share_by_causes(finding, broad) for finding in narrower), default=0.0
+            )
+        owned = [finding for finding in narrower if finding.owners or finding.topics]
+        there = [
+            finding for finding in owned if finding.devices[:1] == broad.devices[:1]
+        ]
+        other_shares = [
+            _whole_share(finding) for finding in narrower if finding not in owned
+        ]
+        return max(_shared_share(there, broad, broad_shares), *other_shares, 0.0)
 
     return shared
 
@@ -51,12 +59,12 @@ def _whole_share(finding: Finding) -> float:
 
 def _share_by_causes(narrow: Finding, broad: Finding) -> float:
     """Return how much of a broader finding's causes is time of a narrower one."""
-    caused = [one for one in broad.causes if one.cause in _OWNERS]
+    caused = [cause for cause in broad.causes if cause.cause in _OWNERS]
     if broad.owners or not caused or not narrow.owners:
         return _whole_share(narrow)
     if narrow.devices[:1] != broad.devices[:1]:
         return 0.0
-    return sum(one.share_percent for one in caused if one.cause in narrow.owners)
+    return sum(cause.share_percent for cause in caused if cause.cause in narrow.owners)
 
 
 def _shared_share(
@@ -66,9 +74,11 @@ def _shared_share(
     for place in PLACES:
         if broad.place not in ("any", place):
             continue
-        here = [one for one in narrower if one.place in ("any", place)]
-        owners = {owner for one in here for owner in one.owners}
-        topics = tuple(dict.fromkeys(topic for one in here for topic in one.topics))
+        here = [finding for finding in narrower if finding.place in ("any", place)]
+        owners = {owner for finding in here for owner in finding.owners}
+        topics = tuple(
+            dict.fromkeys(topic for finding in here for topic in finding.topics)
+        )
         total += sum(
             shares.percent(owner, place=place)
             if owner in owners

@@ -89,8 +89,10 @@ def judged_kernels(
     if device.recorded == "host_only":
         raise NotApplicable(_TEXTS.reason("no_device"))
     first = thresholds.tensor_core_generation.value
-    known = [one for one in device.compute_capability if one is not None]
-    if matrix_units and known and all(one[0] < first for one in known):
+    known = [
+        capability for capability in device.compute_capability if capability is not None
+    ]
+    if matrix_units and known and all(capability[0] < first for capability in known):
         raise NotApplicable(_TEXTS.reason("no_units"))
     return signals.needed(kernel_work)
 
@@ -134,8 +136,8 @@ def judge_kernels(
     idle = idle_percent(signals)
     of_time = 100 * time / work.step_ps if work.step_ps else 0.0
     # Compared with waiting and collectives, even most of the kernel time may be little.
-    many = work.steps >= thresholds.few_steps.value
-    grave = many and min(share, of_time) >= critical.value
+    enough_steps = work.steps >= thresholds.few_steps.value
+    grave = enough_steps and min(share, of_time) >= critical.value
     severity: Severity = "critical" if grave else "warn"
     if idle >= thresholds.starved_device.value:
         severity = "info"
@@ -170,10 +172,12 @@ def idle_percent(signals: Signals) -> float:
 
 def _saving_of_kernels(worked: Worked, *, waits: bool) -> Saving:
     known = measured_gain_ms(worked.measured)
-    others = int(worked.predicted["time_ps"].sum())
-    low, high = (known + part * others / PS_PER_MS for part in worked.gain)
+    predicted_ps = int(worked.predicted["time_ps"].sum())
+    low, high = (known + part * predicted_ps / PS_PER_MS for part in worked.gain)
     return Saving(
-        low=0.0 if waits else low, high=high, open_above=worked.narrowed and others > 0
+        low=0.0 if waits else low,
+        high=high,
+        open_above=worked.narrowed and predicted_ps > 0,
     )
 
 
@@ -204,8 +208,8 @@ def faster_kernels_change(
         worked = worked_of(signals.needed(kernel_work), thresholds)
         low, high = worked.gain
         classes = worked.predicted["class"].to_list()
-        others = (Faster(classes, (1 - low, 1 - high)),) if classes else ()
-        return (*others, *at_measured_speed(worked.measured))
+        predicted = (Faster(classes, (1 - low, 1 - high)),) if classes else ()
+        return (*predicted, *at_measured_speed(worked.measured))
 
     return changes
 
@@ -221,12 +225,12 @@ def _largest_ops(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
         .sort("time_ps", "name", descending=[True, False])
         .head(SHOWN)
     )
-    whole = work.step_ps if work.stepped else max(work.device_ps, 1)
+    total_ps = work.step_ps if work.stepped else max(work.device_ps, 1)
     return tuple(
         Part(
             name=row["name"],
             detail=None if row["op"] is None else row["kernel"],
-            share_percent=100 * row["time_ps"] / whole,
+            share_percent=100 * row["time_ps"] / total_ps,
         )
         for row in largest.iter_rows(named=True)
         if row["time_ps"]

@@ -53,10 +53,10 @@ class WorkerProcesses(Frozen, frozen=True):
         """The functions that the processes run, largest first."""
         if self.time is None or self.time.are_idle:
             return ()
-        most = self.time.most
-        first = () if most is None else (most,)
+        largest = self.time.most
+        first = () if largest is None else (largest,)
         keys = {part.key for part in first}
-        return (*first, *(it for it in self.time.functions if it.key not in keys))
+        return (*first, *(part for part in self.time.functions if part.key not in keys))
 
     @property
     def are_working(self) -> bool:
@@ -82,19 +82,21 @@ class WorkerProcesses(Frozen, frozen=True):
         if time is not None and time.are_idle:
             return _INPUT.chosen("send_smaller_batches")
         more = None if counted is None else counted.could_be
-        few = (
+        more_workers = (
             ()
             if more is None
             else _put_worker_number(_INPUT.chosen("add_workers"), more)
         )
         if time is None or time.place is None:
-            if not few:
+            if not more_workers:
                 return _INPUT.chosen("make_cheaper")
-            return (*few, _INPUT.action("make_batch_cheaper"))
+            return (*more_workers, _INPUT.action("make_batch_cheaper"))
         if counted is not None and counted.compute is False:
-            return (*few, *self.cheaper_actions())
-        others = few or (_INPUT.chosen("add_cores") if counted is not None else ())
-        return (*self.cheaper_actions(), *others)
+            return (*more_workers, *self.cheaper_actions())
+        more_capacity = more_workers or (
+            _INPUT.chosen("add_cores") if counted is not None else ()
+        )
+        return (*self.cheaper_actions(), *more_capacity)
 
     def cheaper_actions(self) -> tuple[Action, ...]:
         """Return the action to make their work cheaper, if one function dominates."""
@@ -124,18 +126,18 @@ def fit_worker_numbers(
 
     Hosts of one run are usually equal; if not, the smallest number of cores counts.
     """
-    if not any(one in _worker_codes() for one in actions):
+    if not any(action in _worker_codes() for action in actions):
         return actions
     cores = signals.of(machine_cores)
     return (
-        _put_worker_number(actions, min(cores.values()), most=True)
+        _put_worker_number(actions, min(cores.values()), at_most=True)
         if cores
         else actions
     )
 
 
 def _put_worker_number(
-    actions: Iterable[Action], number: int, *, most: bool = False
+    actions: Iterable[Action], number: int, *, at_most: bool = False
 ) -> tuple[Action, ...]:
     """Insert a number of workers into the code of actions.
 
@@ -144,11 +146,11 @@ def _put_worker_number(
     """
     numbered = []
     for action in actions:
-        code, given = _worker_codes().get(action, (None, 0))
+        code, declared = _worker_codes().get(action, (None, 0))
         if code is None:
             numbered.append(action)
             continue
-        workers = str(min(given, number) if most else number)
+        workers = str(min(declared, number) if at_most else number)
         code = code.replace("{workers}", workers)
         numbered.append(msgspec.structs.replace(action, code=code))
     return tuple(numbered)

@@ -64,30 +64,30 @@ def _finding_of_compilation(
     signals: Signals, shares: StepShares, compiled: float, thresholds: Thresholds
 ) -> Finding:
     verdict = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares).verdict
-    few = compiled < thresholds.compiled_few.value
-    if verdict.unavailable is not None and few:
+    mostly_uncompiled = compiled < thresholds.compiled_few.value
+    if verdict.unavailable is not None and mostly_uncompiled:
         return _ITEM.cannot_tell(verdict.unavailable)
     waits = verdict.status == "fail"
     outside = waits and launch_delay.waits_outside_steps(signals, shares)
     late = waits and not outside
-    runs = judge_fusable_runs(signals, thresholds) if few else None
+    runs = judge_fusable_runs(signals, thresholds) if mostly_uncompiled else None
     if runs is not None and runs.unavailable is not None and not late:
         return _ITEM.cannot_tell(runs.unavailable)
     fusable = runs is not None and runs.status == "fail" and runs.severity != "info"
-    missing = (late or fusable) and few
+    missing = (late or fusable) and mostly_uncompiled
     compiling_ps = sum(shares.times("compile")[FIRST_STEPS:])
     late_percent = 100 * compiling_ps / max(sum(shares.window_ps[FIRST_STEPS:]), 1)
-    again = late_percent >= thresholds.recompile_warn.value
-    failed = missing and not again
+    recompiles = late_percent >= thresholds.recompile_warn.value
+    failed = missing and not recompiles
     joint = _joint_percent(signals, thresholds, shares, verdict, runs) if failed else 0
     if missing:
-        note = "shapes" if again else None if late else "fusable"
+        note = "shapes" if recompiles else None if late else "fusable"
     else:
         note = "outside" if outside else None
     used = [
-        one.used
-        for one in signals.of(memory_signals).memories
-        if one.of_device and one.counted and one.used is not None
+        memory.used
+        for memory in signals.of(memory_signals).memories
+        if memory.of_device and memory.counted and memory.used is not None
     ]
     # The finding of late launches or of fusable runs already has this saving.
     owner = launch_delay.evaluate if late else judge_fusable_runs

@@ -44,9 +44,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             key = "too_few_steps" if steps else "no_steps"
             return _ITEM.cannot_tell(key, percent=share, steps=steps)
         judged = judged.with_verdict(status="pass", severity="info", note="warm_up")
-    repeated = max((one.steps for one in functions), default=0)
+    repeated = max((function.steps for function in functions), default=0)
     tests = {
-        "shapes": any(one.reason and _SHAPES.search(one.reason) for one in functions),
+        "shapes": any(
+            function.reason and _SHAPES.search(function.reason)
+            for function in functions
+        ),
         "repeats": repeated >= thresholds.variable_shapes.value,
     }
     because = tuple(name for name, holds in tests.items() if late and holds)
@@ -54,39 +57,41 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if verdict.status == "pass" and verdict.note is None and "repeats" in because:
         judged = judged.with_verdict(note="repeats")
     caller = shares.caller("compile") if judged.failed else None
-    found = judged.finding(
+    finding = judged.finding(
         because=because,
         parts=(*((caller,) if caller else ()), *_compiled_parts(shares, functions)),
         facts=_facts_of_compiling(shares, functions, late_percent, repeated),
         inputs=("account", "event_kinds", "host_values"),
         actions=_ITEM.actions_for(*because),
     )
-    if found.saving_ms is None:
-        return found
-    again = (*[0] * FIRST_STEPS, *times[FIRST_STEPS:])
-    saving = saving_of_effect(again, shares.window_ps)
+    if finding.saving_ms is None:
+        return finding
+    later_ps = (*[0] * FIRST_STEPS, *times[FIRST_STEPS:])
+    saving = saving_of_effect(later_ps, shares.window_ps)
     # Compilations in each call of Keras's `predict` belong to the calls, which are a
     # separate finding. They do not come from the shapes of batches.
     host_work = host_functions(signals, shares, thresholds)
     calls = None if host_work.blocking is None else host_work.blocking.time
     predicts = calls is not None and host_work.has_model and calls.mostly_predicts
     by = ("host.work",) if predicts else ()
-    return msgspec.structs.replace(found, saving_ms=saving, explained_by=by)
+    return msgspec.structs.replace(finding, saving_ms=saving, explained_by=by)
 
 
 def _compiled_parts(
     shares: StepShares, functions: tuple[CompiledFunction, ...]
 ) -> tuple[Part, ...]:
     """Divide the share among the functions in proportion to their compile times."""
-    total = sum(one.time_ps for one in functions)
+    total = sum(function.time_ps for function in functions)
     if not total:
         return shares.parts("compile")
     share = shares.percent("compile")
     return tuple(
         Part(
-            name=one.name, detail=one.reason, share_percent=share * one.time_ps / total
+            name=function.name,
+            detail=function.reason,
+            share_percent=share * function.time_ps / total,
         )
-        for one in functions[:_SHOWN]
+        for function in functions[:_SHOWN]
     )
 
 
@@ -96,7 +101,7 @@ def _facts_of_compiling(
     late_percent: float,
     repeated: int,
 ) -> tuple[Fact, ...]:
-    reason = next((one.reason for one in functions if one.reason), None)
+    reason = next((function.reason for function in functions if function.reason), None)
     later = max(len(shares.window_ps) - FIRST_STEPS, 0)
     return (
         _ITEM.fact("late", late_percent, later=later, first=FIRST_STEPS),

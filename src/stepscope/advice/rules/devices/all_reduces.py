@@ -60,17 +60,17 @@ def judged_all_reduces(signals: Signals, *, sized: bool = True) -> ExchangeSigna
         raise NotApplicable(_TEXTS.reason("no_device"))
     if not any(signals.needed(communication_signals).count.values()):
         raise NotApplicable(_TEXTS.reason("no_exchange"))
-    found = signals.needed(exchange_signals)
-    if found.kinds & _DIVIDING:
+    all_reduces = signals.needed(exchange_signals)
+    if all_reduces.kinds & _DIVIDING:
         raise NotApplicable(_TEXTS.reason("divided"))
-    if not found.count and "all-reduce" in found.kinds:
+    if not all_reduces.count and "all-reduce" in all_reduces.kinds:
         raise CannotTell(_TEXTS.reason("in_no_step"))
-    if not found.count:
+    if not all_reduces.count:
         raise NotApplicable(_TEXTS.reason("no_exchange"))
-    if sized and found.bytes is None:
-        share = 100 * sum(found.exposed_ps) / max(sum(found.window_ps), 1)
+    if sized and all_reduces.bytes is None:
+        share = 100 * sum(all_reduces.exposed_ps) / max(sum(all_reduces.window_ps), 1)
         raise CannotTell(_TEXTS.reason("without_sizes", share=share))
-    return found
+    return all_reduces
 
 
 def change_to_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> tuple[Change, ...]:
@@ -97,10 +97,10 @@ def all_reduce_count_changes(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
     """Return the change: surplus all-reduces take only the time of their bytes."""
-    found = judged_all_reduces(signals)
-    expected = _expected_count(found, thresholds)
+    all_reduces = judged_all_reduces(signals)
+    expected = _expected_count(all_reduces, thresholds)
     # The largest all-reduces of each step remain unchanged.
-    surplus = found.calls.filter(
+    surplus = all_reduces.calls.filter(
         pl.col("link_ps").is_not_null()
         & (pl.col("bytes").rank("ordinal", descending=True).over("step") > expected)
     )
@@ -109,32 +109,36 @@ def all_reduce_count_changes(
 
 @rule(_ALL_REDUCE_COUNT_ITEM, *EXCHANGE_READS, change=all_reduce_count_changes)
 def judge_all_reduce_count(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = judged_all_reduces(signals)
-    expected = _expected_count(found, thresholds)
-    many = found.count > 2 * expected + _SPARE
-    surplus = max(found.count - expected, 0) / found.count if many else 0.0
+    all_reduces = judged_all_reduces(signals)
+    expected = _expected_count(all_reduces, thresholds)
+    too_many = all_reduces.count > 2 * expected + _SPARE
+    surplus = (
+        max(all_reduces.count - expected, 0) / all_reduces.count if too_many else 0.0
+    )
     series = StepSeries(
-        step_source=found.step_source,
-        step_confidence=found.step_confidence,
-        window_ps=found.window_ps,
-        parts_ps={"surplus": tuple(round(surplus * ps) for ps in found.exposed_ps)},
+        step_source=all_reduces.step_source,
+        step_confidence=all_reduces.step_confidence,
+        window_ps=all_reduces.window_ps,
+        parts_ps={
+            "surplus": tuple(round(surplus * ps) for ps in all_reduces.exposed_ps)
+        },
     )
     judged = judge_series(_ALL_REDUCE_COUNT_ITEM, signals, thresholds, series)
     return judged.finding(
-        note="many" if many and judged.verdict.status == "pass" else None,
-        devices=(found.label,),
+        note="many" if too_many and judged.verdict.status == "pass" else None,
+        devices=(all_reduces.label,),
         facts=_ALL_REDUCE_COUNT_ITEM.facts(
-            count=found.count,
+            count=all_reduces.count,
             expected=expected,
-            small=found.small,
-            mebibytes=(found.bytes or 0) / MIB,
+            small=all_reduces.small,
+            mebibytes=(all_reduces.bytes or 0) / MIB,
         ),
         inputs=("collective_calls", "windows"),
     )
 
 
-def _expected_count(found: ExchangeSignals, thresholds: Thresholds) -> int:
-    return max(math.ceil((found.bytes or 0) / thresholds.bucket_bytes.value), 1)
+def _expected_count(all_reduces: ExchangeSignals, thresholds: Thresholds) -> int:
+    return max(math.ceil((all_reduces.bytes or 0) / thresholds.bucket_bytes.value), 1)
 
 
 _PACKING_ITEM: Final = rule_item("allreduce.pack")
@@ -161,31 +165,31 @@ def packing_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
 def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
     all_reduces = judged_all_reduces(signals)
     work = judged_kernels(signals, thresholds)
-    found = _packing_kernels(work)
+    packing = _packing_kernels(work)
     # All steps count as equal to the typical step, whose kernels are known.
     series = StepSeries(
         step_source=all_reduces.step_source,
         step_confidence=all_reduces.step_confidence,
         window_ps=(work.step_ps,) * work.steps,
-        parts_ps={"packing": (int(found["dur"].sum()),) * work.steps},
+        parts_ps={"packing": (int(packing["dur"].sum()),) * work.steps},
     )
-    made = judge_series(
+    finding = judge_series(
         _PACKING_ITEM, signals, thresholds, series, stepped=work.stepped
     ).finding(
         devices=(work.label,),
-        parts=_largest_parts(work, found),
-        evidence=work.evidence(found, SHOWN),
+        parts=_largest_parts(work, packing),
+        evidence=work.evidence(packing, SHOWN),
         facts=_PACKING_ITEM.facts(
-            kernels=len(found),
+            kernels=len(packing),
             exchanges=all_reduces.count,
             mebibytes=(all_reduces.bytes or 0) / MIB,
         ),
         inputs=("kernels", "collective_calls"),
     )
-    if made.saving_ms is None:
-        return made
-    high = _GAIN * made.saving_ms.high
-    return msgspec.structs.replace(made, saving_ms=Saving(low=high / 2, high=high))
+    if finding.saving_ms is None:
+        return finding
+    high = _GAIN * finding.saving_ms.high
+    return msgspec.structs.replace(finding, saving_ms=Saving(low=high / 2, high=high))
 
 
 def _packing_kernels(work: KernelWork) -> pl.DataFrame:
@@ -219,9 +223,9 @@ def _packing_kernels(work: KernelWork) -> pl.DataFrame:
     )
 
 
-def _largest_parts(work: KernelWork, found: pl.DataFrame) -> tuple[Part, ...]:
+def _largest_parts(work: KernelWork, kernels: pl.DataFrame) -> tuple[Part, ...]:
     largest = (
-        found.group_by(pl.coalesce("op", "kernel").alias("name"), maintain_order=True)
+        kernels.group_by(pl.coalesce("op", "kernel").alias("name"), maintain_order=True)
         .agg(pl.col("dur").sum())
         .sort("dur", "name", descending=[True, False])
         .head(SHOWN)
@@ -239,8 +243,8 @@ def all_reduce_time_changes(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
     """Return the change: large all-reduces take the time of their links."""
-    found = judged_all_reduces(signals, sized=False)
-    large = found.calls.filter(
+    all_reduces = judged_all_reduces(signals, sized=False)
+    large = all_reduces.calls.filter(
         (pl.col("bytes") >= thresholds.large_exchange.value)
         & pl.col("link_ps").is_not_null()
     )
@@ -250,44 +254,45 @@ def all_reduce_time_changes(
 
 @rule(_ALL_REDUCE_TIME_ITEM, *EXCHANGE_READS, change=all_reduce_time_changes)
 def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = judged_all_reduces(signals, sized=False)
-    if not found.least_ps:
+    all_reduces = judged_all_reduces(signals, sized=False)
+    if not all_reduces.least_ps:
         judged_all_reduces(signals)
         return _ALL_REDUCE_TIME_ITEM.not_applicable("all_small")
-    if found.expected_ps is None:
+    if all_reduces.expected_ps is None:
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("no_rate")
-    reached = 100 * found.expected_ps / found.least_ps
+    reached = 100 * all_reduces.expected_ps / all_reduces.least_ps
     # Exposed time per step beyond the time that the link needs.
-    exposed_ps = sum(found.exposed_ps) / max(len(found.window_ps), 1)
-    lost_ps = min(found.least_ps - found.expected_ps, exposed_ps)
+    exposed_ps = sum(all_reduces.exposed_ps) / max(len(all_reduces.window_ps), 1)
+    lost_ps = min(all_reduces.least_ps - all_reduces.expected_ps, exposed_ps)
     slow = reached < thresholds.link_warn.value and (
         lost_ps >= thresholds.smallest_effect.value
     )
     lost_ms = lost_ps / PS_PER_MS
-    if slow and found.workers < _TOGETHER:
+    if slow and all_reduces.workers < _TOGETHER:
         # The time may include waiting for workers that were not recorded.
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("one_member")
     # A rate that was measured in the recording itself does not justify "critical".
     grave = (
-        reached < thresholds.link_critical.value and found.rate_source == "data sheet"
+        reached < thresholds.link_critical.value
+        and all_reduces.rate_source == "data sheet"
     )
     severity: Severity = "critical" if grave else "warn"
     return _ALL_REDUCE_TIME_ITEM.finding(
         "fail" if slow else "pass",
         severity=severity if slow else "info",
-        confidence=min(signals.of(record_grade), found.step_confidence),
+        confidence=min(signals.of(record_grade), all_reduces.step_confidence),
         value=reached,
         threshold=thresholds.link_warn,
         ms_per_step=lost_ms,
-        steps_clean=len(found.window_ps),
-        devices=(found.label,),
+        steps_clean=len(all_reduces.window_ps),
+        devices=(all_reduces.label,),
         facts=(
             *_ALL_REDUCE_TIME_ITEM.facts(
-                measured=found.least_ps / PS_PER_US,
-                needed=found.expected_ps / PS_PER_US,
+                measured=all_reduces.least_ps / PS_PER_US,
+                needed=all_reduces.expected_ps / PS_PER_US,
             ),
             _ALL_REDUCE_TIME_ITEM.fact(
-                "gb_per_s", found.gb_per_s, note=found.rate_source
+                "gb_per_s", all_reduces.gb_per_s, note=all_reduces.rate_source
             ),
         ),
         inputs=("collective_calls", "windows"),

@@ -31,29 +31,34 @@ _MOST: Final = 0.8
 @rule(_ITEM, *OWNED_READS, communication_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
-    exchanged = signals.of(communication_signals)
-    if isinstance(exchanged, Unavailable):
-        return _ITEM.cannot_tell(exchanged)
-    if not any(exchanged.count.values()):
+    collectives = signals.of(communication_signals)
+    if isinstance(collectives, Unavailable):
+        return _ITEM.cannot_tell(collectives)
+    if not any(collectives.count.values()):
         return _ITEM.not_applicable("no_exchange")
     judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
     # Divide the share among the kinds in proportion to their exposed times.
-    exposed_ps = exchanged.exposed_ps.get(shares.label, {})
+    exposed_ps = collectives.exposed_ps.get(shares.label, {})
     share, total = judged.verdict.share_percent, sum(exposed_ps.values())
     kinds = tuple(
         Part(name=kind, share_percent=share * time / total)
         for kind, time in exposed_ps.items()
         if time
     )
-    rows = sum(one.share_percent for one in kinds if one.name.endswith(_ALL_TO_ALL))
-    whole = sum(one.share_percent for one in kinds)
+    all_to_all = sum(
+        part.share_percent for part in kinds if part.name.endswith(_ALL_TO_ALL)
+    )
+    total_percent = sum(part.share_percent for part in kinds)
     # An all-to-all does not transfer gradients.
-    carried = {"rows": bool(rows), "gradients": rows < _MOST * whole or not whole}
-    waits = (*exchanged.longest.get(shares.label, ()), *shares.evidence("peer"))
-    by_length = sorted(waits, key=lambda one: one.start_ps - one.end_ps)
+    carried = {
+        "rows": bool(all_to_all),
+        "gradients": all_to_all < _MOST * total_percent or not total_percent,
+    }
+    waits = (*collectives.longest.get(shares.label, ()), *shares.evidence("peer"))
+    by_length = sorted(waits, key=lambda wait: wait.start_ps - wait.end_ps)
     return judged.finding(
         parts=kinds,
-        facts=_ITEM.facts(collectives=exchanged.count.get(shares.label, 0)),
+        facts=_ITEM.facts(collectives=collectives.count.get(shares.label, 0)),
         evidence=tuple(by_length[:SHOWN]),
         inputs=("account", "collectives"),
         actions=_ITEM.actions_for(*(data for data, holds in carried.items() if holds)),

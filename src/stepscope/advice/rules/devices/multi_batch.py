@@ -54,11 +54,14 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
     memories = signals.of(memory_signals)
     known = (
-        one
-        for one in memories.memories
-        if one.of_device and one.counted and one.used is not None and one.least_bytes
+        memory
+        for memory in memories.memories
+        if memory.of_device
+        and memory.counted
+        and memory.used is not None
+        and memory.least_bytes
     )
-    memory = max(known, key=lambda one: one.used or 0.0, default=None)
+    memory = max(known, key=lambda memory: memory.used or 0.0, default=None)
     if memory is None:
         return _ITEM.cannot_tell(memories.absent or _ITEM.reason("unknown"))
     peak, capacity = memory.peak_bytes or 0, memory.capacity_bytes or 0
@@ -66,38 +69,40 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     full = thresholds.batch_fill.value * capacity
     if peak <= steady or full <= steady:
         return _ITEM.cannot_tell("still")
-    room = (full - steady) / (peak - steady)
+    growth_factor = (full - steady) / (peak - steady)
     costs = _fixed_costs(signals, shares, thresholds)
-    fits = room >= thresholds.batch_room.value
+    fits = growth_factor >= thresholds.batch_room.value
     if fits and not costs.causes and costs.unknown is not None:
         return _ITEM.cannot_tell(costs.unknown)
     failed = fits and bool(costs.causes)
     # Time that kernels leave unused grows less than the batch; how much is unknown.
-    fixed = sum(costs.shares[one] for one in _FIXED)
+    fixed = sum(costs.shares[cost] for cost in _FIXED)
     note = None if fits else "full"
-    if failed and room > _MUCH:
+    if failed and growth_factor > _MUCH:
         note = "much"
     sizes = {"peak_gib": peak, "least_gib": steady, "capacity_gib": capacity}
     return _ITEM.finding(
         "fail" if failed else "pass",
         note=note,
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
-        value=room,
+        value=growth_factor,
         unit="ratio",
         threshold=thresholds.batch_room,
         devices=(shares.label,),
         because=costs.causes if failed else (),
         causes=tuple(
             CauseShare(cause=name, share_percent=share)
-            for name, share in sorted(costs.shares.items(), key=lambda it: -it[1])
+            for name, share in sorted(
+                costs.shares.items(), key=lambda cause_share: -cause_share[1]
+            )
             if share
         ),
         facts=(
             *_ITEM.facts(
-                room=round(room, 1),
+                room=round(growth_factor, 1),
                 fixed=fixed,
-                tried=round(min(room, _TRIED), 1),
-                per_sample=fixed * (1 - 1 / min(room, _TRIED)),
+                tried=round(min(growth_factor, _TRIED), 1),
+                per_sample=fixed * (1 - 1 / min(growth_factor, _TRIED)),
             ),
             *(
                 _ITEM.fact(name, float(f"{size / _GIB:.3g}"))
@@ -114,7 +119,7 @@ def _fixed_costs(
 ) -> _Costs:
     fills = signals.of(fill_signals)
     fill = None if isinstance(fills, Unavailable) else fills.get(shares.label)
-    found = {
+    fixed_percent = {
         "launching": shares.percent("launch"),
         "between": shares.percent(*_BETWEEN, place="between"),
         "exchanging": shares.percent(*_EXCHANGING),
@@ -130,8 +135,10 @@ def _fixed_costs(
     if unknown is None and isinstance(fills, Unavailable):
         unknown = fills
     return _Costs(
-        found,
-        tuple(name for name, share in found.items() if share >= limits[name].value),
+        fixed_percent,
+        tuple(
+            name for name, share in fixed_percent.items() if share >= limits[name].value
+        ),
         unknown,
     )
 

@@ -42,40 +42,42 @@ _SURE: Final = 0.3
 
 @rule(_ITEM, *OWNED_READS, communication_signals, moved_data)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = signals.of(moved_data)
-    if found is None and signals.of(device_signals).recorded == "recorded":
+    moves = signals.of(moved_data)
+    if moves is None and signals.of(device_signals).recorded == "recorded":
         return _ITEM.not_applicable(ONE_EACH)
     owned_shares(_COPIES, signals, thresholds)
-    if found is None or isinstance(found, Unavailable) or not found.window_ps:
-        why = found if isinstance(found, Unavailable) else _ITEM.reason("no_steps")
+    if moves is None or isinstance(moves, Unavailable) or not moves.window_ps:
+        why = moves if isinstance(moves, Unavailable) else _ITEM.reason("no_steps")
         return _ITEM.cannot_tell(why)
-    parts = {"in_turn": found.in_turn_ps, "gathered": found.gathered_ps}
+    parts = {"in_turn": moves.in_turn_ps, "gathered": moves.gathered_ps}
     # Stages of a pipeline send results to each other by design.
     if not has_pipeline_stages(signals):
-        parts["between"] = found.between_ps
+        parts["between"] = moves.between_ps
     series = StepSeries(
-        step_source=found.step_source,
-        step_confidence=found.step_confidence,
-        window_ps=found.window_ps,
+        step_source=moves.step_source,
+        step_confidence=moves.step_confidence,
+        window_ps=moves.window_ps,
         parts_ps=parts,
     )
     judged = judge_series(_ITEM, signals, thresholds, series)
-    if judged.verdict.status == "pass" and found.step_source is None:
+    if judged.verdict.status == "pass" and moves.step_source is None:
         # Without steps it is unknown whether each step feeds the devices one by one.
         return _ITEM.cannot_tell("unknown_steps")
     causes = judged.verdict.causes
-    words = {
-        "devices": len(found.devices),
-        "last": worker_words(found.devices[0], found.devices),
-        "gathering": worker_words(found.gathering or "", found.devices),
+    names = {
+        "devices": len(moves.devices),
+        "last": worker_words(moves.devices[0], moves.devices),
+        "gathering": worker_words(moves.gathering or "", moves.devices),
     }
-    largest = sorted(found.bytes.items(), key=lambda it: (-it[1], it[0]))
-    made = judged.finding(
-        devices=found.devices,
+    largest = sorted(moves.bytes.items(), key=lambda pair: (-pair[1], pair[0]))
+    finding = judged.finding(
+        devices=moves.devices,
         # Name each cause by the place where it is visible.
         parts=tuple(
-            Part(name=_ITEM.note(one.cause, **words), share_percent=one.share_percent)
-            for one in causes
+            Part(
+                name=_ITEM.note(cause.cause, **names), share_percent=cause.share_percent
+            )
+            for cause in causes
         ),
         facts=tuple(
             _ITEM.fact("mebibytes", moved / MIB, source=source, target=target)
@@ -84,10 +86,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         inputs=("account", "exposure", "windows"),
         actions=_ITEM.actions_for(*(cause.cause for cause in causes)),
     )
-    if made.saving_ms is None:
-        return made
-    high = made.saving_ms.high
-    return msgspec.structs.replace(made, saving_ms=Saving(low=_SURE * high, high=high))
+    if finding.saving_ms is None:
+        return finding
+    high = finding.saving_ms.high
+    return msgspec.structs.replace(
+        finding, saving_ms=Saving(low=_SURE * high, high=high)
+    )
 
 
 _SHOWN: Final = 8

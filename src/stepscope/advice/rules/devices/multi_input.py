@@ -61,15 +61,17 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             ),
             *(
                 fact
-                for one in services
+                for service in services
                 for fact in (
                     _ITEM.fact(
                         "batch",
-                        one.batch_ps / PS_PER_US,
-                        stage=one.stage,
-                        host=one.host,
+                        service.batch_ps / PS_PER_US,
+                        stage=service.stage,
+                        host=service.host,
                     ),
-                    *_ITEM.facts(at_once=one.at_once, period=one.period_ps / PS_PER_US),
+                    *_ITEM.facts(
+                        at_once=service.at_once, period=service.period_ps / PS_PER_US
+                    ),
                 )
             ),
         ),

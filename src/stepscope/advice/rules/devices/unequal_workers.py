@@ -66,34 +66,41 @@ def most_of_excess(
         excess_ms: Work per step beyond the median of the other workers.
     """
     by_worker = {
-        one.label: _named_ms(one) for one in accounted.shares if one.device is None
+        shares.label: _named_ms(shares)
+        for shares in accounted.shares
+        if shares.device is None
     }
-    others = [named for label, named in by_worker.items() if label != busiest]
-    if busiest not in by_worker or not others:
+    other_workers = [named for label, named in by_worker.items() if label != busiest]
+    if busiest not in by_worker or not other_workers:
         return None
     beyond = {
-        name: ms - float(np.median([other.get(name, 0.0) for other in others]))
+        name: ms
+        - float(np.median([worker_ms.get(name, 0.0) for worker_ms in other_workers]))
         for name, ms in by_worker[busiest].items()
     }
-    most = max(beyond, key=beyond.__getitem__, default=None)
-    return most if most is not None and beyond[most] >= _MOST * excess_ms else None
+    largest = max(beyond, key=beyond.__getitem__, default=None)
+    return (
+        largest
+        if largest is not None and beyond[largest] >= _MOST * excess_ms
+        else None
+    )
 
 
 def _named_ms(shares: StepShares) -> dict[str, float]:
     """Return the named parts of a host's own work, in milliseconds per step."""
-    found: Counter[str] = Counter()
-    for one in shares.names:
-        if one.owner in _OWNERS and one.name is not None and not one.loop:
-            found[one.name] += one.time_ps
+    named_ps: Counter[str] = Counter()
+    for work in shares.names:
+        if work.owner in _OWNERS and work.name is not None and not work.loop:
+            named_ps[work.name] += work.time_ps
     steps = len(shares.window_ps)
-    return {name: ps / PS_PER_MS / steps for name, ps in found.items()}
+    return {name: ps / PS_PER_MS / steps for name, ps in named_ps.items()}
 
 
 def without_a_core(
     finding: Finding,
     signals: Signals,
     thresholds: Thresholds,
-    found: WorkerSignals,
+    comparison: WorkerSignals,
     workers: Sequence[str],
 ) -> Finding:
     """Turn a failing finding into a note if the workers only lack a core.
@@ -103,12 +110,16 @@ def without_a_core(
     Args:
         workers: The workers that are late, or have more work.
     """
-    excess = [one.excess_ps or 0 for one in found.steps if one.busiest in workers]
-    mean_ms = sum(excess) / max(len(found.steps), 1) / PS_PER_MS
+    excess = [
+        step.excess_ps or 0 for step in comparison.steps if step.busiest in workers
+    ]
+    mean_ms = sum(excess) / max(len(comparison.steps), 1) / PS_PER_MS
     # A worker that waits for its batch is late without having more work.
     failed = finding.status == "fail" and 2 * mean_ms >= (finding.ms_per_step or 0.0)
-    waits = [_core_wait_percent(signals, thresholds, one, mean_ms) for one in workers]
-    known = [one for one in waits if one is not None]
+    waits = [
+        _core_wait_percent(signals, thresholds, worker, mean_ms) for worker in workers
+    ]
+    known = [wait for wait in waits if wait is not None]
     waiting = min(known) if failed and known and len(known) == len(waits) else None
     enough = waiting is not None and waiting >= (finding.share_percent or 0.0)
     facts = (
@@ -162,31 +173,33 @@ def balance_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
     one device: with several devices, their waits in collectives depend on each other,
     and without devices a collective is a wait of threads that another rank ends.
     """
-    found = compared_workers(signals)
-    if found.devices != 1:
+    comparison = compared_workers(signals)
+    if comparison.devices != 1:
         return ()
     name, _percent = most_frequent_worker(
-        found.steps, [step.busiest for step in found.steps]
+        comparison.steps, [step.busiest for step in comparison.steps]
     )
-    work_ms = None if name is None else found.work_ms[name]
+    work_ms = None if name is None else comparison.work_ms[name]
     if not work_ms:
         return ()
-    excess_ms = sum(step.excess_ps or 0 for step in found.steps) / len(found.steps)
+    excess_ms = sum(step.excess_ps or 0 for step in comparison.steps) / len(
+        comparison.steps
+    )
     part = min(excess_ms / PS_PER_MS / work_ms, 1.0)
     return (Levelled((1 - part / 2, 1 - part)),)
 
 
 @rule(_BALANCE_ITEM, *COMPARED_READS, *CORE_READS, change=balance_changes)
 def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = compared_workers(signals)
+    comparison = compared_workers(signals)
     if has_pipeline_stages(signals):
         return _BALANCE_ITEM.not_applicable("pipeline")
-    excess = [step.excess_ps for step in found.steps]
-    known = [one for one in excess if one is not None]
+    excess = [step.excess_ps for step in comparison.steps]
+    known = [excess_ps for excess_ps in excess if excess_ps is not None]
     if len(known) < len(excess):
         return _BALANCE_ITEM.cannot_tell("unknown")
-    names = [step.busiest for step in found.steps]
-    busiest, percent = most_frequent_worker(found.steps, names)
+    names = [step.busiest for step in comparison.steps]
+    busiest, percent = most_frequent_worker(comparison.steps, names)
     same = percent >= thresholds.same_worker.value
     accounted = signals.of(account_signals)
     mean_ms = sum(known) / len(known) / PS_PER_MS if known else 0.0
@@ -194,7 +207,7 @@ def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
         _BALANCE_ITEM,
         signals,
         thresholds,
-        found,
+        comparison,
         cause="excess",
         effect_ps=known,
         named=busiest if same else None,
@@ -219,7 +232,7 @@ def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
             inputs=finding.inputs,
         )
     late = () if busiest is None else (busiest,)
-    return without_a_core(finding, signals, thresholds, found, late)
+    return without_a_core(finding, signals, thresholds, comparison, late)
 
 
 _TURNS_ITEM: Final = rule_item("multi.sequential")
@@ -227,28 +240,29 @@ _TURNS_ITEM: Final = rule_item("multi.sequential")
 
 @rule(_TURNS_ITEM, *COMPARED_READS)
 def judge_turns(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = compared_workers(signals)
-    if found.devices < _SEVERAL:
+    comparison = compared_workers(signals)
+    if comparison.devices < _SEVERAL:
         return _TURNS_ITEM.not_applicable(ONE_EACH)
-    if not found.alike(thresholds.alike_work.value):
+    if not comparison.alike(thresholds.alike_work.value):
         return _TURNS_ITEM.not_applicable("unlike")
-    together = [step.concurrency for step in found.steps]
-    known = [one for one in together if one is not None]
+    together = [step.concurrency for step in comparison.steps]
+    known = [concurrency for concurrency in together if concurrency is not None]
     if len(known) < len(together):
         return _TURNS_ITEM.cannot_tell("unknown")
     return judge_steps(
         _TURNS_ITEM,
         signals,
         thresholds,
-        found,
+        comparison,
         cause="turns",
         effect_ps=[
-            round(step.window_ps * max(1 - one / found.devices, 0.0))
-            for step, one in zip(found.steps, known, strict=True)
+            round(step.window_ps * max(1 - concurrency / comparison.devices, 0.0))
+            for step, concurrency in zip(comparison.steps, known, strict=True)
         ],
         note="pipeline" if has_pipeline_stages(signals) else None,
         facts=_TURNS_ITEM.facts(
-            at_a_time=round(sum(known) / len(known), 1), devices_of_host=found.devices
+            at_a_time=round(sum(known) / len(known), 1),
+            devices_of_host=comparison.devices,
         ),
     )
 
@@ -261,13 +275,13 @@ _ARRIVAL_ITEM: Final = rule_item("allreduce.arrival")
 
 @rule(_ARRIVAL_ITEM, *COMPARED_READS, *CORE_READS)
 def judge_arrival(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = compared_workers(signals)
-    waits = [step.waiting_ps for step in found.steps]
+    comparison = compared_workers(signals)
+    waits = [step.waiting_ps for step in comparison.steps]
     known = [wait for wait in waits if wait is not None]
     if len(known) < len(waits):
         return _ARRIVAL_ITEM.cannot_tell("unmatched")
     last, percent = most_frequent_worker(
-        found.steps, [step.last for step in found.steps]
+        comparison.steps, [step.last for step in comparison.steps]
     )
     same = last is not None and percent >= thresholds.same_worker.value
     last_in = _ARRIVAL_ITEM.fact("last_in", percent if same else None)
@@ -275,14 +289,14 @@ def judge_arrival(signals: Signals, thresholds: Thresholds) -> Finding:
         _ARRIVAL_ITEM,
         signals,
         thresholds,
-        found,
+        comparison,
         cause="waiting",
         effect_ps=known,
         named=last if same else None,
         facts=(last_in,),
     )
-    late = found.workers if last is None or not same else (last,)
-    return without_a_core(judged, signals, thresholds, found, late)
+    late = comparison.workers if last is None or not same else (last,)
+    return without_a_core(judged, signals, thresholds, comparison, late)
 
 
 _STAGGER_ITEM: Final = rule_item("multi.stagger")
@@ -290,17 +304,17 @@ _STAGGER_ITEM: Final = rule_item("multi.stagger")
 
 @rule(_STAGGER_ITEM, *COMPARED_READS)
 def judge_stagger(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = compared_workers(signals)
+    comparison = compared_workers(signals)
     if has_pipeline_stages(signals):
         return _STAGGER_ITEM.not_applicable("pipeline")
-    if not found.alike(thresholds.alike_work.value):
+    if not comparison.alike(thresholds.alike_work.value):
         return _STAGGER_ITEM.not_applicable("unlike")
-    skews = [step.skew_ps for step in found.steps]
-    known = [one for one in skews if one is not None]
-    doubt = sum(step.skew_doubt_ps for step in found.steps)
-    window = sum(step.window_ps for step in found.steps)
-    least = thresholds.stagger_warn.value * window
-    matters = 100 * max(sum(known), doubt) >= least
+    skews = [step.skew_ps for step in comparison.steps]
+    known = [skew for skew in skews if skew is not None]
+    doubt = sum(step.skew_doubt_ps for step in comparison.steps)
+    window = sum(step.window_ps for step in comparison.steps)
+    limit = thresholds.stagger_warn.value * window
+    matters = 100 * max(sum(known), doubt) >= limit
     # The skew may be an error of the clocks.
     doubtful = matters and sum(known) < thresholds.clock_margin.value * doubt
     if len(known) < len(skews) or doubtful:
@@ -309,7 +323,7 @@ def judge_stagger(signals: Signals, thresholds: Thresholds) -> Finding:
         _STAGGER_ITEM,
         signals,
         thresholds,
-        found,
+        comparison,
         cause="skew",
         effect_ps=known,
         doubt_ps=doubt,

@@ -32,16 +32,18 @@ _ODD_SIZES_GAIN: Final = (0.3, 0.6)
 
 def _odd_sizes_worked(work: KernelWork, _: Thresholds) -> Worked:
     """Return 16-bit products of odd sizes that do not use the matrix units."""
-    beside = work.rows.filter(
+    without_units = work.rows.filter(
         pl.col("eligible")
         & ~pl.col("collective")
         & ~pl.col("matrix_units")
         & (pl.col("precision") == "16")
     )
     return Worked(
-        beside.filter(pl.col("odd_size").is_not_null()),
+        without_units.filter(pl.col("odd_size").is_not_null()),
         _ODD_SIZES_GAIN,
-        pl.concat([beside.filter(~pl.col("sized")), undecided_kernels(work.rows)]),
+        pl.concat(
+            [without_units.filter(~pl.col("sized")), undecided_kernels(work.rows)]
+        ),
     )
 
 

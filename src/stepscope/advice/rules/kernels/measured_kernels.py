@@ -77,7 +77,7 @@ def judge_measured(
     unknown = judged.filter(pl.col("found").is_null())
     because = tuple(chosen["because"].drop_nulls().head(1))
     time_ps = max(int(chosen["time_ps"].sum()), 1)
-    most = float(chosen["saved"].fill_null(0).sum()) / time_ps
+    max_gain = float(chosen["saved"].fill_null(0).sum()) / time_ps
     share = work.share(unknown)
     finding = judge_kernels(
         item,
@@ -85,7 +85,7 @@ def judge_measured(
         thresholds,
         work,
         # The gain may be 0, because other limits may hide the measured fault.
-        Worked(chosen, (0.0, most), unknown),
+        Worked(chosen, (0.0, max_gain), unknown),
         why_unknown=_TEXTS.reason(
             "unmeasured", share=work.share(chosen), unknown=share
         ),
@@ -139,28 +139,30 @@ _SCATTERED: Final = 24
 @rule(_COALESCING_ITEM, *MEASURED_READS)
 def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
     loads, stores = _wasted_share("load"), _wasted_share("store")
-    weights = [pl.col(f"global_{it}_sectors").fill_null(1) for it in ("load", "store")]
+    weights = [
+        pl.col(f"global_{access}_sectors").fill_null(1) for access in ("load", "store")
+    ]
     known = pl.sum_horizontal(
-        pl.when(it.is_not_null()).then(weight)
-        for it, weight in zip((loads, stores), weights, strict=True)
+        pl.when(wasted_part.is_not_null()).then(weight)
+        for wasted_part, weight in zip((loads, stores), weights, strict=True)
     )
     wasted = pl.sum_horizontal(loads * weights[0], stores * weights[1]) / known
     # Without known loads and stores the quotient is 0 / 0.
     wasted = pl.when(known > 0).then(wasted)
-    least = thresholds.wasted_sectors.value / 100
+    min_wasted = thresholds.wasted_sectors.value / 100
     partly = (loads.is_null() & _touches_memory("load")) | (
         stores.is_null() & _touches_memory("store")
     )
-    found = (
+    is_wasteful = (
         pl.when(pl.col("bound") == "compute")
         .then(pl.lit(value=False))
-        .when(wasted >= least)
+        .when(wasted >= min_wasted)
         .then(pl.lit(value=True))
         .when(wasted.is_not_null() & ~partly)
         .then(pl.lit(value=False))
     )
     fault = Fault(
-        found=found,
+        found=is_wasteful,
         saved=wasted,
         shown={
             "wasted": "wasted_percent",
@@ -225,7 +227,7 @@ def judge_occupancy(signals: Signals, thresholds: Thresholds) -> Finding:
     low = thresholds.low_occupancy.value
     bound = pl.col("bound")
     busiest = pl.max_horizontal("compute_percent", "memory_percent")
-    found = (
+    is_low = (
         pl.when((achieved >= low) | bound.is_in(["compute", "memory"]) | few_blocks)
         .then(pl.lit(value=False))
         .when((achieved < low) & (bound == "latency"))
@@ -233,7 +235,7 @@ def judge_occupancy(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     limited = pl.col("theoretical_occupancy_percent") < low
     fault = Fault(
-        found=found,
+        found=is_low,
         saved=pl.min_horizontal(1 - busiest / _BUSY, 1 - achieved / 100),
         because=pl.when(limited)
         .then("occupancy_limiter")
@@ -260,7 +262,7 @@ def _few_blocks(signals: Signals) -> list[int]:
     fill = devices.get(work.label)
     if fill is None:
         return []
-    return [one for _, classes in fill.classes for one in classes]
+    return [kernel_class for _, classes in fill.classes for kernel_class in classes]
 
 
 _SPILLS_ITEM: Final = rule_item("kernel.spills")

@@ -73,14 +73,18 @@ _TRANSPOSES_GAIN: Final = (0.5, 1.0)
 def _reordering_kernels(work: KernelWork, _: Thresholds) -> Worked:
     """Return the kernels that reorder tensors next to convolutions."""
     ordered = work.shown.sort("stream", "start_ps", maintain_order=True)
-    is_one = ordered["class"].is_in(sorted(_convolution_classes(work)))
+    is_convolution = ordered["class"].is_in(sorted(_convolution_classes(work)))
     # Find kernels directly before or after a convolution on the same stream.
     same = ordered["stream"] == ordered["stream"].shift(1)
-    after = is_one.shift(1, fill_value=False) & same.fill_null(value=False)
-    before = is_one.shift(-1, fill_value=False) & same.shift(-1).fill_null(value=False)
-    beside = set(ordered.filter(after | before)["class"])
+    after = is_convolution.shift(1, fill_value=False) & same.fill_null(value=False)
+    before = is_convolution.shift(-1, fill_value=False) & same.shift(-1).fill_null(
+        value=False
+    )
+    neighbours = set(ordered.filter(after | before)["class"])
     return Worked(
-        work.rows.filter(pl.col("reorders") & pl.col("class").is_in(sorted(beside))),
+        work.rows.filter(
+            pl.col("reorders") & pl.col("class").is_in(sorted(neighbours))
+        ),
         _TRANSPOSES_GAIN,
     )
 
@@ -103,11 +107,11 @@ def judge_transposes(signals: Signals, thresholds: Thresholds) -> Finding:
 
 def _convolution_classes(work: KernelWork) -> set[int]:
     """Return the classes of convolution and batch normalization kernels."""
-    found = work.rows.filter(
+    convolutions = work.rows.filter(
         (
             pl.col("full_name").str.contains(_CONVOLUTION)
             | pl.col("op_type").fill_null("").str.contains(_OPS)
         )
         & ~pl.col("reorders")
     )
-    return set(found["class"])
+    return set(convolutions["class"])

@@ -40,8 +40,8 @@ def hot_op_changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ..
     if not slow.height:
         return ()
     row = slow.row(0, named=True)
-    mine = work.rows.filter(pl.col("op") == row["op"])["class"].to_list()
-    return (Faster(mine, (1.0, min(row["of_limit"] / _GOOD, 1.0))),)
+    classes = work.rows.filter(pl.col("op") == row["op"])["class"].to_list()
+    return (Faster(classes, (1.0, min(row["of_limit"] / _GOOD, 1.0))),)
 
 
 @rule(_ITEM, *WORKED_READS, op_roofs, change=hot_op_changes)
@@ -64,7 +64,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     gain = time * max(1 - row["of_limit"] / _GOOD, 0.0) / PS_PER_MS
     dominates = row["share"] >= thresholds.hot_critical.value
     grave = dominates and idle_percent(signals) < thresholds.starved_device.value
-    whole = work.step_ps if work.stepped else work.device_ps
+    total_ps = work.step_ps if work.stepped else work.device_ps
     return _ITEM.finding(
         "fail" if slow.height else "pass",
         severity="warn" if slow.height and grave else "info",
@@ -74,7 +74,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         threshold=thresholds.slow_op,
         steps_clean=work.steps if work.stepped else None,
         devices=(work.label,),
-        parts=(Part(name=row["op"], share_percent=100 * time / max(whole, 1)),),
+        parts=(Part(name=row["op"], share_percent=100 * time / max(total_ps, 1)),),
         because=(row["bound"],) if slow.height else (),
         facts=_ITEM.facts(op_share=row["share"]),
         evidence=work.evidence(work.rows.filter(pl.col("op") == row["op"]), 1),

@@ -81,8 +81,8 @@ def _finding_of_fill(
     severity: Severity = "info"
     if failed:
         grave = percent >= thresholds.fill_critical.value
-        many = steps >= thresholds.few_steps.value
-        severity = "critical" if grave and many else "warn"
+        enough_steps = steps >= thresholds.few_steps.value
+        severity = "critical" if grave and enough_steps else "warn"
     stepped = shares.step_source is not None
     ragged = compute * (fill.last_round_ps or 0) / max(fill.kernel_ps, 1)
     in_rounds = not failed and ragged >= thresholds.fill_warn.value
@@ -98,11 +98,11 @@ def _finding_of_fill(
         devices=(shares.label,),
         parts=tuple(
             Part(
-                name=one.name,
-                detail=_KERNEL_FILL_ITEM.note("blocks", blocks=one.blocks),
-                share_percent=compute * one.time_ps / max(fill.kernel_ps, 1),
+                name=kernel.name,
+                detail=_KERNEL_FILL_ITEM.note("blocks", blocks=kernel.blocks),
+                share_percent=compute * kernel.time_ps / max(fill.kernel_ps, 1),
             )
-            for one in (fill.in_rounds if in_rounds else fill.largest)
+            for kernel in (fill.in_rounds if in_rounds else fill.largest)
         ),
         facts=(
             *_KERNEL_FILL_ITEM.facts(cores=fill.cores),
@@ -145,24 +145,24 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     # Calls that set up the device do not count, because they occur once.
     waits = (signals.known(set_up_signals) or {}).get(shares.label)
     once = waits.percent if waits is not None and waits.kind == "set_up" else 0.0
-    giving = max(shares.percent(*_GIVING) - once, 0.0)
+    launching_percent = max(shares.percent(*_GIVING) - once, 0.0)
     latency = (
         launching.latency_ps
         if launching.latency_samples
         else thresholds.small_kernel.value
     )
     idle = computing <= thresholds.worth_compute.value
-    costly = giving >= thresholds.worth_giving.value
+    costly = launching_percent >= thresholds.worth_giving.value
     tiny = launching.median_kernel_ps < latency
     # A model is not small if several devices share its work, or if it has much work.
     steps = max(len(shares.window_ps), 1)
-    little = sum(shares.times(*COMPUTE)) / steps <= thresholds.worth_most.value
-    alone = not any(shares.times("collective"))
-    small = tiny and little and alone
+    little_work = sum(shares.times(*COMPUTE)) / steps <= thresholds.worth_most.value
+    single_device = not any(shares.times("collective"))
+    small = tiny and little_work and single_device
     return _SMALL_MODEL_ITEM.finding(
         "fail" if idle and costly and small else "pass",
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
-        value=giving,
+        value=launching_percent,
         threshold=thresholds.worth_giving,
         devices=(shares.label,),
         facts=_SMALL_MODEL_ITEM.facts(

@@ -77,7 +77,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         )
     else:
         because = (first_use.kind,)
-    alone = [reason for reason in because if reason in (*_OUTSIDE_STEPS, "host_op")]
+    decisive = [reason for reason in because if reason in (*_OUTSIDE_STEPS, "host_op")]
     ops = shares.percent("host_compute")
     ops_matter = owned is _OPS_TOO and ops >= _WORTH_TELLING
     return judged.finding(
@@ -103,7 +103,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         inputs=("account", "launches"),
         actions=_ITEM.actions_for(
             *(
-                alone[:1]
+                decisive[:1]
                 or (
                     *(*because, "late_launches"),
                     *(() if "one_program" in because else ("several_calls",)),
@@ -129,9 +129,9 @@ def _owned_launch_time(shares: StepShares) -> Owned:
 
 def _work_outside_steps(signals: Signals, shares: StepShares) -> SetUp | None:
     """Return work outside of steps, if it is most of the judged time."""
-    found = (signals.known(set_up_signals) or {}).get(shares.label)
-    least = _MOST * shares.percent(*_owned_launch_time(shares).owners)
-    return None if found is None or found.percent < least else found
+    set_up = (signals.known(set_up_signals) or {}).get(shares.label)
+    min_percent = _MOST * shares.percent(*_owned_launch_time(shares).owners)
+    return None if set_up is None or set_up.percent < min_percent else set_up
 
 
 def _share_of_one_op(
@@ -149,42 +149,42 @@ def _share_of_one_op(
         if part.function is None and part.name not in (ranges or ())
     )
     largest = max(ops, default=0.0)
-    least = max(_MOST * shares.percent(*owned.owners), _WORTH_TELLING)
-    return largest if largest >= least else None
+    min_percent = max(_MOST * shares.percent(*owned.owners), _WORTH_TELLING)
+    return largest if largest >= min_percent else None
 
 
-def _facts_of_launches(found: LaunchSignals) -> tuple[Fact, ...]:
-    samples = found.latency_samples
-    call = found.median_call_ps
+def _facts_of_launches(launching: LaunchSignals) -> tuple[Fact, ...]:
+    samples = launching.latency_samples
+    call = launching.median_call_ps
     return (
         _ITEM.fact(
             "launch_latency",
-            found.latency_ps / PS_PER_US,
+            launching.latency_ps / PS_PER_US,
             note=_ITEM.note("latency_measured", samples=samples)
             if samples
             else _ITEM.note("latency_assumed"),
         ),
         *_ITEM.facts(
-            median_kernel=found.median_kernel_ps / PS_PER_US,
+            median_kernel=launching.median_kernel_ps / PS_PER_US,
             median_launch_call=None if call is None else call / PS_PER_US,
-            kernels_per_step=found.kernels_per_step,
+            kernels_per_step=launching.kernels_per_step,
         ),
     )
 
 
 def _facts_of_queue(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
     """Return the queue's length over a step, and the number of unusual launches."""
-    found = (signals.known(queue_signals) or {}).get(shares.label)
-    if found is None:
+    queue = (signals.known(queue_signals) or {}).get(shares.label)
+    if queue is None:
         return ()
-    parts = " ".join(f"{length:.1f}" for length in found.lengths)
+    parts = " ".join(f"{length:.1f}" for length in queue.lengths)
     return (
         _ITEM.fact(
-            "queue_length", sum(found.lengths) / len(found.lengths), parts=parts
+            "queue_length", sum(queue.lengths) / len(queue.lengths), parts=parts
         ),
         *_ITEM.facts(
-            longest_queue=found.longest,
-            slow_launch_calls=found.slow_calls,
-            late_starts=found.late_starts,
+            longest_queue=queue.longest,
+            slow_launch_calls=queue.slow_calls,
+            late_starts=queue.late_starts,
         ),
     )

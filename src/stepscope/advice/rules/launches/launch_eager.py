@@ -33,18 +33,18 @@ _ITEM: Final = rule_item("launch.eager")
 @rule(_ITEM, *OWNED_READS, *FUNCTION_READS)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     account = signals.needed(account_signals)
-    found = signals.needed(eager_signals)
+    eager = signals.needed(eager_signals)
     shares = account.judged("host_compute")
-    ops = found.hosts.get(shares.host)
+    ops = eager.hosts.get(shares.host)
     if ops is None:
         return (
             _ITEM.not_applicable("torch")
-            if found.torch
+            if eager.torch
             else _ITEM.cannot_tell("no_ops")
         )
-    unseen = _reason_cost_unknown(signals, shares, thresholds)
-    if unseen is not None:
-        return _ITEM.cannot_tell(unseen)
+    why_unknown = _reason_cost_unknown(signals, shares, thresholds)
+    if why_unknown is not None:
+        return _ITEM.cannot_tell(why_unknown)
     # Cost of the ops: late launches, or the time from one op to the next.
     series = (
         StepSeries(

@@ -56,7 +56,7 @@ def joined_kernel_changes(
         return ()
     label = account.judged("launch", "host_compute").label
     small, _ = _brief_kernel_groups(groups.get(label, ()), launching, thresholds)
-    classes = [each for one in small for each in one.classes]
+    classes = [kernel_class for group in small for kernel_class in group.classes]
     return (Joined(classes, _PAIR),) if classes else ()
 
 
@@ -103,13 +103,13 @@ def _judge_device_kernels(
         critical=thresholds.launch_critical,
         thresholds=thresholds,
     )
-    percent = sum(one.percent for one in small)
-    launches = sum(one.count_percent for one in small)
-    much = percent >= thresholds.small_share.value
-    many = much or launches >= thresholds.small_launches.value
-    if many and waits.unavailable is not None:
+    percent = sum(group.percent for group in small)
+    launches = sum(group.count_percent for group in small)
+    long = percent >= thresholds.small_share.value
+    matters = long or launches >= thresholds.small_launches.value
+    if matters and waits.unavailable is not None:
         return _ITEM.cannot_tell(waits.unavailable)
-    starved = many and waits.status == "fail"
+    starved = matters and waits.status == "fail"
     failed = starved or percent >= thresholds.small_info.value
     return _ITEM.finding(
         "fail" if failed else "pass",
@@ -145,9 +145,9 @@ def _brief_kernel_groups(
         two = thresholds.small_op_latencies.value * launching.latency_ps
         brief_ps = min(two, thresholds.small_kernel_most.value)
     small = tuple(
-        one
-        for one in every
-        if one.per_step >= thresholds.small_op_runs.value and one.mean_ps < brief_ps
+        group
+        for group in every
+        if group.per_step >= thresholds.small_op_runs.value and group.mean_ps < brief_ps
     )
     return small, brief_ps
 
@@ -161,21 +161,23 @@ def _parts_of_device(
     separate parts would repeat the same name.
     """
     alike: dict[tuple[str, bool], list[WorkGroup]] = defaultdict(list)
-    for one in groups:
-        alike[one.short_name, one.has_op].append(one)
-    most = sorted(alike.items(), key=lambda item: -_kernels_per_step(tuple(item[1])))
+    for group in groups:
+        alike[group.short_name, group.has_op].append(group)
+    largest = sorted(alike.items(), key=lambda item: -_kernels_per_step(tuple(item[1])))
     return tuple(
         Part(
-            name=of[0].name if len(of) == 1 else name,
+            name=same_name[0].name if len(same_name) == 1 else name,
             detail=None if has_op else "kernel",
-            share_percent=sum(one.percent for one in of) * compute_percent / 100,
+            share_percent=sum(group.percent for group in same_name)
+            * compute_percent
+            / 100,
         )
-        for (name, has_op), of in most[:_SHOWN]
+        for (name, has_op), same_name in largest[:_SHOWN]
     )
 
 
 def _kernels_per_step(groups: tuple[WorkGroup, ...]) -> float:
-    return sum(one.per_step for one in groups)
+    return sum(group.per_step for group in groups)
 
 
 def _judge_host_ops(
@@ -188,12 +190,16 @@ def _judge_host_ops(
     ops = hosts.get(shares.host)
     if ops is None:
         return _ITEM.cannot_tell("no_ops")
-    ways = _judge_ops_time(shares, {"dispatch": ops.dispatch_ps}, thresholds)
+    dispatch_verdict = _judge_ops_time(
+        shares, {"dispatch": ops.dispatch_ps}, thresholds
+    )
     # The time between ops shows that the ops are too small. The time of the ops is
     # mostly the overhead of their calls, so it would be saved too.
     both = {"dispatch": ops.dispatch_ps, "ops": ops.own_ps}
     verdict = (
-        ways if ways.status != "fail" else _judge_ops_time(shares, both, thresholds)
+        dispatch_verdict
+        if dispatch_verdict.status != "fail"
+        else _judge_ops_time(shares, both, thresholds)
     )
     failed = verdict.status == "fail"
     eager = _run_one_by_one(signals, shares, thresholds)
@@ -202,8 +208,8 @@ def _judge_host_ops(
     if failed and stepped and not eager:
         calls = {"dispatch": ops.dispatch_ps, "ops": ops.call_ps}
         sure = _judge_ops_time(shares, calls, thresholds)
-        least = sure.pattern.promise(sure.effect_ms).low
-        saving = msgspec.structs.replace(verdict.pattern.promise(effect), low=least)
+        low_ms = sure.pattern.promise(sure.effect_ms).low
+        saving = msgspec.structs.replace(verdict.pattern.promise(effect), low=low_ms)
     return _ITEM.finding(
         verdict.status,
         severity=verdict.severity,
@@ -218,7 +224,11 @@ def _judge_host_ops(
         steps_clean=verdict.pattern.steps if stepped else None,
         causes=verdict.causes,
         parts=(
-            *(_calling_function(shares, ways.share_percent) if failed else ()),
+            *(
+                _calling_function(shares, dispatch_verdict.share_percent)
+                if failed
+                else ()
+            ),
             *_parts_of_host(ops, verdict.share_percent),
         ),
         facts=_ITEM.facts(
@@ -238,8 +248,8 @@ def _run_one_by_one(
     signals: Signals, shares: StepShares, thresholds: Thresholds
 ) -> bool:
     """Return whether ops run one by one, which is the topic of `launch.eager`."""
-    found = signals.of(eager_signals)
-    ops = None if isinstance(found, Unavailable) else found.hosts.get(shares.host)
+    eager = signals.of(eager_signals)
+    ops = None if isinstance(eager, Unavailable) else eager.hosts.get(shares.host)
     return ops is not None and ops.lead(thresholds)
 
 
@@ -260,30 +270,30 @@ def _judge_ops_time(
     )
 
 
-def _calling_function(shares: StepShares, ways_percent: float) -> tuple[Part, ...]:
+def _calling_function(shares: StepShares, between_percent: float) -> tuple[Part, ...]:
     """Return the program's function that works between the ops, or calls them.
 
     A function that calls most of a step's ops may not call the tiny ones.
 
     Args:
-        ways_percent: Time from one tiny op to the next, in percent of the judged steps.
+        between_percent: Time between tiny ops, in percent of the judged steps.
     """
     own = (
         Part(
-            name=one.function,
-            function=one.function,
-            file=one.file,
-            line=one.line,
-            share_percent=100 * one.time_ps / shares.total_ps,
+            name=work.function,
+            function=work.function,
+            file=work.file,
+            line=work.line,
+            share_percent=100 * work.time_ps / shares.total_ps,
         )
-        for one in shares.named("host_compute", place="inside")
-        if one.function is not None and not one.loop
+        for work in shares.named("host_compute", place="inside")
+        if work.function is not None and not work.loop
     )
     between = next(own, None)
-    if between is not None and 2 * between.share_percent >= ways_percent:
+    if between is not None and 2 * between.share_percent >= between_percent:
         return (between,)
-    found = shares.caller("host_compute") or between
-    return () if found is None else (found,)
+    caller = shares.caller("host_compute") or between
+    return () if caller is None else (caller,)
 
 
 def _parts_of_host(ops: SmallOps, share: float) -> tuple[Part, ...]:

@@ -139,22 +139,24 @@ def _parts_with_maker(
 ) -> tuple[Part, ...]:
     """Return the awaited parts; the function that produces batches comes first."""
     parts = shares.parts(*owned.owners)
-    making = shares.caller("input")
+    producer = shares.caller("input")
     calls = signals.of(loader_calls).get(shares.host)
     # Samples are late if the interpreter is not free. They then show the function that
     # receives the batch instead of the function that produced it.
-    if making is None or (calls is not None and not calls.mostly_calls(making)):
+    if producer is None or (calls is not None and not calls.mostly_calls(producer)):
         # Use the function that an op of the pipeline calls for most of the wait.
         called = signals.of(python_elements).get(shares.host)
-        making = None
+        producer = None
         if called is not None and called.percent >= _MOSTLY and called.function:
             share = shares.percent("input") * called.percent / 100
-            making = msgspec.structs.replace(called.function, share_percent=share)
-    if making is None:
+            producer = msgspec.structs.replace(called.function, share_percent=share)
+    if producer is None:
         return parts
-    same = (making.function, making.file, making.line)
-    rest = (one for one in parts if (one.function, one.file, one.line) != same)
-    return (making, *rest)
+    same = (producer.function, producer.file, producer.line)
+    other_parts = (
+        part for part in parts if (part.function, part.file, part.line) != same
+    )
+    return (producer, *other_parts)
 
 
 def _judge_decided(
@@ -167,9 +169,9 @@ def _judge_decided(
     """Return the verdict on the decision, with the causes that the rule names."""
     owned, waits = _OWNED, shares.percent("input")
     copies = sum(
-        one.share_percent
-        for one in shares.parts("input")
-        if _COPY_CALL.search(one.name)
+        part.share_percent
+        for part in shares.parts("input")
+        if _COPY_CALL.search(part.name)
     )
     if shares.percent("unfed"):
         owned = _UNFED
@@ -198,19 +200,19 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
     """
     causes, shares, signals = judged.verdict.causes, judged.shares, judged.signals
     largest = causes[0].share_percent if causes else 0.0
-    least = min(largest / 4, judged.thresholds.input_warn.value)
+    min_percent = min(largest / 4, judged.thresholds.input_warn.value)
     actions: tuple[Action, ...] = ()
     for cause in causes:
-        if cause.share_percent < least:
+        if cause.share_percent < min_percent:
             continue
         if cause.cause == "fetch":
             actions += _actions_for_fetch(fetching, shares, signals)
         elif cause.cause == "unfed":
             # It is not recorded how these batches are produced.
             own_threads = shares.host in signals.of(made_in_own_threads)
-            unseen = ("own_threads",) if own_threads else ("one_by_one", "cacheable")
-            makers = _facts_of_makers("unfed", shares, signals)
-            facts = makers or ("unseen", *unseen)
+            assumed = ("own_threads",) if own_threads else ("one_by_one", "cacheable")
+            by_producers = _facts_of_makers("unfed", shares, signals)
+            facts = by_producers or ("unseen", *assumed)
             actions += fit_worker_numbers(
                 _ITEM.actions_for("unfed", "fetch", *facts), signals
             )
@@ -268,12 +270,12 @@ def _facts_of_making(
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
     # Stages themselves show whether they fetch ahead.
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
-        elsewhere = () if stages else _facts_of_makers("fetch", shares, signals)
-        return (*native, *(elsewhere or ("one_by_one", "cacheable")))
-    made = "late_although_ahead" if workers is None else "worker_processes"
+        by_producers = () if stages else _facts_of_makers("fetch", shares, signals)
+        return (*native, *(by_producers or ("one_by_one", "cacheable")))
+    reason_late = "late_although_ahead" if workers is None else "worker_processes"
     late = (
         *("ahead", *lacks),
-        *(() if "prefetch" in lacks else (made,)),
+        *(() if "prefetch" in lacks else (reason_late,)),
         *(() if "cache" in lacks else ("cacheable",)),
     )
     return lacks if "ready" in lacks else late
@@ -323,9 +325,9 @@ def _workers_making_batches(
     """
     if signals.of(pipeline_signals).stages:
         return None
-    found = worker_processes(signals, shares.host)
-    if found is None or (fetching.parallel and fetching.ahead):
-        return found
-    time = found.time
+    workers = worker_processes(signals, shares.host)
+    if workers is None or (fetching.parallel and fetching.ahead):
+        return workers
+    time = workers.time
     works = time is not None and not time.are_idle and time.most is not None
-    return found if works else None
+    return workers if works else None

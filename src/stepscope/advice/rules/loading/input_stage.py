@@ -30,12 +30,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(waits.unavailable or _ITEM.reason("no_wait"))
     if waits.status == "pass" and waits.note != "hidden":
         return _ITEM.not_applicable("no_wait")
-    found, python = signals.of(pipeline_signals), signals.of(python_elements)
-    if not found.stages and not found.own_process:
-        return _ITEM.cannot_tell(found.absent or _ITEM.reason("no_wait"))
-    missing = missing_practices(found, python.get(found.host or ""))
-    telling = (one for one in found.stages if not one.transparent)
-    slowest = sorted(telling, key=lambda one: -one.percent)
+    pipeline, python = signals.of(pipeline_signals), signals.of(python_elements)
+    if not pipeline.stages and not pipeline.own_process:
+        return _ITEM.cannot_tell(pipeline.absent or _ITEM.reason("no_wait"))
+    missing = missing_practices(pipeline, python.get(pipeline.host or ""))
+    telling = (stage for stage in pipeline.stages if not stage.transparent)
+    slowest = sorted(telling, key=lambda stage: -stage.percent)
     return _ITEM.finding(
         "fail",
         severity=waits.severity if waits.status == "fail" else "info",
@@ -43,7 +43,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         value=slowest[0].percent if slowest else None,
         because=missing,
         parts=tuple(
-            Part(name=one.name, share_percent=one.percent) for one in slowest[:SHOWN]
+            Part(name=stage.name, share_percent=stage.percent)
+            for stage in slowest[:SHOWN]
         ),
         devices=waits.devices,
         facts=_ITEM.facts(runs_per_batch=slowest[0].runs_per_call if slowest else None),

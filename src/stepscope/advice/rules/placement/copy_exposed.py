@@ -51,8 +51,8 @@ def parallel_copy_changes(
     if _is_input(shares, thresholds):
         owners.remove("copy_in")
     time = sum(shares.times(*owners))
-    rest = sum(shares.times("copy_within", "transfer_wait"))
-    if rest > (1 - thresholds.explained_share.value / 100) * time:
+    other_ps = sum(shares.times("copy_within", "transfer_wait"))
+    if other_ps > (1 - thresholds.explained_share.value / 100) * time:
         return ()
     effect = time / max(len(shares.window_ps), 1) / PS_PER_MS
     return (Beside(owners, effect),)
@@ -67,13 +67,17 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     because = _reasons_for_long_copies(copies, thresholds) if judged.failed else ()
     groups = () if copies is None else copies.groups
     rate = groups[0].bytes_per_s if groups else None
-    least = thresholds.copy_warn.value / 2
-    large = (it.cause for it in judged.verdict.causes if it.share_percent >= least)
-    found = judged.finding(
+    min_percent = thresholds.copy_warn.value / 2
+    large = (
+        cause.cause
+        for cause in judged.verdict.causes
+        if cause.share_percent >= min_percent
+    )
+    finding = judged.finding(
         because=because,
         parts=_parts_of_copies(shares, copies),
         facts=_ITEM.facts(
-            copies_per_step=sum(one.per_step for one in groups),
+            copies_per_step=sum(group.per_step for group in groups),
             small_copies_per_step=None if copies is None else copies.small_per_step,
             largest_bytes_per_step=groups[0].bytes_per_step if groups else None,
             largest_gigabytes_per_second=None if rate is None else rate / 1e9,
@@ -92,7 +96,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         inputs=("account", "exposure", "activity_ops", "launching_ops"),
         actions=_ITEM.actions_for(*large, *because),
     )
-    return _without_input_copies(found, shares, thresholds)
+    return _without_input_copies(finding, shares, thresholds)
 
 
 def _reasons_for_long_copies(
@@ -100,31 +104,33 @@ def _reasons_for_long_copies(
 ) -> tuple[str, ...]:
     """Return why the copies take long, as far as recorded."""
     groups = copies.groups if copies is not None else ()
-    alone = sum(one.alone_ps for one in groups)
-    many = copies is not None and copies.small_per_step >= thresholds.many_copies.value
+    exposed_ps = sum(group.alone_ps for group in groups)
+    has_small_copies = (
+        copies is not None and copies.small_per_step >= thresholds.many_copies.value
+    )
     small = 0 if copies is None else copies.small_alone_ps
     tests = (
-        ("pageable", 2 * sum(one.pageable_ps for one in groups) > alone),
-        ("blocking", 2 * sum(one.blocking_ps for one in groups) > alone),
-        ("many", many and 4 * small >= alone),
+        ("pageable", 2 * sum(group.pageable_ps for group in groups) > exposed_ps),
+        ("blocking", 2 * sum(group.blocking_ps for group in groups) > exposed_ps),
+        ("many", has_small_copies and 4 * small >= exposed_ps),
     )
     return tuple(name for name, holds in tests if holds)
 
 
 def _without_input_copies(
-    found: Finding, shares: StepShares, thresholds: Thresholds
+    finding: Finding, shares: StepShares, thresholds: Thresholds
 ) -> Finding:
     """Remove the copies to the device if `input.bound` already has their saving."""
     into = sum(shares.times("copy_in"))
-    if found.status != "fail" or not _is_input(shares, thresholds):
-        return found
+    if finding.status != "fail" or not _is_input(shares, thresholds):
+        return finding
     total = sum(shares.times(*_OWNED.owners))
-    saving = found.saving_ms
+    saving = finding.saving_ms
     if saving is not None:
-        most = (total - into) / max(len(shares.window_ps), 1) / PS_PER_MS
-        saving = Saving(low=most / 2, high=most)
+        high_ms = (total - into) / max(len(shares.window_ps), 1) / PS_PER_MS
+        saving = Saving(low=high_ms / 2, high=high_ms)
     return msgspec.structs.replace(
-        found,
+        finding,
         saving_ms=saving,
         explained_by=("input.bound",) if 2 * into > total else (),
     )
@@ -141,20 +147,20 @@ def _parts_of_copies(
     shares: StepShares, copies: DeviceCopies | None
 ) -> tuple[Part, ...]:
     """Divide the share among the copies in proportion to their exposed times."""
-    found: list[Part] = []
+    parts: list[Part] = []
     for owners in _OWNED.parts.values():
         groups = [] if copies is None else copies.groups
-        owned = [one for one in groups if one.owner in owners and one.alone_ps]
-        total = sum(one.alone_ps for one in owned)
+        owned = [group for group in groups if group.owner in owners and group.alone_ps]
+        total = sum(group.alone_ps for group in owned)
         share = shares.percent(*owners)
-        for one in owned if share else ():
-            name = _ITEM.note(one.owner)
-            if one.source is not None:
-                joined = "" if one.certainty == "by position" else "of "
-                name = f"{name} {joined}{one.source}"
-            percent = share * one.alone_ps / total
-            found.append(Part(name=name, detail=one.certainty, share_percent=percent))
-    return tuple(sorted(found, key=lambda part: -part.share_percent)[:_SHOWN])
+        for group in owned if share else ():
+            name = _ITEM.note(group.owner)
+            if group.source is not None:
+                joined = "" if group.certainty == "by position" else "of "
+                name = f"{name} {joined}{group.source}"
+            percent = share * group.alone_ps / total
+            parts.append(Part(name=name, detail=group.certainty, share_percent=percent))
+    return tuple(sorted(parts, key=lambda part: -part.share_percent)[:_SHOWN])
 
 
 #: Maximum number of copies to name.

@@ -62,7 +62,7 @@ def judge_placed(
     verdict = judged.verdict
     if verdict.unavailable is not None:
         return item.cannot_tell(verdict.unavailable)
-    mine = [op for op in placed if op.kind in kinds.values()]
+    ops = [op for op in placed if op.kind in kinds.values()]
     fails_in_steps = judged.failed and judged.stepped
     effect = verdict.effect_ms
     return judged.finding(
@@ -71,10 +71,10 @@ def judge_placed(
         steps_hit=None,
         parts=tuple(
             Part(name=op.name, share_percent=100 * op.time_ps / shares.total_ps)
-            for op in mine[:_SHOWN]
+            for op in ops[:_SHOWN]
             if shares.total_ps
         ),
-        facts=item.facts(ops=len(mine)),
+        facts=item.facts(ops=len(ops)),
         evidence=shares.evidence("host_compute"),
         inputs=("account_parts", "host_op_events", "device_ops"),
         saving_ms=Saving(low=effect / 2, high=effect) if fails_in_steps else None,
@@ -92,20 +92,20 @@ def _divide_by_kind(
     work = shares.times("host_compute")
     total = max(sum(work), 1)
     of_kind = {
-        kind: sum(one.time_ps for one in placed if one.kind == kind)
+        kind: sum(op.time_ps for op in placed if op.kind == kind)
         for kind in kinds.values()
     }
-    whole = shares.series(_OWNED.parts, unknown_from=unknown_from)
+    undivided = shares.series(_OWNED.parts, unknown_from=unknown_from)
     return StepSeries(
-        step_source=whole.step_source,
-        step_confidence=whole.step_confidence,
-        closed=whole.closed,
-        window_ps=whole.window_ps,
+        step_source=undivided.step_source,
+        step_confidence=undivided.step_confidence,
+        closed=undivided.closed,
+        window_ps=undivided.window_ps,
         parts_ps={
             cause: tuple(time * of_kind[kind] // total for time in work)
             for cause, kind in kinds.items()
         },
-        unknown_ps=whole.unknown_ps,
+        unknown_ps=undivided.unknown_ps,
     )
 
 

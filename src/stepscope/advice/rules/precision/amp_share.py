@@ -46,12 +46,12 @@ def narrower_kernel_changes(
         (("32", "64"), thresholds.amp_gain_low, thresholds.amp_gain_high),
         (("tf32",), thresholds.amp_gain_tf32_low, thresholds.amp_gain_tf32_high),
     )
-    others = tuple(
-        Faster(mine["class"].to_list(), (1 / low.value, 1 / high.value))
+    predicted = tuple(
+        Faster(chosen["class"].to_list(), (1 / low.value, 1 / high.value))
         for kinds, low, high in factors
-        if (mine := eligible.filter(pl.col("precision").is_in(kinds))).height
+        if (chosen := eligible.filter(pl.col("precision").is_in(kinds))).height
     )
-    return (*others, *at_measured_speed(measured))
+    return (*predicted, *at_measured_speed(measured))
 
 
 @rule(
@@ -69,52 +69,54 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.not_applicable(HOST_ONLY)
     capabilities = device.compute_capability
     first = thresholds.tensor_core_generation.value
-    if capabilities and all(one is not None and one[0] < first for one in capabilities):
+    if capabilities and all(
+        capability is not None and capability[0] < first for capability in capabilities
+    ):
         return _ITEM.not_applicable("no_units", first=first)
-    found = signals.needed(precision_signals)
-    unseen = _reason_share_unknown(found, thresholds)
-    if unseen is not None:
-        return _ITEM.cannot_tell(unseen)
-    return _judge_precision(signals, found, thresholds)
+    times = signals.needed(precision_signals)
+    why_unknown = _reason_share_unknown(times, thresholds)
+    if why_unknown is not None:
+        return _ITEM.cannot_tell(why_unknown)
+    return _judge_precision(signals, times, thresholds)
 
 
 def _reason_share_unknown(
-    found: PrecisionSignals, thresholds: Thresholds
+    times: PrecisionSignals, thresholds: Thresholds
 ) -> Unavailable | None:
     """Return why the shares give no verdict; None if they give one."""
-    if found.compute_ps == 0:
+    if times.compute_ps == 0:
         return _ITEM.reason("no_kernels")
     limit = thresholds.amp_unknown.value
-    unknown = _percent_of_time(found.eligible_unknown_ps, found.eligible_ps)
-    if found.eligible_ps and unknown >= limit:
+    unknown = _percent_of_time(times.eligible_unknown_ps, times.eligible_ps)
+    if times.eligible_ps and unknown >= limit:
         return _ITEM.reason("types_unknown", unknown=unknown)
-    undecided = _percent_of_time(found.undecided_ps, found.compute_ps)
+    undecided = _percent_of_time(times.undecided_ps, times.compute_ps)
     # A fail rests on kernels known to be wider than 16 bit; a pass on all kernels.
     passes = not _is_wide(
-        found.eligible_ps, found.eligible_narrow_ps, found.compute_ps, thresholds
+        times.eligible_ps, times.eligible_narrow_ps, times.compute_ps, thresholds
     )
     doubtful = passes or undecided >= limit
-    if doubtful and _depends_on_undecided(found, thresholds):
-        ops_known = 2 * found.undecided_with_op_ps > found.undecided_ps
+    if doubtful and _depends_on_undecided(times, thresholds):
+        ops_known = 2 * times.undecided_with_op_ps > times.undecided_ps
         return _ITEM.reason(
             "names_unclear" if ops_known else "no_ops", undecided=undecided
         )
     return None
 
 
-def _depends_on_undecided(found: PrecisionSignals, thresholds: Thresholds) -> bool:
+def _depends_on_undecided(times: PrecisionSignals, thresholds: Thresholds) -> bool:
     """Return whether the kernels that may be eligible could change the verdict."""
-    narrow = found.undecided_narrow_ps
+    narrow = times.undecided_narrow_ps
     # At worst all undecided kernels that are not known to be 16-bit are wider; at best
     # all that may be 16-bit are 16-bit.
-    wide = found.undecided_ps - found.undecided_16_ps
+    wide = times.undecided_ps - times.undecided_16_ps
     worst = _is_wide(
-        found.eligible_ps + wide, found.eligible_narrow_ps, found.compute_ps, thresholds
+        times.eligible_ps + wide, times.eligible_narrow_ps, times.compute_ps, thresholds
     )
     best = _is_wide(
-        found.eligible_ps + narrow,
-        found.eligible_narrow_ps + narrow,
-        found.compute_ps,
+        times.eligible_ps + narrow,
+        times.eligible_narrow_ps + narrow,
+        times.compute_ps,
         thresholds,
     )
     return worst != best
@@ -129,43 +131,43 @@ def _is_wide(
 
 
 def _judge_precision(
-    signals: Signals, found: PrecisionSignals, thresholds: Thresholds
+    signals: Signals, times: PrecisionSignals, thresholds: Thresholds
 ) -> Finding:
     warn = thresholds.amp_warn.value
-    narrow_of_all = _percent_of_time(found.narrow_ps, found.compute_ps)
-    if found.eligible_ps == 0:
-        return _finding_of_precision(signals, found, thresholds, status="pass")
-    narrow = _percent_of_time(found.eligible_narrow_ps, found.eligible_ps)
-    tf32 = _percent_of_time(found.eligible_tf32_ps, found.eligible_ps)
-    unknown = _percent_of_time(found.eligible_unknown_ps, found.eligible_ps)
+    narrow_of_all = _percent_of_time(times.narrow_ps, times.compute_ps)
+    if times.eligible_ps == 0:
+        return _finding_of_precision(signals, times, thresholds, status="pass")
+    narrow = _percent_of_time(times.eligible_narrow_ps, times.eligible_ps)
+    tf32 = _percent_of_time(times.eligible_tf32_ps, times.eligible_ps)
+    unknown = _percent_of_time(times.eligible_unknown_ps, times.eligible_ps)
     if _is_wide(
-        found.eligible_ps, found.eligible_narrow_ps, found.compute_ps, thresholds
+        times.eligible_ps, times.eligible_narrow_ps, times.compute_ps, thresholds
     ):
         if narrow + unknown >= warn:
             return _ITEM.cannot_tell(
                 "could_flip", narrow=narrow, unknown=unknown, warn=warn
             )
-        share = _share_of_time(signals, found)
+        share = _share_of_time(signals, times)
         little = share is not None and share < thresholds.amp_least.value
         if narrow + tf32 >= warn or little:
             note = "tf32" if narrow + tf32 >= warn else "little"
             return _finding_of_precision(
-                signals, found, thresholds, status="fail", note=note
+                signals, times, thresholds, status="fail", note=note
             )
         return _finding_of_precision(
-            signals, found, thresholds, status="fail", severity="warn"
+            signals, times, thresholds, status="fail", severity="warn"
         )
     if narrow < warn and narrow_of_all < thresholds.amp_info.value:
         note = "share_of_all"
         return _finding_of_precision(
-            signals, found, thresholds, status="fail", note=note
+            signals, times, thresholds, status="fail", note=note
         )
-    return _finding_of_precision(signals, found, thresholds, status="pass")
+    return _finding_of_precision(signals, times, thresholds, status="pass")
 
 
 def _finding_of_precision(
     signals: Signals,
-    found: PrecisionSignals,
+    times: PrecisionSignals,
     thresholds: Thresholds,
     *,
     status: Status,
@@ -173,9 +175,9 @@ def _finding_of_precision(
     note: str | None = None,
 ) -> Finding:
     failed = status == "fail"
-    unknown = _percent_of_time(found.eligible_unknown_ps, found.eligible_ps)
-    per_step = _per_step_ps(found)
-    work = _work_of_judged_device(signals, found)
+    unknown = _percent_of_time(times.eligible_unknown_ps, times.eligible_ps)
+    per_step = _per_step_ps(times)
+    work = _work_of_judged_device(signals, times)
     type_facts = (
         narrow_type_facts(signals)
         if work is None
@@ -186,58 +188,58 @@ def _finding_of_precision(
         severity=severity,
         note=note,
         confidence=min(signals.of(record_grade), 1 - unknown / 100),
-        value=_known_percent(found.eligible_narrow_ps, found.eligible_ps),
-        share_percent=_share_of_time(signals, found),
+        value=_known_percent(times.eligible_narrow_ps, times.eligible_ps),
+        share_percent=_share_of_time(signals, times),
         ms_per_step=None if per_step is None else per_step / PS_PER_MS,
         threshold=thresholds.amp_warn,
-        steps_clean=found.steps or None,
-        devices=found.devices,
-        causes=found.causes if failed else (),
-        facts=_facts_of_precision(found),
-        evidence=found.evidence,
+        steps_clean=times.steps or None,
+        devices=times.devices,
+        causes=times.causes if failed else (),
+        facts=_facts_of_precision(times),
+        evidence=times.evidence,
         inputs=("device_activity", "precision", "tensor_cores"),
-        saving_ms=_saving_by_precision(signals, found, thresholds) if failed else None,
+        saving_ms=_saving_by_precision(signals, times, thresholds) if failed else None,
         actions=_ITEM.actions_for(*type_facts),
     )
 
 
 def _work_of_judged_device(
-    signals: Signals, found: PrecisionSignals
+    signals: Signals, times: PrecisionSignals
 ) -> KernelWork | None:
     work = signals.known(kernel_work)
-    return None if work is None or work.label not in found.devices[:1] else work
+    return None if work is None or work.label not in times.devices[:1] else work
 
 
-def _share_of_time(signals: Signals, found: PrecisionSignals) -> float | None:
+def _share_of_time(signals: Signals, times: PrecisionSignals) -> float | None:
     """Return the share of eligible wide work in the steps, else in the recording."""
-    if found.step_ps is not None:
-        return _known_percent(_per_step_ps(found) or 0, found.step_ps)
-    work = _work_of_judged_device(signals, found)
+    if times.step_ps is not None:
+        return _known_percent(_per_step_ps(times) or 0, times.step_ps)
+    work = _work_of_judged_device(signals, times)
     if work is None:
         return None
-    known = found.eligible_ps - found.eligible_unknown_ps
-    return _known_percent(known - found.eligible_narrow_ps, work.step_ps)
+    known = times.eligible_ps - times.eligible_unknown_ps
+    return _known_percent(known - times.eligible_narrow_ps, work.step_ps)
 
 
-def _per_step_ps(found: PrecisionSignals) -> int | None:
+def _per_step_ps(times: PrecisionSignals) -> int | None:
     """Return the time per step of eligible work that is not in 16 bit."""
-    if found.wide_per_step_ps is None or found.tf32_per_step_ps is None:
+    if times.wide_per_step_ps is None or times.tf32_per_step_ps is None:
         return None
-    return found.wide_per_step_ps + found.tf32_per_step_ps
+    return times.wide_per_step_ps + times.tf32_per_step_ps
 
 
 def _saving_by_precision(
-    signals: Signals, found: PrecisionSignals, thresholds: Thresholds
+    signals: Signals, times: PrecisionSignals, thresholds: Thresholds
 ) -> Saving | None:
     """Return the gain of 16 bit over 32 bit without matrix units, and over TF32.
 
     The gain is measured if the recording has kernels of both kinds with the same shape.
     """
-    if found.wide_per_step_ps is None or found.tf32_per_step_ps is None:
+    if times.wide_per_step_ps is None or times.tf32_per_step_ps is None:
         return None
-    wide, tf32 = found.wide_per_step_ps / PS_PER_MS, found.tf32_per_step_ps / PS_PER_MS
+    wide, tf32 = times.wide_per_step_ps / PS_PER_MS, times.tf32_per_step_ps / PS_PER_MS
     known = 0.0
-    work = _work_of_judged_device(signals, found)
+    work = _work_of_judged_device(signals, times)
     if work is not None:
         measured = _replaceable_kernels(work).filter(pl.col("speedup").is_not_null())
         of_tf32 = pl.col("precision") == "tf32"
@@ -269,27 +271,27 @@ def _replaceable_kernels(work: KernelWork) -> pl.DataFrame:
     )
 
 
-def _facts_of_precision(found: PrecisionSignals) -> tuple[Fact, ...]:
+def _facts_of_precision(times: PrecisionSignals) -> tuple[Fact, ...]:
     shares = (
-        ("eligible_of_compute", found.eligible_ps, found.compute_ps),
-        ("narrow_of_compute", found.narrow_ps, found.compute_ps),
-        ("tf32_of_eligible", found.eligible_tf32_ps, found.eligible_ps),
-        ("unknown_of_eligible", found.eligible_unknown_ps, found.eligible_ps),
+        ("eligible_of_compute", times.eligible_ps, times.compute_ps),
+        ("narrow_of_compute", times.narrow_ps, times.compute_ps),
+        ("tf32_of_eligible", times.eligible_tf32_ps, times.eligible_ps),
+        ("unknown_of_eligible", times.eligible_unknown_ps, times.eligible_ps),
     )
     return (
         *(
-            _ITEM.fact(name, _known_percent(part, whole))
-            for name, part, whole in shares
+            _ITEM.fact(name, _known_percent(part, total))
+            for name, part, total in shares
         ),
         *(
             # A precision without kernels has no value; reports do not mention it.
             _ITEM.fact(name, ps / PS_PER_US if ps else None)
             for name, ps in (
-                ("wide_per_step", found.wide_per_step_ps),
-                ("tf32_per_step", found.tf32_per_step_ps),
+                ("wide_per_step", times.wide_per_step_ps),
+                ("tf32_per_step", times.tf32_per_step_ps),
             )
         ),
-        *_ITEM.facts(narrow_kernels=found.narrow_kernels, kernels=found.kernels),
+        *_ITEM.facts(narrow_kernels=times.narrow_kernels, kernels=times.kernels),
         *(
             Fact(
                 name=f"decided_by_{kind}",
@@ -297,16 +299,16 @@ def _facts_of_precision(found: PrecisionSignals) -> tuple[Fact, ...]:
                 unit="percent",
                 note="evidence",
             )
-            for kind, percent in found.evidence_percent.items()
+            for kind, percent in times.evidence_percent.items()
         ),
-        *found.largest,
+        *times.largest,
     )
 
 
-def _percent_of_time(part: float, whole: float) -> float:
-    return 100 * part / whole if whole else 0.0
+def _percent_of_time(part: float, total: float) -> float:
+    return 100 * part / total if total else 0.0
 
 
-def _known_percent(part: float, whole: float) -> float | None:
+def _known_percent(part: float, total: float) -> float | None:
     """Return a share in percent; None if the whole is 0."""
-    return 100 * part / whole if whole else None
+    return 100 * part / total if total else None

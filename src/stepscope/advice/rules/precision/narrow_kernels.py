@@ -40,17 +40,17 @@ _CASTS_GAIN: Final = (0.5, 0.9)
 )
 def judge_casts(signals: Signals, thresholds: Thresholds) -> Finding:
     work = judged_kernels(signals, thresholds)
-    looked = _sort_conversions(work, thresholds)
-    computing, is_wide = looked.computing, looked.is_wide
+    conversions = _sort_conversions(work, thresholds)
+    computing, is_wide = conversions.computing, conversions.is_wide
     if not computing["op"].count() and not computing["converts"].any():
         return _CASTS_ITEM.cannot_tell("no_ops")
-    doubles = work.share(looked.doubles)
+    doubles = work.share(conversions.doubles)
     return judge_kernels(
         _CASTS_ITEM,
         signals,
         thresholds,
         work,
-        looked.worked,
+        conversions.worked,
         warn=thresholds.doubles_warn if is_wide else None,
         note="doubles" if is_wide else None,
         facts=_CASTS_ITEM.facts(doubles=doubles or None),
@@ -137,7 +137,7 @@ def judge_softmax(signals: Signals, thresholds: Thresholds) -> Finding:
     narrow = work.share(computing.filter(pl.col("precision") == "16"))
     if narrow < thresholds.amp_in_use.value:
         return _SOFTMAX_ITEM.not_applicable("not_in_use")
-    found = computing.filter(
+    softmax = computing.filter(
         (
             pl.col("op_type").str.contains(_SOFTMAX)
             | pl.col("kernel").str.contains(_KERNEL)
@@ -146,7 +146,7 @@ def judge_softmax(signals: Signals, thresholds: Thresholds) -> Finding:
         & ~pl.col("op").fill_null("").str.contains(_FUSED)
     )
     # A kernel whose name has a 32-bit type next to 16-bit converts between the two.
-    harmful = found.filter(
+    harmful = softmax.filter(
         pl.col("told")
         & (pl.col("precision") == "16")
         & ~pl.col("full_name").str.contains(r"\bfloat\b|f32|fp32")

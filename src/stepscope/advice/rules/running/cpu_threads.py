@@ -32,13 +32,13 @@ _OWNED: Final = Owned(
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
     hosts = signals.needed(processor_signals)
-    found = hosts.get(shares.host)
-    if found is None:
+    processor = hosts.get(shares.host)
+    if processor is None:
         return _ITEM.cannot_tell("elsewhere")
     work = shares.times(*_OWNED.owners)
     waiting = tuple(
         round(time * percent / 100)
-        for time, percent in zip(work, found.waiting_percent, strict=True)
+        for time, percent in zip(work, processor.waiting_percent, strict=True)
     )
     series = StepSeries(
         step_source=shares.step_source,
@@ -48,7 +48,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         parts_ps={"waiting": waiting},
     )
     judged = judge_series(_ITEM, signals, thresholds, series)
-    cause, own = found.whose_threads_crowd(thresholds), found.own
+    cause, own = processor.whose_threads_crowd(thresholds), processor.own
     return judged.finding(
         note=_NOTES.get(cause or "", "unsure") if judged.failed else None,
         # Waiting threads and work of the steps may be unrelated, because any thread may
@@ -57,10 +57,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=(shares.label,),
         because=() if cause is None or not judged.failed else (cause,),
         facts=_ITEM.facts(
-            cores=found.cores,
-            threads=found.threads,
-            busy_cores=found.machine,
-            others=None if own is None else max(found.machine - own, 0.0),
+            cores=processor.cores,
+            threads=processor.threads,
+            busy_cores=processor.machine,
+            others=None if own is None else max(processor.machine - own, 0.0),
         ),
         inputs=("account", "events"),
         actions=_ITEM.actions_for(cause),

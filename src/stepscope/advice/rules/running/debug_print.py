@@ -43,30 +43,30 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         name for name, holds in (("blocking", blocked), ("anomaly", searched)) if holds
     )
     # Python frames of the anomaly detection count as debugging time too.
-    found = judged.finding(
+    judged_finding = judged.finding(
         because=because,
         facts=_ITEM.facts(blocking=calls, checks=checks or None),
         parts=_parts_of_debugging(signals, shares),
         inputs=("account", "account_parts", "correlation"),
         actions=_ITEM.actions_for(*because, "debugging", "anomaly"),
     )
-    if not because or found.status == "fail":
-        return found
+    if not because or judged_finding.status == "fail":
+        return judged_finding
     # The cost of blocking calls and of anomaly checks shows only in a run without them.
     note = because[0]
-    made = _ITEM.finding(
+    finding = _ITEM.finding(
         "fail",
         severity="warn",
         note=note,
-        confidence=found.confidence,
+        confidence=judged_finding.confidence,
         because=because,
-        facts=found.facts,
-        devices=found.devices,
-        inputs=found.inputs,
+        facts=judged_finding.facts,
+        devices=judged_finding.devices,
+        inputs=judged_finding.inputs,
         actions=_ITEM.actions_for(*because),
     )
     return msgspec.structs.replace(
-        made, title=_ITEM.note("title_blocking" if blocked else "title_anomaly")
+        finding, title=_ITEM.note("title_blocking" if blocked else "title_anomaly")
     )
 
 
@@ -75,11 +75,15 @@ def _parts_of_debugging(signals: Signals, shares: StepShares) -> tuple[Part, ...
     parts = shares.parts("debugging")
     if shares.device is not None:
         return parts
-    seen = signals.of(called_back).get(shares.host, CalledBack()).looking
-    if seen:
+    callbacks = signals.of(called_back).get(shares.host, CalledBack()).looking
+    if callbacks:
         # Callbacks on the program's own thread already have a part.
-        rest = (it for it in parts if not any(it.key == one.key for one in seen))
-        return (*seen, *rest)
+        other_parts = (
+            part
+            for part in parts
+            if not any(part.key == callback.key for callback in callbacks)
+        )
+        return (*callbacks, *other_parts)
     called = shares.caller("host_compute")
     held = shares.percent("debugging")
     # The caller must have most of the time, else it may be any function of the step.

@@ -39,30 +39,34 @@ class _Growth(Frozen, frozen=True, eq=True):
 
 @rule(_ITEM, memory_signals, kept_growth, record_grade)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = _finding_of_memories(signals, thresholds)
-    if found.status == "fail" and found.severity != "info":
-        return found
-    return _finding_of_containers(signals, thresholds) or found
+    finding = _finding_of_memories(signals, thresholds)
+    if finding.status == "fail" and finding.severity != "info":
+        return finding
+    return _finding_of_containers(signals, thresholds) or finding
 
 
 def _finding_of_containers(signals: Signals, thresholds: Thresholds) -> Finding | None:
     """Return the finding about a container to which most steps add arrays."""
     memories = signals.of(memory_signals).memories
-    sizes = {it.host: it.capacity_bytes for it in memories if it.name == PROCESS}
+    sizes = {
+        memory.host: memory.capacity_bytes
+        for memory in memories
+        if memory.name == PROCESS
+    }
     grown = [
-        one
-        for one in signals.of(kept_growth)
-        if one.steps >= thresholds.kept_steps.value
-        and one.items >= thresholds.kept_every.value * one.steps
-        and (left := _full_after(one, sizes.get(one.host))) is not None
+        growth
+        for growth in signals.of(kept_growth)
+        if growth.steps >= thresholds.kept_steps.value
+        and growth.items >= thresholds.kept_every.value * growth.steps
+        and (left := _full_after(growth, sizes.get(growth.host))) is not None
         and left <= thresholds.kept_full.value
     ]
     if not grown:
         return None
-    one = max(grown, key=_kept_bytes)
-    counted, per_step = one.counted, _kept_bytes(one) / one.steps
-    kind = "kept_graphs" if one.graph_bytes > one.array_bytes else "kept_arrays"
-    left = _full_after(one, sizes.get(one.host))
+    growth = max(grown, key=_kept_bytes)
+    counted, per_step = growth.counted, _kept_bytes(growth) / growth.steps
+    kind = "kept_graphs" if growth.graph_bytes > growth.array_bytes else "kept_arrays"
+    left = _full_after(growth, sizes.get(growth.host))
     return _ITEM.finding(
         "fail",
         severity="warn",
@@ -70,54 +74,54 @@ def _finding_of_containers(signals: Signals, thresholds: Thresholds) -> Finding 
         value=left,
         unit="count",
         threshold=thresholds.kept_full,
-        devices=(f"{one.host}:{PROCESS}",),
+        devices=(f"{growth.host}:{PROCESS}",),
         parts=(
             Part(
                 name=counted.path,
                 function=counted.function,
                 file=counted.file,
                 line=counted.line,
-                share_percent=100 * _kept_bytes(one) / sum(map(_kept_bytes, grown)),
+                share_percent=100 * _kept_bytes(growth) / sum(map(_kept_bytes, grown)),
             ),
         ),
         facts=(
             _ITEM.fact(kind, round(per_step / _MIB, 1)),
-            *_ITEM.facts(kept_left=left, steps=one.steps),
+            *_ITEM.facts(kept_left=left, steps=growth.steps),
         ),
         inputs=("events", "windows"),
     )
 
 
-def _kept_bytes(one: KeptGrowth) -> float:
-    return one.array_bytes + one.graph_bytes
+def _kept_bytes(growth: KeptGrowth) -> float:
+    return growth.array_bytes + growth.graph_bytes
 
 
-def _full_after(one: KeptGrowth, capacity: int | None) -> float | None:
+def _full_after(growth: KeptGrowth, capacity: int | None) -> float | None:
     """Return after how many steps a container fills a memory."""
-    if not capacity or not _kept_bytes(one):
+    if not capacity or not _kept_bytes(growth):
         return None
-    return capacity * one.steps / _kept_bytes(one)
+    return capacity * growth.steps / _kept_bytes(growth)
 
 
 def _finding_of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the growth of the minimum memory use of each step."""
-    found = signals.of(memory_signals)
+    memories = signals.of(memory_signals)
     enough = [
-        one
-        for one in found.memories
-        if len(one.least_bytes) >= thresholds.leak_steps.value
-        and one.at_step[-1] - one.at_step[0] >= thresholds.leak_steps.value - 1
-        and one.capacity_bytes
+        memory
+        for memory in memories.memories
+        if len(memory.least_bytes) >= thresholds.leak_steps.value
+        and memory.at_step[-1] - memory.at_step[0] >= thresholds.leak_steps.value - 1
+        and memory.capacity_bytes
     ]
     if not enough:
-        if found.absent is not None and not found.memories:
-            return _ITEM.cannot_tell(found.absent)
+        if memories.absent is not None and not memories.memories:
+            return _ITEM.cannot_tell(memories.absent)
         return _ITEM.cannot_tell("few")
-    grown = [_memory_growth(one, thresholds) for one in enough]
-    worst = max(grown, key=lambda one: (one.leaks, one.per_step))
-    if found.absent is not None and not worst.leaks:
+    grown = [_memory_growth(memory, thresholds) for memory in enough]
+    worst = max(grown, key=lambda growth: (growth.leaks, growth.per_step))
+    if memories.absent is not None and not worst.leaks:
         # The memory of the process does not show the memory of a device.
-        return _ITEM.cannot_tell(found.absent)
+        return _ITEM.cannot_tell(memories.absent)
     soon = worst.steps_left is not None and (
         worst.steps_left < thresholds.leak_soon.value
     )
@@ -131,7 +135,9 @@ def _finding_of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
         confidence=signals.of(record_grade),
         value=100 * worst.per_step / (worst.memory.capacity_bytes or 1),
         threshold=thresholds.leak_growth,
-        devices=tuple(one.memory.label for one in grown if one.leaks == worst.leaks),
+        devices=tuple(
+            growth.memory.label for growth in grown if growth.leaks == worst.leaks
+        ),
         parts=worst.memory.grown if worst.leaks else (),
         facts=(
             _ITEM.fact(
@@ -173,9 +179,11 @@ def _theil_sen_slope(
     after = np.searchsorted(step, step, side="right")
     ends = np.cumsum(count - after)
     slopes = np.empty(int(ends[-1]) if count else 0)
-    for at, (first, end) in enumerate(zip(after.tolist(), ends.tolist(), strict=True)):
+    for index, (first, end) in enumerate(
+        zip(after.tolist(), ends.tolist(), strict=True)
+    ):
         pairs = slice(end - (count - first), end)
-        slopes[pairs] = (use[first:] - use[at]) / (step[first:] - step[at])
+        slopes[pairs] = (use[first:] - use[index]) / (step[first:] - step[index])
     if not len(slopes):
         return 0.0, 0.0
     spread = 1.96 * np.sqrt(count * (count - 1) * (2 * count + 5) / 18)

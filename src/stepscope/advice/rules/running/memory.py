@@ -26,21 +26,23 @@ _PEAK_ITEM: Final = rule_item("mem.peak")
 
 @rule(_PEAK_ITEM, memory_signals, program_traits, record_grade)
 def judge_peak(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = signals.of(memory_signals)
+    memories = signals.of(memory_signals)
     warn, critical = thresholds.memory_warn, thresholds.memory_critical
     known = sorted(
         (
-            (one.used, one.label, one)
-            for one in found.memories
-            if one.used is not None and (one.counted or one.used >= warn.value)
+            (memory.used, memory.label, memory)
+            for memory in memories.memories
+            if memory.used is not None and (memory.counted or memory.used >= warn.value)
         ),
-        key=lambda each: (-each[0], each[1]),
+        key=lambda row: (-row[0], row[1]),
     )
     # The memory of the process does not show the memory of the devices.
-    if not known or all(one.name == "process" for *_, one in known):
-        told = known[0] if known else None
-        if told is None or told[0] < warn.value:
-            return _PEAK_ITEM.cannot_tell(found.absent or _PEAK_ITEM.reason("unknown"))
+    if not known or all(memory.name == "process" for *_, memory in known):
+        of_process = known[0] if known else None
+        if of_process is None or of_process[0] < warn.value:
+            return _PEAK_ITEM.cannot_tell(
+                memories.absent or _PEAK_ITEM.reason("unknown")
+            )
     used, _, fullest = known[0]
     failed = used >= warn.value
     return _PEAK_ITEM.finding(
@@ -82,30 +84,31 @@ _FRAGMENTATION_ITEM: Final = rule_item("mem.fragmentation")
 
 @rule(_FRAGMENTATION_ITEM, memory_signals, record_grade)
 def judge_fragmentation(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = signals.of(memory_signals)
+    memories = signals.of(memory_signals)
     known = [
-        (one.fragmentation, one.free_bytes, one.capacity_bytes, one)
-        for one in found.memories
-        if one.fragmentation is not None
-        and one.free_bytes is not None
-        and one.capacity_bytes
+        (memory.fragmentation, memory.free_bytes, memory.capacity_bytes, memory)
+        for memory in memories.memories
+        if memory.fragmentation is not None
+        and memory.free_bytes is not None
+        and memory.capacity_bytes
     ]
     if not known:
-        absent = found.absent
+        absent = memories.absent
         return _FRAGMENTATION_ITEM.cannot_tell(
             _FRAGMENTATION_ITEM.reason("not_told") if absent is None else absent
         )
-    least = thresholds.worth_defragmenting.value
+    min_share = thresholds.worth_defragmenting.value
     divided = [
-        (value, one)
-        for value, free, capacity, one in known
+        (value, memory)
+        for value, free, capacity, memory in known
         if value >= thresholds.fragmented.value
-        and free >= least * capacity
+        and free >= min_share * capacity
         # A free piece of that size is enough for any block.
-        and (1 - value) * free < least * capacity
+        and (1 - value) * free < min_share * capacity
     ]
     value, worst = max(
-        divided or [(value, one) for value, *_, one in known], key=lambda each: each[0]
+        divided or [(value, memory) for value, *_, memory in known],
+        key=lambda row: row[0],
     )
     return _FRAGMENTATION_ITEM.finding(
         "fail" if divided else "pass",
@@ -114,7 +117,7 @@ def judge_fragmentation(signals: Signals, thresholds: Thresholds) -> Finding:
         value=value,
         unit="ratio",
         threshold=thresholds.fragmented,
-        devices=tuple(one.label for _, one in divided) or (worst.label,),
+        devices=tuple(memory.label for _, memory in divided) or (worst.label,),
         facts=_FRAGMENTATION_ITEM.facts(
             free_gib=_as_gib(worst.free_bytes or 0),
             largest_gib=_as_gib((1 - value) * (worst.free_bytes or 0)),
@@ -138,21 +141,21 @@ _FAILED_ALLOCATION_ITEM: Final = rule_item("mem.oom")
 @rule(_FAILED_ALLOCATION_ITEM, memory_signals, record_grade)
 def judge_failed_allocation(signals: Signals, thresholds: Thresholds) -> Finding:
     del thresholds
-    found = signals.of(memory_signals)
-    if not found.failures:
-        if not found.tells_failures:
+    memories = signals.of(memory_signals)
+    if not memories.failures:
+        if not memories.tells_failures:
             return _FAILED_ALLOCATION_ITEM.cannot_tell("not_told")
         return _FAILED_ALLOCATION_ITEM.finding(
             "pass", facts=_failed_allocation_facts(None), inputs=("events",)
         )
-    last = found.failures[-1]
+    last = memories.failures[-1]
     because = "pieces" if last.fits_in_pieces else "capacity"
     return _FAILED_ALLOCATION_ITEM.finding(
         "fail",
         severity="info" if last.recovered else "critical",
         note="recovered" if last.recovered else None,
         confidence=signals.of(record_grade),
-        value=len(found.failures),
+        value=len(memories.failures),
         unit="count",
         devices=(last.label,),
         because=(because,),
@@ -175,9 +178,11 @@ def _failed_allocation_facts(failure: Failure | None) -> tuple[Fact, ...]:
     sizes: tuple[int | None, ...] = (None, None, None)
     if failure is not None:
         sizes = (failure.asked_bytes, failure.allocated_bytes, failure.kept_bytes)
-    asked, allocated, kept = (None if it is None else _as_gib(it) for it in sizes)
+    requested, allocated, kept = (
+        None if size is None else _as_gib(size) for size in sizes
+    )
     return _FAILED_ALLOCATION_ITEM.facts(
-        asked_gib=asked, allocated_gib=allocated, kept_gib=kept
+        asked_gib=requested, allocated_gib=allocated, kept_gib=kept
     )
 
 

@@ -73,9 +73,9 @@ def _shares_of_enough_steps(
 ) -> StepShares:
     """Return the account, if it has enough steps to know which are unusual."""
     shares = owned_shares(_OWNED, signals, thresholds)
-    steps, least = len(shares.window_ps), thresholds.outlier_steps.value
-    if steps < least:
-        raise CannotTell(item.reason("few", outlier_steps=least, steps=steps))
+    steps, min_steps = len(shares.window_ps), thresholds.outlier_steps.value
+    if steps < min_steps:
+        raise CannotTell(item.reason("few", outlier_steps=min_steps, steps=steps))
     return shares
 
 
@@ -124,18 +124,18 @@ _RHYTHM_ITEM: Final = rule_item("step.periodic")
 def judge_rhythm(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = _shares_of_enough_steps(_RHYTHM_ITEM, signals, thresholds)
     steps = len(shares.window_ps)
-    found = period_of_slow_steps(shares, slow_steps(shares, thresholds))
-    slow = np.zeros(steps, np.bool_) if found is None else found.slow
+    period = period_of_slow_steps(shares, slow_steps(shares, thresholds))
+    slow = np.zeros(steps, np.bool_) if period is None else period.slow
     series = excess_by_owner(shares, slow)
     judged = judge_series(_RHYTHM_ITEM, signals, thresholds, series)
     rarely = signals.of(rare_functions).get(shares.host)
     longer = float(np.mean(np.array(series.effect_ps)[slow])) if slow.any() else None
     passes = judged.verdict.status == "pass"
     return judged.finding(
-        note="rare" if passes and found is not None else None,
+        note="rare" if passes and period is not None else None,
         facts=(
             *_RHYTHM_ITEM.facts(
-                every=found and found.every,
+                every=period and period.every,
                 longer=longer and longer / PS_PER_US,
                 longest_period=longest_period(steps),
                 steps=steps,

@@ -67,37 +67,37 @@ _RANKS: Final[dict[Severity, int]] = {"critical": 0, "warn": 1, "info": 2}
     unexplained_outside,
 )
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = signals.needed(account_signals)
+    account = signals.needed(account_signals)
     capture = signals.of(capture_signals)
     flaws = [
-        *_flaws_by_owner(found, capture, thresholds),
-        *_flaws_by_count(signals, capture, found, thresholds),
+        *_flaws_by_owner(account, capture, thresholds),
+        *_flaws_by_count(signals, capture, account, thresholds),
     ]
-    if any(one.word == "clocks" and one.severity == "critical" for one in flaws):
+    if any(flaw.word == "clocks" and flaw.severity == "critical" for flaw in flaws):
         # Differing clocks can make work seem queued that is not queued.
-        flaws = [one for one in flaws if one.owner != "queued"]
-    shares = found.judged()
+        flaws = [flaw for flaw in flaws if flaw.owner != "queued"]
+    shares = account.judged()
     needed = _OF_HOST if shares.device is None else _OF_DEVICE
-    unseen = next(
-        (shares.missing[one] for one in needed if one in shares.missing), None
+    why_missing = next(
+        (shares.missing[owner] for owner in needed if owner in shares.missing), None
     )
-    if not flaws and unseen is not None:
-        return _ITEM.cannot_tell(unseen)
+    if not flaws and why_missing is not None:
+        return _ITEM.cannot_tell(why_missing)
     flaws.sort(
-        key=lambda one: (_RANKS[one.severity], one.word not in _WHOLE, -one.percent)
+        key=lambda flaw: (_RANKS[flaw.severity], flaw.word not in _WHOLE, -flaw.percent)
     )
-    return _finding_of_flaws(signals, found, capture, flaws, thresholds)
+    return _finding_of_flaws(signals, account, capture, flaws, thresholds)
 
 
 def _flaws_by_owner(
-    found: AccountSignals, capture: CaptureSignals, thresholds: Thresholds
+    account: AccountSignals, capture: CaptureSignals, thresholds: Thresholds
 ) -> list[_Flaw]:
     """Return flaws for time that nothing explains, by its owner in the account."""
-    shares = found.judged()
+    shares = account.judged()
     grave = thresholds.unexplained_warn.value
     flaws = []
     queued, unexplained = shares.percent("queued"), shares.percent("unexplained")
-    longest = [one.end_ps - one.start_ps for one in shares.evidence("queued")]
+    longest = [span.end_ps - span.start_ps for span in shares.evidence("queued")]
     # Short pauses between kernels do not hide work: a graph that was not recorded
     # leaves a longer gap.
     pauses = bool(longest) and max(longest) < _PAUSE_PS
@@ -125,7 +125,7 @@ def _is_at_the_begin(shares: StepShares) -> bool:
 def _flaws_by_count(
     signals: Signals,
     capture: CaptureSignals,
-    found: AccountSignals,
+    account: AccountSignals,
     thresholds: Thresholds,
 ) -> list[_Flaw]:
     """Return the flaws that counts of records show."""
@@ -133,15 +133,15 @@ def _flaws_by_count(
     device = signals.of(device_signals)
     if device.recorded == "silent":
         unread = device.reason is not None and device.reason.code == "UNKNOWN_DEVICE"
-        seen = "in_doubt" if device.in_doubt else "silent"
-        flaws.append(_Flaw("unread" if unread else seen, "critical"))
+        why_silent = "in_doubt" if device.in_doubt else "silent"
+        flaws.append(_Flaw("unread" if unread else why_silent, "critical"))
     if capture.copying and 2 * capture.computing < capture.devices:
         flaws.append(_Flaw("devices", "critical"))
-    clocks = _clock_percent(found)
+    clocks = _clock_percent(account)
     if clocks >= thresholds.clock_warn.value:
         grave = clocks >= thresholds.clock_critical.value
         flaws.append(_Flaw("clocks", "critical" if grave else "warn"))
-    lost = _lost_percent(found)
+    lost = _lost_percent(account)
     if lost >= thresholds.lost_warn.value:
         grave = lost >= thresholds.lost_critical.value
         flaws.append(_Flaw("lost", "critical" if grave else "warn", lost))
@@ -155,41 +155,43 @@ def _flaws_by_count(
     return flaws
 
 
-def _clock_percent(found: AccountSignals) -> float:
-    shares = found.judged()
+def _clock_percent(account: AccountSignals) -> float:
+    shares = account.judged()
     doubt = 100 * shares.clock_doubt_ps / shares.total_ps if shares.total_ps else 0.0
     return min(doubt, 100.0)
 
 
-def _lost_percent(found: AccountSignals) -> float:
-    shares = found.judged()
+def _lost_percent(account: AccountSignals) -> float:
+    shares = account.judged()
     return 100 * shares.lost_ps / shares.total_ps if shares.total_ps else 0.0
 
 
 def _finding_of_flaws(
     signals: Signals,
-    found: AccountSignals,
+    account: AccountSignals,
     capture: CaptureSignals,
     flaws: list[_Flaw],
     thresholds: Thresholds,
 ) -> Finding:
     first = flaws[0] if flaws else None
-    shares = found.judged()
+    shares = account.judged()
     owners = (first.owner,) if first is not None and first.owner else ()
     place: Place | None = "any" if owners else None
     stepped = bool(owners) and shares.step_source is not None
     # Unexplained time before a device's first work and after its last work, if it is
     # most of the unexplained time.
     share = signals.of(unexplained_outside).get(shares.label, 0.0)
-    whole = shares.percent("unexplained")
-    outside = share if whole and share >= _MOST * whole else None
+    unexplained_percent = shares.percent("unexplained")
+    outside = (
+        share if unexplained_percent and share >= _MOST * unexplained_percent else None
+    )
     unexplained = {"outside"} if outside is not None else set()
     if "several_ops" in program_facts(signals) and not capture.functions:
         unexplained.add("eager")
     effect = sum(shares.times(*owners)) / max(len(shares.window_ps), 1) / PS_PER_MS
     parts = shares.parts(*owners)
     # Time that is scattered over many parts has no place to name.
-    told = parts and parts[0].share_percent >= _MOST * shares.percent(*owners)
+    concentrated = parts and parts[0].share_percent >= _MOST * shares.percent(*owners)
     return _ITEM.finding(
         "fail" if first is not None else "pass",
         severity="info" if first is None else first.severity,
@@ -203,18 +205,18 @@ def _finding_of_flaws(
         threshold=thresholds.unexplained_warn
         if owners == ("unexplained",)
         else thresholds.queued_warn,
-        devices=found.ranked_labels() if owners else (),
+        devices=account.ranked_labels() if owners else (),
         causes=tuple(
-            CauseShare(cause=one.word, share_percent=one.percent)
-            for one in flaws
-            if one.owner is not None
+            CauseShare(cause=flaw.word, share_percent=flaw.percent)
+            for flaw in flaws
+            if flaw.owner is not None
         ),
-        because=tuple(one.word for one in flaws if one.owner is None),
+        because=tuple(flaw.word for flaw in flaws if flaw.owner is None),
         facts=(
-            *_facts_of_record(capture, found),
+            *_facts_of_record(capture, account),
             *_ITEM.facts(outside=outside),
         ),
-        parts=parts if told else (),
+        parts=parts if concentrated else (),
         evidence=shares.evidence(*owners) if owners else (),
         inputs=("quality", "account", "correlation"),
         actions=tuple(
@@ -243,7 +245,7 @@ def _cause_to_remove(word: str, capture: CaptureSignals, shares: StepShares) -> 
 
 
 def _facts_of_record(
-    capture: CaptureSignals, found: AccountSignals
+    capture: CaptureSignals, account: AccountSignals
 ) -> tuple[Fact, ...]:
     counts = (
         ("computing", capture.computing),
@@ -255,11 +257,11 @@ def _facts_of_record(
         ("unblocked", capture.system_calls or None),
     )
     shares = (
-        ("lost", _lost_percent(found)),
+        ("lost", _lost_percent(account)),
         ("no_launch", capture.without_launch_percent),
-        ("clock_doubt", _clock_percent(found)),
+        ("clock_doubt", _clock_percent(account)),
     )
-    clock_error = found.judged().clock_error_ps / PS_PER_US
+    clock_error = account.judged().clock_error_ps / PS_PER_US
     return (
         *(_ITEM.fact(name, value) for name, value in counts),
         *(_ITEM.fact(name, value) for name, value in shares),

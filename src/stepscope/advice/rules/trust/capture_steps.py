@@ -23,8 +23,8 @@ _ITEM: Final = rule_item("capture.steps")
 @rule(_ITEM, step_signals, frameworks_used)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     hosts = signals.needed(step_signals)
-    without = [one for one in hosts.values() if one.source is None]
-    if without and all(one.requests for one in without):
+    without = [host_steps for host_steps in hosts.values() if host_steps.source is None]
+    if without and all(host_steps.requests for host_steps in without):
         return _ITEM.not_applicable("requests")
     flaws = {label: _flaw_of_steps(steps, thresholds) for label, steps in hosts.items()}
 
@@ -35,14 +35,14 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
     label = min(hosts, key=rank_of_host)
     steps, (note, severity) = hosts[label], flaws[label]
-    words = None if note == "none" else note
+    note_key = None if note == "none" else note
     if note == "none" and signals.of(frameworks_used) == PLAIN:
         # The program may have no steps at all.
-        severity, words = "info", "plain"
+        severity, note_key = "info", "plain"
     return _ITEM.finding(
         "pass" if note is None else "fail",
         severity=severity,
-        note=words,
+        note=note_key,
         confidence=1.0,
         value=_shown_confidence(steps, thresholds),
         unit="ratio",
@@ -77,7 +77,7 @@ def _shown_confidence(steps: HostSteps, thresholds: Thresholds) -> float | None:
     """Return the rounded confidence, on the same side of the limit as the exact one."""
     if steps.source is not None:
         return round(steps.confidence, 2)
-    best = max((one.confidence for one in steps.tried), default=None)
+    best = max((candidate.confidence for candidate in steps.tried), default=None)
     if best is None:
         return None
     shown, needed = round(best, 2), thresholds.medium_confidence.value
@@ -85,7 +85,7 @@ def _shown_confidence(steps: HostSteps, thresholds: Thresholds) -> float | None:
 
 
 def _facts_of_steps(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
-    best = max(steps.tried, key=lambda one: one.confidence, default=None)
+    best = max(steps.tried, key=lambda candidate: candidate.confidence, default=None)
     early_end = steps.early_end
     # A candidate with enough confidence was rejected for a different reason.
     refused = (
@@ -108,8 +108,8 @@ def _facts_of_steps(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...
             "tried",
             len(steps.tried) or None,
             note="; ".join(
-                f"{one.what}: {one.count}, confidence {one.confidence:.2f}"
-                for one in steps.tried
+                f"{tried.what}: {tried.count}, confidence {tried.confidence:.2f}"
+                for tried in steps.tried
             )
             or None,
         ),

@@ -53,29 +53,31 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = account.judged("compile")
     if shares.step_source is None:
         return _ITEM.cannot_tell("no_steps")
-    seen = _windows_seen(shares, hosts, thresholds)
-    unseen = "compile" in shares.missing
-    note, severity = _flaw_of_window(seen, shares, thresholds, unseen=unseen)
+    windows = _windows_seen(shares, hosts, thresholds)
+    compile_unknown = "compile" in shares.missing
+    note, severity = _flaw_of_window(
+        windows, shares, thresholds, unseen=compile_unknown
+    )
     warm = note == "warm_up"
-    effect = sum(shares.times("compile")) / max(seen.judged, 1)
+    effect = sum(shares.times("compile")) / max(windows.judged, 1)
     percent = shares.percent("compile")
     return _ITEM.finding(
         "pass" if note is None else "fail",
         severity=severity,
         note=None if note == "few" else note,
         confidence=signals.of(record_grade),
-        value=percent if warm else seen.clean,
+        value=percent if warm else windows.clean,
         unit="percent" if warm else "count",
         share_percent=percent if warm else None,
         owners=("compile",) if warm else (),
         place="any" if warm else None,
         ms_per_step=effect / PS_PER_MS if warm else None,
         threshold=thresholds.dirty_compile if warm else thresholds.few_steps,
-        steps_clean=seen.judged,
+        steps_clean=windows.judged,
         devices=account.ranked_labels("compile"),
         parts=shares.parts("compile") if warm else (),
         evidence=shares.evidence("compile"),
-        facts=_facts_of_window(seen, hosts.get(shares.host)),
+        facts=_facts_of_window(windows, hosts.get(shares.host)),
         inputs=("windows", "steps", "account"),
         actions=_ITEM.actions_for(note),
     )
@@ -90,50 +92,54 @@ def _windows_seen(
         for time, length in zip(compiling, lengths, strict=True)
     )
     early, later = compiling[:_FIRST], compiling[FIRST_STEPS:]
-    others = lengths[1:]
-    begins = [one.begins_ns for one in hosts.values() if one.begins_ns is not None]
+    later_ps = lengths[1:]
+    begins = [
+        steps.begins_ns for steps in hosts.values() if steps.begins_ns is not None
+    ]
     several = len(begins) == len(hosts) > 1
     return _Seen(
         judged=len(lengths),
         clean=len(lengths) - dirty,
         early_percent=100 * sum(early) / max(shares.total_ps, 1),
         late_percent=100 * sum(later) / max(sum(lengths[FIRST_STEPS:]), 1),
-        times=lengths[0] / max(float(np.median(others)), 1)
-        if len(others) >= thresholds.few_steps.value
+        times=lengths[0] / max(float(np.median(later_ps)), 1)
+        if len(later_ps) >= thresholds.few_steps.value
         else None,
         apart_ps=(max(begins) - min(begins)) * PS_PER_NS if several else None,
     )
 
 
 def _flaw_of_window(
-    seen: _Seen, shares: StepShares, thresholds: Thresholds, *, unseen: bool
+    windows: _Seen, shares: StepShares, thresholds: Thresholds, *, unseen: bool
 ) -> tuple[str | None, Severity]:
     """Return the most serious flaw, and its severity."""
-    few = thresholds.few_steps.value
-    again = seen.late_percent >= thresholds.recompile_warn.value
-    if seen.early_percent >= thresholds.dirty_compile.value and not again:
+    min_steps = thresholds.few_steps.value
+    recompiles = windows.late_percent >= thresholds.recompile_warn.value
+    if windows.early_percent >= thresholds.dirty_compile.value and not recompiles:
         # With too few steps after warm-up the recording is not usable.
-        return "warm_up", "warn" if seen.clean < few else "info"
-    if seen.judged < few:
+        return "warm_up", "warn" if windows.clean < min_steps else "info"
+    if windows.judged < min_steps:
         return "few", "info"
     length = float(np.median(shares.window_ps))
-    if seen.apart_ps is not None and seen.apart_ps > length:
+    if windows.apart_ps is not None and windows.apart_ps > length:
         return "ranks", "info"
-    long = seen.times is not None and seen.times > thresholds.long_first_step.value
+    long = (
+        windows.times is not None and windows.times > thresholds.long_first_step.value
+    )
     return ("long_first" if unseen and long else None), "info"
 
 
-def _facts_of_window(seen: _Seen, steps: HostSteps | None) -> tuple[Fact, ...]:
+def _facts_of_window(windows: _Seen, steps: HostSteps | None) -> tuple[Fact, ...]:
     left_out = {} if steps is None else steps.left_out
-    told = ", ".join(f"{count} {flag}" for flag, count in sorted(left_out.items()))
+    note = ", ".join(f"{count} {flag}" for flag, count in sorted(left_out.items()))
     period = None if steps is None else steps.period_ps
     return (
-        _ITEM.fact("judged", seen.judged, note=told or None),
+        _ITEM.fact("judged", windows.judged, note=note or None),
         *_ITEM.facts(
-            clean=seen.clean,
-            early=seen.early_percent,
-            times=None if seen.times is None else round(seen.times, 1),
-            apart=None if seen.apart_ps is None else seen.apart_ps / PS_PER_US,
+            clean=windows.clean,
+            early=windows.early_percent,
+            times=None if windows.times is None else round(windows.times, 1),
+            apart=None if windows.apart_ps is None else windows.apart_ps / PS_PER_US,
             step=None if period is None else period / PS_PER_US,
         ),
     )

@@ -35,22 +35,22 @@ def evaluate(signals: Signals, _: Thresholds) -> Finding:
         return _ITEM.not_applicable(HOST_ONLY)
     hosts = signals.needed(version_signals)
     known = {
-        host: one
-        for host, one in hosts.items()
-        if one.runtime is not None and one.newest is not None
+        host: host_versions
+        for host, host_versions in hosts.items()
+        if host_versions.runtime is not None and host_versions.newest is not None
     }
     if not known:
         return _ITEM.cannot_tell("no_versions")
-    host, found = min(known.items(), key=lambda item: item[1].runtime or 0)
-    capability = found.newest or (0, 0)
+    host, oldest = min(known.items(), key=lambda item: item[1].runtime or 0)
+    capability = oldest.newest or (0, 0)
     wanted = next((version for first, version in _WANTED if capability >= first), None)
-    runtime = found.runtime or 0
+    runtime = oldest.runtime or 0
     note = None
     if wanted is not None and runtime < wanted:
         note = "runtime"
-    elif found.driver is not None and found.driver < runtime:
+    elif oldest.driver is not None and oldest.driver < runtime:
         note = "driver"
-    versions = {"runtime": found.runtime, "driver": found.driver, "wanted": wanted}
+    versions = {"runtime": oldest.runtime, "driver": oldest.driver, "wanted": wanted}
     return _ITEM.finding(
         "pass" if note is None else "fail",
         note="driver" if note == "driver" else None,
@@ -63,7 +63,7 @@ def evaluate(signals: Signals, _: Thresholds) -> Finding:
                 None
                 if version is None
                 else float(f"{version // 1000}.{version % 1000 // 10}"),
-                note=found.device if name == "wanted" else None,
+                note=oldest.device if name == "wanted" else None,
             )
             for name, version in versions.items()
         ),

@@ -29,7 +29,7 @@ _OWNED: Final = Owned(parts={"compute": ("compute_16",)}, device=True, unknown=F
 @rule(_ITEM, *OWNED_READS, ops_on_sides, precision_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
-    between = sum(shares.percent(one, place="between") for one in shares.between_ps)
+    between = sum(shares.percent(owner, place="between") for owner in shares.between_ps)
     return _ITEM.finding(
         "pass",
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
@@ -48,30 +48,34 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _facts_of_precision(signals: Signals) -> tuple[Fact, ...]:
-    found = signals.of(precision_signals)
-    if isinstance(found, Unavailable):
+    precision = signals.of(precision_signals)
+    if isinstance(precision, Unavailable):
         unknown = _ITEM.facts(narrow=None, narrow_eligible=None, narrow_kernels=None)
-        return tuple(msgspec.structs.replace(one, note=found.reason) for one in unknown)
+        return tuple(
+            msgspec.structs.replace(fact, note=precision.reason) for fact in unknown
+        )
     return _ITEM.facts(
-        narrow=_known_percent(found.narrow_ps, found.compute_ps),
-        narrow_eligible=_known_percent(found.eligible_narrow_ps, found.eligible_ps),
-        narrow_kernels=_known_percent(found.narrow_kernels, found.kernels),
+        narrow=_known_percent(precision.narrow_ps, precision.compute_ps),
+        narrow_eligible=_known_percent(
+            precision.eligible_narrow_ps, precision.eligible_ps
+        ),
+        narrow_kernels=_known_percent(precision.narrow_kernels, precision.kernels),
     )
 
 
-def _known_percent(part: float, whole: float) -> float | None:
-    return 100 * part / whole if whole else None
+def _known_percent(part: float, total: float) -> float | None:
+    return 100 * part / total if total else None
 
 
 def _facts_of_ops(signals: Signals) -> tuple[Fact, ...]:
-    found = signals.of(ops_on_sides)
-    if isinstance(found, Unavailable):
+    op_shares = signals.of(ops_on_sides)
+    if isinstance(op_shares, Unavailable):
         count, time = _ITEM.facts(ops=None, ops_time=None)
         return (
-            msgspec.structs.replace(count, note=found.reason),
+            msgspec.structs.replace(count, note=op_shares.reason),
             msgspec.structs.replace(time, note=None),
         )
-    return _ITEM.facts(ops=found.count_percent, ops_time=found.time_percent)
+    return _ITEM.facts(ops=op_shares.count_percent, ops_time=op_shares.time_percent)
 
 
 _COPIES: Final = ("copy_in", "copy_out", "copy_within", "transfer_wait")

@@ -37,20 +37,21 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         # The device hardly waits for launches, so contention does not matter.
         return judged.finding(**fields)
     shares = judged.shares
-    found = signals.needed(contention_signals)[shares.label]
+    contention = signals.needed(contention_signals)[shares.label]
     series = msgspec.structs.replace(
-        _OWNED.series(shares, thresholds), parts_ps={"contended": found.contended_ps}
+        _OWNED.series(shares, thresholds),
+        parts_ps={"contended": contention.contended_ps},
     )
     judged = judge_owned(
         _ITEM, _OWNED, signals, thresholds, shares=shares, series=series
     )
-    fields["facts"] = _facts_of_pace(found)
+    fields["facts"] = _facts_of_pace(contention)
     if not judged.failed:
         return judged.finding(**fields)
-    least = thresholds.contended_samples.value
-    if min(found.busy_launches, found.quiet_launches) < least:
+    min_samples = thresholds.contended_samples.value
+    if min(contention.busy_launches, contention.quiet_launches) < min_samples:
         return _ITEM.cannot_tell("few")
-    pace, chance = found.pace, found.chance
+    pace, chance = contention.pace, contention.chance
     if (
         pace is None
         or chance is None
@@ -62,19 +63,21 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     return judged.finding(saving_ms=Saving(low=high / 2, high=high), **fields)
 
 
-def _facts_of_pace(found: Contention) -> tuple[Fact, ...]:
-    busy, quiet = found.busy_pace_ps, found.quiet_pace_ps
+def _facts_of_pace(contention: Contention) -> tuple[Fact, ...]:
+    busy, quiet = contention.busy_pace_ps, contention.quiet_pace_ps
     return (
-        *_ITEM.facts(cores=found.cores),
+        *_ITEM.facts(cores=contention.cores),
         _ITEM.fact(
             "busy_pace",
             None if busy is None else busy / PS_PER_US,
-            busy_launches=found.busy_launches,
+            busy_launches=contention.busy_launches,
         ),
         _ITEM.fact(
             "quiet_pace",
             None if quiet is None else quiet / PS_PER_US,
-            quiet_launches=found.quiet_launches,
+            quiet_launches=contention.quiet_launches,
         ),
-        *_ITEM.facts(pace=None if found.pace is None else round(found.pace, 1)),
+        *_ITEM.facts(
+            pace=None if contention.pace is None else round(contention.pace, 1)
+        ),
     )

@@ -68,8 +68,8 @@ def change_without_function(
     blocking = host_functions(signals, shares, thresholds).blocking
     if blocking is None or blocking.time is None:
         return ()
-    whole = mean_step_ms(shares) * blocking.part.share_percent / 100
-    return (blocking.time.change_without_it(effect_ms=whole, only=blocking.alone),)
+    effect_ms = mean_step_ms(shares) * blocking.part.share_percent / 100
+    return (blocking.time.change_without_it(effect_ms=effect_ms, only=blocking.alone),)
 
 
 @rule(
@@ -80,7 +80,7 @@ def change_without_function(
 )
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
-    shares, whole = judged.shares, judged.verdict.share_percent
+    shares, work_percent = judged.shares, judged.verdict.share_percent
     on_device = shares.device is not None
     functions = host_functions(signals, shares, thresholds)
     blocking = functions.blocking
@@ -92,7 +92,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     named = _named_parts(signals, shares, functions)
     share = named[0].share_percent if named else None
     # Without a device the finding is about that function; a loop contains its steps.
-    leads = not on_device or (share or 0.0) >= _LEADS * (whole or 0.0)
+    leads = not on_device or (share or 0.0) >= _LEADS * (work_percent or 0.0)
     leads &= not (on_device and named and named[0].loop)
     is_alone = blocking is not None and blocking.alone is not None
     finding = judged.finding(
@@ -100,7 +100,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=_ITEM.facts(
             named_share=share,
             leading_share=share if leads else None,
-            beside_device=whole if on_device else None,
+            beside_device=work_percent if on_device else None,
             alone_share=share if is_alone else None,
         ),
     )
@@ -127,8 +127,8 @@ def _outweighing_waits(
     """Return the waits of a host without devices, if larger than half of its work."""
     waits = signals.of(asleep).get(shares.host) if shares.device is None else None
     work = 0.0 if blocking is None else blocking.part.share_percent
-    least = max(work / 2, thresholds.host_function.value)
-    return waits if waits is not None and waits.share_percent >= least else None
+    min_percent = max(work / 2, thresholds.host_function.value)
+    return waits if waits is not None and waits.share_percent >= min_percent else None
 
 
 def _finding_of_waits(
@@ -155,8 +155,8 @@ def _finding_of_waits(
             if cheaper
             else (*actions, _ITEM.action("make_workers_cheaper"))
         )
-    other = None if for_processes else waits.other
-    waiting = (waits.function, *((other,) if other else ()))
+    other_thread = None if for_processes else waits.other
+    waiting = (waits.function, *((other_thread,) if other_thread else ()))
     waiting_keys = {part.key for part in waiting}
     work = max((finding.share_percent or 0.0) - waits.share_percent, 0.0)
     causes = (
@@ -175,7 +175,10 @@ def _finding_of_waits(
     return msgspec.structs.replace(
         finding,
         causes=tuple(sorted(causes, key=lambda cause: -cause.share_percent)),
-        parts=(*waiting, *(it for it in finding.parts if it.key not in waiting_keys)),
+        parts=(
+            *waiting,
+            *(part for part in finding.parts if part.key not in waiting_keys),
+        ),
         workers=processes.functions if for_processes else (),
         facts=(
             *finding.facts,
@@ -200,18 +203,20 @@ def _named_parts(
         if around is None:
             return parts
         # The self time of this function is included in its total time.
-        return (around, *(it for it in parts if it.key != around.key))
+        return (around, *(part for part in parts if part.key != around.key))
     first = () if blocking is None else (blocking.part,)
     # If the blocking part is some lines of a function, leave out that function.
     lines_of = {part.key for part in first if part.lines is not None}
     called = tuple(
-        one.part
-        for one in functions.every
-        if one is not blocking and one.part.key not in lines_of
+        function.part
+        for function in functions.every
+        if function is not blocking and function.part.key not in lines_of
     )
     named = {part.key for part in (*first, *called)}
     remaining = (
-        it for it in parts if it.function is None or (it.loop and it.key not in named)
+        part
+        for part in parts
+        if part.function is None or (part.loop and part.key not in named)
     )
     return (*first, *called, *remaining)
 
@@ -223,18 +228,18 @@ def _advise_by_way(
     blocking: HostFunction | None,
 ) -> Finding:
     """Choose actions by how the named function spends its time."""
-    ways = signals.of(function_ways).get(shares.host)
-    if ways is None or not finding.parts:
+    time_uses = signals.of(function_ways).get(shares.host)
+    if time_uses is None or not finding.parts:
         return finding
-    alone = None if blocking is None else blocking.alone
-    way = ways.way_of_function(finding.parts[0], shares.device, only=alone)
-    if way is None:
+    only_in = None if blocking is None else blocking.alone
+    time_use = time_uses.way_of_function(finding.parts[0], shares.device, only=only_in)
+    if time_use is None:
         return finding
     keys = {
-        "waits": way.waiting or 0.0,
-        "vectorise_own_lines": way.own,
-        "vectorise_elements": way.elements,
-        "call_libraries_less": way.libraries,
+        "waits": time_use.waiting or 0.0,
+        "vectorise_own_lines": time_use.own,
+        "vectorise_elements": time_use.elements,
+        "call_libraries_less": time_use.libraries,
     }
     mostly = (key for key, percent in keys.items() if percent >= MOSTLY_PERCENT)
     key = next(mostly, "vectorise_loops")
@@ -245,10 +250,10 @@ def _advise_by_way(
         for fitting in (_ITEM.chosen(key) if action == vectorise else [action])
     )
     facts = _ITEM.facts(
-        own_lines=way.own,
-        one_by_one=way.elements,
-        in_libraries=way.libraries,
-        off_core=way.waiting,
+        own_lines=time_use.own,
+        one_by_one=time_use.elements,
+        in_libraries=time_use.libraries,
+        off_core=time_use.waiting,
     )
     return msgspec.structs.replace(
         finding, actions=tuple(dict.fromkeys(actions)), facts=(*finding.facts, *facts)
@@ -267,32 +272,35 @@ def _finding_of_function(
     The saving includes all that the function calls. Its lower end is half of that time,
     because a function is rarely removed as a whole.
     """
-    others, rare = fit_worker_numbers(finding.actions, signals), False
+    actions, rare = fit_worker_numbers(finding.actions, signals), False
     if finding.saving_ms is not None:
-        whole = mean_step_ms(shares) * blocking.part.share_percent / 100
-        saving, times = Saving(low=whole / 2, high=whole), blocking.times_ps()
+        function_ms = mean_step_ms(shares) * blocking.part.share_percent / 100
+        saving, times = (
+            Saving(low=function_ms / 2, high=function_ms),
+            blocking.times_ps(),
+        )
         if sum(times) and len(times) == len(shares.window_ps):
             saving = saving_of_effect(times, shares.window_ps).within(
-                Limits(whole, None)
+                Limits(function_ms, None)
             )
         # Work that most steps do not have, such as a validation, should be rarer.
-        many = len(times) >= thresholds.outlier_steps.value
-        rare = many and 2 * times.count(0) > len(times)
-        by_ops = rule_of_ops(signals, shares, whole, thresholds)
+        enough_steps = len(times) >= thresholds.outlier_steps.value
+        rare = enough_steps and 2 * times.count(0) > len(times)
+        by_ops = rule_of_ops(signals, shares, function_ms, thresholds)
         finding = msgspec.structs.replace(
             finding,
             saving_ms=saving,
             explained_by=() if blocking.alone is not None else by_ops,
         )
     if rare:
-        others = tuple(dict.fromkeys((_ITEM.action("do_it_rarely"), *others)))
+        actions = tuple(dict.fromkeys((_ITEM.action("do_it_rarely"), *actions)))
     fitting = _fitting_groups(blocking, signals, rare=rare)
     if blocking.is_called_back:
         return msgspec.structs.replace(
-            finding, actions=(*_ITEM.chosen("called_back"), *others)
+            finding, actions=(*_ITEM.chosen("called_back"), *actions)
         )
     return msgspec.structs.replace(
-        finding, actions=_ITEM.chosen(*fitting) if fitting else others
+        finding, actions=_ITEM.chosen(*fitting) if fitting else actions
     )
 
 
