@@ -72,8 +72,8 @@ def device_spans(
             coalesce=True,
         ).sort("step_row", "device")
     length = pl.col("stored_end_ps") - pl.col("stored_start_ps")
-    hull = pl.col("last_end_ps") - pl.col("first_begin_ps")
-    return both.with_columns(device_step_time_ps=pl.coalesce(length, hull)).select(
+    range_ps = pl.col("last_end_ps") - pl.col("first_begin_ps")
+    return both.with_columns(device_step_time_ps=pl.coalesce(length, range_ps)).select(
         pl.col(name).cast(kind) for name, kind in DEVICE_SPANS.items()
     )
 
@@ -85,34 +85,38 @@ def _step_hulls(activity_steps: Int32s, device_activity: pl.DataFrame) -> pl.Dat
     width = int(device.max()) + 1
     # The code is negative for an activity without a step, on every device.
     code = activity_steps if width == 1 else activity_steps * np.int32(width) + device
-    hulls = hulls_by_code(
+    ranges = hulls_by_code(
         code,
         ints(device_activity, "start_ps"),
         ints(device_activity, "dur_ps"),
         count=max(int(code.max()) + 1, 0),
     )
-    used = np.flatnonzero(hulls.count)
+    used = np.flatnonzero(ranges.count)
     return pl.DataFrame(
         {
             "step_row": (used // width).astype(np.int32),
             "device": (used % width).astype(np.int32),
-            "first_begin_ps": hulls.first_ps[used],
-            "last_end_ps": hulls.last_ps[used],
+            "first_begin_ps": ranges.first_ps[used],
+            "last_end_ps": ranges.last_ps[used],
         }
     )
 
 
 def _step_of_stored(steps: Steps) -> Int32s:
     rows, stored = steps.rows, steps.stored
-    for ours, theirs in (("group", "group"), ("step", "number")):
-        if rows[ours].null_count() or stored[theirs].null_count() or not len(stored):
+    for own_name, stored_name in (("group", "group"), ("step", "number")):
+        if (
+            rows[own_name].null_count()
+            or stored[stored_name].null_count()
+            or not len(stored)
+        ):
             continue
-        at = {value: row for row, value in enumerate(rows[ours].to_list())}
-        found = [at.get(value, -1) for value in stored[theirs].to_list()]
-        return np.array(found, np.int32)
+        row_of = {value: row for row, value in enumerate(rows[own_name].to_list())}
+        step_rows = [row_of.get(value, -1) for value in stored[stored_name].to_list()]
+        return np.array(step_rows, np.int32)
     starts = ints(rows, "start_ps")
-    found_at = np.searchsorted(starts, ints(stored, "start_ps"), side="right") - 1
-    return found_at.astype(np.int32)
+    begun = np.searchsorted(starts, ints(stored, "start_ps"), side="right") - 1
+    return begun.astype(np.int32)
 
 
 def first_compute(
@@ -131,19 +135,19 @@ def first_compute(
     # -1 marks an activity that belongs to no step.
     wanted &= step >= 0
     groups = number_rows((step, device))
-    found = hulls_by_code(
+    ranges = hulls_by_code(
         np.where(wanted, groups.code, np.int32(-1)),
         ints(device_activity, "start_ps"),
         ints(device_activity, "dur_ps"),
         count=groups.count,
     )
-    some = np.flatnonzero(found.count)
+    some = np.flatnonzero(ranges.count)
     first = groups.first[some]
     rows = pl.DataFrame(
         {
             "step_row": step[first],
             "device": device[first],
-            "first_compute_ps": found.first_ps[some],
+            "first_compute_ps": ranges.first_ps[some],
         },
         schema=FIRST_COMPUTE,
     ).sort("step_row", "device")

@@ -111,12 +111,12 @@ def window_flags(
     device_activity: pl.DataFrame | None,
     activity_steps: Int32s | None,
     correlation: Correlation | None,
-    unseen: bool,
+    dispatch_only: bool,
 ) -> pl.Series:
     """Return the flags of each window, in the order of `FLAGS`.
 
     Args:
-        unseen: Whether the windows show when work was dispatched, not when it ran.
+        dispatch_only: Whether windows show when work was dispatched, not when it ran.
     """
     start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
     step = handles(rows, "step_row")
@@ -136,8 +136,8 @@ def window_flags(
         work = device_work(device_activity, activity_steps)
     if work is None:
         work = host_work(steps, facts.tracks, facts.events, facts.event_kinds)
-    other = other_kinds(work, count, np.arange(count) < count - 1)[step]
-    other &= ~unrecorded
+    is_other = other_kinds(work, count, np.arange(count) < count - 1)[step]
+    is_other &= ~unrecorded
     early = warm_up(steps, facts.events, facts.event_kinds)[step]
     # Mark windows in which the host compiled, or traced a function again.
     of_compiling = facts.event_kinds.host_class == HostClass.COMPILE
@@ -149,26 +149,26 @@ def window_flags(
         )
         > 0
     )
-    early |= cold_start(start, end, facts.events) & ~(compiles | unrecorded | other)
+    early |= cold_start(start, end, facts.events) & ~(compiles | unrecorded | is_other)
     marked = {
         "first": np.arange(n) == 0,
         "open_end": is_open,
         "cut": cut,
         "compile": compiles,
         "autotune": _autotuning_spans(facts, device_activity).within(start, end) > 0,
-        "dispatch_only": np.full(n, unseen),
+        "dispatch_only": np.full(n, dispatch_only),
         "unrecorded": unrecorded,
-        "other_kind": other,
+        "other_kind": is_other,
         "warm_up": early,
         "outlier": _length_outliers(
-            end - start, ~(is_open | unrecorded | other | early)
+            end - start, ~(is_open | unrecorded | is_other | early)
         ),
     }
     pattern = np.zeros(n, np.uint16)
     for bit, name in enumerate(FLAGS):
         pattern |= marked[name].astype(np.uint16) << bit
     # Build the list of names once per distinct pattern, then look it up per window.
-    occurring, place = np.unique(pattern, return_inverse=True)
+    occurring, index = np.unique(pattern, return_inverse=True)
     names = pl.Series(
         [
             [name for bit, name in enumerate(FLAGS) if value >> bit & 1]
@@ -176,7 +176,7 @@ def window_flags(
         ],
         dtype=pl.List(pl.String),
     )
-    return names.gather(place).alias("flags")
+    return names.gather(index).alias("flags")
 
 
 def _length_outliers(length: Int64s, sample: Bools) -> Bools:
@@ -185,8 +185,8 @@ def _length_outliers(length: Int64s, sample: Bools) -> Bools:
     median = np.median(length[sample])
     deviation = np.median(np.abs(length[sample] - median))
     limit = median + max(_OUTLIER_MADS * deviation, _OUTLIER_SHARE * median)
-    found: Bools = sample & (length > limit)
-    return found
+    outliers: Bools = sample & (length > limit)
+    return outliers
 
 
 def _traced_calls(facts: WindowFacts) -> Int64s:
@@ -198,8 +198,8 @@ def _traced_calls(facts: WindowFacts) -> Int64s:
     traced = np.array([text.startswith(_TRACED) for text in texts], np.bool_)
     if not traced.any():
         return np.empty(0, np.int64)
-    found: Int64s = owner[traced[code]].astype(np.int64)
-    return found
+    calls: Int64s = owner[traced[code]].astype(np.int64)
+    return calls
 
 
 def _autotuning_spans(
@@ -242,10 +242,10 @@ def _unrecorded_steps(steps: Steps, correlation: Correlation) -> Bools:
     some = np.bincount(step[executed], minlength=n + 1)[1:]
     share = np.where(called > 0, some / np.maximum(called, 1), 1.0)
     fewer = share < _FEWER_EXECUTED * share[called > 0].max(initial=0.0)
-    found = np.logical_and.accumulate(fewer)
-    found |= np.logical_and.accumulate(fewer[::-1])[::-1]
-    found[n - 1 :] = False
-    return found
+    unrecorded = np.logical_and.accumulate(fewer)
+    unrecorded |= np.logical_and.accumulate(fewer[::-1])[::-1]
+    unrecorded[n - 1 :] = False
+    return unrecorded
 
 
 def _last_is_unexecuted(begin: Int64s, correlation: Correlation) -> bool:
@@ -268,9 +268,9 @@ def other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:
         work: What each step did; None if unknown.
         judged: By step, whether the step was recorded completely.
     """
-    found = np.zeros(steps, np.bool_)
+    differs = np.zeros(steps, np.bool_)
     if work is None or judged.sum() <= LEAST_STEPS or not len(work[0]):
-        return found
+        return differs
     # Build a table of occurrences times mean duration, by step and name.
     step, of_type, dur = work
     name = number_values(of_type)
@@ -288,10 +288,10 @@ def other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:
     weighed: Int64s = (count * mean[kept]).astype(np.int64)
     table = weighed[judged]
     different = rows_likeness(table, table[modal_row(table)]) < _SHARED
-    others = int(different.sum())
-    if others <= max(1.0, _RARE * len(table)) and len(table) - others >= LEAST_STEPS:
-        found[np.flatnonzero(judged)[different]] = True
-    return found
+    number = int(different.sum())
+    if number <= max(1.0, _RARE * len(table)) and len(table) - number >= LEAST_STEPS:
+        differs[np.flatnonzero(judged)[different]] = True
+    return differs
 
 
 def device_work(device_activity: pl.DataFrame, activity_steps: Int32s) -> Work | None:
@@ -321,13 +321,13 @@ def host_work(
     threads = np.unique(carrier)
     rows, of_step = [], []
     for thread in threads[program_threads(tracks)[threads]].tolist():
-        mine = np.flatnonzero(carrier == thread)
+        own_steps = np.flatnonzero(carrier == thread)
         begin, end = (int(tracks[f"event_{edge}"][thread]) for edge in ("begin", "end"))
         row = wanted_rows(handles(events, "type"), wanted, begin, end)
-        at = ints(events, "start_ps")[row]
-        step = np.searchsorted(boundary[mine], at, side="right") - 1
+        start_ps = ints(events, "start_ps")[row]
+        step = np.searchsorted(boundary[own_steps], start_ps, side="right") - 1
         rows.append(row[step >= 0])
-        of_step.append(mine[step[step >= 0]])
+        of_step.append(own_steps[step[step >= 0]])
     row = np.concatenate([np.empty(0, np.int64), *rows])
     if not len(row):
         return None
@@ -346,13 +346,13 @@ def warm_up(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Bool
     """
     start = ints(steps.rows, "start_ps")
     n = len(start)
-    found = np.zeros(n, np.bool_)
+    is_warm_up = np.zeros(n, np.bool_)
     if steps.on_device or n - 1 <= _REMAIN:
-        return found
+        return is_warm_up
     wait = _input_waits(steps, events, event_kinds).within(start[:-1], start[1:])
     typical = float(np.median(wait[(n - 1) // 2 :]))
     if typical < _TYPICAL * float(np.median(np.diff(start))):
-        return found
+        return is_warm_up
     ready = wait < _READY * typical
     first = int(np.flatnonzero(~ready)[0])
     if (
@@ -360,8 +360,8 @@ def warm_up(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Bool
         and ((int(ready[first:].sum()) + 1) / (len(ready[first:]) + 2)) ** first
         <= _BY_CHANCE
     ):
-        found[:first] = True
-    return found
+        is_warm_up[:first] = True
+    return is_warm_up
 
 
 def cold_start(start_ps: Int64s, end_ps: Int64s, events: pl.DataFrame) -> Bools:
@@ -374,22 +374,22 @@ def cold_start(start_ps: Int64s, end_ps: Int64s, events: pl.DataFrame) -> Bools:
         start_ps: Start of each window, ascending.
     """
     n = len(start_ps)
-    found = np.zeros(n, np.bool_)
+    is_cold = np.zeros(n, np.bool_)
     if n - 2 < _REMAIN:
-        return found
+        return is_cold
     length = (end_ps - start_ps)[:-1]
-    others = length[1:]
-    usual = float(np.median(others))
-    if length[0] <= _USUAL * usual or length[0] <= _LONGEST * int(others.max()):
-        return found
+    later = length[1:]
+    usual = float(np.median(later))
+    if length[0] <= _USUAL * usual or length[0] <= _LONGEST * int(later.max()):
+        return is_cold
     begin, dur = ints(events, "start_ps"), ints(events, "dur_ps")
-    most = _EXPLAINED * (length[0] - usual)
-    inside = (begin >= start_ps[0]) & (begin + dur <= end_ps[0]) & (dur >= most)
+    min_ps = _EXPLAINED * (length[0] - usual)
+    inside = (begin >= start_ps[0]) & (begin + dur <= end_ps[0]) & (dur >= min_ps)
     types = handles(events, "type")
     reasons = np.unique(types[inside])
-    again = np.unique(types[np.isin(types, reasons) & (begin >= end_ps[0])])
-    found[0] = len(again) == len(reasons)
-    return found
+    repeated = np.unique(types[np.isin(types, reasons) & (begin >= end_ps[0])])
+    is_cold[0] = len(repeated) == len(reasons)
+    return is_cold
 
 
 def _input_waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Spans:
@@ -397,11 +397,11 @@ def _input_waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) ->
     if not waits.any():
         return Spans.empty()
     types, track = handles(events, "type"), handles(events, "track")
-    found = []
-    for on in steps.rows["track"].drop_nulls().unique().sort().to_list():
+    spans = []
+    for thread in steps.rows["track"].drop_nulls().unique().sort().to_list():
         # The rows of one track are consecutive.
-        begin, end = np.searchsorted(track, np.array([on, on + 1], track.dtype))
+        begin, end = np.searchsorted(track, np.array([thread, thread + 1], track.dtype))
         row = wanted_rows(types, waits, int(begin), int(end))
         starts = ints(events, "start_ps")[row]
-        found.append(Spans.from_events(starts, ints(events, "dur_ps")[row]))
-    return Spans.union_of(found)
+        spans.append(Spans.from_events(starts, ints(events, "dur_ps")[row]))
+    return Spans.union_of(spans)

@@ -108,17 +108,19 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
         symbols = np.flatnonzero(instructions.counts == runs)
         if not len(symbols) or not _repeats_evenly(instructions, runs):
             continue
-        places = min(instructions.symbol_entries(symbols), key=lambda at: int(at[0]))
-        first = instructions.at_ps[places]
+        entries = min(
+            instructions.symbol_entries(symbols), key=lambda rows: int(rows[0])
+        )
+        first = instructions.at_ps[entries]
         if (first < host[:runs]).any():
             return None
         # Find the end of the last instruction before each next step. An instruction
         # ends at its successor's start minus the pause between the two.
         begin_ps, gap = instructions.at_ps, instructions.gap_ps
         free_from = np.append(begin_ps[1:] - gap[1:], instructions.end_ps)
-        after = np.append(places[1:], len(instructions))
+        after = np.append(entries[1:], len(instructions))
         last: Int64s = free_from[after - 1]
-        count = np.diff(np.append(places, len(instructions)))
+        count = np.diff(np.append(entries, len(instructions)))
         missing = (0, n - runs)
         return StepKernels(
             "executor", *(np.pad(each, missing) for each in (first, last, count))
@@ -139,9 +141,9 @@ def only_dispatched(steps: Steps, instructions: SymbolSequence | None) -> bool:
 def _repeats_evenly(instructions: SymbolSequence, runs: int) -> bool:
     """Return whether nearly all work ran k * runs or k * (runs + 1) times."""
     often = instructions.counts[instructions.symbol]
-    whole = (often % runs == 0) | (often % (runs + 1) == 0)
+    multiple = (often % runs == 0) | (often % (runs + 1) == 0)
     weight = instructions.weight
-    return float(weight[whole].sum()) >= _EQUAL * float(weight.sum())
+    return float(weight[multiple].sum()) >= _EQUAL * float(weight.sum())
 
 
 def step_kernels(
@@ -158,46 +160,46 @@ def step_kernels(
     is_kernel = codes(device_activity, "kind") == (ACTIVITY_CODES["kernel"])
     chosen = is_kernel & (activity_steps >= 0)
     for column in ("device", "track") if chosen.any() else ():
-        place = handles(device_activity, column)
-        found = totals_by_code(
-            place,
+        handle = handles(device_activity, column)
+        totals = totals_by_code(
+            handle,
             ints(device_activity, "dur_ps"),
-            count=int(place.max()) + 1,
+            count=int(handle.max()) + 1,
             where=chosen,
         )
         # Add the count, so that kernels of length 0 outweigh a stream without kernels.
-        chosen &= place == int(np.argmax(found.total + found.count))
+        chosen &= handle == int(np.argmax(totals.total + totals.count))
     step = np.where(chosen, activity_steps, np.int32(-1))
-    hulls = hulls_by_code(
+    ranges = hulls_by_code(
         step,
         ints(device_activity, "start_ps"),
         ints(device_activity, "dur_ps"),
         count=steps,
     )
-    launches = hulls.count
+    launches = ranges.count
     if correlation is not None:
         of_steps = step >= 0
         launch = np.where(of_steps, correlation.launch_of_activity, np.int32(-1))
-        room = _USUAL_SPILLS
+        capacity = _USUAL_SPILLS
         while True:
             owner = np.full(len(correlation.activity_count_of_launch), -1, np.int32)
             count = np.zeros(steps, np.int64)
             # Nearly every call belongs to one step, so only the exceptions are sorted.
-            spilled = np.empty(room, np.int64)
+            spilled = np.empty(capacity, np.int64)
             spills = accepted_answer(
                 kernels.count_executions(step, launch, owner, count, spilled)
             )
-            if spills <= room:
+            if spills <= capacity:
                 break
-            room = spills
-        others = spilled[:spills]
-        extra = np.unique(np.stack([step[others], launch[others]]), axis=1)[0]
+            capacity = spills
+        extra_rows = spilled[:spills]
+        extra = np.unique(np.stack([step[extra_rows], launch[extra_rows]]), axis=1)[0]
         launches = (
             count
             + np.bincount(extra, minlength=steps)
             + np.bincount(step[of_steps & (launch < 0)], minlength=steps)
         )
-    return StepKernels("device", hulls.first_ps, hulls.last_ps, launches)
+    return StepKernels("device", ranges.first_ps, ranges.last_ps, launches)
 
 
 def window_anchor(steps: Steps, run: StepKernels) -> str:
@@ -287,7 +289,7 @@ class Windows(Frozen, frozen=True, dict=True):
     @cached_property
     def judged(self) -> Spans:
         """The times covered by the windows that statistics use."""
-        starts, ends = (ints(self.measured, it) for it in ("start_ps", "end_ps"))
+        starts, ends = (ints(self.measured, name) for name in ("start_ps", "end_ps"))
         return Spans.from_events(starts, ends - starts)
 
     def rows_of_measured(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -350,11 +352,11 @@ def windows(
         if begin is None or end is None:
             return NOTHING_RECORDED
         row = {"start_ps": begin, "end_ps": end, "open_end": False, "flags": []}
-        whole = pl.DataFrame(
+        profile_row = pl.DataFrame(
             {name: [row.get(name)] for name in WINDOW_ROWS}, schema=WINDOW_ROWS
         )
         return Windows(
-            whole,
+            profile_row,
             "profile",
             has_steps=False,
             device_spans=pl.DataFrame(schema=DEVICE_SPANS),
@@ -393,7 +395,7 @@ def windows(
         device_activity=activity,
         activity_steps=of_steps,
         correlation=correlated,
-        unseen=anchor == "host" and only_dispatched(steps, instructions),
+        dispatch_only=anchor == "host" and only_dispatched(steps, instructions),
     )
     typed = rows.with_columns(flags).select(
         pl.col(name).cast(kind) for name, kind in WINDOW_ROWS.items()
