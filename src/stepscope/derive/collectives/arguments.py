@@ -185,11 +185,11 @@ def recorded_arguments(
         " ".join(text for text in texts if text) for texts in zip(*named, strict=True)
     ]
     columns["group"] = pl.Series("group", groups, pl.String)
-    found = pl.DataFrame(columns, schema=ARGUMENTS)
+    arguments = pl.DataFrame(columns, schema=ARGUMENTS)
     # Index of the appended row of nulls: the row for events without arguments.
-    padded = pl.concat([found, found.clear(1)])
-    at = np.where(events >= 0, np.searchsorted(owners, events), len(owners))
-    return padded[at].with_columns(pl.col("group").fill_null(""))
+    padded = pl.concat([arguments, arguments.clear(1)])
+    index = np.where(events >= 0, np.searchsorted(owners, events), len(owners))
+    return padded[index].with_columns(pl.col("group").fill_null(""))
 
 
 def element_type(name: str) -> tuple[str, int | None]:
@@ -204,7 +204,7 @@ def exchange_kind(text: str) -> str | None:
     None if the name contains no kind.
     """
     lowered = text.lower()
-    return next((kind for kind, found in _KINDS if found.search(lowered)), None)
+    return next((kind for kind, pattern in _KINDS if pattern.search(lowered)), None)
 
 
 def is_sure_kind(kind: str) -> bool:

@@ -210,11 +210,11 @@ def collective_calls(
         rows, Launched(correlation, event_nesting), events, event_types
     )
     own = handles(device_activity, "event")[rows]
-    said = _call_arguments(trace, stats, own, around.record)
+    arguments = _call_arguments(trace, stats, own, around.record)
     types = event_types["name"]
     types_of = handles(events, "type")
     names = _Names(
-        said["name"],
+        arguments["name"],
         _gather_known(types, np.where(around.range >= 0, types_of[around.range], -1)),
         _op_texts(activity_ops.ops).gather(activity_ops.op[rows]),
         types.gather(handles(device_activity, "type")[rows]),
@@ -226,10 +226,12 @@ def collective_calls(
     kind = pl.Series([None] * len(frame), dtype=pl.String)
     for text in frame:
         # Each distinct name is parsed once, not each collective.
-        kinds = {it: exchange_kind(it) for it in text.drop_nulls().unique().to_list()}
+        kinds = {
+            name: exchange_kind(name) for name in text.drop_nulls().unique().to_list()
+        }
         named = text.replace_strict(kinds, default=None, return_dtype=pl.String)
         kind = kind.fill_null(named) if kinds else kind
-    found = said.select("group", "group_size").with_columns(
+    described = arguments.select("group", "group_size").with_columns(
         activity=pl.Series(rows, dtype=pl.Int32),
         device=handles(device_activity, "device")[rows],
         step_row=steps,
@@ -244,7 +246,7 @@ def collective_calls(
         activity_ops.ops["name"].str.contains(_LISTS).gather(op),
         _result_shapes(activity_ops.ops, hlo_ops).gather(op),
     )
-    sized = found.hstack(_sizes_and_types(found["kind"], said, tensors))
+    sized = described.hstack(_sizes_and_types(described["kind"], arguments, tensors))
     bus_bytes = [
         None if size is None or not members else round(size * bus_share(kind, members))
         for kind, size, members in sized["kind", "bytes", "group_size"].iter_rows()
@@ -263,26 +265,28 @@ def _call_arguments(
     if isinstance(stats, Unavailable):
         empty = pl.DataFrame(schema=ARGUMENTS).clear(len(own))
         return empty.with_columns(group=pl.lit(""))
-    mine = recorded_arguments(trace, stats, own)
-    if mine["name"].null_count() == 0:
-        return mine
+    args = recorded_arguments(trace, stats, own)
+    if args["name"].null_count() == 0:
+        return args
     hosts = recorded_arguments(trace, stats, record)
-    return mine.select(
-        pl.when(mine["name"].is_not_null()).then(pl.col(name)).otherwise(hosts[name])
+    return args.select(
+        pl.when(args["name"].is_not_null()).then(pl.col(name)).otherwise(hosts[name])
         for name in ARGUMENTS
     )
 
 
-def _gather_known(values: pl.Series, at: NDArray[np.integer]) -> pl.Series:
+def _gather_known(values: pl.Series, index: NDArray[np.integer]) -> pl.Series:
     """Gather values by index; null for a negative index."""
-    places = pl.Series(at, dtype=pl.Int64)
-    return values.gather(places.set(places < 0, None))
+    indices = pl.Series(index, dtype=pl.Int64)
+    return values.gather(indices.set(indices < 0, None))
 
 
-def _shape_texts(trace: TraceData, of: Int32s) -> pl.Series:
-    used = np.unique(of[of >= 0])
-    texts = pl.Series([trace.strings[it] for it in used.tolist()], dtype=pl.String)
-    return _gather_known(texts, np.where(of >= 0, np.searchsorted(used, of), -1))
+def _shape_texts(trace: TraceData, code: Int32s) -> pl.Series:
+    used = np.unique(code[code >= 0])
+    texts = pl.Series(
+        [trace.strings[handle] for handle in used.tolist()], dtype=pl.String
+    )
+    return _gather_known(texts, np.where(code >= 0, np.searchsorted(used, code), -1))
 
 
 def _result_shapes(ops: pl.DataFrame, hlo_ops: pl.DataFrame | Unavailable) -> pl.Series:
@@ -297,7 +301,7 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
     An op of a communication library may have any kind. An op known only by its name
     must have a kind that no op within one device has.
     """
-    said = ops.select(
+    texts = ops.select(
         text=pl.concat_str(
             *(pl.col(name).fill_null("") for name in ("opcode", "type", "name")),
             separator=" ",
@@ -316,7 +320,7 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
         )
     ]
     # Each distinct op is parsed once, not each activity.
-    kinds = [exchange_kind(text) for text in said.to_list()]
+    kinds = [exchange_kind(text) for text in texts.to_list()]
     return pl.Series(
         [
             kind if kind is not None and (known or is_sure_kind(kind)) else None
@@ -327,10 +331,10 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
 
 
 def _sizes_and_types(
-    kinds: pl.Series, said: pl.DataFrame, tensors: _Tensors
+    kinds: pl.Series, arguments: pl.DataFrame, tensors: _Tensors
 ) -> pl.DataFrame:
     """Return bytes and element type from the arguments, else from the op's tensors."""
-    keys = said.select("in_elements", "out_elements", "dtype").with_columns(
+    keys = arguments.select("in_elements", "out_elements", "dtype").with_columns(
         kinds, operands=tensors.operands, lists=tensors.lists, result=tensors.results
     )
     distinct = keys.unique(maintain_order=True)
@@ -382,8 +386,8 @@ def _known_sizes(shape: str | None) -> tuple[list[int], str]:
 
     The list is empty if the bytes of any tensor are unknown.
     """
-    found = None if shape is None else operands_from_text(shape)
-    tensors = [] if found is None else list(found.each_tensor())
+    operands = None if shape is None else operands_from_text(shape)
+    tensors = [] if operands is None else list(operands.each_tensor())
     known = [size for tensor in tensors if (size := tensor.size_bytes) is not None]
     if not tensors or len(known) < len(tensors):
         return [], ""
@@ -403,7 +407,7 @@ def launch_surroundings(
     call = np.append(handles(given.correlation.launches, "event"), np.int32(-1))[launch]
     names = event_types["name"]
     types = handles(events, "type")
-    found = []
+    columns = []
     for wanted in (
         names.str.contains(_RANGE).to_numpy(),
         names.is_in(sorted(BOOKKEEPING)).to_numpy(),
@@ -422,5 +426,5 @@ def launch_surroundings(
                 )
             )
             nearest = np.where(call >= 0, label[call], np.int32(-1))
-        found.append(nearest)
-    return Surroundings(*found)
+        columns.append(nearest)
+    return Surroundings(*columns)

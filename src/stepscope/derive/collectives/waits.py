@@ -58,8 +58,8 @@ def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
         The calls in their order with the columns `WAIT_COLUMNS`.
     """
     is_matched = pl.col("instance") >= 0
-    least = pl.col("dur_ps").min().over("instance")
-    longer = pl.col("dur_ps") - least
+    shortest = pl.col("dur_ps").min().over("instance")
+    longer = pl.col("dur_ps") - shortest
     is_thread = pl.col("device").is_null()
     came = (pl.col("start_ps") + pl.col("shift_ps")).fill_null(0)
     before_last = pl.col("came").max().over("instance") - pl.col("came")
@@ -162,10 +162,10 @@ def without_contradictions(matched: pl.DataFrame) -> pl.DataFrame:
     spare = pl.col("doubt_ps").fill_null(0).max() * 2 + PS_PER_US
     transfer = pl.col("dur_ps").min()
     early = begin.max() - end.min() > spare
-    apart = (early | (end.max() - end.min() > transfer + spare)).over("instance")
+    contradicts = (early | (end.max() - end.min() > transfer + spare)).over("instance")
     several_hosts = (pl.col("host").n_unique() > 1).over("instance")
     untied = pl.col("shift_ps").is_null().any().over("instance")
-    keep = ~(apart | (several_hosts & untied))
+    keep = ~(contradicts | (several_hosts & untied))
     return matched.with_columns(
         pl.when(keep).then("instance").otherwise(-1).alias("instance"),
         pl.when(keep).then("members").otherwise(0).alias("members"),
@@ -255,15 +255,15 @@ def align_clocks(
         starts_unix_ns, key=lambda host: -len(by_host[host]) if host in by_host else 0
     )
     ties = _through_collectives(hosts, by_host)
-    found = {}
+    clocks = {}
     for host in starts_unix_ns:
         tie = ties.get(host)
         if host == hosts[0]:
-            found[host] = HostClock(host, "reference", 0, 0, 0, 0, 0)
+            clocks[host] = HostClock(host, "reference", 0, 0, 0, 0, 0)
         elif tie is not None:
             ahead = _recorded_shift(starts_unix_ns, host, hosts[0])
             offset = None if ahead is None else ahead - tie.shift_ps
-            found[host] = HostClock(
+            clocks[host] = HostClock(
                 host,
                 "collectives",
                 tie.shift_ps,
@@ -273,17 +273,17 @@ def align_clocks(
                 tie.samples,
             )
         else:
-            found[host] = _clock_by_times(
+            clocks[host] = _clock_by_times(
                 host, _recorded_shift(starts_unix_ns, host, hosts[0]), steps, hosts[0]
             )
-    return found
+    return clocks
 
 
 def _recorded_shift(
     starts_unix_ns: Mapping[str, int | None], host: str, reference: str
 ) -> int | None:
-    mine, other = starts_unix_ns[host], starts_unix_ns[reference]
-    return None if mine is None or other is None else (mine - other) * PS_PER_NS
+    own, base = starts_unix_ns[host], starts_unix_ns[reference]
+    return None if own is None or base is None else (own - base) * PS_PER_NS
 
 
 def _clock_by_times(
@@ -294,13 +294,13 @@ def _clock_by_times(
 ) -> HostClock:
     if recorded is not None:
         return HostClock(host, "recorded", recorded, None, None, None, 0)
-    mine, others = steps.get(host, {}), steps.get(reference, {})
-    shared = sorted(mine.keys() & others.keys())
+    own, shared_steps = steps.get(host, {}), steps.get(reference, {})
+    shared = sorted(own.keys() & shared_steps.keys())
     if not shared:
         return HostClock(host, "none", None, None, None, None, 0)
-    apart = [others[number][0] - mine[number][0] for number in shared]
-    longest = max(max(mine[number][1], others[number][1]) for number in shared)
-    shift = round(float(np.median(apart)))
+    shifts = [shared_steps[number][0] - own[number][0] for number in shared]
+    longest = max(max(own[number][1], shared_steps[number][1]) for number in shared)
+    shift = round(float(np.median(shifts)))
     return HostClock(host, "steps", shift, longest, None, None, len(shared))
 
 
@@ -315,35 +315,35 @@ def _through_collectives(
     nearest = [host for host in hosts[:1] if host in by_host]
     waiting = [host for host in hosts[1:] if host in by_host]
     while nearest and waiting:
-        found = {}
+        new_ties = {}
         for host in waiting:
             direct = [
                 (via, _tie_clocks(by_host[host], by_host[via])) for via in nearest
             ]
             known = [(tie.samples, via, tie) for via, tie in direct if tie is not None]
             if known:
-                _, via, tie = max(known, key=lambda it: it[0])
+                _, via, tie = max(known, key=lambda candidate: candidate[0])
                 second = ties[via]
-                found[host] = _Tie(
+                new_ties[host] = _Tie(
                     tie.shift_ps + second.shift_ps,
                     tie.doubt_ps + second.doubt_ps,
                     tie.bound_ps + second.bound_ps,
                     tie.samples,
                 )
-        ties |= found
-        nearest = list(found)
-        waiting = [host for host in waiting if host not in found]
+        ties |= new_ties
+        nearest = list(new_ties)
+        waiting = [host for host in waiting if host not in new_ties]
     return ties
 
 
-def _tie_clocks(mine: pl.DataFrame, others: pl.DataFrame) -> _Tie | None:
+def _tie_clocks(own: pl.DataFrame, reference: pl.DataFrame) -> _Tie | None:
     """Return the offset from the first clock to the other; None if it is unknown.
 
     The offset is the median difference of the ends. With `came` and `left` as the times
     of entering and leaving, each collective bounds it: `came_other - left_mine <= shift
     <= left_other - came_mine`.
     """
-    shared = mine.join(others, on="instance", suffix="_other")
+    shared = own.join(reference, on="instance", suffix="_other")
     if not len(shared):
         return None
     differences = ints(shared, "left_ps_other") - ints(shared, "left_ps")

@@ -148,7 +148,7 @@ def flatten_tracks(
     is_sticky = _code_mask(sticky)
     shown = np.arange(256, dtype=np.uint8)
     shown[list(alike)] = list(alike.values())
-    found: dict[int, dict[int, Spans]] = {}
+    by_track: dict[int, dict[int, Spans]] = {}
 
     def nest_track(track: int) -> None:
         rows = slice(int(begins[track]), int(ends[track]))
@@ -159,10 +159,10 @@ def flatten_tracks(
         starts, durs = start_ps[rows][coded], dur_ps[rows][coded]
         sets = _flatten_codes(starts, durs, shown[code[rows][coded]], is_sticky)
         if sets:
-            found[track] = sets
+            by_track[track] = sets
 
     _run_largest_first(nest_track, ends - begins)
-    return dict(sorted(found.items()))
+    return dict(sorted(by_track.items()))
 
 
 class _Work(Frozen, frozen=True):
@@ -228,9 +228,9 @@ def flatten_rows(
 
 
 def _code_mask(values: Collection[int]) -> UInt8s:
-    found = np.zeros(256, np.uint8)
-    found[list(values)] = 1
-    return found
+    mask = np.zeros(256, np.uint8)
+    mask[list(values)] = 1
+    return mask
 
 
 def _flatten_codes(
@@ -241,8 +241,8 @@ def _flatten_codes(
         order = _nesting_order(start_ps, dur_ps)
         start_ps, dur_ps, code = start_ps[order], dur_ps[order], code[order]
     out = np.empty((3, 2 * count), np.int64)
-    for room in (_USUAL_DEPTH, count):
-        running = np.empty((4, room), np.int64)
+    for capacity in (_USUAL_DEPTH, count):
+        running = np.empty((4, capacity), np.int64)
         segments: int = kernels.flatten_track_rows(
             start_ps, dur_ps, code, sticky, 0, count, running, out
         )
@@ -290,18 +290,26 @@ def innermost_rows(
             start_ps, dur_ps, parent, begin, end, times, inner
         )
     else:
-        at = _nesting_order(start_ps[begin:end], dur_ps[begin:end]) + begin
-        place = np.full(end + 1, -1, np.int32)
-        place[at] = np.arange(len(at))
+        row_order = _nesting_order(start_ps[begin:end], dur_ps[begin:end]) + begin
+        rank = np.full(end + 1, -1, np.int32)
+        rank[row_order] = np.arange(len(row_order))
         answer = kernels.running_rows(
-            *(start_ps[at], dur_ps[at], place[parent[at]], 0, len(at), times, inner)
+            *(
+                start_ps[row_order],
+                dur_ps[row_order],
+                rank[parent[row_order]],
+                0,
+                len(row_order),
+                times,
+                inner,
+            )
         )
-        inner = np.where(inner >= 0, at[inner], -1).astype(np.int32)
+        inner = np.where(inner >= 0, row_order[inner], -1).astype(np.int32)
     if answer < 0:
         raise ValueError(f"the compiled function rejected its arrays ({answer})")
-    found = np.empty(len(order), np.int32)
-    found[order] = inner
-    return found
+    innermost = np.empty(len(order), np.int32)
+    innermost[order] = inner
+    return innermost
 
 
 def _unfilled_nesting(row_count: int, track_count: int) -> Nesting:

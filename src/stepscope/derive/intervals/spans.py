@@ -55,11 +55,11 @@ class TrackRows(Frozen, frozen=True):
 
     def tracks_having(self, types: Int32s, wanted: Bools) -> Bools:
         """Return by row of tracks whether it has an event of a wanted type."""
-        found = np.zeros(len(self.begins), np.bool_)
+        has_event = np.zeros(len(self.begins), np.bool_)
         if wanted.any():
-            for track in range(len(found)):
-                found[track] = wanted[types[self.track_rows(track)]].any()
-        return found
+            for track in range(len(has_event)):
+                has_event[track] = wanted[types[self.track_rows(track)]].any()
+        return has_event
 
     def meeting_rows(
         self,
@@ -83,7 +83,7 @@ class TrackRows(Frozen, frozen=True):
         rows = slice(begin, end)
         marked = np.zeros(256, np.uint8)
         marked[list(wanted)] = 1
-        found = np.empty(rows.stop - rows.start, np.int64)
+        out = np.empty(rows.stop - rows.start, np.int64)
         count = row_kernels.rows_meeting_set(
             self.start_ps[rows],
             self.dur_ps[rows],
@@ -92,12 +92,12 @@ class TrackRows(Frozen, frozen=True):
             spans.start_ps,
             spans.end_ps,
             int(outermost),
-            found,
+            out,
         )
         if count < 0:
             raise ValueError(f"the rows of track {track} were rejected ({count})")
         # A copy, so that the buffer for all rows is freed.
-        return found[:count] + rows.start
+        return out[:count] + rows.start
 
 
 #: Largest absolute time in ps (53 days): differences of times then fit into int64.
@@ -244,12 +244,12 @@ class Spans(Frozen, frozen=True, dict=True):
         if not len(self) or not len(other):
             return Spans.empty()
         for inner, outer in ((self, other), (other, self)):
-            at = int(outer.end_ps.searchsorted(inner.end_ps[-1], side="left"))
-            if at < len(outer) and bool(outer.start_ps[at] <= inner.start_ps[0]):
+            index = int(outer.end_ps.searchsorted(inner.end_ps[-1], side="left"))
+            if index < len(outer) and bool(outer.start_ps[index] <= inner.start_ps[0]):
                 return inner
         # Only nearby intervals are visited: one window may meet few of millions.
-        mine, others = self._near_part(other), other._near_part(self)
-        return _merge_sets(kernels.intersect_sets, mine, others)
+        left, right = self._near_part(other), other._near_part(self)
+        return _merge_sets(kernels.intersect_sets, left, right)
 
     def __sub__(self, other: Spans) -> Spans:
         if not len(self) or not len(other):
@@ -304,9 +304,9 @@ class Spans(Frozen, frozen=True, dict=True):
 
     def holding(self, times_ps: Int64s) -> NDArray[np.intp]:
         """Return by time the interval that contains it, -1 for none."""
-        at = self.start_ps.searchsorted(times_ps, side="right") - 1
-        inside = times_ps < np.append(self.end_ps, 0)[at]
-        return np.where((at >= 0) & inside, at, -1)
+        index = self.start_ps.searchsorted(times_ps, side="right") - 1
+        inside = times_ps < np.append(self.end_ps, 0)[index]
+        return np.where((index >= 0) & inside, index, -1)
 
     def covered_before(self, times_ps: ArrayLike) -> Int64s:
         """Return the covered length before each time; ascending times are fastest."""
@@ -405,9 +405,9 @@ def _merge_sets(kernel: Callable[..., int], a: Spans, b: Spans) -> Spans:
 
 
 def _trim_output(out: Int64s, count: int) -> Spans:
-    found = out[:, : _checked(count)]
+    used = out[:, : _checked(count)]
     # A view of a nearly full array is free; a view of a nearly empty one would keep all
     # of its memory allocated.
     if 2 * count < out.shape[1]:
-        found = found.copy()
-    return Spans(found[0], found[1])
+        used = used.copy()
+    return Spans(used[0], used[1])

@@ -89,11 +89,11 @@ def charge_lent_launches(
     charged = of_launch.copy()
     for several in np.split(lone, np.flatnonzero(np.diff(launching[lone])) + 1):
         own = launching[several[0]]
-        at_ps = ints(launches, "start_ps")[several]
+        times_ps = ints(launches, "start_ps")[several]
         waiting = [
             _calls_of_holder(
                 holder,
-                at_ps,
+                times_ps,
                 of_event,
                 tracks=tracks,
                 events=events,
@@ -110,7 +110,7 @@ def charge_lent_launches(
 
 def _calls_of_holder(
     holder: int,
-    at_ps: Int64s,
+    times_ps: Int64s,
     of_event: Int32s,
     *,
     tracks: pl.DataFrame,
@@ -120,7 +120,7 @@ def _calls_of_holder(
 ) -> _Waiting:
     """Return by time a thread's call, and whether no op or driver call runs then."""
     around = innermost_rows(
-        at_ps,
+        times_ps,
         ints(events, "start_ps"),
         ints(events, "dur_ps"),
         nesting.parent,
@@ -147,9 +147,9 @@ def _keep_only_holder(waiting: Sequence[_Waiting]) -> _Waiting:
 
 def _keep_silent_calls(call: Int32s, silent: Bools) -> Int32s:
     """Keep calls in which no op runs at nearly all launches of another thread."""
-    lent = np.flatnonzero(call >= 0)
-    count = np.bincount(call[lent])
-    quiet = np.bincount(call[lent[silent[lent]]], minlength=len(count))
+    held = np.flatnonzero(call >= 0)
+    count = np.bincount(call[held])
+    quiet = np.bincount(call[held[silent[held]]], minlength=len(count))
     kept = values_by_row(quiet >= _SILENT_SHARE * count, call, none=False)
     return np.where(kept, call, np.int32(-1))
 
@@ -327,9 +327,11 @@ def _range_rows(
     ours = thread & ~tracks["name"].str.contains(_POOL).to_numpy()
     track = values_by_row(handles(events, "track"), rows)
     # Types that the producer marks as ranges are among `may_be`.
-    told = values_by_row(is_true(event_types["annotation"]), values_by_row(types, rows))
-    found = told & values_by_row(thread, track)
-    guessed = ~told & values_by_row(ours, track)
+    marked = values_by_row(
+        is_true(event_types["annotation"]), values_by_row(types, rows)
+    )
+    is_range = marked & values_by_row(thread, track)
+    guessed = ~marked & values_by_row(ours, track)
     if guessed.any():
         # Only frames and ranges contain the program's own code.
         through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
@@ -339,8 +341,8 @@ def _range_rows(
             begin, end = tracks["event_begin"][lane], tracks["event_end"][lane]
             inside[begin:end] = values_by_row(label, types[begin:end])
             inherit_labels(nesting.parent, inside, begin, end)
-        found[guessed] = inside[rows[guessed]] < 0
-    return rows[found]
+        is_range[guessed] = inside[rows[guessed]] < 0
+    return rows[is_range]
 
 
 def _names_of_types(
@@ -370,7 +372,7 @@ def _calls_of_launches(
     """Return the call of each launch call, and that of each activity's launch."""
     if isinstance(of_launch, Unavailable) or isinstance(correlation, Unavailable):
         inputs = (device_activity, of_launch, correlation)
-        why = next(one for one in inputs if isinstance(one, Unavailable))
+        why = next(reason for reason in inputs if isinstance(reason, Unavailable))
         return why, why
     of_activity = values_by_row(of_launch, correlation.launch_of_activity, none=-1)
     if (of_activity >= 0).any():

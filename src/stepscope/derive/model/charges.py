@@ -188,16 +188,16 @@ def allocation_charges(
         `name`, `place`, `allocated_bytes`; without allocations of unknown ops.
     """
     taken = (codes(allocations, "kind") == _ALLOCATE) & chosen
-    asked = allocations.select("op", "allocated_bytes", place=pl.Series(place)).filter(
+    named = allocations.select("op", "allocated_bytes", place=pl.Series(place)).filter(
         pl.Series(taken),
         pl.col("op").is_not_null(),
         pl.col("allocated_bytes").is_not_null(),
     )
-    texts = asked["op"].unique(maintain_order=True)
+    texts = named["op"].unique(maintain_order=True)
     read = read_annotations(texts.to_list())
     names = pl.DataFrame({"op": texts, "name": read["name"]})
     return (
-        asked.join(names, on="op", how="left", maintain_order="left")
+        named.join(names, on="op", how="left", maintain_order="left")
         .filter(pl.col("name").is_not_null())
         .group_by("name", "place", maintain_order=True)
         .agg(pl.col("allocated_bytes").sum())
@@ -292,7 +292,7 @@ def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFr
     """
     key = ["name", "place"]
     known = merged.select(key).unique()
-    elsewhere = (
+    unplaced = (
         allocated.join(known, on=key, how="anti")
         .group_by("name", maintain_order=True)
         .agg(pl.col("allocated_bytes").sum().alias("elsewhere"))
@@ -304,7 +304,7 @@ def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFr
     has_part = pl.any_horizontal(part.is_not_null() for part in parts)
     return (
         merged.join(allocated, on=key, how="left", maintain_order="left")
-        .join(elsewhere, on="name", how="left", maintain_order="left")
+        .join(unplaced, on="name", how="left", maintain_order="left")
         .with_columns(allocated_bytes=pl.when(has_part).then(pl.sum_horizontal(parts)))
     )
 
@@ -313,15 +313,15 @@ def _count_executions(work: DeviceWork, rows: Rows, by: Codes) -> Int64s:
     """Count distinct executions by code, and unknown ones by their commonest kernel."""
     execution = work.execution[rows]
     runs = distinct_runs(
-        by.code, execution, places=by.count, executions=work.execution_count
+        by.code, execution, groups=by.count, executions=work.execution_count
     ).count
-    others = np.flatnonzero(execution < 0)
-    if len(others):
-        code = by.code[others]
-        kernels = number_rows([code, work.kernel[rows][others]])
-        most = np.zeros(by.count, np.int64)
-        np.maximum.at(most, code[kernels.first], np.bincount(kernels.code))
-        runs += most
+    unknown = np.flatnonzero(execution < 0)
+    if len(unknown):
+        code = by.code[unknown]
+        kernels = number_rows([code, work.kernel[rows][unknown]])
+        max_runs = np.zeros(by.count, np.int64)
+        np.maximum.at(max_runs, code[kernels.first], np.bincount(kernels.code))
+        runs += max_runs
     return runs
 
 

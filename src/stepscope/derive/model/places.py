@@ -196,9 +196,9 @@ def _event_places(
     distinct = texts.drop_nulls().unique(maintain_order=True)
     place = dict(zip(distinct.to_list(), range(len(distinct)), strict=True))
     of_type = np.array([place.get(text, -1) for text in texts.to_list()], np.int32)
-    places = unite_places(around, of_type[types[rows]])
-    node = np.append(places.node, np.int32(-1))[label]
-    return EventPlaces(node, places, distinct)
+    tree = unite_places(around, of_type[types[rows]])
+    node = np.append(tree.node, np.int32(-1))[label]
+    return EventPlaces(node, tree, distinct)
 
 
 #: Text for a kernel that is launched at several places.
@@ -258,14 +258,14 @@ def _text_by_class(
         .agg(pl.col("key").first(), pl.len().alias("places"))
     )
     texts = frames.texts.gather(distinct["key"])
-    found = distinct.select(
+    rows = distinct.select(
         "class",
         text=pl.when(pl.col("places") > 1)
         .then(pl.lit(_SEVERAL))
         .otherwise(pl.Series(texts)),
     )
     classes = pl.DataFrame({"class": np.arange(len(empty), dtype=code.dtype)})
-    return classes.join(found, on="class", how="left", maintain_order="left")["text"]
+    return classes.join(rows, on="class", how="left", maintain_order="left")["text"]
 
 
 def _program_place(frames: EventPlaces) -> Int32s:

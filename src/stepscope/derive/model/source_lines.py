@@ -181,12 +181,12 @@ def source_lines(
 
 
 def line_times(
-    found: SourceLines, *, within: Spans | None = None, activities: Bools | None = None
+    source: SourceLines, *, within: Spans | None = None, activities: Bools | None = None
 ) -> pl.DataFrame:
     """Sum the time of each line, columns `LINE_TIMES`.
 
     Args:
-        found: The executions by line.
+        source: The executions by line.
         within: Time of the host that counts; None for all of it.
         activities: By row of device_activity: whether it counts; None for all of them.
 
@@ -196,10 +196,10 @@ def line_times(
         `host_ps` adds up to the time in which any op or function ran, summed over
         threads; `device_ps` adds up to the durations of the activities.
     """
-    count = len(found.lines)
+    count = len(source.lines)
     times = np.zeros((count + 1, len(_TIMES)), np.int64)
     host, total_host, device, total_device = times.T
-    functions, ops = found.functions, found.ops
+    functions, ops = source.functions, source.ops
     of_functions, of_ops = (_self_times(runs, within) for runs in (functions, ops))
 
     def union(runs: Runs, rows: slice | Int64s) -> Spans:
@@ -218,29 +218,29 @@ def line_times(
         np.add.at(host, runs.line, own)
         outer = np.flatnonzero(runs.outermost)
         start, end = runs.start_ps[outer], runs.end_ps[outer]
-        whole = end - start if within is None else within.within(start, end)
-        np.add.at(total_host, runs.line[outer], whole)
-    spent = found.device_ps
+        total_ps = end - start if within is None else within.within(start, end)
+        np.add.at(total_host, runs.line[outer], total_ps)
+    spent = source.device_ps
     if activities is not None:
         spent = np.where(activities, spent, 0)
-    around = values_by_row(functions.line, found.device_function, none=-1)
-    line_row = np.where(found.device_line >= 0, found.device_line, around)
+    around = values_by_row(functions.line, source.device_function, none=-1)
+    line_row = np.where(source.device_line >= 0, source.device_line, around)
     np.add.at(device, line_row, spent)
-    exact = np.flatnonzero(found.device_line >= 0)
-    np.add.at(total_device, found.device_line[exact], spent[exact])
-    launched = _launched_device_ps(functions, found.device_function, spent)
+    exact = np.flatnonzero(source.device_line >= 0)
+    np.add.at(total_device, source.device_line[exact], spent[exact])
+    launched = _launched_device_ps(functions, source.device_function, spent)
     outer = np.flatnonzero(functions.outermost)
     np.add.at(total_device, functions.line[outer], launched[outer])
     # Time without a line has no callees, so its total time is its self time.
     total_host[count], total_device[count] = host[count], device[count]
     none = pl.DataFrame({name: [None] for name in LINES}, schema=LINES)
-    rows = pl.concat([found.lines, none]).with_columns(
-        pl.Series("op", _main_ops(found, of_ops, spent)),
+    rows = pl.concat([source.lines, none]).with_columns(
+        pl.Series("op", _main_ops(source, of_ops, spent)),
         *(pl.Series(name, times[:, k]) for k, name in enumerate(_TIMES)),
     )
     took_time = pl.sum_horizontal(_TIMES) > 0
     rows = rows.select(*LINE_TIMES).filter(took_time | pl.col("file").is_null())
-    if found.launches_known or not len(spent):
+    if source.launches_known or not len(spent):
         return rows
     of_line = pl.col("function").is_null()
     return rows.with_columns(pl.when(of_line).then(name) for name in _TIMES[2:])
@@ -267,13 +267,13 @@ class _LineNumbers:
 
     def lines_of_ops(self, ops: pl.DataFrame) -> Int32s:
         """Return the line of each op, -1 for none."""
-        places = ops.select("source_file", "source_line").iter_rows()
+        positions = ops.select("source_file", "source_line").iter_rows()
         return np.array(
             [
                 self.number_line((file, line, None, True))
                 if file and line is not None
                 else _NONE
-                for file, line in places
+                for file, line in positions
             ],
             np.int32,
         )
@@ -397,8 +397,8 @@ def _self_times_in(runs: Runs, rows: slice, spans: Spans) -> Int64s:
     if (end[inside] > end[parent[inside]]).any():
         # A row that ends after the row around it keeps its time.
         for level in range(int(depth.max()), 0, -1):
-            at_level = np.flatnonzero(depth == level)
-            np.maximum.at(reach, parent[at_level], reach[at_level])
+            level_rows = np.flatnonzero(depth == level)
+            np.maximum.at(reach, parent[level_rows], reach[level_rows])
     own_ps = spans.within(start, end)
     until = np.minimum(reach[inside], end[parent[inside]])
     np.subtract.at(own_ps, parent[inside], spans.within(start[inside], until))
@@ -412,9 +412,9 @@ def _launched_device_ps(functions: Runs, around: Int32s, spent: Int64s) -> Int64
     device_ps[-1] = 0
     launching = np.flatnonzero(device_ps)
     for level in range(int(functions.depth.max(initial=0)), 0, -1):
-        at_level = launching[functions.depth[launching] == level]
-        above = functions.parent[at_level]
-        np.add.at(device_ps, above, device_ps[at_level])
+        level_rows = launching[functions.depth[launching] == level]
+        above = functions.parent[level_rows]
+        np.add.at(device_ps, above, device_ps[level_rows])
         launching = np.union1d(launching, above)
     return device_ps[:-1]
 
@@ -434,7 +434,7 @@ def _main_ops(source: SourceLines, host_ps: Int64s, device_ps: Int64s) -> pl.Ser
             .agg(pl.col("spent").sum())
         )
         sides.append(summed.with_columns(names.gather(summed["op"]).alias("op")))
-    most = (
+    longest = (
         pl.concat(sides)
         .group_by("line", "op")
         .agg(pl.col("spent").sum())
@@ -442,4 +442,4 @@ def _main_ops(source: SourceLines, host_ps: Int64s, device_ps: Int64s) -> pl.Ser
         .unique("line", keep="first", maintain_order=True)
     )
     lines = pl.DataFrame({"line": np.arange(len(source.lines) + 1, dtype=np.int32)})
-    return lines.join(most, on="line", how="left", maintain_order="left")["op"]
+    return lines.join(longest, on="line", how="left", maintain_order="left")["op"]

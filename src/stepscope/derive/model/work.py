@@ -209,9 +209,9 @@ def charges_in_steps(
         # Trees without places are built from the same charges.
         same = next(
             (
-                other
-                for other in charges
-                if grouping.places is work.groupings[other].places
+                earlier
+                for earlier in charges
+                if grouping.places is work.groupings[earlier].places
             ),
             None,
         )
@@ -312,16 +312,16 @@ def _group_by(
     allocation_event: Int32s,
 ) -> Grouping:
     """Place executions, activities and allocations by their rows of events."""
-    node, places, texts = np.empty(0, np.int32), None, []
+    node, tree, texts = np.empty(0, np.int32), None, []
     if frames is not None:
-        node, places, texts = frames.node, frames.places, frames.texts.to_list()
+        node, tree, texts = frames.node, frames.places, frames.texts.to_list()
     of_execution, of_activity, of_allocation = (
         values_by_row(node, rows, none=-1)
-        if places is not None
+        if tree is not None
         else np.full(len(rows), -1, np.int32)
         for rows in (executed, launch_event, allocation_event)
     )
-    return Grouping(of_execution, of_activity, of_allocation, places, texts)
+    return Grouping(of_execution, of_activity, of_allocation, tree, texts)
 
 
 def _group_by_call(
@@ -332,16 +332,16 @@ def _group_by_call(
     allocation_event: Int32s,
 ) -> Grouping:
     """Place each op beneath the op that called it."""
-    places = unite_places(costs.parent, host.op)
+    tree = unite_places(costs.parent, host.op)
     of_event = np.full(len(nesting.parent), -1, np.int32)
     if len(host.event):
-        of_event[host.event] = places.node
+        of_event[host.event] = tree.node
         inherit_labels(nesting.parent, of_event, int(host.event[0]))
     return Grouping(
-        places.node,
-        values_by_row(places.node, execution_of_activity, none=-1),
+        tree.node,
+        values_by_row(tree.node, execution_of_activity, none=-1),
         values_by_row(of_event, allocation_event, none=-1),
-        places,
+        tree,
         host.ops["name"].to_list(),
     )
 
