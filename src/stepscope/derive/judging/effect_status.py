@@ -110,15 +110,15 @@ def pattern_kind(
     """
     count = len(effect_ps)
     mean = sum(effect_ps) / max(count, 1)
-    hit = sum(is_hit(one, mean) for one in effect_ps)
+    hit = sum(is_hit(effect, mean) for effect in effect_ps)
     if 100 * hit >= every_percent * count:
         return "every"
     return "once" if hit == 1 else "bursts"
 
 
-def percent_of(part: float, whole: float) -> float:
+def percent_of(part: float, total: float) -> float:
     """Return a part in percent of a whole; 0 if the whole is 0."""
-    return 100 * part / whole if whole else 0.0
+    return 100 * part / total if total else 0.0
 
 
 def _may_flip(series: StepSeries, warn: Threshold, thresholds: Thresholds) -> bool:
@@ -135,26 +135,26 @@ def _status_by_levels(
 ) -> EffectStatus:
     effects, windows = series.effect_ps, series.window_ps
     share = percent_of(sum(effects), sum(windows))
-    few = len(effects) < thresholds.few_steps.value
+    too_few = len(effects) < thresholds.few_steps.value
     once = pattern_kind(effects, every_percent=thresholds.steps_share.value) == "once"
     shares = 100 * np.array(effects, float) / np.maximum(windows, 1)
     if share < warn.value:
         high = share
         # No draw of steps has a higher share than the step with the highest share.
-        if not few and shares.max() >= _NEARLY * warn.value:
+        if not too_few and shares.max() >= _NEARLY * warn.value:
             high = ratio_interval(effects, windows)[1]
         return EffectStatus("pass", note="borderline" if high >= warn.value else None)
     # The share is large, but the effect is too short to be a finding.
     if sum(effects) < thresholds.smallest_effect.value * len(effects):
         return EffectStatus("pass", note="short")
-    if few:
-        few_steps = EffectStatus("fail", "warn", "few_steps")
-        return EffectStatus("fail", "info", "once") if once else few_steps
+    if too_few:
+        short = EffectStatus("fail", "warn", "few_steps")
+        return EffectStatus("fail", "info", "once") if once else short
     # An effect of a single step is reported as `once`, unless the other steps alone are
     # a finding: their share is computed without the step with the largest effect.
-    most = max(effects)
-    window = windows[effects.index(most)]
-    left = percent_of(sum(effects) - most, sum(windows) - window)
+    largest = max(effects)
+    window = windows[effects.index(largest)]
+    left = percent_of(sum(effects) - largest, sum(windows) - window)
     if left < warn.value / (1 if once else 2):
         return EffectStatus("fail", "info", "once")
     # No draw of steps has a lower share than the step with the lowest share.
@@ -191,7 +191,7 @@ def mean_interval_ms(effect_ps: Sequence[int]) -> tuple[float, float]:
         return mean / PS_PER_MS, mean / PS_PER_MS
     drawn = np.zeros(_DRAWS)
     for stream, hit in enumerate((True, False)):
-        group = [one for one in effect_ps if is_hit(one, mean) is hit]
+        group = [effect for effect in effect_ps if is_hit(effect, mean) is hit]
         if len(set(group)) > 1:
             sums, counts = _bootstrap_sums((group, [1] * len(group)), stream=stream)
             drawn += len(group) * sums / counts
@@ -231,9 +231,9 @@ def _bootstrap_sums(
     length = math.ceil(count ** (1 / 3)) if count > _PAIR else 1
     blocks = math.ceil(count / length)
     # Python's generator is already imported; importing numpy's takes 8 ms.
-    made = random.Random(stream).randbytes(4 * _DRAWS * blocks)  # noqa: S311 - no secret
+    drawn = random.Random(stream).randbytes(4 * _DRAWS * blocks)  # noqa: S311 - no secret
     # Modulo of 2³² values: each step is equally likely, up to one in millions.
-    starts = (np.frombuffer(made, np.uint32) % count).reshape(_DRAWS, blocks)
+    starts = (np.frombuffer(drawn, np.uint32) % count).reshape(_DRAWS, blocks)
     sums = []
     for values in columns:
         around = np.concatenate((values, values[: length - 1])).astype(np.float64)

@@ -107,8 +107,8 @@ class InputVerdict(Frozen, frozen=True):
     @property
     def leading(self) -> str | None:
         """Return the cause with most of the input time; None without input time."""
-        most = max(CAUSES, key=self.part_percent)
-        return most if self.part_percent(most) else None
+        cause = max(CAUSES, key=self.part_percent)
+        return cause if self.part_percent(cause) else None
 
     def part_percent(self, cause: str) -> float:
         """Return the share of `fetch`, `transfer` or `starved`, in percent."""
@@ -191,13 +191,13 @@ def with_starved_time(
         rows: Rows with `window`, a row of the host's windows, and `device`.
     """
     placed = require_available(profile.derived(host, windows)).rows
-    at = ints(rows, "window")
-    starts, ends = ints(placed, "start_ps")[at], ints(placed, "end_ps")[at]
+    window = ints(rows, "window")
+    starts, ends = ints(placed, "start_ps")[window], ints(placed, "end_ps")[window]
     starved = np.zeros(rows.height, np.int64)
     topics = profile.derived(host, idle_topics)
-    for one in () if isinstance(topics, Unavailable) else topics.devices:
-        mine = rows["device"].eq_missing(one.device).to_numpy()
-        starved[mine] = one.spans["unfed"].within(starts[mine], ends[mine])
+    for device in () if isinstance(topics, Unavailable) else topics.devices:
+        own = rows["device"].eq_missing(device.device).to_numpy()
+        starved[own] = device.spans["unfed"].within(starts[own], ends[own])
     return rows.with_columns(starved_ps=pl.Series(starved))
 
 
@@ -234,7 +234,7 @@ def input_verdict(
         judged: Host → the rows of its account that are judged, with `starved_ps`.
     """
     classes = {host: profile.derived(host, host_classes) for host in judged}
-    unknown = [one for one in classes.values() if isinstance(one, Unavailable)]
+    unknown = [reason for reason in classes.values() if isinstance(reason, Unavailable)]
     return decide_input(
         [
             _input_time_of(
@@ -243,7 +243,9 @@ def input_verdict(
             for host, rows in judged.items()
             for device in rows["device"].unique().sort()
         ],
-        fetched=any(records_fetches(profile.trace(it), classes[it]) for it in judged),
+        fetched=any(
+            records_fetches(profile.trace(host), classes[host]) for host in judged
+        ),
         device=profile.of_run(device_signals),
         blind=unknown[0] if len(unknown) == len(classes) else None,
         thresholds=THRESHOLDS,
@@ -271,9 +273,13 @@ def decide_input(
         )
         unknown = EffectStatus("cannot_tell")
         return InputVerdict("", None, nothing, unknown, 0, NO_JUDGED_STEPS)
-    one = judged_device(times, lambda it: it.percent)
-    every = [it.series(fetched=fetched, thresholds=thresholds) for it in times]
-    (series,) = (made for it, made in zip(times, every, strict=True) if it is one)
+    judged = judged_device(times, lambda time: time.percent)
+    every = [time.series(fetched=fetched, thresholds=thresholds) for time in times]
+    (series,) = (
+        candidate
+        for time, candidate in zip(times, every, strict=True)
+        if time is judged
+    )
     status = status_of(
         series,
         warn=thresholds.input_warn,
@@ -281,14 +287,14 @@ def decide_input(
         thresholds=thresholds,
     )
     why = blind
-    if one.step_confidence < thresholds.medium_confidence.value:
+    if judged.step_confidence < thresholds.medium_confidence.value:
         why = NO_JUDGED_STEPS
     elif why is None and device.recorded == "silent" and status.status == "fail":
-        why = _device_unseen(device, one.percent)
+        why = _device_unseen(device, judged.percent)
     if why is not None:
         status = EffectStatus("cannot_tell")
-    unknown_ps = sum(it.unknown_ps for it in every)
-    return InputVerdict(one.host, one.device, series, status, unknown_ps, why)
+    unknown_ps = sum(each.unknown_ps for each in every)
+    return InputVerdict(judged.host, judged.device, series, status, unknown_ps, why)
 
 
 _DEVICE: Final = pl.col("device")
@@ -297,26 +303,28 @@ _DEVICE: Final = pl.col("device")
 def _input_time_of(
     profile: ProfileData, host: str, device: int | None, rows: pl.DataFrame
 ) -> InputTime:
-    found = profile.derived(host, steps)
+    host_steps = profile.derived(host, steps)
     facts = profile.derived(host, launch_facts)
     placed = require_available(profile.derived(host, windows)).rows
     # Without a device there are no copies and no lost device records.
-    seen = ("input_ps",) if device is None else ("input_ps", "copy_in_ps")
+    columns = ("input_ps",) if device is None else ("input_ps", "copy_in_ps")
     lost_ps = 0
     if not isinstance(facts, Unavailable) and device is not None:
         lost_ps = facts.lost_ps
     return InputTime(
         host=host,
         device=device,
-        step_source=None if isinstance(found, Unavailable) else found.source,
-        step_confidence=0.0 if isinstance(found, Unavailable) else found.confidence,
+        step_source=None if isinstance(host_steps, Unavailable) else host_steps.source,
+        step_confidence=0.0
+        if isinstance(host_steps, Unavailable)
+        else host_steps.confidence,
         closed=not placed["open_end"].gather(rows["window"]).all(),
         window_ps=tuple(rows["window_ps"].to_list()),
         parts_ps={
             cause: tuple(fill_nulls(rows[column], 0).tolist())
             for cause, column in _COLUMNS.items()
         },
-        is_blind=any(rows[column].null_count() for column in seen),
+        is_blind=any(rows[column].null_count() for column in columns),
         lost_ps=lost_ps,
         working_ps=working_time_ps(rows),
     )

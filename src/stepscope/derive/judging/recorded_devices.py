@@ -52,9 +52,9 @@ def judged_device(shares: Sequence[_T], percent: Callable[[_T], float]) -> _T:
 
     Hosts in lock step wait for the busiest device.
     """
-    devices = [one for one in shares if one.device is not None]
+    devices = [share for share in shares if share.device is not None]
     if devices:
-        return max(devices, key=lambda one: one.working_ps / max(one.total_ps, 1))
+        return max(devices, key=lambda share: share.working_ps / max(share.total_ps, 1))
     return max(shares, key=percent)
 
 
@@ -101,25 +101,36 @@ def device_signals(
 ) -> DeviceSignals:
     """Check every host; a device that was recorded on one host counts for the run."""
     hosts = known_hosts(trace)
-    tables = {host: one.table("device_activity") for host, one in hosts.items()}
+    tables = {
+        host: host_trace.table("device_activity") for host, host_trace in hosts.items()
+    }
     recorded = [host for host, table in known_hosts(tables).items() if table.height]
     if recorded:
-        every = (it for host in recorded for it in _compute_capabilities(hosts[host]))
+        every = (
+            capability
+            for host in recorded
+            for capability in _compute_capabilities(hosts[host])
+        )
         return DeviceSignals(
             recorded="recorded", compute_capability=tuple(dict.fromkeys(every))
         )
     reason = first_reason(tables) or _NO_ACTIVITY
-    signs = [sign for one in hosts.values() if (sign := _sign_of_device(one))]
+    signs = [
+        sign for host_trace in hosts.values() if (sign := _sign_of_device(host_trace))
+    ]
     if signs:
         return DeviceSignals(recorded="silent", sign=signs[0], reason=reason)
-    for one in hosts.values():
-        if _is_noted(one, DEVICE_IN_DOUBT):
+    for host_trace in hosts.values():
+        if _is_noted(host_trace, DEVICE_IN_DOUBT):
             return DeviceSignals(
-                recorded="silent", sign=_listed_sign(one), in_doubt=True, reason=reason
+                recorded="silent",
+                sign=_listed_sign(host_trace),
+                in_doubt=True,
+                reason=reason,
             )
     ran = any(
-        one.rows["host_compute_ps"].fill_null(0).sum()
-        for one in known_hosts(account).values()
+        accounted.rows["host_compute_ps"].fill_null(0).sum()
+        for accounted in known_hosts(account).values()
     )
     return DeviceSignals(recorded="host_only" if ran else "unknown", reason=reason)
 

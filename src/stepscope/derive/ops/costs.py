@@ -201,16 +201,16 @@ def _costs_by_copies(
 
 
 def _costs_by_host(
-    found: DeviceExecutions, costs: ExecutionCosts
+    runs: DeviceExecutions, costs: ExecutionCosts
 ) -> dict[str, pl.Series]:
-    owner = found.owner
+    owner = runs.owner
     candidates = (owner >= 0) & ((costs.flops >= 0) | (costs.accessed_bytes >= 0))
     if candidates.any():
-        candidates &= ~left_to_others(found, costs)
+        candidates &= ~left_to_others(runs, costs)
         # The cost of work that a calling op launches itself is not recorded.
-        candidates &= ~(found.launched & costs.only_calls)
-    count = len(found.rows)
-    complete = found.rows["executions"].to_numpy()
+        candidates &= ~(runs.launched & costs.only_calls)
+    count = len(runs.rows)
+    complete = runs.rows["executions"].to_numpy()
     columns = {}
     for name, of_execution in (
         ("flops", costs.flops),
@@ -224,13 +224,13 @@ def _costs_by_host(
     return columns
 
 
-def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> Bools:
+def left_to_others(runs: DeviceExecutions, costs: ExecutionCosts) -> Bools:
     """Return executions that enclose executions of unknown cost with device work.
 
     The operands of the outer execution may describe the work of the inner ones.
     """
     left = np.zeros(len(costs.flops), np.bool_)
-    inner = found.launched & (costs.flops < 0)
+    inner = runs.launched & (costs.flops < 0)
     while inner.any():
         above = costs.parent[inner]
         above = above[above >= 0]
@@ -283,7 +283,7 @@ def _peak_rate(device: dict[str, Any], width: UInt8s, uses: int) -> float | None
     bits, fp64, _, evidence = width.tolist()
     if evidence == PrecisionEvidence.DEFAULT or None in needed:
         return None
-    major, minor, cores, clock_hz = (int(one or 0) for one in needed)
+    major, minor, cores, clock_hz = (int(number or 0) for number in needed)
     rates = peak_rates(device.get("vendor"), major, minor)
     unit = computing_unit(
         bits=bits, fp64=bool(fp64), matrix=None if uses < 0 else uses == 1
@@ -310,10 +310,10 @@ def host_op_costs(
     )
     if not on_host:
         return WHY["no_host_rates"]
-    found, costs = host_op_events, execution_costs
-    types = found.ops["type"].fill_null("").to_list()
-    callers = np.array([calls_only(one) for one in types], np.bool_)
-    calls = callers[found.op] if len(types) else np.zeros(0, np.bool_)
+    ops, costs = host_op_events, execution_costs
+    types = ops.ops["type"].fill_null("").to_list()
+    callers = np.array([calls_only(op_type) for op_type in types], np.bool_)
+    calls = callers[ops.op] if len(types) else np.zeros(0, np.bool_)
     # Operations by execution including all its callees, -1 if unknown.
     total = np.maximum(costs.flops, 0)
     unknown = costs.flops < 0
@@ -328,9 +328,9 @@ def host_op_costs(
         doubtful = above[unknown[inside]]
         unknown[doubtful[calls[doubtful]]] = True
     flops = np.where(unknown, -1, total)
-    count = len(found.ops)
+    count = len(ops.ops)
     columns = [
-        _known_sums(name, found.op, values, count)
+        _known_sums(name, ops.op, values, count)
         for name, values in (
             ("flops", flops),
             ("model_flops", flops),
@@ -338,7 +338,7 @@ def host_op_costs(
         )
     ]
     return (
-        found.ops.select("module", "name")
+        ops.ops.select("module", "name")
         .hstack(columns)
         .group_by("module", "name", maintain_order=True)
         .agg(_sum_if_complete(name) for name in RUN_COSTS)
@@ -404,11 +404,11 @@ def kernel_costs(
     doubtful |= device_executions.owner < 0
     launched = np.flatnonzero(execution >= 0)
     by = execution[launched]
-    alone = (
+    single = (
         values_by_row(np.bincount(by, minlength=len(execution_costs.flops)), by) == 1
     )
-    told = launched[alone & ~values_by_row(doubtful, by)]
-    code, by = activity_classes.code[told], execution[told]
+    known_rows = launched[single & ~values_by_row(doubtful, by)]
+    code, by = activity_classes.code[known_rows], execution[known_rows]
     columns = []
     for name, of_execution in (
         ("flops", execution_costs.flops),

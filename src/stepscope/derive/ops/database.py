@@ -129,28 +129,28 @@ def host_ops(
 
     Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
     """
-    found = host_op_events
-    if not len(found.event):
+    ops = host_op_events
+    if not len(ops.event):
         nameless = len(event_types) and not event_types["known"].any()
         return WHY["nameless_ops"] if nameless else WHY["no_host_ops"]
-    count = len(found.ops)
-    own = totals_by_code(found.op, found.self_ps, count=count)
-    eager = totals_by_code(found.op, found.self_ps, count=count, where=found.eager == 1)
+    count = len(ops.ops)
+    own = totals_by_code(ops.op, ops.self_ps, count=count)
+    eager = totals_by_code(ops.op, ops.self_ps, count=count, where=ops.eager == 1)
     step_count = None
     step_self = pl.Series("step_self_ps", [None] * count, dtype=pl.Int64)
     if not isinstance(windows, Unavailable) and windows.has_steps:
         # Windows follow each other without gaps.
-        in_steps = found.start_ps >= int(windows.rows["start_ps"][0])
-        in_steps &= found.start_ps < int(windows.rows["end_ps"][-1])
+        in_steps = ops.start_ps >= int(windows.rows["start_ps"][0])
+        in_steps &= ops.start_ps < int(windows.rows["end_ps"][-1])
         step_count = len(windows.rows)
-        inside = totals_by_code(found.op, found.self_ps, count=count, where=in_steps)
+        inside = totals_by_code(ops.op, ops.self_ps, count=count, where=in_steps)
         step_self = pl.Series("step_self_ps", inside.total)
-    function = np.bincount(found.op[found.eager == 0], minlength=count)
+    function = np.bincount(ops.op[ops.eager == 0], minlength=count)
     # The total time of recursive calls only counts the outermost call.
     columns = {
         "occurrences": own.count,
         "total_ps": totals_by_code(
-            found.op, found.dur_ps, count=count, where=found.outermost
+            ops.op, ops.dur_ps, count=count, where=ops.outermost
         ).total,
         "self_ps": own.total,
         "eager": eager.count,
@@ -163,27 +163,27 @@ def host_ops(
     else:
         effective = correlation.activity_count_of_launch > 0
         execution = launching_ops.execution[effective & (launching_ops.execution >= 0)]
-        launches = np.zeros(len(found.event), np.bool_)
+        launches = np.zeros(len(ops.event), np.bool_)
         launches[execution] = True
-        counts = np.bincount(found.op[launches], minlength=count)
+        counts = np.bincount(ops.op[launches], minlength=count)
         launching = pl.Series("launching", counts.astype(np.int64))
-    hull_ps = int((found.start_ps + found.dur_ps).max()) - int(found.start_ps.min())
+    range_ps = int((ops.start_ps + ops.dur_ps).max()) - int(ops.start_ps.min())
     return HostOps(
-        _unite_recompiled(found.ops.hstack([*sums, launching]), tuple(columns)),
-        hull_ps=hull_ps,
-        idle_ps=hull_ps - Spans.from_events(found.start_ps, found.dur_ps).length_ps,
+        _unite_recompiled(ops.ops.hstack([*sums, launching]), tuple(columns)),
+        hull_ps=range_ps,
+        idle_ps=range_ps - Spans.from_events(ops.start_ps, ops.dur_ps).length_ps,
         step_count=step_count,
-        without_values=found.without_values,
+        without_values=ops.without_values,
     )
 
 
 def _unite_recompiled(rows: pl.DataFrame, summed: tuple[str, ...]) -> pl.DataFrame:
     """Combine rows of one (module, name): a module may be compiled several times."""
     doubtful = ("launching", "step_self_ps")
-    others = ("module", "name", "instructions", *summed, *doubtful)
+    handled = ("module", "name", "instructions", *summed, *doubtful)
     united = rows.group_by("module", "name", maintain_order=True).agg(
         pl.col(summed).sum(),
-        pl.col([name for name in HOST_OP_ROWS if name not in others])
+        pl.col([name for name in HOST_OP_ROWS if name not in handled])
         .drop_nulls()
         .first(),
         _INSTRUCTIONS,
@@ -211,8 +211,8 @@ def device_ops(
 
     Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
     """
-    places = device_executions.rows
-    group = places["group"].to_numpy()
+    executions = device_executions.rows
+    group = executions["group"].to_numpy()
     named = activity_ops.ops.sort("evidence", maintain_order=True).group_by(
         "group", maintain_order=True
     )
@@ -227,16 +227,16 @@ def device_ops(
         pl.col("evidence").first(),
     )
     row_of_group = np.argsort(described["group"].to_numpy())
-    device = places["device"].to_numpy()
-    found, looked_at = np.zeros(len(device), np.int64), np.zeros(len(device), np.bool_)
+    device = executions["device"].to_numpy()
+    exposed_ps, known = np.zeros(len(device), np.int64), np.zeros(len(device), np.bool_)
     for number, spent in exposure.group_ps.items():
-        mine = device == number
-        found[mine] = spent[group[mine]]
-        looked_at |= mine
+        on_device = device == number
+        exposed_ps[on_device] = spent[group[on_device]]
+        known |= on_device
     rows = (
-        places.rename({"executions": "occurrences"})
+        executions.rename({"executions": "occurrences"})
         .hstack(described.drop("group")[row_of_group[group]])
-        .hstack([nullable_series("exposed_ps", found, looked_at)])
+        .hstack([nullable_series("exposed_ps", exposed_ps, known)])
         .hstack(
             _device_sums(
                 activity_classes, class_totals, device_executions, tensor_cores

@@ -193,53 +193,53 @@ def execution_costs(
     Each distinct combination of op and operands is computed once. If ops call each
     other for one piece of work, it is charged to the inner ones first.
     """
-    found = host_op_events
-    count = len(found.event)
+    ops = host_op_events
+    count = len(ops.event)
     flops = np.full(count, _UNKNOWN, np.int64)
     accessed = np.full(count, _UNKNOWN, np.int64)
     weights = np.full(count, -1, np.int32)
     variables: tuple[tuple[tuple[int, ...], ...], ...] = ()
     recorded = 0
     if not isinstance(stats, Unavailable):
-        given = _collect_operands(trace, stats, found.event)
+        given = _collect_operands(trace, stats, ops.event)
         recorded = len(given.rows)
-        told = _distinct_costs(given, found)
-        variables = told.variables
+        costs = _distinct_costs(given, ops)
+        variables = costs.variables
         part = np.zeros(count, np.int8)
         for column, target in (
-            (told.flops, flops),
-            (told.accessed, accessed),
-            (told.weights, weights),
-            (told.part, part),
+            (costs.flops, flops),
+            (costs.accessed, accessed),
+            (costs.weights, weights),
+            (costs.part, part),
         ):
-            target[given.rows] = values_by_row(column, told.code)
+            target[given.rows] = values_by_row(column, costs.code)
         # Nested executions, level by level, the innermost first.
-        inner = np.flatnonzero(found.parent >= 0)
-        depth = found.depth[inner]
+        inner = np.flatnonzero(ops.parent >= 0)
+        depth = ops.depth[inner]
         if len(depth) and depth.max() < 1 << 16:
             # 16-bit numbers are sorted in one pass.
             depth = depth.astype(np.uint16)
         order = inner[np.argsort(depth, kind="stable")]
-        cuts = np.flatnonzero(np.diff(found.depth[order])) + 1
+        cuts = np.flatnonzero(np.diff(ops.depth[order])) + 1
         inside_out = np.split(order, cuts)[::-1]
         for number in Part:
-            _take_inner(flops, part == int(number), found.parent, inside_out)
-    if len(found.ops) and not isinstance(instruction_costs, Unavailable):
-        row = fill_nulls(found.ops["hlo"], -1)[found.op]
+            _take_inner(flops, part == int(number), ops.parent, inside_out)
+    if len(ops.ops) and not isinstance(instruction_costs, Unavailable):
+        row = fill_nulls(ops.ops["hlo"], -1)[ops.op]
         known = np.flatnonzero(row >= 0)
         for name, target in (("flops", flops), ("accessed_bytes", accessed)):
             target[known] = fill_nulls(instruction_costs[name], _UNKNOWN)[row[known]]
-    types = found.ops["type"].fill_null("").to_list()
-    callers = np.array([calls_only(one) for one in types], np.bool_)
+    types = ops.ops["type"].fill_null("").to_list()
+    callers = np.array([calls_only(op_type) for op_type in types], np.bool_)
     only_calls = np.zeros(count, np.bool_)
     if len(callers):
-        only_calls = values_by_row(callers, found.op) & (flops < 0)
+        only_calls = values_by_row(callers, ops.op) & (flops < 0)
         flops[only_calls] = 0
     return ExecutionCosts(
         flops,
         accessed,
-        found.parent,
-        found.depth,
+        ops.parent,
+        ops.depth,
         weights,
         variables,
         recorded,
@@ -247,12 +247,12 @@ def execution_costs(
     )
 
 
-def _distinct_costs(given: _Recorded, found: HostOpEvents) -> _Costs:
-    types = found.ops["type"].fill_null("")
+def _distinct_costs(given: _Recorded, ops: HostOpEvents) -> _Costs:
+    types = ops.ops["type"].fill_null("")
     number = types.rank("dense").to_numpy().astype(np.int32)
     combos = Codes(np.empty(0, np.int32), np.empty(0, np.int64))
     if len(given.rows):
-        of_row = values_by_row(number, found.op[given.rows])
+        of_row = values_by_row(number, ops.op[given.rows])
         combos = number_rows([of_row, *given.columns.values()])
     flops, accessed = (np.full(combos.count, _UNKNOWN, np.int64) for _ in range(2))
     part = np.zeros(combos.count, np.int8)
@@ -262,7 +262,7 @@ def _distinct_costs(given: _Recorded, found: HostOpEvents) -> _Costs:
         operands = given.read(first)
         if operands is None:
             continue
-        op_type = types[int(found.op[given.rows[first]])]
+        op_type = types[int(ops.op[given.rows[first]])]
         weight = weight_sizes(op_type, operands)
         if weight:
             weights[code] = variables.setdefault(weight, len(variables))
@@ -303,20 +303,22 @@ def _collect_operands(
     texts: dict[tuple[str, ...], list[str]] = {}
     has = np.zeros(len(event), np.bool_)
     for names in kinds:
-        keys = [key for key, one in by_handle.items() if one == names]
+        keys = [key for key, listed in by_handle.items() if listed == names]
         if not keys:
             continue
         chosen = np.zeros(len(rows), np.bool_)
         for key in keys:
             chosen |= values.key == key
-        at, code, found = text_codes(trace, values.only(chosen))
+        events, code, distinct = text_codes(trace, values.only(chosen))
         column = np.full(len(event), -1, np.int32)
-        column[at] = code
-        columns[names], texts[names] = column, list(found)
+        column[events] = code
+        columns[names], texts[names] = column, list(distinct)
         if names in (_SIZES, _TEXT):
-            has[at] = True
+            has[events] = True
     some = np.flatnonzero(has)
-    return _Recorded(some, {names: one[some] for names, one in columns.items()}, texts)
+    return _Recorded(
+        some, {names: column[some] for names, column in columns.items()}, texts
+    )
 
 
 def _take_inner(
@@ -333,6 +335,6 @@ def _take_inner(
         return
     inner = np.zeros(len(flops), np.int64)
     for rows in inside_out:
-        whole = np.where(chosen[rows], flops[rows], 0)
-        np.add.at(inner, parent[rows], np.maximum(whole, inner[rows]))
+        own = np.where(chosen[rows], flops[rows], 0)
+        np.add.at(inner, parent[rows], np.maximum(own, inner[rows]))
     flops[some] = np.maximum(flops[some] - inner[some], 0)
