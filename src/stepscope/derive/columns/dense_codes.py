@@ -99,41 +99,41 @@ def number_rows(columns: Sequence[NDArray[np.signedinteger]]) -> Codes:
     rows = len(columns[0])
     together: Codes | None = None
     for column in columns if rows else ():
-        least, greatest = int(column.min()), int(column.max())
+        lowest, greatest = int(column.min()), int(column.max())
         # A column with one value distinguishes no rows.
-        if least != greatest:
-            together = _number_pairs(together, column, least, greatest)
+        if lowest != greatest:
+            together = _number_pairs(together, column, lowest, greatest)
     if together is None:
         return Codes(np.zeros(rows, np.int32), np.zeros(min(rows, 1), np.int64))
     return together
 
 
 def _number_pairs(
-    outer: Codes | None, inner: NDArray[np.signedinteger], least: int, greatest: int
+    outer: Codes | None, inner: NDArray[np.signedinteger], lowest: int, greatest: int
 ) -> Codes:
-    """Number the distinct pairs of a code and a value from `least` up to `greatest`."""
+    """Number the distinct pairs of a code and a value from `lowest` to `greatest`."""
     rows = len(inner)
-    width = greatest - least + 1
+    width = greatest - lowest + 1
     groups_outside = outer.count if outer is not None else 1
-    fits = least >= -(2**31) and greatest < 2**31
-    most_places = max(_SMALL_TABLE, _ENTRIES_PER_ROW * rows)
-    if not fits or width * groups_outside > most_places:
+    fits = lowest >= -(2**31) and greatest < 2**31
+    max_cells = max(_SMALL_TABLE, _ENTRIES_PER_ROW * rows)
+    if not fits or width * groups_outside > max_cells:
         distinct = pl.Series(inner).unique().sort().to_numpy()
         ranks = np.searchsorted(distinct, inner).astype(np.int64)
-        if len(distinct) * groups_outside <= most_places:
+        if len(distinct) * groups_outside <= max_cells:
             return _number_pairs(outer, ranks, 0, len(distinct) - 1)
         key = ranks if outer is None else outer.code * np.int64(len(distinct)) + ranks
         _, first, code = np.unique(key, return_index=True, return_inverse=True)
         return Codes(code.astype(np.int32), first.astype(np.int64))
-    places = width * groups_outside
-    out, first = np.empty(rows, np.int32), np.empty(min(places, rows), np.int64)
+    cells = width * groups_outside
+    out, first = np.empty(rows, np.int32), np.empty(min(cells, rows), np.int64)
     count = accepted_answer(
         numbering.number_pairs(
             outer.code if outer is not None else np.empty(0, np.int32),
             np.ascontiguousarray(inner, np.int32),
-            least,
+            lowest,
             width,
-            np.full(places, -1, np.int32),
+            np.full(cells, -1, np.int32),
             out,
             first,
         )
@@ -151,16 +151,16 @@ def totals_by_code(
         where: Whether each row counts; by default all rows count.
     """
     none = np.empty(0, np.int64)
-    found = Totals(np.zeros(count, np.int64), np.zeros(count, np.int64))
-    _add_up(code, values, where, found.count, found.total, none, none)
-    return found
+    totals = Totals(np.zeros(count, np.int64), np.zeros(count, np.int64))
+    _add_up(code, values, where, totals.count, totals.total, none, none)
+    return totals
 
 
 def extremes_by_code(code: Int32s, values: Int64s, *, count: int) -> Extremes:
     """Return sum, minimum and maximum by code; rows with code -1 are ignored."""
-    found = Extremes(*(np.zeros(count, np.int64) for _ in range(4)))
-    _add_up(code, values, None, found.count, found.total, found.least, found.greatest)
-    return found
+    sums = Extremes(*(np.zeros(count, np.int64) for _ in range(4)))
+    _add_up(code, values, None, sums.count, sums.total, sums.least, sums.greatest)
+    return sums
 
 
 def _add_up(
@@ -185,42 +185,42 @@ def hulls_by_code(
     Args:
         code: Code of each row, below `count`; rows with a negative code are ignored.
     """
-    found = Hulls(*(np.zeros(count, np.int64) for _ in range(3)))
+    ranges = Hulls(*(np.zeros(count, np.int64) for _ in range(3)))
     accepted_answer(
         numbering.group_hulls(
             np.ascontiguousarray(code, np.int32),
             np.ascontiguousarray(start_ps),
             np.ascontiguousarray(dur_ps),
-            found.count,
-            found.first_ps,
-            found.last_ps,
+            ranges.count,
+            ranges.first_ps,
+            ranges.last_ps,
         )
     )
-    return found
+    return ranges
 
 
 def distinct_runs(
-    place: Int32s, execution: Int32s, *, places: int, executions: int
+    group: Int32s, execution: Int32s, *, groups: int, executions: int
 ) -> DistinctRuns:
     """Count the distinct executions of each group.
 
     Args:
-        place: Group of each row, from 0 up to `places - 1`.
+        group: Group of each row, from 0 up to `places - 1`.
         execution: Execution of each row, from 0 up to `executions - 1`; -1 for none.
     """
-    count, owner = np.zeros(places, np.int64), np.full(executions, -1, np.int32)
+    count, owner = np.zeros(groups, np.int64), np.full(executions, -1, np.int32)
     spilled = np.empty(0, np.int64)
-    answer: int = kernels.count_executions(place, execution, owner, count, spilled)
+    answer: int = kernels.count_executions(group, execution, owner, count, spilled)
     if answer > 0:
         # Few executions have rows in several groups; a second pass returns those rows.
         spilled = np.empty(answer, np.int64)
         owner[:] = -1
         count[:] = 0
-        answer = kernels.count_executions(place, execution, owner, count, spilled)
+        answer = kernels.count_executions(group, execution, owner, count, spilled)
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     # Sorting one combined key is several times faster than sorting pairs.
-    key = place[spilled].astype(np.int64) * max(executions, 1) + execution[spilled]
+    key = group[spilled].astype(np.int64) * max(executions, 1) + execution[spilled]
     further = np.stack(np.divmod(np.unique(key), max(executions, 1)))
-    count += np.bincount(further[0], minlength=places)
+    count += np.bincount(further[0], minlength=groups)
     return DistinctRuns(count, owner, further)

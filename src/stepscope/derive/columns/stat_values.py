@@ -73,11 +73,11 @@ def rows_with_key(frame: pl.DataFrame, owner: str, handle: int) -> StatRows:
     if handle < 0 or not len(frame):
         return stats_in_rows(frame, owner, np.empty(0, np.int64))
     key = handles(frame, "key")
-    found = [
+    rows = [
         first + np.flatnonzero(key[first : first + _BLOCK_ROWS] == handle)
         for first in range(0, len(key), _BLOCK_ROWS)
     ]
-    return stats_in_rows(frame, owner, np.concatenate(found))
+    return stats_in_rows(frame, owner, np.concatenate(rows))
 
 
 def rows_of_owners(frame: pl.DataFrame, owner: str, wanted: Int32s) -> StatRows:
@@ -100,21 +100,21 @@ def owner_numbers(rows: StatRows, owners: Int32s, handle: int) -> tuple[Int64s, 
 
     Definition: docs/formats/xplane.md#the-message.
     """
-    found = rows.only(
+    numeric = rows.only(
         (rows.key == handle) & ((rows.kind == INT) | (rows.kind == UINT))
         | (rows.key == handle) & (rows.kind == DOUBLE)
     )
-    real = found.kind == DOUBLE
-    values = found.value.copy()
+    real = numeric.kind == DOUBLE
+    values = numeric.value.copy()
     if real.any():
-        values[real] = np.trunc(found.value[real].view(np.float64)).astype(np.int64)
+        values[real] = np.trunc(numeric.value[real].view(np.float64)).astype(np.int64)
     numbers = np.zeros(len(owners), np.int64)
     present = np.zeros(len(owners), np.bool_)
-    at = np.searchsorted(owners, found.owner)
-    hit = at < len(owners)
-    hit[hit] = owners[at[hit]] == found.owner[hit]
-    numbers[at[hit]] = values[hit]
-    present[at[hit]] = True
+    index = np.searchsorted(owners, numeric.owner)
+    hit = index < len(owners)
+    hit[hit] = owners[index[hit]] == numeric.owner[hit]
+    numbers[index[hit]] = values[hit]
+    present[index[hit]] = True
     return numbers, present
 
 
@@ -131,23 +131,23 @@ def values_of_owners(
     """
     if not len(owner):
         return np.full(len(wanted), default), np.zeros(len(wanted), np.bool_)
-    at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
-    known = owner[at] == wanted
-    return np.where(known, value[at], default).astype(np.int64), known
+    index = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
+    known = owner[index] == wanted
+    return np.where(known, value[index], default).astype(np.int64), known
 
 
 def owner_texts(
     trace: TraceData, rows: StatRows, owners: Int32s, handle: int
 ) -> list[str | None]:
     """Return each owner's text under one name; None for an owner without one."""
-    found = rows.only(rows.key == handle)
+    named = rows.only(rows.key == handle)
     by_owner: dict[int, str] = {}
     # The loop visits the rows of the few requested owners, not the whole table.
     for owner, kind, value, length in zip(
-        found.owner.tolist(),
-        found.kind.tolist(),
-        found.value.tolist(),
-        found.length.tolist(),
+        named.owner.tolist(),
+        named.kind.tolist(),
+        named.value.tolist(),
+        named.length.tolist(),
         strict=True,
     ):
         if kind == REF:

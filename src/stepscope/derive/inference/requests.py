@@ -128,12 +128,12 @@ def requests(
         return WHY["nameless_requests"]
     marked = not isinstance(steps, Unavailable) and steps.source == "marker"
     scene = _Scene(trace, tracks, events, event_kinds)
-    found = [scene.library_calls(event_types["name"], marked=marked)]
+    candidates = [scene.library_calls(event_types["name"], marked=marked)]
     values = None
     if not isinstance(stats, Unavailable):
         values = scene.request_values(stats, type_stats)
-        found += [scene.announced_requests(values, marked=marked)]
-    rows = np.unique(np.concatenate(found))
+        candidates += [scene.announced_requests(values, marked=marked)]
+    rows = np.unique(np.concatenate(candidates))
     if not len(rows):
         return stats if isinstance(stats, Unavailable) else WHY["no_requests"]
     return Requests(
@@ -166,11 +166,11 @@ class _Scene(Frozen, frozen=True):
     ) -> Mapping[StatKey, StatRows]:
         """Return the values that mark requests, by name; owners ascend."""
         strings = self.trace.strings
-        found = host_stats(strings, self.tracks, stats, _KEYS)
+        values = host_stats(strings, self.tracks, stats, _KEYS)
         if isinstance(type_stats, Unavailable):
-            return found
-        add_shared_values(found, strings, self.tracks, self.events, type_stats)
-        return found
+            return values
+        add_shared_values(values, strings, self.tracks, self.events, type_stats)
+        return values
 
     def announced_requests(
         self, values: Mapping[StatKey, StatRows], *, marked: bool
@@ -178,20 +178,20 @@ class _Scene(Frozen, frozen=True):
         """Return events that the program itself announced as requests."""
         level_of, level = int_values(values[_ROOT])
         named = np.union1d(values[_ID].owner, level_of[level == _REQUEST_ROOT])
-        found = self._host_requests(named, self.kinds.has(_NO_REQUEST))
+        announced = self._host_requests(named, self.kinds.has(_NO_REQUEST))
         if marked:
-            return found
+            return announced
         # A step or an op may also have a batch size.
         sized = values[_BATCH].owner
-        others = np.union1d(values[_STEP].owner, level_of[level >= 1])
-        sized = np.unique(sized[~np.isin(sized, others)])
+        excluded = np.union1d(values[_STEP].owner, level_of[level >= 1])
+        sized = np.unique(sized[~np.isin(sized, excluded)])
         is_op = self.kinds.category != OpCategory.UNKNOWN
         more = self._host_requests(sized, is_op | self.kinds.has(_NO_REQUEST))
-        return np.union1d(found, more)
+        return np.union1d(announced, more)
 
     def _host_requests(self, rows: Int32s, excluded: Bools) -> Int64s:
-        mine = absent_mask(self.tracks["device"])[handles(self.events, "track")[rows]]
-        return rows[mine & ~excluded[handles(self.events, "type")[rows]]].astype(
+        host = absent_mask(self.tracks["device"])[handles(self.events, "track")[rows]]
+        return rows[host & ~excluded[handles(self.events, "type")[rows]]].astype(
             np.int64
         )
 
@@ -227,11 +227,11 @@ class _Scene(Frozen, frozen=True):
         value, known = values_of_owners(rows, owner, number)
         numbers = nullable_series("id", value, known).cast(pl.String)
         owner, code, texts = text_codes(self.trace, values[_ID])
-        at, spelled = values_of_owners(rows, owner, code)
+        text_index, spelled = values_of_owners(rows, owner, code)
         if not spelled.any():
             return numbers
-        words = pl.Series(texts, dtype=pl.String).gather(at)
-        return words.zip_with(pl.Series(spelled), numbers)
+        id_texts = pl.Series(texts, dtype=pl.String).gather(text_index)
+        return id_texts.zip_with(pl.Series(spelled), numbers)
 
     def batch_sizes(
         self, rows: Int64s, values: Mapping[StatKey, StatRows] | None
@@ -365,11 +365,11 @@ def request_waits(
         if not isinstance(work, Unavailable):
             sets |= work[number]
         if tasks is not None:
-            mine = np.flatnonzero(tasks.code == number + 1)
-            handed, start = tasks.handed_ps[mine], tasks.start_ps[mine]
+            own_tasks = np.flatnonzero(tasks.code == number + 1)
+            handed, start = tasks.handed_ps[own_tasks], tasks.start_ps[own_tasks]
             sets |= {
                 "other_threads": served.clip_to_requests(
-                    number, handed, start, tasks.end_ps[mine]
+                    number, handed, start, tasks.end_ps[own_tasks]
                 ),
                 "thread_queue": served.clip_to_requests(number, handed, handed, start),
             }
@@ -420,19 +420,19 @@ class _Served(Frozen, frozen=True):
         )
 
     def clip_to_requests(
-        self, number: int, at_ps: Int64s, start_ps: Int64s, end_ps: Int64s
+        self, number: int, caused_ps: Int64s, start_ps: Int64s, end_ps: Int64s
     ) -> Spans:
         """Return intervals clipped to the thread's request in which each was caused.
 
         Args:
             number: Index of the thread in `tracks`.
-            at_ps: When each interval was caused; skipped if outside of all requests.
+            caused_ps: When each interval was caused; skipped if outside all requests.
         """
-        mine = self.rows[number]
-        at = np.searchsorted(self.start_ps[mine], at_ps, side="right") - 1
-        known = at >= 0
-        request = mine[np.maximum(at, 0)]
-        known &= at_ps < self.end_ps[request]
+        own_rows = self.rows[number]
+        index = np.searchsorted(self.start_ps[own_rows], caused_ps, side="right") - 1
+        known = index >= 0
+        request = own_rows[np.maximum(index, 0)]
+        known &= caused_ps < self.end_ps[request]
         starts = np.maximum(start_ps, self.start_ps[request])[known]
         ends = np.minimum(end_ps, self.end_ps[request])[known]
         some = starts < ends
@@ -484,40 +484,43 @@ def _device_work(
     activity = correlation.activity
     start, dur = ints(activity, "start_ps"), ints(activity, "dur_ps")
     place = owner_places(codes(activity, "kind"), precision)
-    found: list[dict[str, Spans]] = []
-    for number, mine in enumerate(np.split(rows, edges)):
+    by_thread: list[dict[str, Spans]] = []
+    for number, own_rows in enumerate(np.split(rows, edges)):
         sets = {}
-        for at, name in enumerate(BUSY_OWNERS):
-            some = mine[place[mine] == at]
+        for index, name in enumerate(BUSY_OWNERS):
+            some = own_rows[place[own_rows] == index]
             begins, called = start[some], called_ps[launch[some]]
             sets[name] = served.clip_to_requests(
                 number, called, begins, begins + dur[some]
             )
-        found.append(sets)
-    return found
+        by_thread.append(sets)
+    return by_thread
 
 
 def _served_threads(
     launches: pl.DataFrame, served: _Served, tasks: PoolTasks | None
 ) -> tuple[Int64s, Int64s]:
     """Return when each launch was called, and the thread it served, -1 for none."""
-    track, at_ps = handles(launches, "track"), ints(launches, "start_ps")
-    place = np.searchsorted(served.tracks, track)
-    place = np.minimum(place, len(served.tracks) - 1)
-    thread = np.where(served.tracks[place] == track, place, -1).astype(np.int64)
+    track, called_ps = handles(launches, "track"), ints(launches, "start_ps")
+    index = np.searchsorted(served.tracks, track)
+    index = np.minimum(index, len(served.tracks) - 1)
+    thread = np.where(served.tracks[index] == track, index, -1).astype(np.int64)
     if tasks is None:
-        return at_ps, thread
+        return called_ps, thread
     for pool in np.unique(tasks.track).tolist():
-        mine = np.flatnonzero((track == pool) & (thread < 0))
+        own_rows = np.flatnonzero((track == pool) & (thread < 0))
         running = np.flatnonzero((tasks.track == pool) & (tasks.code > 0))
-        if not len(mine) or not len(running):
+        if not len(own_rows) or not len(running):
             continue
-        task = np.searchsorted(tasks.start_ps[running], at_ps[mine], side="right") - 1
+        task = (
+            np.searchsorted(tasks.start_ps[running], called_ps[own_rows], side="right")
+            - 1
+        )
         inside = task >= 0
-        mine, task = mine[inside], running[task[inside]]
-        held = at_ps[mine] < tasks.end_ps[task]
-        thread[mine[held]] = tasks.code[task[held]].astype(np.int64) - 1
-    return at_ps, thread
+        own_rows, task = own_rows[inside], running[task[inside]]
+        held = called_ps[own_rows] < tasks.end_ps[task]
+        thread[own_rows[held]] = tasks.code[task[held]].astype(np.int64) - 1
+    return called_ps, thread
 
 
 def _charge_requests(
@@ -533,10 +536,10 @@ def _charge_requests(
     starts, ends = served.start_ps[rows], served.end_ps[rows]
     taken, covered = Spans.empty(), np.zeros(len(rows), np.int64)
     for bucket in REQUEST_BUCKETS[:-1]:
-        found = sets.get(bucket.name)
-        if found is None or not len(found) or bucket.name in skipped:
+        spans = sets.get(bucket.name)
+        if spans is None or not len(spans) or bucket.name in skipped:
             continue
-        taken |= found
+        taken |= spans
         now = taken.within(starts, ends)
         columns[bucket.name][rows] = now - covered
         covered = now

@@ -120,7 +120,7 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
     allocate = (allocations["kind"] != "deallocate").to_numpy()
     names = allocations["allocator"].unique(maintain_order=True)
     code = allocations["allocator"].cast(pl.Enum(names)).to_physical()
-    of_memory = [(name, np.flatnonzero(code == at)) for at, name in enumerate(names)]
+    of_memory = [(name, np.flatnonzero(code == i)) for i, name in enumerate(names)]
     before, after = (np.full(len(allocations), -1, np.int32) for _ in range(2))
     for _, rows in of_memory:
         _link_neighbours(rows, allocations["address"], before=before, after=after)
@@ -181,9 +181,9 @@ def _link_neighbours(
     )
     placed = own.to_numpy()[order]
     later = np.flatnonzero(placed[1:] == placed[:-1]) + 1
-    sooner, rest = rows[order[later - 1]], rows[order[later]]
-    before[rest] = sooner
-    after[sooner] = rest
+    sooner, following = rows[order[later - 1]], rows[order[later]]
+    before[following] = sooner
+    after[sooner] = following
 
 
 def _known_values(series: pl.Series) -> tuple[Int64s, Bools]:
@@ -202,12 +202,12 @@ def _added_up(
     own = source[rows]
     allocate = own == rows
     # The size of a deallocation is that of its block and need not be recorded.
-    asked = np.where(own >= 0, own, rows)
+    block = np.where(own >= 0, own, rows)
     replaced = np.where(allocate, before[rows], np.int32(-1))
     replaced = np.where((replaced >= 0) & (source[replaced] == replaced), replaced, -1)
-    if not (sized[asked].all() and sized[replaced[replaced >= 0]].all()):
+    if not (sized[block].all() and sized[replaced[replaced >= 0]].all()):
         return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
-    change = np.where(allocate, size[asked], -size[asked])
+    change = np.where(allocate, size[block], -size[block])
     change -= np.where(replaced >= 0, size[replaced], 0)
     level = np.cumsum(change)
     older = (own < 0) & is_present(allocations, "address")[rows]
@@ -253,15 +253,15 @@ def allocation_steps(
     number = ints(intervals, "step")
     if steps.on_device:
         # Device times do not show when the host worked for a step.
-        at = np.full(len(allocations), -1)
+        interval = np.full(len(allocations), -1)
     else:
         # The index of the interval that contains each time, -1 for none.
         time_ps = ints(allocations, "start_ps")
-        place = np.searchsorted(ints(intervals, "start_ps"), time_ps, side="right") - 1
-        outside = time_ps >= ints(intervals, "end_ps")[place]
-        at = np.where((place >= 0) & outside, -1, place)
+        index = np.searchsorted(ints(intervals, "start_ps"), time_ps, side="right") - 1
+        outside = time_ps >= ints(intervals, "end_ps")[index]
+        interval = np.where((index >= 0) & outside, -1, index)
     # Index -1 reads the last number, which the condition next to it excludes.
-    found = nullable_series("step", number[at], at >= 0)
+    by_time = nullable_series("step", number[interval], interval >= 0)
     # The number of the step with each stored group, null for none.
     of_group = (
         steps.rows.select("group", "step")
@@ -274,4 +274,4 @@ def allocation_steps(
         by_group = group.replace_strict(
             of_group["group"], of_group["step"], default=None, return_dtype=pl.Int64
         ).alias("step")
-    return AllocationSteps(by_group.fill_null(found), intervals, None)
+    return AllocationSteps(by_group.fill_null(by_time), intervals, None)

@@ -85,7 +85,7 @@ def unrecorded_devices(
         named_by_texts = {-1}
     else:
         named_by_texts = {
-            int(found[1]) for found in map(_ORDINAL_TEXT.match, trace.strings) if found
+            int(match[1]) for match in map(_ORDINAL_TEXT.match, trace.strings) if match
         }
     # Some files keep these texts in events: then only the table shows the devices.
     if working and named_by_texts and named_by_texts <= working:
@@ -109,8 +109,8 @@ def unrecorded_devices(
     )
     if not len(taken):
         return WHY["memory_names_no_device"]
-    least = _TAKES_PART * int(taken["count"].max() or 0)  # type: ignore[arg-type]
-    used = set(taken.filter(pl.col("count") >= least)["device"].to_list())
+    min_count = _TAKES_PART * int(taken["count"].max() or 0)  # type: ignore[arg-type]
+    used = set(taken.filter(pl.col("count") >= min_count)["device"].to_list())
     # Without any kernel, kernels were not recorded, which another doubt reports. A
     # device with kernels but without memory has another number in allocator names.
     if not working or not working <= used:

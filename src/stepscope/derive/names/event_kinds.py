@@ -350,10 +350,10 @@ class EventKinds(Frozen, frozen=True):
 
 
 def _are_ops(category: UInt8s) -> Bools:
-    found: Bools = (
+    is_op: Bools = (
         (category >= OpCategory.TENSORFLOW) & (category <= OpCategory.TORCH)
     ) | (category == OpCategory.OTHER)
-    return found
+    return is_op
 
 
 class OpNames(NamedTuple):
@@ -394,13 +394,13 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
         & np.isin(host_class, (HostClass.NONE, HostClass.OUTPUT))
         & ((flags & known_flags) == 0)
     )
-    told = event_types.select(
-        said=pl.col("annotation"),
+    stated = event_types.select(
+        marked=pl.col("annotation"),
         runtime=_name_matches(_RUNTIME_RANGE) | (pl.col("name") == ""),
     )
-    may_be = pl.Series(unknown) & ~told["runtime"]
-    found = pl.select(pl.coalesce(told["said"], may_be)).to_series().to_numpy()
-    flags = flags | np.where(found, np.uint32(EventFlag.ANNOTATION), np.uint32(0))
+    may_be = pl.Series(unknown) & ~stated["runtime"]
+    is_range = pl.select(pl.coalesce(stated["marked"], may_be)).to_series().to_numpy()
+    flags = flags | np.where(is_range, np.uint32(EventFlag.ANNOTATION), np.uint32(0))
     named_input = (flags & int(EventFlag.USER_INPUT)) != 0
     host_class[named_input & (host_class == HostClass.NONE)] = HostClass.INPUT_WAIT
     return EventKinds(*ops, host_class, flags)
@@ -424,10 +424,10 @@ def _op_names(names: pl.DataFrame) -> OpNames:
     category = parsed["category"].to_numpy()
     is_op = pl.Series(_are_ops(category))
     # A name of no known form has no parts.
-    whole = pl.Series(category == OpCategory.OTHER)
+    unsplit = pl.Series(category == OpCategory.OTHER)
     texts = parsed.select(
         pl.when(is_op)
-        .then(pl.when(whole).then(names["name"]).otherwise(pl.col(text)))
+        .then(pl.when(unsplit).then(names["name"]).otherwise(pl.col(text)))
         .alias(text)
         for text in ("op_name", "op_type")
     )
@@ -494,14 +494,14 @@ def _first_match(rules: Sequence[tuple[pl.Expr, int]]) -> pl.Expr:
 def _op_texts() -> tuple[pl.Expr, pl.Expr]:
     name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
     eager = name.str.extract(_EAGER_OP)
-    whole = _name_matches(_TORCH_OP)
+    is_torch = _name_matches(_TORCH_OP)
     dataset = left == "Iterator"
     derived = left.str.extract(r"([^/]*)$").str.replace(r"_\d+$", "")
     given = pl.when(right == "").then(derived).otherwise(right)
     op_type = (
         pl.when(eager.is_not_null())
         .then(eager)
-        .when(whole)
+        .when(is_torch)
         .then(name)
         .when(dataset)
         .then(pl.lit("Dataset"))
@@ -510,7 +510,7 @@ def _op_texts() -> tuple[pl.Expr, pl.Expr]:
     op_name = (
         pl.when(eager.is_not_null())
         .then(eager)
-        .when(whole | dataset)
+        .when(is_torch | dataset)
         .then(name)
         .otherwise(left)
     )

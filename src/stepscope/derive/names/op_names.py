@@ -66,17 +66,17 @@ def resolve_hlo(
     Returns:
         One row per instruction, with the columns of `HLO_TEXTS`.
     """
-    asked = pl.DataFrame(
+    wanted = pl.DataFrame(
         {
             "hlo_op": pl.Series(instructions, dtype=pl.String),
-            "asked_module": pl.Series(modules, dtype=pl.String),
+            "wanted_module": pl.Series(modules, dtype=pl.String),
             "program": programs.cast(pl.Int64),
         }
     ).with_columns(pl.col("hlo_op").str.split("::").list.last())
     if isinstance(hlo_ops, Unavailable):
         unknown = HLO_TEXTS.keys() - {"module", "program", "hlo_op"}
         return (
-            asked.rename({"asked_module": "module"})
+            wanted.rename({"wanted_module": "module"})
             .with_columns(pl.lit(None, HLO_TEXTS[name]).alias(name) for name in unknown)
             .select(*HLO_TEXTS)
         )
@@ -106,17 +106,17 @@ def resolve_hlo(
     )
     programs_of = known.group_by("module").agg(pl.col("program").unique())
     only = programs_of.filter(pl.col("program").list.len() == 1).select(
-        pl.col("module").alias("asked_module"),
+        pl.col("module").alias("wanted_module"),
         pl.col("program").list.first().alias("only_program"),
     )
-    asked = asked.join(
-        only, on="asked_module", how="left", maintain_order="left"
+    wanted = wanted.join(
+        only, on="wanted_module", how="left", maintain_order="left"
     ).with_columns(pl.coalesce("program", "only_program").alias("program"))
-    joined = asked.join(
+    joined = wanted.join(
         known, on=["program", "hlo_op"], how="left", maintain_order="left"
     )
     return joined.with_columns(
-        pl.coalesce("module", "asked_module").alias("module")
+        pl.coalesce("module", "wanted_module").alias("module")
     ).select(*HLO_TEXTS)
 
 
@@ -131,18 +131,18 @@ def read_annotations(texts: Sequence[str]) -> pl.DataFrame:
     """
     # The arguments of an annotation follow its name, between # marks.
     cleaned = pl.Series("name", texts, dtype=pl.String).str.extract(r"^([^#]*)")
-    whole = cleaned.to_frame().with_columns(
+    plain = cleaned.to_frame().with_columns(
         pl.when(pl.col("name").str.contains(r"^\w+::"))
         .then("name")
         .otherwise(pl.col("name").str.split("::").list.first())
         .str.strip_chars()
         .alias("name")
     )
-    found = op_names(whole["name"])
-    read = whole.with_columns(
-        pl.Series("category", found.category),
-        found.op_name.alias("op_name"),
-        found.op_type.alias("type"),
+    parsed = op_names(plain["name"])
+    read = plain.with_columns(
+        pl.Series("category", parsed.category),
+        parsed.op_name.alias("op_name"),
+        parsed.op_type.alias("type"),
         pl.col("name").str.contains(_NO_OP).alias("no_op"),
     )
     return read.select(
