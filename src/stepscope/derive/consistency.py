@@ -141,22 +141,26 @@ def _distant_parts(steps: Steps) -> list[QualityNote]:
     if steps.source != "device_line" or not len(steps.stored):
         return []
     spans = spans_apart(steps.stored)
-    apart = spans.filter("apart")
-    if not len(apart):
+    distant = spans.filter("apart")
+    if not len(distant):
         return []
-    main = spans.filter(~pl.col("apart") & pl.col("key").is_in(apart["key"].to_list()))
+    main = spans.filter(
+        ~pl.col("apart") & pl.col("key").is_in(distant["key"].to_list())
+    )
     first = main.row(0, named=True)
-    other = apart.filter(pl.col("key") == first["key"]).row(0, named=True)
+    part = distant.filter(pl.col("key") == first["key"]).row(0, named=True)
     ms = (
-        max(first["start_ps"] - other["end_ps"], other["start_ps"] - first["end_ps"])
+        max(first["start_ps"] - part["end_ps"], part["start_ps"] - first["end_ps"])
         / PS_PER_MS
     )
-    devices = ", ".join(str(one) for one in sorted(set(apart["device"].to_list())))
+    devices = ", ".join(
+        str(device) for device in sorted(set(distant["device"].to_list()))
+    )
     return [
         QualityNote(
             kind="steps_apart",
             severity="warning",
-            count=len(apart),
+            count=len(distant),
             scope="steps",
             message=f"Devices worked on one step {ms:.0f} ms apart, so this step is "
             "not a period of the program: the step shown is that of device "
@@ -176,16 +180,16 @@ def kernels_without_op(
     reason = np.where(is_kernel, activity_ops.no_op, np.int32(-1))
     sums = totals_by_code(reason, ints(device_activity, "dur_ps"), count=len(NoOp))
     numbers, times = sums.count.tolist(), sums.total.tolist()
-    without = [it for it in NoOp if it != NoOp.NAMED and numbers[it]]
+    without = [cause for cause in NoOp if cause != NoOp.NAMED and numbers[cause]]
     if not without:
         return []
-    without.sort(key=lambda it: (-times[it], it))
-    count, spent = (sum(each[it] for it in without) for each in (numbers, times))
+    without.sort(key=lambda cause: (-times[cause], cause))
+    count, spent = (sum(each[cause] for cause in without) for each in (numbers, times))
     total = sum(times)
     share = f", {100 * spent / total:.1f} % of kernel time" if total else ""
     reasons = "; ".join(
-        f"{numbers[it]:,} ({duration_text(times[it])}): {_REASONS[it]}"
-        for it in without
+        f"{numbers[cause]:,} ({duration_text(times[cause])}): {_REASONS[cause]}"
+        for cause in without
     )
     return [
         QualityNote(

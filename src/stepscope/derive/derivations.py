@@ -166,24 +166,24 @@ _MODULES: Final = {**DERIVATIONS, **FACTS}
 @cache
 def host_derivation(name: str) -> Derivation:
     """Return a derivation of each host; import its module if needed."""
-    found = _import_declared(name)
-    function = found.function if isinstance(found, RunDerivation) else found
+    declared = _import_declared(name)
+    function = declared.function if isinstance(declared, RunDerivation) else declared
     return read_signature(function)
 
 
 @cache
 def run_derivation(name: str) -> RunDerivation[Any] | None:
     """Return a derivation from the values of all hosts; None for any other name."""
-    found = _import_declared(name) if name in FACTS else None
-    if isinstance(found, RunDerivation) and found.gather is None:
-        return found
+    declared = _import_declared(name) if name in FACTS else None
+    if isinstance(declared, RunDerivation) and declared.gather is None:
+        return declared
     return None
 
 
 def _import_declared(name: str) -> Callable[..., object] | RunDerivation[Any]:
     module = import_module(f"{__package__}.{_MODULES[name]}")
-    found: Callable[..., object] | RunDerivation[Any] = getattr(module, name)
-    return found
+    declared: Callable[..., object] | RunDerivation[Any] = getattr(module, name)
+    return declared
 
 
 def is_derivation(function: Callable[..., object]) -> bool:

@@ -63,9 +63,9 @@ def frameworks_used(
     for kinds in known_hosts(event_kinds).values():
         if kinds.has(EventFlag.PJIT).any():
             counts["JAX"] += len(kinds.category)
-        found = np.bincount(kinds.category, minlength=max(_NAMES) + 1)
+        by_category = np.bincount(kinds.category, minlength=max(_NAMES) + 1)
         for category, name in _NAMES.items():
-            counts[name] += int(found[category])
+            counts[name] += int(by_category[category])
     total = sum(counts.values())
     ranked = sorted(counts, key=lambda name: -counts[name])
     frequent = tuple(
@@ -106,12 +106,12 @@ def _recorded_frameworks(
 
 def _frameworks_by_functions(profile: ProfileData) -> tuple[str, ...]:
     """Return the frameworks whose functions ran; imports alone do not count."""
-    found: set[str] = set()
+    packages: set[str] = set()
     # Few programs need this check, which takes long on a large profile.
     of_hosts = {host: profile.derived(host, function_names) for host in profile.hosts}
     for names in known_hosts(of_hosts).values():
         for name in names.names.values():
             package = _PACKAGE.search(name.file or "") if name.library else None
             if package is not None and name.function != "<module>":
-                found.add(package[1])
-    return tuple(name for key, name in _COLLECTORS.items() if key in found)
+                packages.add(package[1])
+    return tuple(name for key, name in _COLLECTORS.items() if key in packages)

@@ -151,13 +151,13 @@ class _Recorded:
         for kind, text in zip(forms._fields, forms, strict=True):
             of_shape = self._by.get((kind, text), {})
             for sizes, factor in ((shape, 1.0), (unknown, _SHAPE_UNKNOWN)):
-                found = of_shape.get(sizes)
-                if found is None or (None in shape and sizes is shape):
+                classes = of_shape.get(sizes)
+                if classes is None or (None in shape and sizes is shape):
                     continue
                 certainty = _OF_NAME[kind] * factor * _TWO_RUNS
-                if len({self._names[one] for one in found}) > 1:
+                if len({self._names[class_] for class_ in classes}) > 1:
                     certainty = min(certainty, _SEVERAL_NAMES * factor * _TWO_RUNS)
-                return _Candidates(tuple(sorted(found)), certainty)
+                return _Candidates(tuple(sorted(classes)), certainty)
         return None
 
 
@@ -176,30 +176,32 @@ def measured_kernels(
     grouped = table.group_by(["kernel_name", *_SHAPE], maintain_order=True).agg("row")
     # Each distinct launch is looked up once.
     for name, *shape, rows in grouped.iter_rows():
-        found = recorded.find_candidates(name, tuple(shape))
-        if found is None:
+        candidates = recorded.find_candidates(name, tuple(shape))
+        if candidates is None:
             lost += rows
         else:
-            launches.setdefault(found, []).extend(rows)
+            launches.setdefault(candidates, []).extend(rows)
     in_order = activity_classes.code[
         np.argsort(ints(device_activity, "start_ps"), kind="stable")
     ]
     assigned = [
-        one
-        for found, rows in launches.items()
-        for one in _assign_launches(found, np.sort(np.array(rows)), recorded, in_order)
+        match
+        for candidates, rows in launches.items()
+        for match in _assign_launches(
+            candidates, np.sort(np.array(rows)), recorded, in_order
+        )
     ]
     return _join_metrics(table, assigned, kernel_metrics[sorted(lost)])
 
 
 def _assign_launches(
-    found: _Candidates, rows: Int64s, recorded: _Recorded, in_order: Int32s
+    candidates: _Candidates, rows: Int64s, recorded: _Recorded, in_order: Int32s
 ) -> Iterator[_Assigned]:
-    if len({recorded.op[one] for one in found.classes}) == 1:
-        yield _Assigned(found.classes, rows, found.certainty, "one_op")
+    if len({recorded.op[class_] for class_ in candidates.classes}) == 1:
+        yield _Assigned(candidates.classes, rows, candidates.certainty, "one_op")
         return
-    sequence = in_order[np.isin(in_order, found.classes)]
-    if len({recorded.device[one] for one in found.classes}) > 1:
+    sequence = in_order[np.isin(in_order, candidates.classes)]
+    if len({recorded.device[class_] for class_ in candidates.classes}) > 1:
         # The order in which devices alternate differs between runs.
         cycle, pairing = sequence[:0], "shared"
     elif len(rows) == len(sequence):
@@ -207,13 +209,13 @@ def _assign_launches(
     else:
         cycle, pairing = _shortest_cycle(sequence, len(rows)), "cycle"
     if not len(cycle):
-        yield _Assigned(found.classes, rows, found.certainty, "shared")
+        yield _Assigned(candidates.classes, rows, candidates.certainty, "shared")
         return
     place = cycle[np.arange(len(rows)) % len(cycle)]
-    for class_ in found.classes:
-        mine = rows[place == class_]
-        if len(mine):
-            yield _Assigned((class_,), mine, found.certainty, pairing)
+    for class_ in candidates.classes:
+        own_rows = rows[place == class_]
+        if len(own_rows):
+            yield _Assigned((class_,), own_rows, candidates.certainty, pairing)
 
 
 def _shortest_cycle(sequence: Int32s, measured: int) -> Int32s:
@@ -237,11 +239,13 @@ def _join_metrics(
     members = pl.DataFrame(
         {
             "group": np.repeat(
-                np.arange(len(assigned)), [len(one.rows) for one in assigned]
+                np.arange(len(assigned)), [len(match.rows) for match in assigned]
             )
             if assigned
             else [],
-            "row": np.concatenate([one.rows for one in assigned]) if assigned else [],
+            "row": np.concatenate([match.rows for match in assigned])
+            if assigned
+            else [],
         },
         schema={"group": pl.Int64, "row": pl.Int64},
     )
@@ -250,12 +254,12 @@ def _join_metrics(
             (
                 class_,
                 group,
-                one.certainty * _OF_ORDER[one.pairing],
-                one.pairing,
-                len(one.rows),
+                match.certainty * _OF_ORDER[match.pairing],
+                match.pairing,
+                len(match.rows),
             )
-            for group, one in enumerate(assigned)
-            for class_ in one.classes
+            for group, match in enumerate(assigned)
+            for class_ in match.classes
         ],
         schema={
             "class": pl.Int32,
@@ -290,10 +294,10 @@ def summarise_groups(members: pl.DataFrame) -> pl.DataFrame:
     )
     more, every = pl.col("shared_memory_conflicts"), pl.col("shared_memory_wavefronts")
     limits = [pl.col(name) for name in _LIMITS]
-    known = pl.all_horizontal(one.is_not_null() for one in limits)
-    least = pl.min_horizontal(limits)
+    known = pl.all_horizontal(limit.is_not_null() for limit in limits)
+    lowest = pl.min_horizontal(limits)
     word = pl.coalesce(
-        pl.when(pl.col(name) == least).then(pl.lit(what))
+        pl.when(pl.col(name) == lowest).then(pl.lit(what))
         for name, what in _LIMITS.items()
     )
     partly = pl.col("theoretical_occupancy_percent").fill_null(0) < _FULL
@@ -328,30 +332,30 @@ def _per_request(what: str) -> pl.Expr:
 @cache
 def name_forms(name: str) -> NameForms:
     """Return the forms of a name that are compared."""
-    whole = " ".join(name.split())
-    clean = UNNAMED_NAMESPACE.sub("", whole)
+    text = " ".join(name.split())
+    clean = UNNAMED_NAMESPACE.sub("", text)
     for lambda_ in (_BRACED, _BRACKETED):
         clean = lambda_.sub(r"\1#\2", clean)
     clean = _SUFFIX.sub(r"\1", _CAST.sub("", _CONST.sub("", clean)))
     outer = _places_outside_templates(clean)
-    parameters = next((at for at in outer if at and clean[at] == "("), len(clean))
+    parameters = next((i for i in outer if i and clean[i] == "("), len(clean))
     head = clean[:parameters].rstrip() if parameters < len(clean) else clean
     outer = _places_outside_templates(head)
-    plain = "".join(head[at] for at in outer).rstrip()
-    found = _IDENTIFIER.search(plain.rpartition("::")[2].rpartition(" ")[2])
-    after_result = max((at + 1 for at in outer if head[at] == " "), default=0)
+    plain = "".join(head[i] for i in outer).rstrip()
+    identifier = _IDENTIFIER.search(plain.rpartition("::")[2].rpartition(" ")[2])
+    after_result = max((i + 1 for i in outer if head[i] == " "), default=0)
     signature = _NAMESPACE.sub("", head[after_result:].replace(" ", ""))
-    signature = _TRUTH.sub(lambda it: _AS_NUMBER[it[0]], signature)
-    return NameForms(whole, signature, found[0] if found else signature)
+    signature = _TRUTH.sub(lambda match: _AS_NUMBER[match[0]], signature)
+    return NameForms(text, signature, identifier[0] if identifier else signature)
 
 
 def _places_outside_templates(name: str) -> list[int]:
-    places, depth = [], 0
-    for at, letter in enumerate(name):
+    indices, depth = [], 0
+    for index, letter in enumerate(name):
         if letter == "<":
             depth += 1
         elif letter == ">":
             depth = max(depth - 1, 0)
         elif depth == 0:
-            places.append(at)
-    return places
+            indices.append(index)
+    return indices

@@ -180,7 +180,7 @@ def phases(
             called_in = handles(correlation.launches, "event")
             event = values_by_row(called_in, correlation.launch_of_activity, none=-1)
             phase = host_phases.refine_phases(event, phase)
-        shown = {one.device for one in account.devices}
+        shown = {device.device for device in account.devices}
         return _device_phases(windows, device_activity, phase, shown)
     if (
         isinstance(device_activity, Unavailable)
@@ -223,7 +223,7 @@ def _device_phases(
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
     frames = []
     numbers = sorted(device[number_values(device).first].tolist())
-    for number in [it for it in numbers if it in shown] or numbers:
+    for number in [number for number in numbers if number in shown] or numbers:
         here = np.where(device == number, of_activity, np.uint8(none))
         sets = {}
         for code, name in enumerate(PHASES):
@@ -250,18 +250,18 @@ def _host_sets(
     unknown phase without a range.
     """
     # Codes 1 to 5 are phases; sticky codes of `host_classes` are sticky here too.
-    elsewhere = len(PHASES) + 1
+    other_code = len(PHASES) + 1
     of_code = np.zeros(256, np.uint8)
     of_code[HostCode.HOST_COMPUTE] = UNKNOWN_PHASE + 1
-    of_code[[HostCode.SYNC, HostCode.BLOCKED, HostCode.SYSTEM_WAIT]] = elsewhere + 1
-    of_code[[HostCode.FILE_READ, HostCode.SYSTEM_CALL]] = elsewhere + 1
-    of_code[list(STICKY)] = elsewhere
+    of_code[[HostCode.SYNC, HostCode.BLOCKED, HostCode.SYSTEM_WAIT]] = other_code + 1
+    of_code[[HostCode.FILE_READ, HostCode.SYSTEM_CALL]] = other_code + 1
+    of_code[list(STICKY)] = other_code
     code = of_code[host.code]
     ranges = (host.code == HostCode.NOTHING) & (within != UNKNOWN_PHASE)
     code[ranges] = within[ranges] + 1
     works = host.code[host_ops.event] == HostCode.HOST_COMPUTE
     code[host_ops.event[works]] = phase[works] + 1
-    sets = flatten_tracks(tracks, events, code, sticky=[elsewhere])
+    sets = flatten_tracks(tracks, events, code, sticky=[other_code])
     return {
         name: Spans.union_of(
             sets[track][number + 1] & host.threads.driven_spans(track)
@@ -311,8 +311,8 @@ def host_phases(
     calls = is_true(host_op_events.ops["call"])
     of_op = np.where(calls, UNKNOWN_PHASE, named).astype(np.int32)
     op_label = values_by_row(_phase_labels(of_op), host_op_events.op)
-    at = host_op_events.event
-    own[at] = np.where(op_label >= 0, op_label, values_by_row(own, at))
+    rows = host_op_events.event
+    own[rows] = np.where(op_label >= 0, op_label, values_by_row(own, rows))
     _hand_down(event_nesting, own)
     # Most recordings have no links between forward and backward ops.
     if not isinstance(host_values, Unavailable) and len(

@@ -144,7 +144,11 @@ class ProfileData:
             readers: Functions to run as soon as the values that they need are computed.
         """
         wanted = tuple(wanted)
-        names = [_value_name(it) for it in wanted if not isinstance(it, RunDerivation)]
+        names = [
+            _value_name(derivation)
+            for derivation in wanted
+            if not isinstance(derivation, RunDerivation)
+        ]
         traces = [self.trace(host) for host in (self.hosts if hosts is None else hosts)]
         threads = worth_threads(sum(map(_event_count, traces)))
         if threads == 1:
@@ -161,7 +165,7 @@ class ProfileData:
             for table, sooner in pairwise(tables[::-1]):
                 missing[table] = [sooner]
             for name, before in missing.items():
-                tasks[trace.host, name] = {(trace.host, one) for one in before}
+                tasks[trace.host, name] = {(trace.host, needed) for needed in before}
         for task, (of_hosts, of_run) in waiting.items():
             every = {(trace.host, name) for trace in traces for name in of_hosts}
             tasks[task] = {*(every & tasks.keys()), *of_run}
@@ -176,7 +180,7 @@ class ProfileData:
                 self._input_value(self.trace(host), name)
 
         holding_lock = [
-            it for it in tasks if not isinstance(it, tuple) or it[1] in FACTS
+            task for task in tasks if not isinstance(task, tuple) or task[1] in FACTS
         ]
         compute_side_by_side(tasks, compute, threads=threads, one_by_one=holding_lock)
 
@@ -194,13 +198,13 @@ class ProfileData:
         return type(self)(self.run, traces)
 
     def _derived_value(self, trace: TraceData, name: str) -> object:
-        found = host_derivation(name)
+        derivation = host_derivation(name)
         return self._kept.get(
-            (trace.host, name), lambda: self._compute_value(trace, found)
+            (trace.host, name), lambda: self._compute_value(trace, derivation)
         )
 
     def _gathered_value(self, wanted: RunDerivation[Any]) -> object:
-        found = read_signature(wanted.function)
+        derivation = read_signature(wanted.function)
         traces = self.traces.items()
         if wanted.gather is not None and wanted.name in FACTS:
             return wanted.gather(
@@ -211,10 +215,10 @@ class ProfileData:
             )
         if wanted.gather is not None:
             return wanted.gather(
-                {host: self._compute_value(trace, found) for host, trace in traces}
+                {host: self._compute_value(trace, derivation) for host, trace in traces}
             )
         arguments: dict[str, object] = {}
-        for name, may_be_absent in found.inputs.items():
+        for name, may_be_absent in derivation.inputs.items():
             value: object
             if name == _RUN:
                 value = self
@@ -227,14 +231,14 @@ class ProfileData:
             arguments[name] = value
         return wanted.function(**arguments)
 
-    def _compute_value(self, trace: TraceData, found: Derivation) -> object:
+    def _compute_value(self, trace: TraceData, derivation: Derivation) -> object:
         arguments: dict[str, object] = {}
-        for wanted, may_be_absent in found.inputs.items():
+        for wanted, may_be_absent in derivation.inputs.items():
             value = self._input_value(trace, wanted)
             if isinstance(value, Unavailable) and not may_be_absent:
                 return value
             arguments[wanted] = value
-        return found.compute(**arguments)
+        return derivation.compute(**arguments)
 
     def _input_value(self, trace: TraceData, name: str) -> object:
         if name == "trace":
@@ -247,56 +251,62 @@ class ProfileData:
 
     def _missing_values(self, host: str, names: Iterable[str]) -> dict[str, list[str]]:
         """Return the names that are not computed yet, and the inputs they wait for."""
-        found: dict[str, list[str]] = {}
+        missing: dict[str, list[str]] = {}
 
         def add(name: str) -> None:
-            if name in found:
+            if name in missing:
                 return
             inputs = {} if name in TABLES else host_derivation(name).inputs
-            found[name] = [
-                one
-                for one in inputs
-                if one not in _OF_TRACE and (host, one) not in self._kept
+            missing[name] = [
+                needed
+                for needed in inputs
+                if needed not in _OF_TRACE and (host, needed) not in self._kept
             ]
-            for one in found[name]:
-                add(one)
+            for needed in missing[name]:
+                add(needed)
 
         for name in names:
             if (host, name) not in self._kept:
                 add(name)
-        return found
+        return missing
 
 
 def _waiting_tasks(
     wanted: Iterable[Wanted], readers: Iterable[Reader]
 ) -> dict[_Task, tuple[list[str], list[RunDerivation[Any]]]]:
     """Return the values of hosts and of the run that each task and reader needs."""
-    found: dict[_Task, tuple[list[str], list[RunDerivation[Any]]]] = {}
-    ahead = [it for it in wanted if isinstance(it, RunDerivation)]
+    needs: dict[_Task, tuple[list[str], list[RunDerivation[Any]]]] = {}
+    ahead = [
+        wanted_run for wanted_run in wanted if isinstance(wanted_run, RunDerivation)
+    ]
     for reader in readers:
-        of_run = [it for it in reader.needs if isinstance(it, RunDerivation)]
+        of_run = [need for need in reader.needs if isinstance(need, RunDerivation)]
         plain = [
-            _value_name(it) for it in reader.needs if not isinstance(it, RunDerivation)
+            _value_name(need)
+            for need in reader.needs
+            if not isinstance(need, RunDerivation)
         ]
-        found[reader] = plain, of_run
+        needs[reader] = plain, of_run
         ahead += of_run
     while ahead:
-        one = ahead.pop()
-        if one not in found:
-            if one.gather is not None and one.name in FACTS:
-                found[one] = [one.name], []
+        derivation = ahead.pop()
+        if derivation not in needs:
+            if derivation.gather is not None and derivation.name in FACTS:
+                needs[derivation] = [derivation.name], []
             else:
                 given = {_RUN, *_OF_TRACE}
                 names = [
-                    it for it in read_signature(one.function).inputs if it not in given
+                    input_name
+                    for input_name in read_signature(derivation.function).inputs
+                    if input_name not in given
                 ]
                 by_name = {name: run_derivation(name) for name in names}
-                found[one] = (
+                needs[derivation] = (
                     [name for name, run in by_name.items() if run is None],
                     [run for run in by_name.values() if run is not None],
                 )
-            ahead += found[one][1]
-    return found
+            ahead += needs[derivation][1]
+    return needs
 
 
 def _value_name(wanted: Callable[..., object] | str) -> str:

@@ -86,7 +86,9 @@ def known_hosts(values: Mapping[str, _Value | Unavailable | None]) -> dict[str, 
 
 def first_reason(values: OfHosts[Any]) -> Unavailable | None:
     """Return the reason of the first host without a value; None if all have one."""
-    return next((it for it in values.values() if isinstance(it, Unavailable)), None)
+    return next(
+        (reason for reason in values.values() if isinstance(reason, Unavailable)), None
+    )
 
 
 def _reason_or_nothing(values: OfHosts[Any]) -> Unavailable | dict[str, Any]:

@@ -96,9 +96,9 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         """Return the entries of each of the given symbols, ascending."""
         number = np.zeros(len(self.counts), np.uint16)
         number[symbols] = np.arange(1, len(symbols) + 1)
-        found = number[self.symbol]
-        entry = np.flatnonzero(found)
-        order = np.argsort(found[entry], kind="stable")
+        numbers = number[self.symbol]
+        entry = np.flatnonzero(numbers)
+        order = np.argsort(numbers[entry], kind="stable")
         return np.split(entry[order], np.cumsum(self.counts[symbols])[:-1])
 
 
@@ -169,21 +169,21 @@ def activity_by_launch(correlation: Correlation) -> SymbolSequence | None:
     row = np.flatnonzero((launch_of_activity >= 0) & wanted)
     if not len(row):
         return None
-    at = ints(launches, "start_ps")[launch_of_activity[row]]
-    if (at[1:] < at[:-1]).any():
-        order = np.argsort(at, kind="stable")
-        row, at = row[order], at[order]
+    called_ps = ints(launches, "start_ps")[launch_of_activity[row]]
+    if (called_ps[1:] < called_ps[:-1]).any():
+        order = np.argsort(called_ps, kind="stable")
+        row, called_ps = row[order], called_ps[order]
     dur = ints(device_activity, "dur_ps")[row]
     symbols = _kernel_symbols(device_activity, row)
     return SymbolSequence(
         what="kernels by their launch calls",
         symbol=symbols.code,
         label=handles(device_activity, "type")[row[symbols.first]],
-        at_ps=at,
+        at_ps=called_ps,
         weight=dur,
         work=dur,
-        gap_ps=_pauses_and_union(at, np.zeros(len(at), np.int64))[0],
-        end_ps=int(at[-1]),
+        gap_ps=_pauses_and_union(called_ps, np.zeros(len(called_ps), np.int64))[0],
+        end_ps=int(called_ps[-1]),
         on_device=True,
     )
 
@@ -208,19 +208,19 @@ def op_sequences(
     threads = np.argsort(-busy, kind="stable")[: np.count_nonzero(busy)]
     if not busy[of_track[event]].all():
         event = event[busy[of_track[event]] > 0]
-    found = {}
+    sequences = {}
     for track in threads.tolist():
         # Events are ordered by track, so those of one track are consecutive.
         begin, end = (int(tracks[f"event_{edge}"][track]) for edge in ("begin", "end"))
         first, last = np.searchsorted(event, [begin, end])
-        alone = event[first:last]
+        own_events = event[first:last]
         what = f"ops of thread {tracks['name'][track]}"
-        found[track] = sequence_of_events(what, events, alone, on_device=False)
+        sequences[track] = sequence_of_events(what, events, own_events, on_device=False)
     if len(threads) > 1:
-        found[-1] = sequence_of_events(
+        sequences[-1] = sequence_of_events(
             "ops of all threads", events, event, on_device=False
         )
-    return found
+    return sequences
 
 
 def instruction_sequence(
@@ -249,8 +249,8 @@ def program_threads(tracks: pl.DataFrame) -> Bools:
     thread = TRACK_CODES["thread"]
     on_host: Bools = absent_mask(tracks["device"])
     worker: Bools = tracks["name"].str.starts_with(_RUNNER).to_numpy()
-    found: Bools = (codes(tracks, "kind") == thread) & on_host & ~worker
-    return found
+    is_program: Bools = (codes(tracks, "kind") == thread) & on_host & ~worker
+    return is_program
 
 
 def sequence_of_events(
@@ -261,8 +261,8 @@ def sequence_of_events(
     if (start[1:] < start[:-1]).any():
         order = np.argsort(start, kind="stable")
         event, start, dur = event[order], start[order], dur[order]
-    hull = int((start + dur).max()) - int(start[0])
-    short = dur <= _TOO_LONG * hull
+    range_ps = int((start + dur).max()) - int(start[0])
+    short = dur <= _TOO_LONG * range_ps
     if not short.all():
         event, start, dur = event[short], start[short], dur[short]
     pauses, weight = _pauses_and_union(start, dur)
