@@ -1,1 +1,1 @@
-"""Two runs side by side: same work or not, what changed, which promises came true."""
+"""Comparison of two runs: same work or not, what changed, which promises came true."""

@@ -1,4 +1,4 @@
-"""What owners, categories, ops and kernels gained or lost between two runs."""
+"""Changes of owners, categories, ops and kernels between two runs."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Kind: TypeAlias = Literal["appeared", "vanished", "slowed", "quickened", "same"]
 
 
 class StepTimeChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The mean step before and now.
+    """The mean step time of both runs, and its change.
 
     Attributes:
-        base_ms: Mean step of the base run.
-        new_ms: Mean step of the new run.
-        change_ms: `new_ms` less `base_ms`: negative where steps became shorter.
+        base_ms: Mean step time of the base run.
+        new_ms: Mean step time of the new run.
+        change_ms: `new_ms` minus `base_ms`: negative if steps became shorter.
         low_ms: Lower end of the change's 95 % interval.
-        high_ms: Upper end of it.
+        high_ms: Upper end of the change's 95 % interval.
         change_percent: The change as a share of `base_ms`.
-        verdict: "faster" or "slower" where the interval does not hold 0, else "noise".
+        verdict: "faster" or "slower" if the interval does not contain 0, else "noise".
     """
 
     base_ms: float
@@ -46,28 +46,28 @@ class StepTimeChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What one owner, category, op or kernel takes of a step, before and now.
+    """Time per step of one owner, category, op or kernel in both runs.
 
     Attributes:
-        name: The owner, category, op or kernel.
-        category: Category that it is, or that the time of an owner is part of; null of
-            ops and kernels.
-        scope: Op that launched a kernel, where both runs have the kernel under it;
-            null otherwise, and of what is no kernel.
-        side: "host" or "device" of an op; null of all others.
-        kind: "appeared" or "vanished" where it occurs in one of the runs only; "slowed"
-            or "quickened" where it takes more or less of a step; "same" where it takes
-            as much, or the interval of the change holds 0.
-        base_ms: Time of a step of the base run; null where it does not occur there.
-        new_ms: Time of a step of the new run; null likewise.
-        change_ms: What it gained (above 0) or lost (below 0).
-        share_percent: `change_ms` as a share of the step's change: below 0 where it
-            works against it. Null where the step did not change beyond chance.
-        low_ms: Lower end of the change's 95 % interval; null of ops and kernels, whose
-            time is known for all steps together only.
-        high_ms: Upper end of it; null likewise.
-        base_runs: Runs in a step of the base run; null of what is no kernel.
-        new_runs: Runs in a step of the new run; null of what is no kernel.
+        name: Name of the owner, category, op or kernel.
+        category: The category itself, or the category that an owner belongs to; null
+            for ops and kernels.
+        scope: Op that launched the kernel, if both runs have the kernel under that op;
+            null otherwise, and for owners, categories and ops.
+        side: "host" or "device" for an op; null for owners, categories and kernels.
+        kind: "appeared" or "vanished" if it occurs in only one run; "slowed" or
+            "quickened" if its time per step grew or shrank; "same" if the time is
+            equal, or the interval of the change contains 0.
+        base_ms: Time per step of the base run; null if it does not occur there.
+        new_ms: Time per step of the new run; null if it does not occur there.
+        change_ms: `new_ms` minus `base_ms`, with null as 0.
+        share_percent: `change_ms` as a share of the step's change; negative if the
+            signs differ. Null if the step's change may be chance.
+        low_ms: Lower end of the change's 95 % interval; null for ops and kernels, whose
+            time is known only for all steps together.
+        high_ms: Upper end of the change's 95 % interval; null for ops and kernels.
+        base_runs: Executions per step of the base run; null unless a kernel.
+        new_runs: Executions per step of the new run; null unless a kernel.
     """
 
     name: str
@@ -86,14 +86,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def certain(self) -> bool | None:
-        """Whether the change is beyond chance; None where that was not estimated."""
+        """Whether the change is beyond chance; None if that was not estimated."""
         if self.low_ms is None or self.high_ms is None:
             return None
         return self.low_ms > 0 or self.high_ms < 0
 
 
 def step_time_change(base: RunTimes, new: RunTimes) -> StepTimeChange:
-    """Compare the mean steps of two runs that have some."""
+    """Compare the mean step times of two runs with steps."""
     before, after = (
         sum(times.window_ps) / len(times.window_ps) for times in (base, new)
     )
@@ -115,10 +115,10 @@ def step_time_change(base: RunTimes, new: RunTimes) -> StepTimeChange:
 
 
 def owner_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
-    """Compare the owners of the step's time, the largest change first.
+    """Compare the owners of the step time, largest change first.
 
-    An owner that one of the runs could not look at is left out: its time is part of
-    `unexplained` there.
+    An owner that could not be measured in one of the runs is left out: in that run, its
+    time is part of `unexplained`.
     """
     known = [
         (owner.name, base.owners_ps[owner.name], new.owners_ps[owner.name])
@@ -133,10 +133,9 @@ def owner_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
 
 
 def breakdown_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
-    """Compare the categories of the step's time, in their order.
+    """Compare the categories of the step time, in their order.
 
-    A category is left out if one of the runs could not look at an owner of it that the
-    other knows.
+    A category is left out if the two runs did not measure the same owners of it.
     """
     changes = []
     for category in CATEGORIES:
@@ -160,7 +159,7 @@ def _change_of_steps(
     before: tuple[int, ...],
     after: tuple[int, ...],
 ) -> Change:
-    """Compare what is known for each step."""
+    """Compare times that are known for each step."""
     old_mean, new_mean = (sum(times) / len(times) for times in (before, after))
     low, high = difference_interval(
         base.values_by_step(before), new.values_by_step(after)
@@ -185,9 +184,9 @@ def op_changes(
     new: OpTimes | Unavailable,
     batches: tuple[float, float],
 ) -> tuple[Change, ...] | Unavailable:
-    """Compare the self time of ops in a step, the largest change first.
+    """Compare the self time of ops per step, largest change first.
 
-    The times are divided by `batches`, those of the base and of the new run.
+    The times are divided by `batches`: batches per step of the base and the new run.
     """
     if isinstance(base, Unavailable):
         return base
@@ -206,11 +205,12 @@ def kernel_changes(
     new: KernelTimes | Unavailable,
     batches: tuple[float, float],
 ) -> tuple[Change, ...] | Unavailable:
-    """Compare the time of kernels in a step, the largest change first.
+    """Compare the time of kernels per step, largest change first.
 
-    A kernel is distinguished by the op that launched it where both runs have the kernel
-    under a common op; else, as where one of them recorded no ops, by its name alone.
-    The times are divided by `batches`, those of the base and of the new run.
+    If both runs have a kernel under a common op, its times are distinguished by op.
+    Otherwise, for example if one run recorded no ops, they are summed over ops.
+
+    The times are divided by `batches`: batches per step of the base and the new run.
     """
     if isinstance(base, Unavailable):
         return base
@@ -237,7 +237,7 @@ def kernel_changes(
 
 
 def _sum_over_ops(times: KernelTimes, names: set[str]) -> KernelTimes:
-    """Return the times by kernel, those of some names whatever op launched them."""
+    """Return the times by kernel, with the kernels in `names` summed over ops."""
     summed: KernelTimes = {}
     for key, time in times.items():
         place = msgspec.structs.replace(key, op=None) if key.name in names else key
@@ -249,7 +249,7 @@ def _sum_over_ops(times: KernelTimes, names: set[str]) -> KernelTimes:
 def changes_with_shares(
     changes: tuple[Change, ...] | Unavailable, step: StepTimeChange
 ) -> tuple[Change, ...] | Unavailable:
-    """Return the changes with their shares of the step's change, if there is one."""
+    """Return the changes with their shares of the step's change, unless it is noise."""
     if isinstance(changes, Unavailable) or step.verdict == "noise":
         return changes
     return tuple(
@@ -266,7 +266,7 @@ def _change_of_totals(
     batches: tuple[float, float],
     **fields: Any,
 ) -> Change:
-    """Compare what is known for all steps together."""
+    """Compare times that are known only for all steps together."""
     before, after = (
         None if time is None else time / count
         for time, count in zip(times, batches, strict=True)

@@ -1,4 +1,4 @@
-"""`Comparison`: two runs side by side, as numbers.
+"""`Comparison`: the comparison of two runs, as numbers.
 
 Definition: docs/compare.md.
 """
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 
 
 class StepColumns(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps of a run one after the other, as columns of a chart.
+    """The steps of a run in order, as columns of a chart.
 
     Attributes:
-        steps_per_column: Steps that are put together in one column, as their mean.
-        breakdown_ms: Category → its time in each column, without the recording's own.
+        steps_per_column: Number of steps that are averaged in one column.
+        breakdown_ms: Category → its time in each column, without the cost of the
+            recording.
     """
 
     steps_per_column: int
@@ -50,18 +51,18 @@ class StepColumns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunOfTwo(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two runs by itself.
+    """One of the two compared runs.
 
     Attributes:
         run: Name of the run.
-        hosts: Names of its hosts.
+        hosts: Names of the run's hosts.
         steps: Number of measured steps.
-        mean_ms: Mean step; null without steps.
-        median_ms: Median step; null without steps.
-        recording_ms: What the recording itself took of a mean step, which is left out
-            of both; null without steps.
-        columns: Its steps for a chart, in as many columns as fit both runs; null
-            without steps.
+        mean_ms: Mean step time; null without steps.
+        median_ms: Median step time; null without steps.
+        recording_ms: Mean cost of the recording per step, which mean and median
+            exclude; null without steps.
+        columns: The run's steps for a chart, with the same number of steps per column
+            as in the other run; null without steps.
     """
 
     run: str
@@ -74,17 +75,17 @@ class RunOfTwo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindingChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a finding that fails in one of the runs.
+    """Change of a finding that fails in at least one of the runs.
 
     Attributes:
         id: Id of the rule.
         title: The problem in a few words.
-        change: "gone", "came" or "stayed"; "unknown" where one of the runs cannot tell.
-        base: Status in the base run; null where the rule said nothing.
-        new: Status in the new run; null likewise.
-        severity: How much it matters where it fails, in the new run if it fails there.
-        base_ms: Effect of a step of the base run; null where unknown.
-        new_ms: Effect of a step of the new run; null where unknown.
+        change: "gone", "came" or "stayed"; "unknown" if one of the runs cannot tell.
+        base: Status in the base run; null if the rule gave no finding.
+        new: Status in the new run; null if the rule gave no finding.
+        severity: Severity of the failed finding; of the new run's, if both failed.
+        base_ms: Effect per step of the base run; null if unknown.
+        new_ms: Effect per step of the new run; null if unknown.
     """
 
     id: str
@@ -98,22 +99,23 @@ class FindingChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Two runs side by side; a null is explained in `missing`.
+    """Comparison of two runs; `missing` explains nulls.
 
     Attributes:
         base: The run to compare with.
-        new: The run that is looked at.
-        per: What all times are of: "step", or "batch" where steps hold several.
-        parity: Whether both do the same work.
-        step_time: The step before and now; null where the runs are not comparable.
-        breakdown: The ten categories of the step's time, in their order; null likewise.
-        synthetic_input: Whether the base run's steps wait for their input; null unless
-            the new run is stated to have synthetic data.
-        owners: Owners of the step's time, the largest change first; null likewise.
-        ops: Ops by self time, the largest change first; null likewise.
-        kernels: Kernels by time, the largest change first; null likewise.
-        findings: What became of the findings that fail in one of the runs.
-        promises: What became of the gains that the base run's findings promised.
+        new: The run that is examined.
+        per: Unit of all times: "step", or "batch" if steps contain several batches.
+        parity: Whether both runs do the same work.
+        step_time: Step time of both runs; null if the runs are not comparable.
+        breakdown: The ten categories of the step time, in their order; null if the runs
+            are not comparable.
+        synthetic_input: Whether the base run's steps wait for input; null unless the
+            new run is declared to use synthetic data.
+        owners: Owners of the step time, largest change first; null if unknown.
+        ops: Ops by self time, largest change first; null if unknown.
+        kernels: Kernels by time, largest change first; null if unknown.
+        findings: Changes of the findings that fail in at least one of the runs.
+        promises: Outcomes of the gains that the base run's findings promised.
         missing: Null fields with their reasons.
     """
 
@@ -142,8 +144,8 @@ def compare_runs(
 ) -> Comparison:
     """Compare two runs; times are compared only if both do the same work.
 
-    Whoever asks may state that the work is the same, or that the new run has synthetic
-    data.
+    The caller can state that the work is the same (`same_work`), or that the new run
+    uses synthetic data (`synthetic`).
     """
     parity = check_parity(
         base.work, new.work, thresholds=thresholds, same_work=same_work
@@ -175,7 +177,7 @@ def compare_runs(
         if isinstance(result, Unavailable)
     )
     compared |= dict.fromkeys(note.field for note in missing)
-    # This many steps a column that both runs fit on one ruler.
+    # Both runs have the same number of steps per column, so that the charts align.
     steps = max(_steps_of_a_host(base), _steps_of_a_host(new))
     group = max(math.ceil(steps / _MOST_COLUMNS), 1)
     return Comparison(
@@ -205,7 +207,7 @@ def comparable_times(
     parity: Parity,
     batches: tuple[float, float] = (1.0, 1.0),
 ) -> tuple[RunTimes, RunTimes] | Unavailable:
-    """Return the times of a batch of both runs, or why they cannot be compared."""
+    """Return the times per batch of both runs, or why they cannot be compared."""
     if parity.unavailable is not None:
         return parity.unavailable
     if isinstance(base, Unavailable):
@@ -215,7 +217,7 @@ def comparable_times(
     return base.times_per_batch(batches[0]), new.times_per_batch(batches[1])
 
 
-#: Columns of a run in a chart.
+#: Maximum number of columns of a run in a chart.
 _MOST_COLUMNS: Final = 200
 
 
@@ -267,7 +269,7 @@ def _step_columns(times: RunTimes, group: int) -> StepColumns:
 def _finding_changes(
     base: Sequence[Finding], new: Sequence[Finding]
 ) -> tuple[FindingChange, ...]:
-    """List the findings that fail in one of the runs, in the order of the guides."""
+    """Return changes of the findings that fail in a run, in the order of the guides."""
     before, now = ({one.id: one for one in findings} for findings in (base, new))
     changes = []
     for name in before | now:

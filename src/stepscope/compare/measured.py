@@ -1,4 +1,4 @@
-"""`Measured`: one run, ready to be compared, with its times by name."""
+"""`Measured`: the data of one run for comparisons, with times by name."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ _NO_STEP_TIME: Final = Unavailable(
 
 
 class OpKey(Frozen, frozen=True, eq=True):
-    """An op, on the host or on devices."""
+    """An op on one side: host or device."""
 
     name: str
     side: Literal["host", "device"]
 
 
 class KernelKey(Frozen, frozen=True, eq=True):
-    """A kernel, and the op that launched it; None where that was not recorded."""
+    """A kernel and the op that launched it; None if the op was not recorded."""
 
     name: str
     op: str | None
 
 
 class KernelTime(Frozen, frozen=True, eq=True):
-    """What a kernel takes of a step, in ms, and how often it runs in one."""
+    """Time of a kernel per step, in ms, and its executions per step."""
 
     ms: float
     runs: float
 
 
-#: Op → ms of a step without the ops inside it.
+#: Op → self time per step, in ms.
 OpTimes: TypeAlias = dict[OpKey, float]
 KernelTimes: TypeAlias = dict[KernelKey, KernelTime]
 
@@ -62,7 +62,7 @@ _SIDES: Final[dict[str, Literal["host", "device"]]] = {
 
 
 def op_times(profile: ProfileData) -> OpTimes | Unavailable:
-    """Return what each op takes of a step of all hosts and devices."""
+    """Return the self time of each op per step, over all hosts and devices."""
     times = _step_ms_by_key(profile, "framework_op_stats", ("name", "host_or_device"))
     if isinstance(times, Unavailable):
         return times
@@ -70,7 +70,7 @@ def op_times(profile: ProfileData) -> OpTimes | Unavailable:
 
 
 def kernel_times(profile: ProfileData) -> KernelTimes | Unavailable:
-    """Return what each kernel takes of a step of all hosts and devices."""
+    """Return time and executions of each kernel per step, over all hosts."""
     times = _step_ms_by_key(profile, "kernel_stats", ("kernel_name", "op_name"))
     if isinstance(times, Unavailable):
         return times
@@ -84,7 +84,7 @@ def kernel_times(profile: ProfileData) -> KernelTimes | Unavailable:
 def _step_ms_by_key(
     profile: ProfileData, tool: str, keys: tuple[str, str]
 ) -> dict[tuple[str, str], float] | Unavailable:
-    """Return ms of a step by two columns; unavailable where there is no such time."""
+    """Return ms per step by two columns; unavailable without times per step."""
     result = analyse(profile, tool, {})
     if isinstance(result, Unavailable):
         return result
@@ -108,17 +108,17 @@ def _step_ms_by_key(
 
 
 class Measured(Frozen, frozen=True):
-    """One run; it holds no tables, so that the profile may be closed.
+    """One run; contains no tables, so that the profile can be closed.
 
     Attributes:
         run: Name of the run.
-        hosts: Names of its hosts.
-        start_unix_ns: When its recording began; None where not recorded.
-        findings: What the rules say of it.
-        work: What a step does.
-        times: How long its steps took; why that is not known.
-        ops: What each op takes of a step; why that is not known.
-        kernels: What each kernel takes of a step; why that is not known.
+        hosts: Names of the run's hosts.
+        start_unix_ns: Start of the recording, in ns since 1970; None if not recorded.
+        findings: Findings of the rules on the run.
+        work: Work of one step.
+        times: Times of the steps, or why they are unknown.
+        ops: Time of each op per step, or why it is unknown.
+        kernels: Time of each kernel per step, or why it is unknown.
     """
 
     run: str

@@ -1,4 +1,4 @@
-"""Whether two runs do the same work, so that their times may be compared.
+"""Whether two runs do the same work, so that their times can be compared.
 
 Definition: docs/compare.md#the-same-work.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.compare.work import Counts, Work
     from stepscope.thresholds import Thresholds
 
-#: What is compared; `work` is what a step runs: kernels, else ops.
+#: What a check compares.
 Topic = Literal["devices", "steps", "batch", "model", "kernels", "ops"]
 
 _SAME_WORK: Final = (
@@ -28,17 +28,17 @@ _OTHER_WORK: Final = "Compare with a run of the same batch, model and devices."
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One look at whether two runs do the same.
+    """One check of whether two runs do the same work.
 
     Attributes:
         topic: What was compared.
-        status: "same"; "differs"; "unknown" where a run does not show it.
-        overlap: Share of what either run does that both do (Jaccard index of
-            multisets), 0 to 1; null where nothing was counted.
-        base: What the base run shows; null where it shows nothing.
-        new: What the new run shows; null likewise.
-        by: What it was seen from; null where it was seen from nothing.
-        reason: Why it is not "same", as a sentence; null where it is.
+        status: "same"; "differs"; "unknown" if a run does not show it.
+        overlap: Share of the work of both runs that they have in common (Jaccard index
+            of multisets), from 0 to 1; null if no work was counted.
+        base: What the base run shows; null if it shows nothing.
+        new: What the new run shows; null if it shows nothing.
+        by: Evidence that was compared; null without evidence.
+        reason: Why the status is not "same", as a sentence; null if it is "same".
     """
 
     topic: Topic
@@ -51,13 +51,13 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Parity(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether times of two runs may be compared.
+    """Whether the times of two runs can be compared.
 
     Attributes:
-        checks: What was looked at, in the order of importance.
-        vouched: Whether somebody stated that the work is the same, and this counted
-            because the recordings do not show it.
-        unavailable: Why the runs are not comparable; null where they are.
+        checks: All checks, most important first.
+        vouched: Whether the user stated that the work is the same, and the statement
+            counted because the recordings do not show it.
+        unavailable: Why the runs are not comparable; null if they are.
     """
 
     checks: tuple[Check, ...]
@@ -66,17 +66,17 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def comparable(self) -> bool:
-        """Whether the same work is proven, or stated and not disproven."""
+        """Whether the same work is proven, or stated by the user and not disproven."""
         return self.unavailable is None
 
 
 def check_parity(
     base: Work, new: Work, *, thresholds: Thresholds, same_work: bool = False
 ) -> Parity:
-    """Compare the work of a step of two runs.
+    """Compare the work per step of two runs.
 
-    That somebody states that the work is the same outweighs what the recordings do not
-    show, but not what they show to differ.
+    The user's statement that the work is the same outweighs missing evidence, but not
+    recorded differences.
     """
     checks = (
         _compare_devices(base, new),
@@ -91,7 +91,7 @@ def check_parity(
     ran = checks[4:]
     if not any(check.status == "same" for check in ran):
         doubts += [check for check in ran if check.status == "differs"] or [ran[1]]
-    # Without steps there is nothing to compare, whatever somebody states.
+    # Without steps no times can be compared, whatever the user states.
     stepless = [check for check in doubts if check.topic == "steps"]
     against = disproof or stepless or ([] if same_work else doubts)
     return Parity(
@@ -108,7 +108,7 @@ def check_parity(
 
 
 def multiset_overlap(a: Mapping[str, float], b: Mapping[str, float]) -> float:
-    """Return the Jaccard index of two multisets: 1 where they are equal."""
+    """Return the Jaccard index of two multisets; 1 if they are equal."""
     pairs = [(a.get(name, 0.0), b.get(name, 0.0)) for name in a.keys() | b.keys()]
     common, either = sum(map(min, pairs)), sum(map(max, pairs))
     return common / either if either else 1.0
@@ -156,7 +156,7 @@ def _compare_steps(base: Work, new: Work, thresholds: Thresholds) -> Check:
 
 
 def _compare_batches(base: Work, new: Work, thresholds: Thresholds) -> Check:
-    """Compare the sizes of batches by the best evidence that both runs hold."""
+    """Compare batch sizes by the best evidence that both runs contain."""
     sizes = base.batch_sizes, new.batch_sizes
     shown, now = (
         None if stated is None else ", ".join(map(str, stated)) for stated in sizes
@@ -196,10 +196,11 @@ def _compare_batches(base: Work, new: Work, thresholds: Thresholds) -> Check:
 def _agreement_of_shapes(
     a: Mapping[str, Counts], b: Mapping[str, Counts]
 ) -> tuple[float, str | None] | None:
-    """Return how far the shapes agree where a name runs as often in both.
+    """Return how far shapes agree, over names that run equally often in both runs.
 
-    With it comes a name whose shapes differ. None where such names make up less than
-    half of either run: then nothing follows from the others.
+    The second value is the name whose shapes differ most, if any differ. The result is
+    None if such names make up less than half of either run, because their agreement
+    would then prove nothing.
     """
     common = either = 0.0
     different, largest = None, 0.0
@@ -223,7 +224,7 @@ def _agreement_of_shapes(
 def _compare_shapes(
     by: str, agreed: float, different: str | None, thresholds: Thresholds
 ) -> Check:
-    # A program is compiled for its sizes: a single other one makes it another program.
+    # A program is compiled for its sizes, so a single other size means another program.
     wanted = 1.0 if by == "programs" else thresholds.same_shapes.value
     what = {"operands": "operands", "programs": "inputs"}.get(by, "launches")
     return _check_same(

@@ -1,4 +1,4 @@
-"""What findings promised of a run, and whether a later run kept it.
+"""The gains that findings promised for a run, and whether a later run achieved them.
 
 Definition: docs/compare.md#promises.
 """
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from stepscope.compare.changes import StepTimeChange
     from stepscope.thresholds import Thresholds
 
-#: What became of a promise. `untried`: its cause is still there; `joint`: several
-#: causes were changed at once, so that the gain is that of all together.
+#: Outcome of a promise. `untried`: its cause is still present. `joint`: several causes
+#: were changed at once, so that only their total gain is known.
 Verdict = Literal["inside", "below", "above", "untried", "joint", "not_comparable"]
 
 _TOO_WIDE: Final = (
@@ -35,12 +35,12 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         finding: Id of the finding.
         title: The problem in a few words.
-        low_ms: Milliseconds per step at least.
-        high_ms: Milliseconds per step at most.
-        basis: "replay" or "bound", as of the finding's saving.
-        effect_ms: The effect of a step that the finding is about; null where it has no
+        low_ms: Minimum gain per step, in ms.
+        high_ms: Maximum gain per step, in ms.
+        basis: "replay" or "bound", as in the finding's saving.
+        effect_ms: Time per step that the finding is about; null if the finding has no
             such time.
-        open_above: Whether more may be gained than `high_ms`.
+        open_above: Whether the gain can be larger than `high_ms`.
     """
 
     finding: str
@@ -53,19 +53,20 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a promise, or of several together.
+    """The outcome of a promise, or of several promises together.
 
     Attributes:
-        findings: Ids of the findings that promised.
-        titles: Their problems in a few words.
-        low_ms: What was promised at least.
-        high_ms: What was promised at most, of several together.
-        verdict: What became of it.
-        measured_ms: What the step became shorter by; null where that says nothing of
-            this promise.
-        measured_low_ms: Lower end of its 95 % interval; null likewise.
-        measured_high_ms: Upper end of it; null likewise.
-        reason: Why there is no verdict, as a sentence; null where there is one.
+        findings: Ids of the findings that made the promises.
+        titles: The findings' problems in a few words.
+        low_ms: Promised minimum gain.
+        high_ms: Promised maximum gain; for several promises, of all together.
+        verdict: The outcome.
+        measured_ms: Decrease of the step time; null if it cannot be attributed to this
+            promise.
+        measured_low_ms: Lower end of the decrease's 95 % interval; null without it.
+        measured_high_ms: Upper end of the decrease's 95 % interval; null without it.
+        reason: Why the gain could not be judged, as a sentence; null for other
+            outcomes.
     """
 
     findings: tuple[str, ...]
@@ -82,9 +83,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 def promises_of_findings(
     findings: Sequence[Finding], batches: float = 1.0
 ) -> tuple[Promise, ...]:
-    """Return the promises of all failing findings, per batch where a step has several.
+    """Return the promises of all failing findings, largest promise first.
 
-    The largest comes first.
+    If a step has several batches, the gains are per batch.
     """
     promises = [
         Promise(
@@ -97,7 +98,8 @@ def promises_of_findings(
             open_above=one.saving_ms.open_above,
         )
         for one in findings
-        # Of a finding that a narrower one explains, the gain is promised there.
+        # If a narrower finding explains this one, only the narrower one makes a
+        # promise.
         if one.status == "fail" and one.saving_ms is not None and not one.explained_by
     ]
     return tuple(sorted(promises, key=lambda one: (-one.high_ms, one.finding)))
@@ -111,11 +113,11 @@ def judge_promises(
     thresholds: Thresholds,
     batches: float = 1.0,
 ) -> tuple[Outcome, ...]:
-    """Say of each promise of an earlier run whether the new run kept it.
+    """Judge, for each promise of an earlier run, whether the new run achieved it.
 
-    Where several causes were changed, the gain is that of all together: it is compared
-    with what they promised together, and comes first. `findings` and `batches` (of a
-    step) are of the new run; `time` is unavailable where the runs are not comparable.
+    If several causes were changed, only their total gain is known: it is compared with
+    their joint promise, and comes first. `findings` and `batches` (per step) are those
+    of the new run; `time` is unavailable if the runs are not comparable.
     """
     if isinstance(time, Unavailable):
         return tuple(
@@ -147,7 +149,7 @@ _UNSEEN: Final = "The new run does not show whether the cause is gone."
 def _cause_is_gone(
     promise: Promise, now: Finding | None, thresholds: Thresholds, batches: float
 ) -> bool | None:
-    """Return whether the cause was changed: its effect is gone, or most of it is."""
+    """Return whether the cause was changed: all or most of its effect is gone."""
     if now is None or now.status == "cannot_tell":
         return None
     effect = None if now.ms_per_step is None else now.ms_per_step / batches
@@ -157,10 +159,10 @@ def _cause_is_gone(
 
 
 def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
-    """Compare what some changes gained with what they promised together.
+    """Compare the total gain of some changes with their joint promise.
 
-    Together they gain at least what the best of them does, and at most the sum, and no
-    more than the step, unless one of them is open above.
+    The joint promise is at least the largest minimum. It is at most the sum of the
+    maxima, limited by the step time; if a promise is open above, it has no upper limit.
     """
     low = max(promise.low_ms for promise in promises)
     high = max(
@@ -170,7 +172,7 @@ def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     gained, least, most = -time.change_ms, -time.high_ms, -time.low_ms
     verdict: Verdict = "inside"
     reason = None
-    # An interval that holds no gain and all of the promise confirms nothing.
+    # An interval that contains both zero gain and the whole promise confirms nothing.
     if least <= 0 and most >= high:
         verdict = "not_comparable"
         reason = _TOO_WIDE

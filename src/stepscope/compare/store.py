@@ -1,4 +1,4 @@
-"""Promises kept from run to run: one JSON file next to the log directory.
+"""Promises stored from run to run, in one JSON file next to the log directory.
 
 Definition: docs/compare.md#the-file-of-promises.
 """
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 
 _SCHEMA: Final = 1
 _SUFFIX: Final = ".promises.json"
-#: Larger files are no files of promises.
+#: Maximum size of a file of promises, in bytes.
 _LIMIT_BYTES: Final = 256 * 2**20
 _WAY_OUT: Final = "Move it away; the next --store begins a new one."
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a later run needs to answer for an earlier one.
+    """The data of a run that later runs need to judge its promises.
 
     Attributes:
-        start_unix_ns: When the run was recorded; null where unknown.
-        work: What a step does; names are digests.
+        start_unix_ns: Start of the recording, in ns since 1970; null if unknown.
+        work: Work of one step; names are digests.
         window_ps: Length of each measured step, or of each batch.
-        hosts: Number of hosts whose steps these are.
-        promises: What its findings promised.
-        answers: Later run → what became of the promises there.
+        hosts: Number of hosts whose steps are in `window_ps`.
+        promises: Gains that the run's findings promised.
+        answers: Later run → outcomes of the promises in that run.
     """
 
     start_unix_ns: int | None
@@ -66,7 +66,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Attributes:
         schema: Version of the file's fields.
-        runs: Name of a run → what was promised of it, in the order of recording.
+        runs: Name of a run → its promises, in the order in which runs were added.
     """
 
     schema: Literal[1] = _SCHEMA
@@ -74,12 +74,12 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run says to the promises of an earlier one.
+    """Outcomes of an earlier run's promises, judged by a later run.
 
     Attributes:
         run: Name of the earlier run.
-        outcomes: What became of its promises; empty where the runs are not comparable.
-        unavailable: Why they are not comparable; null where they are.
+        outcomes: Outcomes of its promises; empty if the runs are not comparable.
+        unavailable: Why the runs are not comparable; null if they are.
     """
 
     run: str
@@ -88,10 +88,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def promise_file(path: str | os.PathLike[str]) -> Path:
-    """Return the file of promises next to the log directory that a path lies in.
+    """Return the file of promises next to the log directory that contains a path.
 
-    `logs`, `logs/plugins/profile/<run>` and a file in it have `logs.promises.json`; a
-    file outside such a directory belongs to the directory that holds it.
+    For `logs`, `logs/plugins/profile/<run>` and a file in it, the result is
+    `logs.promises.json`. For a file outside such a directory, the file's own directory
+    is the log directory.
 
     Raises:
         BadInput: The path is an address in an object store.
@@ -112,11 +113,11 @@ def promise_file(path: str | os.PathLike[str]) -> Path:
 
 
 def read_promises(path: Path) -> Kept:
-    """Read a file of promises; one that does not exist holds none.
+    """Read a file of promises; a file that does not exist contains no promises.
 
     Raises:
-        BadInput: It is damaged, or of another version; the message names the file, what
-            is wrong, and the way out.
+        BadInput: The file is damaged, or has another version; the message names the
+            file, the problem, and the way out.
     """
     try:
         with open_input(path, way_out=_WAY_OUT) as file:
@@ -147,7 +148,7 @@ class _Version(msgspec.Struct):
 
 
 def write_promises(path: Path, kept: Kept) -> None:
-    """Write the file whole: a new one takes the place of the old one at once."""
+    """Write the whole file, and replace the old file in one step."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -166,10 +167,10 @@ def write_promises(path: Path, kept: Kept) -> None:
 def answer_promises(
     kept: Kept, run: Measured, *, thresholds: Thresholds, same_work: bool = False
 ) -> tuple[Kept, tuple[Answer, ...]]:
-    """Let a run answer for the promises of earlier ones, and add its own.
+    """Judge the promises of earlier runs by a new run, and add the new run's promises.
 
-    A run answers only for runs that were recorded before it, as far as the times are
-    known. Nobody answers for a run without promises.
+    A run is judged only by runs that were recorded later, as far as the times are
+    known. Runs without promises are skipped.
     """
     name, start = run.run, run.start_unix_ns
     batches = run.work.batches or 1.0
@@ -217,7 +218,7 @@ def answer_promises(
 
 
 def _digest_work(work: Work) -> Work:
-    """Return the work with short digests for names, which may be long and private."""
+    """Return the work with digests for names, because names can be long and private."""
     changed: dict[str, object] = {}
     for field in ("kernels", "ops"):
         counts: Counts | None = getattr(work, field)

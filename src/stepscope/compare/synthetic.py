@@ -1,7 +1,7 @@
-"""`SyntheticInput`: what a step takes less where its input costs nothing.
+"""`SyntheticInput`: how much shorter a step is if its input costs no time.
 
-Two runs of the same work tell it by measurement: one on real data, and one on synthetic
-data, such as one batch again and again.
+This is measured with two runs of the same work: one on real data, and one on synthetic
+data, such as the same batch in every step.
 
 Definition: docs/compare.md#a-run-on-synthetic-data.
 """
@@ -28,17 +28,18 @@ class SyntheticInput(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the steps of the run on real data wait for their input.
 
     Attributes:
-        status: "fail" where they do, "pass" where they do not, "cannot_tell" where the
-            two runs are not comparable.
-        severity: How much a fail matters.
-        share_percent: What a step takes less on synthetic data, as a share of the step
-            on real data; null where it cannot be told.
-        threshold: The share that it is compared with; null likewise.
-        saving_ms: What that is a step, at most as measured; null where it is no more
-            than chance.
-        copies_ms: Copies to the device that are left of a step on synthetic data and
-            that nothing hides; null where they are not known.
-        unavailable: Why it cannot be told; null where it can.
+        status: "fail" if the steps wait for input, "pass" if they do not, "cannot_tell"
+            if the two runs are not comparable.
+        severity: Severity of a fail.
+        share_percent: Decrease of the step time on synthetic data, as a share of the
+            step time on real data; null if the runs are not comparable.
+        threshold: Share from which the status is "fail"; null if the runs are not
+            comparable.
+        saving_ms: Decrease of the step time, at most as measured; null if it may be
+            chance.
+        copies_ms: Exposed copies to the device per step on synthetic data; null if
+            unknown.
+        unavailable: Why the runs are not comparable; null if they are.
     """
 
     status: Literal["fail", "pass", "cannot_tell"]

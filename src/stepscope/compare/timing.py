@@ -1,4 +1,4 @@
-"""How long the measured steps of a run took, and whose time it was."""
+"""Lengths of a run's measured steps, and the times of their owners."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-#: Owner of what starting, stopping and writing the recording took.
+#: Owner of the time for starting, stopping and writing the recording.
 _RECORDING: Final = "profiler"
 
 
 class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """The measured steps of a run; means over its devices, in the order of the steps.
+    """The measured steps of a run, in order; times are means over the devices.
 
     Attributes:
-        window_ps: Length of each step without the recording's own time in it, of all
-            hosts one after the other.
-        owners_ps: Owner → its time in each step; owners that could not be looked at
-            are left out, and the others add up to the step.
-        hosts: Number of hosts whose steps these are; each has an equal part of them.
-        recording_ps: The recording's own time in all steps, which is left out of them.
+        window_ps: Length of each step without the cost of the recording, host by host.
+        owners_ps: Owner → its time in each step. Owners that could not be measured are
+            left out, and the others add up to the step.
+        hosts: Number of hosts; each has an equal number of the steps.
+        recording_ps: Cost of the recording in all steps, which their lengths exclude.
     """
 
     window_ps: tuple[int, ...]
@@ -51,7 +50,7 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
         return statistics.median(self.window_ps) / PS_PER_MS if self.window_ps else None
 
     def times_per_batch(self, batches: float) -> RunTimes:
-        """Return the times of one batch, where each step has this many."""
+        """Return the times per batch, for steps with this number of batches."""
         if batches == 1:
             return self
         return msgspec.structs.replace(
@@ -64,9 +63,9 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def values_by_step(self, values: tuple[int, ...]) -> list[float]:
-        """Return one value per step of the run: the mean of hosts in lock step.
+        """Return one value per step of the run: the mean over hosts in lock step.
 
-        Hosts wait for each other, so their steps are no independent samples.
+        Hosts wait for each other, so their steps are not independent samples.
         """
         each = len(values) // self.hosts
         if self.hosts == 1 or each * self.hosts != len(values):
@@ -77,8 +76,8 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
 def run_times(profile: ProfileData) -> RunTimes | Unavailable:
     """Measure the steps that a report's statistics use, with their owners.
 
-    What the recording itself took is left out: the program does not pay for it, and it
-    falls on a few steps by chance.
+    The cost of the recording is left out, because a program has it only while it is
+    recorded, and because it falls on a few steps by chance.
     """
     measured = measured_run(profile)
     if isinstance(measured, Unavailable):

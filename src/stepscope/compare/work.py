@@ -1,4 +1,4 @@
-"""What a run does in one step, as far as it shows whether two runs do the same."""
+"""The work of a run in one step, as evidence that two runs do the same."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ _SIZES: Final = (
     StatKey.SHAPES,
     StatKey.SHAPE,
 )
-#: The element type before the sizes: other types are no other sizes.
+#: The element type before the sizes, which is removed: types are not compared.
 _TYPE: Final = Pattern(r"[a-z]+\d*(?:e\dm\d\w*)?\[")
 
 
 def operand_shapes(profile: ProfileData, host: str, events: Int32s) -> pl.Series | None:
-    """Return the sizes of the operands of some host events, null where unknown.
+    """Return the operand sizes of some host events; null if unknown.
 
-    They are texts of the name "sizes", one per event (`events` ascend), in which
-    element types are left out; None where nothing recorded any.
+    The series `sizes` has one text per event (`events` ascend), without element types.
+    None if no sizes were recorded.
     """
     stats = profile.table(host, "stats")
     if isinstance(stats, Unavailable) or not len(events):
@@ -69,7 +69,8 @@ def operand_shapes(profile: ProfileData, host: str, events: Int32s) -> pl.Series
 def program_inputs(profile: ProfileData) -> dict[str, dict[str, float]] | None:
     """Return the sizes of all inputs of each compiled program, with their number.
 
-    Inputs of the parts of a program count too. None where no program was recorded.
+    Inputs of the computations inside a program count too. None if no program was
+    recorded.
     """
     inputs: dict[str, Counter[str]] = {}
     for host in profile.hosts:
@@ -78,7 +79,7 @@ def program_inputs(profile: ProfileData) -> dict[str, dict[str, float]] | None:
             continue
         of_inputs = (pl.col("opcode") == "parameter") & pl.col("shape").is_not_null()
         shapes = table.filter(of_inputs).select("module", "shape")
-        # One row per input of a program, not per execution.
+        # One iteration per input of a program, not per execution.
         for module, shape in shapes.iter_rows():
             inputs.setdefault(module, Counter())[_TYPE.sub("[", shape)] += 1
     return {
@@ -88,9 +89,9 @@ def program_inputs(profile: ProfileData) -> dict[str, dict[str, float]] | None:
 
 
 def batch_sizes(profile: ProfileData) -> tuple[int, ...] | None:
-    """Return the sizes of batches that stages of the input pipeline name.
+    """Return the batch sizes that stages of the input pipeline recorded.
 
-    None where no stage names one.
+    None if no stage recorded a size.
     """
     sizes: set[int] = set()
     for host in profile.hosts:
@@ -106,38 +107,38 @@ def batch_sizes(profile: ProfileData) -> tuple[int, ...] | None:
     return tuple(sorted(sizes)) or None
 
 
-#: Name → how often in a step.
+#: Name → number per step.
 Counts = dict[str, float]
 
-#: Ops of frameworks; stages of an input pipeline are none of the step's work.
+#: Categories of framework ops; stages of an input pipeline are not a step's work.
 _FRAMEWORKS: Final = (OpCategory.TENSORFLOW, OpCategory.JAX, OpCategory.TORCH)
 
-#: Threads on which tf.data runs the functions of its stages.
+#: Part of the names of threads on which tf.data runs the functions of its stages.
 _INPUT_THREADS: Final = "tf_data"
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run does in one step (of several batches: for one batch).
+    """The work of a run in one step (for several batches per step: in one batch).
 
     Attributes:
-        devices: Name of a device that was used → number of such devices; empty for a
-            program without devices.
-        processes: Number of processes of the run; of those recorded where the run does
-            not say it.
-        steps: Number of steps that were measured; 0 without steps.
+        devices: Name of a used device → number of such devices; empty without devices.
+        processes: Number of processes of the run; if not recorded, the number of
+            processes in the recording.
+        steps: Number of measured steps; 0 without steps.
         step_source: How the steps were found; null without steps.
-        confidence: Confidence in the steps, 0 to 1; 0 without steps.
-        batches: Mean number of batches of a step; null where not recorded.
-        kernels: Kernel → runs; null where no device was looked at.
-        launches: Kernel → grid and block → runs; null where they were not recorded.
-        ops: Op of the framework → executions; null where none is known.
-        shapes: Op → sizes of its operands → executions; null where not recorded.
+        confidence: Confidence in the steps, from 0 to 1; 0 without steps.
+        batches: Mean number of batches per step; null if not recorded.
+        kernels: Kernel → executions; null if no device could be analysed.
+        launches: Kernel → grid and block → executions; null if not recorded.
+        ops: Op of the framework → executions; null if no op is known.
+        shapes: Op → sizes of its operands → executions; null if not recorded.
         program_inputs: Compiled program → sizes of an input → number of such inputs;
-            null where no program was recorded.
-        batch_sizes: Numbers of items that stages of the input pipeline put into a
-            batch; null where none says it.
-        copied_bytes: Bytes copied from the host to devices; null where not recorded.
-        variables: Sizes of a variable of the model → how many; null where not recorded.
+            null if no program was recorded.
+        batch_sizes: Batch sizes that stages of the input pipeline recorded; null if no
+            stage recorded one.
+        copied_bytes: Bytes copied from the host to devices; null if not recorded.
+        variables: Size of a variable of the model → number of such variables; null if
+            not recorded.
     """
 
     devices: dict[str, int]
@@ -164,12 +165,12 @@ class _HostWindows(Frozen, frozen=True):
     step_rows: Int64s
 
     def contains_times(self, times: Int64s) -> Bools:
-        """Return which instants lie in a measured window."""
+        """Return which instants are in a measured window."""
         return windows_of_times(self.rows, times) >= 0
 
 
 def measure_work(profile: ProfileData) -> Work:
-    """Count what the measured steps of all hosts do, for one step or one batch."""
+    """Count the work of the measured steps of all hosts, per step or per batch."""
     hosts = _windows_of_hosts(profile)
     count = sum(len(measured.rows) for measured in hosts)
     batches = _mean_batches(profile, hosts)
@@ -208,7 +209,7 @@ def measure_work(profile: ProfileData) -> Work:
 
 
 def kernel_runs(profile: ProfileData) -> dict[tuple[str, str | None], float]:
-    """Return how often each kernel of each op runs in a step; None for no op."""
+    """Return the executions of each kernel of each op per step; op None if unknown."""
     hosts = _windows_of_hosts(profile)
     count = max(sum(len(measured.rows) for measured in hosts), 1)
     launches = _kernel_launches(profile, hosts)
@@ -230,7 +231,7 @@ def _windows_of_hosts(profile: ProfileData) -> list[_HostWindows]:
 
 
 def _mean_batches(profile: ProfileData, hosts: list[_HostWindows]) -> float | None:
-    """Return the mean number of batches of a measured step; None where unknown."""
+    """Return the mean number of batches per measured step; None if unknown."""
     counts = []
     for measured in hosts:
         host_steps = profile.derived(measured.host, steps)
@@ -245,7 +246,7 @@ def _mean_batches(profile: ProfileData, hosts: list[_HostWindows]) -> float | No
 
 
 def _activities_in_steps(profile: ProfileData, measured: _HostWindows) -> Bools:
-    """Return which activities belong to a measured step."""
+    """Return which device activities belong to a measured step."""
     activity = require_available(profile.table(measured.host, "device_activity"))
     step_of_activity = profile.derived(measured.host, activity_steps)
     if isinstance(step_of_activity, Unavailable):
@@ -258,7 +259,7 @@ def _kernel_launches(
 ) -> pl.DataFrame | None:
     """Return `kernel`, `op`, `shape` and `count` of the kernels in measured steps.
 
-    None where no device was looked at.
+    None if no device could be analysed.
     """
     launches = []
     for measured in hosts:
@@ -281,7 +282,7 @@ def _kernel_launches(
 
 
 def _count_names(rows: pl.DataFrame, name: str, unit: int) -> Counts | None:
-    """Return how often each name occurs for one unit; None where none is known."""
+    """Return the number of each name per unit; None without known names."""
     known = rows.filter(pl.col(name).is_not_null())
     summed = known.group_by(name).agg(pl.col("count").sum()).sort(name)
     return {text: n / unit for text, n in summed.iter_rows()} or None
@@ -301,7 +302,7 @@ def _count_pairs(
 def _count_ops(
     profile: ProfileData, hosts: list[_HostWindows], unit: int
 ) -> tuple[dict[str, Counts] | None, Counts | None]:
-    """Return the sizes of operands by op, and the ops, of the host's executions."""
+    """Return counts of operand sizes by op, and counts of ops, of host executions."""
     shaped, executed = [], []
     for measured in hosts:
         executions = profile.derived(measured.host, host_op_events)
@@ -337,7 +338,7 @@ def _produces_input(profile: ProfileData, host: str, executions: HostOpEvents) -
     if isinstance(stages, Unavailable):
         return in_pool
     stage_track = handles(stages, "track")
-    # One round per thread that fetches batches.
+    # One iteration per thread that fetches batches.
     for thread in np.unique(stage_track).tolist():
         calls = stages.filter(pl.Series(stage_track == thread))
         spans = Spans.from_events(ints(calls, "start_ps"), ints(calls, "dur_ps"))
@@ -377,7 +378,7 @@ def _count_variables(profile: ProfileData) -> dict[str, int] | None:
     table = profile.table(profile.hosts[0], "parameters")
     if isinstance(table, Unavailable):
         return None
-    # A model's layers, not events.
+    # One iteration per variable of the model, not per event.
     shapes = table["shape"].drop_nulls().to_list()
     sizes = Counter("×".join(map(str, shape)) for shape in shapes)
     return dict(sorted(sizes.items())) or None

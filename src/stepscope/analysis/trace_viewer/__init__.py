@@ -1,4 +1,4 @@
-"""Trace viewer: every event on its line, and arrows between them."""
+"""Trace viewer: every event on its track, and arrows from launches to device work."""
 
 from stepscope.analysis.options import TraceViewerOptions as Options
 from stepscope.analysis.trace_viewer.viewer import NEEDS, TraceViewerResult, analyse

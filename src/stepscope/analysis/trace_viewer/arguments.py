@@ -1,4 +1,4 @@
-"""Values that an exported trace gives its events: recorded ones, steps and ops."""
+"""Values that an exported trace attaches to its events: recorded values, steps, ops."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ _INTERNAL: Final = (
     *(StatKey.PRODUCER_TYPE, StatKey.PRODUCER, StatKey.CONSUMER_TYPE),
     *(StatKey.CONSUMER, StatKey.ROOT_LEVEL, StatKey.FLOW),
 )
-#: Values that only device events hold truly: some recorders leave uninitialised memory
-#: in those of their launch calls (docs/formats/xplane.md#device-activity).
+#: Values that are valid on device events only: some recorders leave uninitialised
+#: memory in these values of their launch calls
+#: (docs/formats/xplane.md#device-activity).
 _OF_DEVICES: Final = StatKey.KERNEL_DETAILS
 _FIRST_KEY: Final = StatKey.GROUP_ID
 
@@ -48,10 +49,10 @@ class Arguments(NamedTuple):
     """Named values of some spans; arrays of equal length, by span.
 
     Attributes:
-        span: int32; place of the span among those that are described, ascending.
-        key: int32; a place in `keys`.
+        span: int32, ascending; index of the span among the described spans.
+        key: int32; index in `keys`.
         kind: uint8; `INTEGER`, `UNSIGNED`, `REAL` or `TEXT`.
-        value: int64; the number's 64 bits, or a place in `texts`.
+        value: int64; the number's 64 bits, or an index in `texts`.
     """
 
     span: Int32s
@@ -63,11 +64,11 @@ class Arguments(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Values of one name that are not recorded with the spans but follow from them.
+    """Values of one name that are derived, not recorded with the spans.
 
     Attributes:
-        span: Places of the spans that have one.
-        values: As many: int64 or float64 numbers, or texts.
+        span: Indexes of the spans that have a value.
+        values: One value per entry of `span`: int64 or float64 numbers, or texts.
     """
 
     name: str
@@ -76,14 +77,14 @@ class Told(NamedTuple):
 
 
 class ArgumentSource(Frozen, frozen=True):
-    """Where the values of one host's events are found.
+    """The tables that contain the values of one host's events.
 
     Attributes:
-        owner: int32 by row of `stats`: the event that holds the value.
-        stats: The table of the events' values; None where there is none.
-        type_stats: The table of the event types' values; None where there is none.
+        owner: int32 by row of `stats`: the event that has the value.
+        stats: The table of the events' values; None if absent.
+        type_stats: The table of the event types' values; None if absent.
         left_out: By handle of strings: whether an export leaves the name out.
-        of_devices: Handle of the values that only device events hold truly; -1 where
+        of_devices: Handle of the values that are valid on device events only; -1 if
             unused.
     """
 
@@ -99,12 +100,13 @@ class ArgumentSource(Frozen, frozen=True):
     ) -> Arguments:
         """Return the values of consecutive events.
 
-        An event's own value wins over that of its type, and both over derived ones.
+        An event's own value takes precedence over its type's value, and both take
+        precedence over derived values.
 
         Args:
             begin: Row of the first event.
-            on_host: True for those that did not happen on a device.
-            told: Derived values; places count from `begin`.
+            on_host: Whether each event is on a host track.
+            told: Derived values; their indexes count from `begin`.
         """
         end = begin + len(types)
         parts = []
@@ -144,7 +146,7 @@ class ArgumentSource(Frozen, frozen=True):
 
 
 def argument_source(profile: ProfileData, host: str) -> ArgumentSource:
-    """Find the values of a host's events."""
+    """Find the tables that contain the values of a host's events."""
     trace = profile.trace(host)
     stats = profile.table(host, "stats")
     type_stats = profile.table(host, "type_stats")
@@ -170,13 +172,13 @@ def argument_source(profile: ProfileData, host: str) -> ArgumentSource:
 def gather_arguments(
     trace: TraceData, rows: StatRows | None, told: Sequence[Told]
 ) -> Arguments:
-    """Bring values into one order: by span, the group first, then as they came.
+    """Sort values by span: the group first, then recorded values, then derived ones.
 
     Args:
-        trace: Whose texts the rows refer to.
-        rows: Recorded values; owners are places of spans. Of several values of one
-            name of one span the last one counts.
-        told: Derived values; a recorded value of the same name wins.
+        trace: Trace with the texts that the rows refer to.
+        rows: Recorded values; owners are indexes of spans. If a span has several values
+            of one name, the last one counts.
+        told: Derived values; a recorded value of the same name takes precedence.
     """
     texts: list[str] = []
     frames = [
@@ -186,7 +188,7 @@ def gather_arguments(
     names = [each.name for each in told]
     if not frames:
         return _as_arguments(pl.DataFrame(schema=_FRAME), [], texts)
-    # Derived values come first, so that a recorded value of the name replaces them.
+    # Derived values come first, so that recorded values of the same name replace them.
     used = frames[-1]["key"].unique().to_list() if rows is not None else []
     recorded = {trace.strings[handle]: handle for handle in used}
     same = {
@@ -219,7 +221,7 @@ def gather_arguments(
     return _as_arguments(numbered, words, texts)
 
 
-#: Values on their way; keys are handles of strings, or -1, -2, … for derived values.
+#: Unsorted values; keys are handles of strings, or -1, -2, … for derived values.
 _FRAME: Final[dict[str, pl.DataType]] = {
     "span": pl.Int32(),
     "key": pl.Int32(),

@@ -1,7 +1,7 @@
-"""All spans of a run, recorded and derived, a piece at a time.
+"""All spans of a run, recorded and derived, as a sequence of pieces.
 
-Nothing is left out and nothing is held: each piece refers to the tables and is made
-when it is asked for.
+No span is left out. A piece refers to the tables and is built only when it is
+requested, so that not all spans are in memory at once.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 
-#: Spans of a piece: enough to be worth the calls, few enough to take little memory.
+#: Number of spans per piece: calls should be few, and a piece should need little
+#: memory.
 PIECE_SPANS: Final = 1 << 13
-#: Values beside each other per piece at most, so that talkative events take no more.
+#: Maximum number of values per piece, so that events with many values need no more.
 _PIECE_STATS: Final = 1 << 16
 
-#: Kinds that move or fill memory.
+#: Kinds of activity that move or fill memory.
 _MOVING: Final = [
     number
     for number, kind in enumerate(ACTIVITY_KINDS.categories)
@@ -58,16 +59,16 @@ class SpanPiece(NamedTuple):
 
     Attributes:
         process: int32; number of the process.
-        thread: int32; number of the thread in it.
+        thread: int32; number of the thread in its process.
         start_ps: int64; since the time 0 that all hosts share.
-        dur_ps: int64; 0 is an instant.
+        dur_ps: int64; 0 for an instant.
         name: int32; code of `HostSpans.names`.
-        category: int16; a place in `HostSpans.categories`, -1 for none.
-        counter: True for samples of counters.
-        arguments: Values that the export gives the spans.
-        leaves: Places of launch calls, and the numbers of the flows that leave them.
-        arrives: Places of device activities, and the numbers of their flows.
-        kept: False for spans that are not wanted; None where all are.
+        category: int16; index in `HostSpans.categories`, -1 for none.
+        counter: Whether the span is a sample of a counter.
+        arguments: Values that the export attaches to the spans.
+        leaves: Indexes of launch calls, and numbers of the flows that start there.
+        arrives: Indexes of device activities, and numbers of the flows that end there.
+        kept: False for spans that are not wanted; None if all are wanted.
     """
 
     process: Int32s
@@ -87,8 +88,8 @@ class HostSpans(NamedTuple):
     """The spans of one host.
 
     Attributes:
-        names: Shown name by code.
-        pieces: The spans; to be gone through once.
+        names: Displayed name by code.
+        pieces: The spans; can be iterated once.
     """
 
     names: pl.Series
@@ -102,12 +103,13 @@ def trace_spans(
     piece_spans: int = PIECE_SPANS,
     window: tuple[int, int] | None = None,
 ) -> Iterator[HostSpans]:
-    """Yield host by host every event of the recording, then the spans of derived lines.
+    """Yield, host by host, every recorded event, then the spans of derived tracks.
 
     Args:
-        piece_spans: Spans of a piece at most.
-        window: Begin and end since the start of each host's profile: only spans that
-            begin in it or run into it are wanted, and arrows between such spans.
+        piece_spans: Maximum number of spans per piece.
+        window: Start and end since the start of each host's profile, in ps. Only spans
+            that begin in the window or extend into it are wanted, and arrows between
+            such spans.
     """
     flows = 0
     found, _ = host_traces(profile)
@@ -120,7 +122,7 @@ def trace_spans(
 
 
 class _Host:
-    """What the pieces of one host share."""
+    """Data that the pieces of one host share."""
 
     def __init__(
         self,
@@ -169,7 +171,7 @@ class _Host:
         owner, begin = self._source.owner, 0
         while begin < len(self._start_ps):
             end = min(begin + piece_spans, len(self._start_ps))
-            # The values of a piece are not too many either.
+            # The number of values per piece is limited, too.
             first = int(np.searchsorted(owner, np.array(begin, owner.dtype)))
             if first + _PIECE_STATS < len(owner):
                 end = min(end, max(int(owner[first + _PIECE_STATS]), begin + 1))
@@ -263,7 +265,7 @@ class _Host:
         )
 
     def _full_names(self, code: Int32s) -> list[Told]:
-        """Return full names where a shorter one is shown."""
+        """Return the full names of spans that are shown with a shorter name."""
         full = self._trace.timeline.full_names.gather(code)
         span = np.flatnonzero(full.is_not_null().to_numpy())
         if not len(span):
@@ -289,7 +291,7 @@ class _Host:
         size, dur_ps = known.size[part], self._dur_ps[begin:end][span]
         copies = (size >= 0) & (dur_ps > 0)
         told.append(Told("copied_bytes", span[size >= 0], size[size >= 0]))
-        # Bytes per picosecond are thousands of gigabytes per second.
+        # One byte per picosecond is 1000 gigabytes per second.
         rate = size[copies] / dur_ps[copies] * 1000
         told.append(Told("gigabytes_per_s", span[copies], rate))
         return [each for each in told if len(each.span)]
@@ -298,7 +300,7 @@ class _Host:
 def _touch_window(
     start_ps: Int64s, dur_ps: Int64s, window: tuple[int, int] | None
 ) -> Bools | None:
-    """Return which spans begin in a window or run into it; None without a window."""
+    """Return which spans begin in a window or extend into it; None without a window."""
     if window is None:
         return None
     begin, end = window
@@ -309,7 +311,7 @@ def _touch_window(
 def _wanted_part(
     wanted: Bools | None, begin: int, end: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield the range from the first to the last span that is wanted, if any is."""
+    """Yield the range from the first to the last wanted span, if any span is wanted."""
     if wanted is None:
         yield begin, end
         return

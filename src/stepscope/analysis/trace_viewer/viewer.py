@@ -1,7 +1,7 @@
-"""`trace_viewer`: what there is to see in a trace, track by track.
+"""`trace_viewer`: the sections and tracks of a trace, with counts of their events.
 
-The spans themselves are too many for a result: `events` gives them in pieces for an
-export, `analysis/timeline/` gives what a page draws and asks.
+The spans themselves are too many for a result. `events` yields them in pieces for an
+export; `analysis/timeline/` returns the data that a page draws and requests.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ _TABLES: Final = tool_tables("trace_viewer")
 TRACE_TRACKS: Final = _TABLES["tracks"]
 TRACE_SECTIONS: Final = _TABLES["sections"]
 
-#: What is asked of each host for the options as they are.
+#: Derivations that the tool needs of each host for its default options.
 NEEDS: Final = (trace_timeline,)
 
-#: First process number by kind of section; a device with an ordinal has its number,
-#: from 1 up. Definition: docs/tools/trace_viewer.md#the-json.
+#: Kind of section → first process number; a device with an ordinal has the number 1 +
+#: ordinal. Definition: docs/tools/trace_viewer.md#the-json.
 _FIRST: Final = {"device": 501, "host": 701, "other": 801}
-#: Hosts of a run are this far apart, where there are several.
+#: Distance between the process numbers of two hosts of a run.
 _PER_HOST: Final = 1000
 _ORDINALS: Final = 500
 _LANE_NAMES: Final = {"main": "", "overlap": " · overlap", "undrawn": " · bookkeeping"}
 
 
 class HostTrace(Frozen, frozen=True):
-    """One host's timeline with the numbers that an exported trace gives it.
+    """One host's timeline, with the numbers that it has in an exported trace.
 
     Attributes:
-        process: int32 by row of sections.
+        process: int32 by row of sections; process number.
         threads: By lane, in the order of `timeline.lanes`: `track`, `lane`,
-            `first_row`, `process`, `thread`, `order` (place in its process), `name`.
-        offset_ps: What is added to the times of this host, so that all hosts have
-            one time 0.
+            `first_row`, `process`, `thread`, `order` (position in the process), `name`.
+        offset_ps: Time to add to the times of this host, so that all hosts have one
+            time 0.
     """
 
     host: str
@@ -66,7 +66,7 @@ class HostTrace(Frozen, frozen=True):
     offset_ps: int
 
     def places_of_spans(self, track: Int32s, row: Int32s) -> tuple[Int32s, Int32s]:
-        """Return process and thread of spans by their track and the row inside it."""
+        """Return process and thread of spans, from their track and row inside it."""
         width = np.int64(2**32)
         lanes = ints(self.threads, "track") * width + ints(self.threads, "first_row")
         wanted = track.astype(np.int64) * width + row
@@ -77,7 +77,7 @@ class HostTrace(Frozen, frozen=True):
 
 
 def host_traces(profile: ProfileData) -> tuple[list[HostTrace], dict[str, Unavailable]]:
-    """Return the hosts that have a timeline, and why the others have none."""
+    """Return the hosts with a timeline, and the reason by host without one."""
     offsets = clock_offsets(profile)
     timelines, absent = derived_by_host(profile, trace_timeline)
     found: list[HostTrace] = []
@@ -125,7 +125,7 @@ def host_traces(profile: ProfileData) -> tuple[list[HostTrace], dict[str, Unavai
 def clock_offsets(profile: ProfileData) -> dict[str, int] | Unavailable:
     """Return by host how long its time 0 is after the earliest host's, in ps.
 
-    Unavailable where there are several hosts and one of them recorded no clock.
+    Unavailable if one of several hosts recorded no start time.
     """
     starts: dict[str, int | None] = {}
     for host in profile.hosts:
@@ -157,20 +157,21 @@ class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         tracks: One row per track.
         sections: One row per processing element.
-        events: Number of recorded events: drawn, folded and hidden ones.
-        drawn: Number of events that are shown.
-        folded: Number of events of bookkeeping, which are shown on request.
-        hidden: Number of events that are no work: allocations, hand-overs between
+        events: Number of recorded events: drawn, folded and hidden events.
+        drawn: Number of events that are drawn.
+        folded: Number of bookkeeping events, which are shown on request.
+        hidden: Number of events that are not work: allocations, hand-overs between
             threads.
-        derived_spans: Number of spans on derived tracks, beside the events.
-        flows: Number of arrows from launch calls to device activity; null where launch
+        derived_spans: Number of spans on derived tracks, which are not events.
+        flows: Number of arrows from launch calls to device activity; null if launch
             calls were not recorded.
-        without_time: Number of events that the recorder only counted; they have no
-            place in a timeline.
-        one_clock: Whether all hosts are shown on one clock; null where they cannot be.
-        start_ms: Start of the first span; null without any span.
-        end_ms: End of the last span; null without any span.
-        missing: What could not be looked at, with the reason.
+        without_time: Number of events that the recorder only counted, so that the
+            timeline does not show them.
+        one_clock: Whether all hosts are shown on one clock; null if the clocks cannot
+            be aligned.
+        start_ms: Start of the first span; null without spans.
+        end_ms: End of the last span; null without spans.
+        missing: Values that could not be determined, with their reasons.
         inputs: Host → number of tracks, events and derived spans.
     """
 
@@ -193,7 +194,7 @@ class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
 def analyse(
     profile: ProfileData, _options: TraceViewerOptions
 ) -> TraceViewerResult | Unavailable:
-    """List what a viewer shows.
+    """Return the sections and tracks of all hosts, with counts of their events.
 
     Definition: docs/tools/trace_viewer.md.
     """
@@ -327,15 +328,15 @@ def _section_rows(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-#: Spans that are looked at together: few enough for what is made of them to stay in
-#: a cache, and not to be fetched from the system page by page.
+#: Number of spans processed at a time, so that intermediate arrays stay in a cache and
+#: need no new memory pages.
 _TOGETHER: Final = 1 << 16
 
 
 def _visibility_counts(profile: ProfileData, trace: HostTrace) -> Int64s:
     """Count drawn, folded and hidden events by track.
 
-    A folded track folds what it has. Spans of derived lines are no events.
+    On a folded track, drawn events count as folded. Derived spans are not events.
     """
     timeline = trace.timeline
     seen = np.zeros((len(timeline.tracks), HIDDEN + 1), np.int64)
@@ -360,7 +361,7 @@ def _visibility_counts(profile: ProfileData, trace: HostTrace) -> Int64s:
 def _flow_count(
     profile: ProfileData, found: list[HostTrace]
 ) -> tuple[int | None, list[Missing]]:
-    """Count arrows of hosts with known launch calls, and say why others have none."""
+    """Count arrows of hosts with known launch calls; return reasons for other hosts."""
     reasons: list[Missing] = []
     count = None
     for trace in found:
