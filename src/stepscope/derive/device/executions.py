@@ -91,7 +91,7 @@ def device_executions(
     execution = executions_of_activities(activity_ops, correlation, launching_ops)
     if execution is not None:
         runs = distinct_runs(
-            device_op, execution, places=device_ops.count, executions=len(eager)
+            device_op, execution, groups=device_ops.count, executions=len(eager)
         )
         counted = _Counted.zero_counts(device_ops.count, len(eager))
         counted.executions[:] = runs.count

@@ -276,7 +276,7 @@ def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataF
     runs = distinct_runs(
         device_steps.code,
         np.where(known, launch, np.int32(-1)),
-        places=device_steps.count,
+        groups=device_steps.count,
         executions=len(launches),
     )
     further_place, further = runs.further
