@@ -39,11 +39,11 @@ _TPU_NAME: Final = re.compile(r"(?:[a-z][a-z0-9-]*/)?[A-Za-z][\w-]*")
 _TPU_WORKERS: Final = "TPU_WORKER_HOSTNAMES"
 
 
-def parse_addresses(given: str | Iterable[str]) -> tuple[str, ...]:
+def parse_addresses(texts: str | Iterable[str]) -> tuple[str, ...]:
     """Return `host:port` of each server, without duplicates, in the given order.
 
     Args:
-        given: Addresses, or comma-separated lists of addresses: `host:port`,
+        texts: Addresses, or comma-separated lists of addresses: `host:port`,
             `grpc://host:port`, `[::1]:port`, `unix:/PATH`. `@FILE` is a file with one
             address per line and `#` comments. `tpu://NAME:port` and
             `tpu://ZONE/NAME:port` mean that port of each worker of a Cloud TPU.
@@ -52,20 +52,20 @@ def parse_addresses(given: str | Iterable[str]) -> tuple[str, ...]:
         BadUsage: An address is invalid, a file cannot be read, a TPU is not found, or
             no address is given.
     """
-    texts = [given] if isinstance(given, str) else list(given)
-    found: dict[str, None] = {}
-    for text in texts:
+    items = [texts] if isinstance(texts, str) else list(texts)
+    addresses: dict[str, None] = {}
+    for text in items:
         for part in text.split(","):
             is_file = part.strip().startswith(_FILE)
-            for one in _addresses_in_file(part) if is_file else [part]:
-                if one.strip():
-                    found |= dict.fromkeys(_expand_address(one.strip()))
-    if not found:
+            for address in _addresses_in_file(part) if is_file else [part]:
+                if address.strip():
+                    addresses |= dict.fromkeys(_expand_address(address.strip()))
+    if not addresses:
         raise BadUsage(
             "no address was given; give host:port of a profiler server, or "
             "--attach PID."
         )
-    return tuple(found)
+    return tuple(addresses)
 
 
 def is_loopback(host: str) -> bool:
@@ -99,7 +99,7 @@ def _addresses_in_file(text: str) -> list[str]:
             "with host:port on each line."
         ) from error
     lines = (line.partition("#")[0] for line in content.splitlines())
-    return [one for line in lines for one in line.split(",")]
+    return [address for line in lines for address in line.split(",")]
 
 
 def _expand_address(text: str) -> tuple[str, ...]:
@@ -133,13 +133,13 @@ def _check_address(text: str) -> str:
             f"{' '.join(workers_here) or f'{bare}:6009'}. For a Cloud TPU, "
             f"{TPU}{bare}:PORT finds its workers."
         )
-    found = _ADDRESS.match(bare.rstrip("/"))
-    if found is None or not 0 < int(found["port"]) <= _LAST_PORT:
+    match = _ADDRESS.match(bare.rstrip("/"))
+    if match is None or not 0 < int(match["port"]) <= _LAST_PORT:
         raise BadUsage(
             f"{text!r} is not an address of a profiler server; give host:port, such as "
             "localhost:6009."
         )
-    return found.group()
+    return match.group()
 
 
 #: Prefix of an address with the name of a TPU, which is replaced by its workers.
@@ -155,14 +155,14 @@ def tpu_workers(name: str) -> tuple[str, ...]:
         name: Name of the TPU, or `ZONE/NAME` if its zone is not the configured one.
     """
     zone, _, bare = name.rpartition("/")
-    found = _describe_tpu(bare, zone)
-    endpoints = found.get("networkEndpoints") or []
-    hosts = [one.get("ipAddress") for one in endpoints if isinstance(one, dict)]
+    tpu = _describe_tpu(bare, zone)
+    endpoints = tpu.get("networkEndpoints") or []
+    hosts = [node.get("ipAddress") for node in endpoints if isinstance(node, dict)]
     known = tuple(host for host in hosts if isinstance(host, str) and host)
     if not known:
         raise BadUsage(
             f"the TPU {bare!r} has no workers (its state is "
-            f"{found.get('state', 'not known')}); start it, or give host:port of each."
+            f"{tpu.get('state', 'not known')}); start it, or give host:port of each."
         )
     return known
 
@@ -175,11 +175,11 @@ def _describe_tpu(name: str, zone: str) -> dict[str, Any]:
             "on the PATH; install the Google Cloud CLI, or give host:port of each "
             "worker."
         )
-    asked = [command, "compute", "tpus", "tpu-vm", "describe", name, "--format=json"]
-    asked += [f"--zone={zone}"] if zone else []
+    args = [command, "compute", "tpus", "tpu-vm", "describe", name, "--format=json"]
+    args += [f"--zone={zone}"] if zone else []
     try:
-        done = subprocess.run(  # noqa: S603 - the name starts with a letter, so it is not an option
-            asked,
+        run = subprocess.run(  # noqa: S603 - the name starts with a letter, so it is not an option
+            args,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -188,11 +188,11 @@ def _describe_tpu(name: str, zone: str) -> dict[str, Any]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadUsage(f"{_COMMAND} cannot look up {name!r} ({error}).") from error
-    if done.returncode:
-        said = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
-        raise BadUsage(f"{_COMMAND} does not know the TPU {name!r}: {said}")
+    if run.returncode:
+        text = " ".join(run.stderr.split()) or f"exit status {run.returncode}"
+        raise BadUsage(f"{_COMMAND} does not know the TPU {name!r}: {text}")
     try:
-        found = json.loads(done.stdout)
+        tpu = json.loads(run.stdout)
     except ValueError as error:
         raise BadUsage(f"{_COMMAND} did not describe {name!r} as JSON.") from error
-    return found if isinstance(found, dict) else {}
+    return tpu if isinstance(tpu, dict) else {}

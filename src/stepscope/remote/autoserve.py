@@ -144,12 +144,12 @@ class _Listens:
 
     def _begin_soon(self) -> None:
         # `wait` on an event that is never set: programs may replace `time.sleep`.
-        nobody = threading.Event()
-        nobody.wait(_AFTER_S)
+        never_set = threading.Event()
+        never_set.wait(_AFTER_S)
         for _ in range(_MOST_WAITS):
             if program_is_known():
                 break
-            nobody.wait(_AFTER_S)
+            never_set.wait(_AFTER_S)
         begin = harmless(lambda _reason: None)(self._begin_listening)
         if not at_safe_point(begin, within_s=MAIN_THREAD_S):
             begin()

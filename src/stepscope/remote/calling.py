@@ -140,9 +140,9 @@ class Caller:
                 )
                 return max(slowest, time.time_ns() - sent)
             self._was_reached = True
-            came = time.time_ns()
-            slowest = max(slowest, came - sent)
-            doubt = (came - sent) // 2
+            received = time.time_ns()
+            slowest = max(slowest, received - sent)
+            doubt = (received - sent) // 2
             clock_ns = _told_ns(data)
             if clock_ns is None:
                 break
@@ -169,16 +169,16 @@ class Caller:
             if attempt > 1:
                 time.sleep(min(_BACK_OFF_S * 2 ** (attempt - 2), _MOST_BACK_OFF_S))
             try:
-                outcome, again = self._record_once(
+                outcome, may_retry = self._record_once(
                     request, destination, start_ns if attempt == 1 else 0
                 )
             except Exception as error:  # noqa: BLE001 - the other hosts must still be recorded
                 text = f"it could not be recorded ({type(error).__name__}: {error})."
-                outcome, again = self._make_outcome("error", text, began), False
+                outcome, may_retry = self._make_outcome("error", text, began), False
             outcome = outcome._replace(
                 attempts=attempt, seconds=time.monotonic() - began
             )
-            if not again:
+            if not may_retry:
                 break
         return outcome
 
@@ -187,7 +187,7 @@ class Caller:
     ) -> tuple[HostOutcome, bool]:
         """Try once; return the outcome, and whether another attempt may help."""
         began = time.monotonic()
-        asked = msgspec.structs.replace(
+        host_request = msgspec.structs.replace(
             request,
             host_name=self.address,
             opts=msgspec.structs.replace(
@@ -208,13 +208,13 @@ class Caller:
         try:
             stored_bytes = destination.store_file(
                 f"{file_name_of(self.address)}{TRACE_SUFFIX}",
-                self._received_pieces(asked, limit_s),
+                self._received_pieces(host_request, limit_s),
                 check=_check_profile,
                 tail=clock_plane,
             )
         except self._grpc.RpcError as error:
-            text, again = self._explain_error(error)
-            return self._make_outcome("error", text, began), again
+            text, may_retry = self._explain_error(error)
+            return self._make_outcome("error", text, began), may_retry
         except MalformedMessage:
             text = "its profile cannot be read."
             return self._make_outcome("error", text, began), False
@@ -316,9 +316,9 @@ class Caller:
 
     def _explain_unreached(self, details: str) -> tuple[str, bool]:
         """Return the reason for a missing connection, and whether to try again."""
-        said = details.lower()
-        if self._encrypts and any(word in said for word in _OF_ENCRYPTION):
-            if _PLAIN in said:
+        lowered = details.lower()
+        if self._encrypts and any(word in lowered for word in _OF_ENCRYPTION):
+            if _PLAIN in lowered:
                 return "it does not encrypt; leave out --certificate.", False
             text = (
                 f"its certificate is not trusted ({details}). Give the certificate of "
@@ -326,14 +326,14 @@ class Caller:
                 "the host name that is in the certificate."
             )
             return text, False
-        if _REFUSED in said:
+        if _REFUSED in lowered:
             details = _REFUSED
         text = (
             f"no profiler server answers there ({details}). Start one in the "
             "program (ss.server.start, tf.profiler.experimental.server.start or "
             "jax.profiler.start_server), and check the port."
         )
-        if not self._encrypts and _REFUSED not in said:
+        if not self._encrypts and _REFUSED not in lowered:
             text += " If it encrypts, give its certificate (--certificate)."
         return text, True
 

@@ -97,9 +97,9 @@ class Refusal(enum.Enum):
 class RefusedCapture(StepscopeError):
     """A refused request, with its reason."""
 
-    def __init__(self, why: Refusal, text: str) -> None:
+    def __init__(self, refusal: Refusal, text: str) -> None:
         super().__init__(text)
-        self.why = why
+        self.why = refusal
 
 
 class Captures:
@@ -212,12 +212,12 @@ class Captures:
         for over in overs:
             over.set()
         # `wait` on an event that is never set: programs may replace `time.sleep`.
-        nobody = threading.Event()
+        never_set = threading.Event()
         until = time.monotonic() + _LAST_ANSWERS_S
         while self._ends and time.monotonic() < until:
-            nobody.wait(_SENDS_S / 10)
+            never_set.wait(_SENDS_S / 10)
         if overs:
-            nobody.wait(_SENDS_S)
+            never_set.wait(_SENDS_S)
         # A program that handles SIGTERM itself may continue.
         self._why_over = ""
 
@@ -273,9 +273,9 @@ class Captures:
         if resident_bytes:
             lines.append(f"resident memory {resident_bytes:,} bytes")
         lines += [
-            f"{it.name}: busy for {it.busy:.0%} of the driver's last period, "
-            f"{it.used_bytes:,} of {it.total_bytes:,} bytes in use"
-            for it in Nvml().device_uses()
+            f"{device.name}: busy for {device.busy:.0%} of the driver's last period, "
+            f"{device.used_bytes:,} of {device.total_bytes:,} bytes in use"
+            for device in Nvml().device_uses()
         ]
         return MonitorResponse(data="\n".join(lines))
 
@@ -328,10 +328,10 @@ class Captures:
             )
         path = None if flight is None else flight.dumped()
         if path is None:
-            why = self.continuous.why_ended or "nothing is being recorded"
+            reason = self.continuous.why_ended or "nothing is being recorded"
             raise RefusedCapture(
                 Refusal.NOT_FOUND,
-                f"{why}, and the program has no flight recorder; call "
+                f"{reason}, and the program has no flight recorder; call "
                 "StartContinuousProfiling first.",
             )
         content = Path(path).read_bytes()
@@ -412,8 +412,8 @@ class _Recording:
         if refused:
             _remove_folder(logdir)
             busy = isinstance(refused[0], AlreadyRecording)
-            why = Refusal.ALREADY_EXISTS if busy else Refusal.INVALID_ARGUMENT
-            raise RefusedCapture(why, str(refused[0]))
+            refusal = Refusal.ALREADY_EXISTS if busy else Refusal.INVALID_ARGUMENT
+            raise RefusedCapture(refusal, str(refused[0]))
         if not begun:
             # A signal handler of the program raised an exception, which is passed on.
             _remove_folder(logdir)
@@ -458,12 +458,12 @@ class _Recording:
 
 def _on_the_main_thread(call: Callable[[], None]) -> bool:
     """Call in the main thread; if that fails and PyTorch is absent, call here."""
-    only_there = "torch" in sys.modules
-    within_s = MAIN_THREAD_S if only_there else _PREFERRED_S
-    made = at_safe_point(call, within_s=within_s)
-    if not made and not only_there:
+    needs_main = "torch" in sys.modules
+    within_s = MAIN_THREAD_S if needs_main else _PREFERRED_S
+    was_called = at_safe_point(call, within_s=within_s)
+    if not was_called and not needs_main:
         call()
-    return made or not only_there
+    return was_called or not needs_main
 
 
 def _remove_folder(directory: Any) -> None:
@@ -483,17 +483,17 @@ def check_request(request: ProfileRequest) -> tuple[int, ProfilerOptions]:
     return duration_ms, _profiler_options(request.opts)
 
 
-def _profiler_options(asked: ProfileOptions) -> ProfilerOptions:
-    if not asked.version:
+def _profiler_options(options: ProfileOptions) -> ProfilerOptions:
+    if not options.version:
         return ProfilerOptions(tensorflow_server=False)
-    for name, most in _LEVELS.items():
-        level = getattr(asked, name)
-        if level > most:
+    for name, highest in _LEVELS.items():
+        level = getattr(options, name)
+        if level > highest:
             raise RefusedCapture(
                 Refusal.INVALID_ARGUMENT,
-                f"{name}={level} does not exist; give 0 to {most}.",
+                f"{name}={level} does not exist; give 0 to {highest}.",
             )
-    levels = {name: getattr(asked, name) for name in _LEVELS}
+    levels = {name: getattr(options, name) for name in _LEVELS}
     # TensorFlow's own server has no access control: any client could use it.
     return ProfilerOptions(**levels, tensorflow_server=False)
 

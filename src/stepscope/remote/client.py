@@ -105,11 +105,11 @@ def trace(  # noqa: PLR0917 - the signature of TensorFlow's function
         raise BadUsage(f"steps={steps} is invalid; give 1 to {_MOST_STEPS}.")
     if max_bytes < 1:
         raise BadUsage(f"max_bytes={max_bytes} is invalid; give 1 or more.")
-    more = [worker_list] if isinstance(worker_list, str) else list(worker_list)
-    given = [service_addr] if isinstance(service_addr, str) else list(service_addr)
+    workers = [worker_list] if isinstance(worker_list, str) else list(worker_list)
+    servers = [service_addr] if isinstance(service_addr, str) else list(service_addr)
     run = rundir.new_run_name(time.time())
     return record(
-        parse_addresses([*given, *(one for one in more if one)]),
+        parse_addresses([*servers, *(text for text in workers if text)]),
         destination=run_destination(logdir, run),
         request=_make_request(duration_ms, run, options, steps or 0),
         delay_ms=(options and options.delay_ms) or 0,
@@ -171,9 +171,9 @@ def record(
         )
         delay_ns = delay_ms * _NS_PER_MS
         if len(callers) > 1:
-            delay_ns = max([delay_ns, *(_ROUND_TRIPS * it for it in slowest)])
+            delay_ns = max([delay_ns, *(_ROUND_TRIPS * ns for ns in slowest)])
         start_ns = time.time_ns() + delay_ns if delay_ns else 0
-        found = _call_in_parallel(
+        outcomes = _call_in_parallel(
             callers,
             lambda caller: caller.record_host(
                 request, destination, attempts=attempts, start_ns=start_ns
@@ -184,7 +184,7 @@ def record(
         for caller in callers:
             caller.hang_up()
     outcome = Outcome(
-        run=destination.run, directory=destination.place, all=tuple(found)
+        run=destination.run, directory=destination.place, all=tuple(outcomes)
     )
     if not outcome.hosts or (outcome.problems() and not allow_partial):
         raise CaptureFailed(outcome)

@@ -143,8 +143,8 @@ class Continuous:
             return None
         content = held.end_once()
         with suppress(Exception):
-            again = self._begin(held.recording.options)
-            self._hold_recording(again, held.owner._replace(peer=client.peer))
+            next_recording = self._begin(held.recording.options)
+            self._hold_recording(next_recording, held.owner._replace(peer=client.peer))
         return content
 
     def stop_recording(self, client: Client) -> None:
@@ -195,9 +195,9 @@ class Continuous:
 
     def _watch_lease(self, held: _Held) -> None:
         # `wait` on an event that is never set: programs may replace `time.sleep`.
-        nobody = threading.Event()
+        never_set = threading.Event()
         while self._held is held:
-            nobody.wait(min(_CHECK_S, self._lease_s))
+            never_set.wait(min(_CHECK_S, self._lease_s))
             if self._held is held:
                 self.check_lease()
 

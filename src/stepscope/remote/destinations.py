@@ -111,8 +111,8 @@ class Destination:
                 self._deliver_part(part, name)
         except OSError as error:
             nor = f"nor can it be kept on this machine ({error})."
-            what = nor if self._keeps else "it is not kept."
-            raise NotStored(self._refusal_text(part.refused or error, what)) from error
+            fate = nor if self._keeps else "it is not kept."
+            raise NotStored(self._refusal_text(part.refused or error, fate)) from error
         finally:
             part.remove_file()
         return size
@@ -131,8 +131,8 @@ class Destination:
         part.refused = reason
         path = self._kept_folder() / name
         shutil.move(part.path, path)
-        what = f"it is kept in {path}: copy it from there."
-        raise NotStored(self._refusal_text(reason, what))
+        fate = f"it is kept in {path}: copy it from there."
+        raise NotStored(self._refusal_text(reason, fate))
 
     def _refusal_text(self, reason: Exception, what_became: str) -> str:
         text = " ".join(str(reason).split()) or "no reason given"
@@ -349,8 +349,8 @@ def _upload_file(system: Any, part: Path, path: PurePosixPath) -> None:
 
 def _make_folders(system: Any, folder: PurePosixPath) -> None:
     """Create a folder and its parents, except the top one: that is a bucket."""
-    above = [one for one in folder.parents if one.name]
-    for one in [*reversed(above[:-1]), folder]:
-        if not system.exists(str(one)):
+    above = [parent for parent in folder.parents if parent.name]
+    for path in [*reversed(above[:-1]), folder]:
+        if not system.exists(str(path)):
             with suppress(FileExistsError):
-                system.mkdir(str(one), create_parents=False)
+                system.mkdir(str(path), create_parents=False)

@@ -150,13 +150,13 @@ class _Field(NamedTuple):
 
 def encode_message(message: Message) -> bytes:
     """Return the bytes of a message."""
-    pieces = []
+    out = []
     for field in _message_fields(type(message)):
         value = getattr(message, field.name)
         values = value if field.repeated else (value,)
         # proto3 does not send a field that has its default value.
-        pieces += [_encode_field(field, one) for one in values if one or field.repeated]
-    return b"".join(pieces)
+        out += [_encode_field(field, part) for part in values if part or field.repeated]
+    return b"".join(out)
 
 
 def decode_message(
@@ -185,18 +185,18 @@ def decode_message(
             repeated.setdefault(field.name, []).append(value)
         else:
             values[field.name] = value
-    return kind(**values, **{name: tuple(given) for name, given in repeated.items()})
+    return kind(**values, **{name: tuple(parts) for name, parts in repeated.items()})
 
 
 @functools.cache
 def _message_fields(kind: type[Message]) -> tuple[_Field, ...]:
-    found = []
+    fields = []
     for name, declared in get_type_hints(kind, include_extras=True).items():
         type_, number = get_args(declared)
         repeated = get_origin(type_) is tuple
-        one = get_args(type_)[0] if repeated else type_
-        found.append(_Field(name, number, one, repeated))
-    return tuple(found)
+        member_type = get_args(type_)[0] if repeated else type_
+        fields.append(_Field(name, number, member_type, repeated))
+    return tuple(fields)
 
 
 def _encode_field(field: _Field, value: Any) -> bytes:

@@ -47,9 +47,11 @@ class Outcome(NamedTuple):
     @property
     def hosts(self) -> tuple[str, ...]:
         """Addresses of the hosts that were recorded."""
-        return tuple(one.address for one in self.all if one.state == "ok")
+        return tuple(host.address for host in self.all if host.state == "ok")
 
     def problems(self) -> str:
         """Return the errors of all failed hosts, in one line; empty without errors."""
-        failed = [one for one in self.all if one.state != "ok"]
-        return printable_line("; ".join(f"{one.address}: {one.text}" for one in failed))
+        failed = [host for host in self.all if host.state != "ok"]
+        return printable_line(
+            "; ".join(f"{host.address}: {host.text}" for host in failed)
+        )

@@ -37,12 +37,12 @@ def started_ticks(process: int) -> int | None:
 
 def process_ancestors(process: int) -> tuple[int, ...]:
     """Return the parent of a process, the parent's parent, and so on."""
-    found: list[int] = []
+    ancestors: list[int] = []
     parent = _stat_field(process, _PARENT)
-    while parent is not None and parent > 0 and parent not in found:
-        found.append(parent)
+    while parent is not None and parent > 0 and parent not in ancestors:
+        ancestors.append(parent)
         parent = _stat_field(parent, _PARENT)
-    return tuple(found)
+    return tuple(ancestors)
 
 
 def command_line(process: int) -> bytes:

@@ -103,12 +103,14 @@ def server_at_address(address: str) -> Listening | None:
     """Return this user's process that listens at an address, or None."""
     # A host name may resolve to another address, with another process.
     noted = from_this_machine(address)
-    return next((one for one in _noted_servers() if one.address == noted), None)
+    return next(
+        (server for server in _noted_servers() if server.address == noted), None
+    )
 
 
 def refused_folders() -> str:
     """Return a sentence that names the folders not read, and why, or ""."""
-    reasons = [it for folder in _registry_folders() if (it := _why_untrusted(folder))]
+    reasons = [why for folder in _registry_folders() if (why := _why_untrusted(folder))]
     return f" Not read, for safety: {'; '.join(reasons)}." if reasons else ""
 
 
@@ -132,23 +134,23 @@ def servers_of_process(process: int) -> tuple[Listening, ...]:
             f"process {process} is another user's ({user_name(user)}): record it as "
             "that user, or by the address of its server."
         )
-    by_number = {one.process: one for one in listening_processes()}
+    by_number = {server.process: server for server in listening_processes()}
     if process in by_number:
         return (by_number[process],)
-    found = []
-    for one in by_number.values():
-        above = process_ancestors(one.process)
+    servers = []
+    for server in by_number.values():
+        above = process_ancestors(server.process)
         if process in above and by_number.keys().isdisjoint(
             above[: above.index(process)]
         ):
-            found.append(one)
-    if not found:
+            servers.append(server)
+    if not servers:
         raise BadUsage(_why_not(process, by_number))
-    return tuple(found)
+    return tuple(servers)
 
 
 def _why_not(process: int, by_number: Mapping[int, Listening]) -> str:
-    above = [by_number[it] for it in process_ancestors(process) if it in by_number]
+    above = [by_number[pid] for pid in process_ancestors(process) if pid in by_number]
     if above and command_line(process) == command_line(above[0].process):
         parent = _process_words(above[0])
         return (
@@ -161,15 +163,15 @@ def _why_not(process: int, by_number: Mapping[int, Listening]) -> str:
             f"process {process} does not listen yet: stepscope run --serve started "
             "it, and it prints a line on standard error when it listens or fails."
         )
-    those = ", ".join(map(_process_words, list(by_number.values())[:_LISTED]))
+    listed = ", ".join(map(_process_words, list(by_number.values())[:_LISTED]))
     return (
         f"process {process} has no profiler server, or not yet: start the program with "
         "stepscope run --serve, or have it call ss.server.start()."
-    ) + (f" Processes with a server: {those}." if those else refused_folders())
+    ) + (f" Processes with a server: {listed}." if listed else refused_folders())
 
 
-def _process_words(one: Listening) -> str:
-    return f"{one.process} ({one.program})"
+def _process_words(server: Listening) -> str:
+    return f"{server.process} ({server.program})"
 
 
 def listening_processes() -> tuple[Listening, ...]:
@@ -177,8 +179,8 @@ def listening_processes() -> tuple[Listening, ...]:
 
     For a process with several servers, the most recent one is returned.
     """
-    found = {one.process: one for one in _noted_servers()}
-    return tuple(found[process] for process in sorted(found))
+    servers = {server.process: server for server in _noted_servers()}
+    return tuple(servers[process] for process in sorted(servers))
 
 
 def _noted_servers() -> Iterator[Listening]:
@@ -194,21 +196,21 @@ def _registry_folders() -> Iterator[Path]:
     A program that runs as a service or in a container may lack XDG_RUNTIME_DIR, while
     the shell of its user has it.
     """
-    given = os.environ.get("XDG_RUNTIME_DIR")
-    roots = [Path(given)] if given else []
+    runtime_dir = os.environ.get("XDG_RUNTIME_DIR")
+    roots = [Path(runtime_dir)] if runtime_dir else []
     roots += [
         Path(f"/run/user/{os.getuid()}"),
         Path(tempfile.gettempdir()) / f"run-{os.getuid()}",
     ]
     for root in dict.fromkeys(roots):
         # Only the last root folder, and one from the environment, may be created.
-        if root == roots[-1] or root.is_dir() or (given and root == roots[0]):
+        if root == roots[-1] or root.is_dir() or (runtime_dir and root == roots[0]):
             yield root / "stepscope"
 
 
 def _registry_files(folder: Path) -> list[Path]:
     try:
-        return [it for it in folder.iterdir() if it.suffix == ".json"]
+        return [path for path in folder.iterdir() if path.suffix == ".json"]
     except OSError:
         return []
 
@@ -221,7 +223,7 @@ def _read_servers(path: Path) -> tuple[Listening, ...]:
             return ()
         fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         program, since = str(fields["program"]), fields["started_ticks"]
-        found = tuple(
+        servers = tuple(
             Listening(process, program, address, token)
             for address, token in fields["servers"].items()
         )
@@ -231,7 +233,7 @@ def _read_servers(path: Path) -> tuple[Listening, ...]:
         with contextlib.suppress(OSError):
             path.unlink()
         return ()
-    return found
+    return servers
 
 
 def _write_servers(path: Path, servers: Mapping[str, str | None]) -> None:
@@ -256,15 +258,15 @@ def _why_untrusted(folder: Path) -> str | None:
 
     In a temporary directory another user may have created the folders earlier.
     """
-    for one in (folder.parent, folder):
+    for path in (folder.parent, folder):
         try:
-            status = one.lstat()
+            status = path.lstat()
         except OSError:
             return None
         if not stat.S_ISDIR(status.st_mode):
-            return f"{one} is not a folder but a link or a file"
+            return f"{path} is not a folder but a link or a file"
         if status.st_uid != os.getuid():
-            return f"{one} is another user's ({user_name(status.st_uid)})"
+            return f"{path} is another user's ({user_name(status.st_uid)})"
         if status.st_mode & _WRITABLE_BY_OTHERS:
-            return f"other users may write to {one} (chmod 700 prevents it)"
+            return f"other users may write to {path} (chmod 700 prevents it)"
     return None

@@ -147,7 +147,7 @@ def start(
     workers = WorkerSessions(
         folder, parse_addresses(peers) if peers else (), captures.allowance
     )
-    made = grpc.server(
+    grpc_server = grpc.server(
         DaemonThreads(),
         options=(
             ("grpc.max_send_message_length", -1),
@@ -160,22 +160,22 @@ def start(
     for service, methods in (
         _Answers(grpc, captures, workers).service_handlers().items()
     ):
-        made.add_generic_rpc_handlers(
+        grpc_server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(service, methods),)
         )
     try:
         if certificate is None:
-            bound = made.add_insecure_port(place.target)
+            bound = grpc_server.add_insecure_port(place.target)
         else:
             credentials = grpc.ssl_server_credentials([certificate])
-            bound = made.add_secure_port(place.target, credentials)
+            bound = grpc_server.add_secure_port(place.target, credentials)
     except RuntimeError as error:
         remedy = "" if certificate is None else _CERTIFICATE
         raise BadUsage(f"{place.refused_place(error)}{remedy}") from error
     place = place.bound_place(bound)
-    server = Server(made, captures, place.target, token)
+    server = Server(grpc_server, captures, place.target, token)
     workers.allow_addresses(server.address, from_this_machine(server.address))
-    begin_as_ours(made.start)
+    begin_as_ours(grpc_server.start)
     # The exit handler ends all calls before the interpreter shuts down.
     atexit.register(server._at_exit)  # noqa: SLF001 - a class of this module
     _say_who_may_ask(place, token, open_to, was_given=was_given)
@@ -215,7 +215,7 @@ class _Answers:
                 ),
                 "Terminate": self._method_handler(
                     TerminateRequest,
-                    lambda asked: recorded.terminate_session(asked.session_id),
+                    lambda request: recorded.terminate_session(request.session_id),
                 ),
                 "Monitor": self._method_handler(
                     MonitorRequest, recorded.describe_program, owns=True
@@ -261,9 +261,9 @@ class _Answers:
         def handle(data: bytes, context: Any) -> bytes:
             with self._refusals_sent(kind, context):
                 request = decode_message(kind, data)
-                told = [_client_gone(context)] if waits else []
-                told += [context.peer()] if owns else []
-                return encode_message(answer(request, *told) or Message())
+                arguments = [_client_gone(context)] if waits else []
+                arguments += [context.peer()] if owns else []
+                return encode_message(answer(request, *arguments) or Message())
             raise AssertionError("a refusal is raised")
 
         return self._grpc.unary_unary_rpc_method_handler(handle)

@@ -153,13 +153,13 @@ class Armed:
             return
         self._call_in_main(self._window.bound_by_time)
         lasts_s = self._window.lasts_s
-        looks_s = min(_COST_AFTER_S, lasts_s)
-        if self._ends.wait(looks_s - counted_s):
+        cost_after_s = min(_COST_AFTER_S, lasts_s)
+        if self._ends.wait(cost_after_s - counted_s):
             return
         beginnings = self._window.beginnings
         self._call_in_main(self._window.lower_by_time)
         began_again = self._window.beginnings != beginnings
-        self._ends.wait(lasts_s - (0 if began_again else looks_s))
+        self._ends.wait(lasts_s - (0 if began_again else cost_after_s))
 
     def _call_in_main(self, call: Callable[[], object]) -> None:
         """Run a call in the main thread, or in this thread if that one is busy."""
@@ -168,9 +168,11 @@ class Armed:
             at_safe_point,
         )
 
-        made = at_safe_point(self._guard(call), within_s=MAIN_THREAD_S, over=self._ends)
+        called = at_safe_point(
+            self._guard(call), within_s=MAIN_THREAD_S, over=self._ends
+        )
         # The thread that set `_ends` closes the window itself.
-        if not made and not self._ends.is_set():
+        if not called and not self._ends.is_set():
             call()
 
     def _close_window(self) -> None:

@@ -85,7 +85,8 @@ class RepeatedCalls:
         if self._leader is None:
             return True
         weight, of_leader = (
-            (it in self._carries, self._calls[it]) for it in (called, self._leader)
+            (call in self._carries, self._calls[call])
+            for call in (called, self._leader)
         )
         return called not in self._parts and weight > of_leader
 
@@ -158,7 +159,7 @@ class StepCounter(Generic[_Hearer_co]):
 
     def call_ended(
         self,
-        what: str,
+        title: str,
         called: Hashable,
         *,
         carries: bool = False,
@@ -168,22 +169,22 @@ class StepCounter(Generic[_Hearer_co]):
         """Note that a call that may be a step has ended.
 
         Args:
-            what: Description of these calls, shown to the user if they are the steps.
+            title: Description of these calls, shown to the user if they are the steps.
             carries: Whether an argument is the function's own last result.
             settle: Waits until the device has finished the call.
         """
         with self._lock:
             if self._muted or not self._takes_source(CALLS):
                 return
-            number = self._calls.count_call((what, called), carries=carries)
+            number = self._calls.count_call((title, called), carries=carries)
             if number is None or self._records_passes():
                 return
-            self._follow_call(what, called)
+            self._follow_call(title, called)
             self.window.step_begins(number + 1, settle=settle, forwarded=forwarded)
             if self.window.phase is Phase.STEPS:
                 self._calls.keep_leader()
 
-    def pass_ended(self, what: str, called: Hashable) -> None:
+    def pass_ended(self, title: str, called: Hashable) -> None:
         """Note that a call that is at least part of a step has ended.
 
         A backward pass counts as a step if it repeats and no optimizer steps. Steps are
@@ -194,19 +195,19 @@ class StepCounter(Generic[_Hearer_co]):
                 return
             if self._calls.leads is not None and not self._records_passes():
                 return
-            number = self._passes.count_call((what, called))
+            number = self._passes.count_call((title, called))
             if number is None or number <= _PARTS:
                 return
-            self._follow_call(what, called)
+            self._follow_call(title, called)
             self.window.step_begins(number - _PARTS + 1)
             if self.window.phase is Phase.STEPS:
                 self._passes.keep_leader()
 
-    def _follow_call(self, what: str, called: Hashable) -> None:
-        if (what, called) != self._followed:
-            self._followed = (what, called)
+    def _follow_call(self, title: str, called: Hashable) -> None:
+        if (title, called) != self._followed:
+            self._followed = (title, called)
             self.window.forget_steps()
-        self.window.counted = what
+        self.window.counted = title
 
     def _records_passes(self) -> bool:
         within = self.window.phase is Phase.STEPS

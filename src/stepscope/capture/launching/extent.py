@@ -117,8 +117,8 @@ class Extent:
         if not limit or not events:
             return
         a_second = events / lasted_s
-        least_s = min(self._plan.least_s, _MAX_EXCESS * limit / a_second)
-        bound_s = max(limit / a_second, least_s, lasted_s)
+        min_s = min(self._plan.least_s, _MAX_EXCESS * limit / a_second)
+        bound_s = max(limit / a_second, min_s, lasted_s)
         if bound_s >= self.lasts_s:
             return
         self.lasts_s = bound_s

@@ -58,11 +58,11 @@ def harmless(
                 from stepscope.errors import StepscopeError  # noqa: PLC0415 - keeps process startup fast
 
                 is_ours = isinstance(fault, StepscopeError)
-                why = f"{fault}" if is_ours else f"{type(fault).__name__}: {fault}"
-                what = f"recording stops: {why}"
-                say_line(what)
+                reason = f"{fault}" if is_ours else f"{type(fault).__name__}: {fault}"
+                message = f"recording stops: {reason}"
+                say_line(message)
                 with suppress_faults():
-                    after_fault(what)
+                    after_fault(message)
                 return None
 
         return guarded_hook

@@ -56,9 +56,9 @@ def resolve_command(command: Sequence[str]) -> list[str]:
             raise BadUsage(f"{first}: there is no such file. Name a script that exists")
         return [sys.executable, *command]
     # Scripts of an environment that is not activated are next to its interpreter.
-    beside = str(Path(sys.executable).parent)
-    this_one = sys.executable if first in _PYTHONS else None
-    program = shutil.which(first) or shutil.which(first, path=beside) or this_one
+    scripts = str(Path(sys.executable).parent)
+    python = sys.executable if first in _PYTHONS else None
+    program = shutil.which(first) or shutil.which(first, path=scripts) or python
     if program is not None:
         return [program, *command[1:]]
     if Path(first).is_file():

@@ -113,7 +113,7 @@ def ending_error() -> str | None:
         text = f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - the exception class is the program's
         text = type(error).__name__
-    printable = "".join(it if it.isprintable() else " " for it in text)
+    printable = "".join(letter if letter.isprintable() else " " for letter in text)
     line = " ".join(printable.split()).removesuffix(":")
     if len(line) > _MAX_ERROR_CHARACTERS:
         return f"{line[:_MAX_ERROR_CHARACTERS]}…"
@@ -140,8 +140,8 @@ def program_name() -> str:
     arguments = sys.orig_argv[1:]
     for index, argument in enumerate(arguments):
         if argument in {"-m", "-c"}:
-            what = arguments[index + 1 : index + 2]
-            return " ".join((argument, *what)).split("\n")[0][:_SHOWN]
+            target = arguments[index + 1 : index + 2]
+            return " ".join((argument, *target)).split("\n")[0][:_SHOWN]
         if not argument.startswith("-"):
             return argument
     return "python"

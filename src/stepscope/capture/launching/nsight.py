@@ -59,9 +59,9 @@ class NsysPlan(NamedTuple):
 
 def find_tool(name: str) -> str:
     """Return the path of `ncu` or `nsys`."""
-    found = nvidia.find_tool(name)
-    if found is not None:
-        return found
+    path = nvidia.find_tool(name)
+    if path is not None:
+        return path
     raise BadUsage(
         f"{_PRODUCTS[name]} ({name}) is not on this machine. It comes with the CUDA "
         f"toolkit, or alone from developer.nvidia.com; put the folder of {name} on PATH"
@@ -74,13 +74,13 @@ def check_alone(command: Sequence[str], name: str) -> None:
     Raises:
         BadUsage: Only one tool at a time can use NVIDIA's tracing interface.
     """
-    words = [Path(word).name for word in command]
+    names = [Path(word).name for word in command]
     # After an interpreter, the second word is a script, which may be a tracer.
-    first = words[: 2 if words and words[0].startswith("python") else 1]
+    first = names[: 2 if names and names[0].startswith("python") else 1]
     inner = next((word for word in first if word in _TRACERS), None)
-    for at, word in enumerate(words[:-1]):
-        if word == "-m" and words[at + 1].partition(".")[0] in _TRACERS:
-            inner = words[at + 1]
+    for index, word in enumerate(names[:-1]):
+        if word == "-m" and names[index + 1].partition(".")[0] in _TRACERS:
+            inner = names[index + 1]
     if inner is not None:
         raise BadUsage(
             f"{inner} would trace the GPU as well, and only one tool at a time can "

@@ -91,23 +91,23 @@ def describe_outcome(
     Args:
         anything: Whether the run contains a file.
     """
-    told: set[str] = set()
+    printed: set[str] = set()
     for note in kept:
         sentence = f"{note.program}: {_recorded_text(note, plan)}"
-        if sentence not in told:
-            told.add(sentence)
+        if sentence not in printed:
+            printed.add(sentence)
             yield sentence
         if note.how != "none":
             # A process that recorded nothing has already printed its reasons.
-            yield from (warning for warning in note.warnings if warning not in told)
-            told |= set(note.warnings)
+            yield from (warning for warning in note.warnings if warning not in printed)
+            printed |= set(note.warnings)
     longest_wait = long_wait(max((note.stop_s for note in kept), default=0.0))
     if longest_wait is not None:
         yield longest_wait
     waited = [note for note in left_out if note.how == "waited"]
-    others = [note for note in left_out if note.how != "waited"]
-    if others:
-        yield f"left out (no training steps): {_list_programs(others)}"
+    stepless = [note for note in left_out if note.how != "waited"]
+    if stepless:
+        yield f"left out (no training steps): {_list_programs(stepless)}"
     if waited:
         listed = _list_programs(waited)
         yield f"not recorded (only started other processes): {listed}"
@@ -122,8 +122,8 @@ def describe_outcome(
 
 def _list_programs(notes: Sequence[Note]) -> str:
     programs = list(dict.fromkeys(note.program for note in notes))
-    more = f" and {len(programs) - _LISTED} more" if len(programs) > _LISTED else ""
-    return ", ".join(programs[:_LISTED]) + more
+    unlisted = f" and {len(programs) - _LISTED} more" if len(programs) > _LISTED else ""
+    return ", ".join(programs[:_LISTED]) + unlisted
 
 
 def _recording_rank(note: Note, longest_s: float) -> int:

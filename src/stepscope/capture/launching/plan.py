@@ -66,7 +66,7 @@ class RunPlan(NamedTuple):
 
     def checked(self) -> RunPlan:
         """Return the plan; raise BadUsage if a number is out of its range."""
-        least = {
+        minimums = {
             "skip_steps": 0.0,
             "steps": 1.0,
             "least_s": 0.0,
@@ -75,7 +75,7 @@ class RunPlan(NamedTuple):
             "record_s": 0.001,
             "max_slowdown": 0.0,
         }
-        for name, bound in least.items():
+        for name, bound in minimums.items():
             value = getattr(self, name)
             # The comparison is negated so that NaN is refused too.
             if not value >= bound:
@@ -114,9 +114,9 @@ class RunPlan(NamedTuple):
         if text is None:
             return None
         # Importing a JSON parser would take longer than all other arming.
-        given = dict(line.split("=", 1) for line in text.split("\n"))
+        fields = dict(line.split("=", 1) for line in text.split("\n"))
         try:
-            return cls(*(_read_field(name, given[name]) for name in cls._fields))
+            return cls(*(_read_field(name, fields[name]) for name in cls._fields))
         except KeyError as missing:
             raise ValueError(f"the plan lacks {missing}") from missing
 

@@ -40,8 +40,8 @@ class StepMark:
         """Begin the annotation of a step, for the framework too if `forwarded`."""
         from stepscope.capture.ground import annotate  # noqa: PLC0415 - keeps process startup fast
 
-        more = {"n_steps": batches} if batches > 1 else {}
-        self._open = annotate.Trace(STEP, step_num=first, _r=1, **more)
+        stats = {"n_steps": batches} if batches > 1 else {}
+        self._open = annotate.Trace(STEP, step_num=first, _r=1, **stats)
         with self.marks():
             if forwarded:
                 self._open.__enter__()

@@ -84,7 +84,7 @@ def runs_nothing_itself(arguments: Sequence[str]) -> bool:
 def _names_launcher(arguments: Sequence[str]) -> bool:
     for index, argument in enumerate(arguments[1:], start=1):
         if argument == "-m":
-            return any(it in _LAUNCHERS for it in arguments[index + 1 : index + 2])
+            return any(name in _LAUNCHERS for name in arguments[index + 1 : index + 2])
         if not argument.startswith("-"):
             return os.path.basename(argument) in _COMMANDS  # noqa: PTH119 - avoids importing pathlib
     return False

@@ -283,13 +283,13 @@ class Window:
         """Restart the recording without Python calls if recording them is too slow."""
         with self._exclusive_access():
             session = self._session if self.phase is Phase.TIME else None
-            less = session and without_calls(
+            lowered = session and without_calls(
                 session.options, session.slowdown, self.plan.max_slowdown
             )
-            if less:
-                self._lowered = (*self._lowered, less.left_out)
+            if lowered:
+                self._lowered = (*self._lowered, lowered.left_out)
                 self._drop_session()
-                self._begin_session(less.options)
+                self._begin_session(lowered.options)
 
     def close_by_time(self) -> None:
         """Close the time window; a step window may follow."""
@@ -385,8 +385,8 @@ class Window:
     def _watching_options(self, *, functions: bool) -> ProfilerOptions:
         from dataclasses import replace  # noqa: PLC0415 - keeps process startup fast
 
-        kept = ("host", "process", *(("python_samples",) if functions else ()))
-        return replace(self.plan.options(), collectors=kept, counters_hz=_WATCH_HZ)
+        names = ("host", "process", *(("python_samples",) if functions else ()))
+        return replace(self.plan.options(), collectors=names, counters_hz=_WATCH_HZ)
 
     def _open_steps(self, first: int, options: ProfilerOptions) -> None:
         if self.phase is Phase.TIME:
@@ -447,21 +447,21 @@ class Window:
         if times is None:
             self._is_acquitted = True
         else:
-            less = lower_options(options)
-            left_out = "the remaining steps" if less is None else less.left_out
+            lowered = lower_options(options)
+            left_out = "the remaining steps" if lowered is None else lowered.left_out
             sentence = (
                 f"recorded steps took {times:.1f} times as long as others "
                 f"(--max-slowdown {self.plan.max_slowdown:g}), so {left_out} were not "
                 "recorded"
             )
             self._lowered = (*self._lowered, sentence)
-            if less is None:
+            if lowered is None:
                 noted = self._noted
                 if noted is not None:
                     warnings = (*noted.warnings, sentence)
                     write_note(self.plan.notes, noted._replace(warnings=warnings))
                 return False
-            options = less.options
+            options = lowered.options
             self._cost.set_baseline(control.steps_s)
         self._open_steps(first, options)
         self._extent.begins_anew(first)
@@ -506,7 +506,7 @@ class Window:
         if session is None:
             return None
         self._recorded_s = self._now_s() - self._recording_s
-        others = self._stop_keeping()
+        open_count = self._stop_keeping()
         with silence_log():
             if how in {"steps", "time"}:
                 for sentence in (*self._lowered, self._extent.shortened):
@@ -516,8 +516,8 @@ class Window:
             run = session.stop()
             self._stop_s = self._now_s() - before_s
         warnings = run.warnings
-        if others:
-            open_still = f"{others} annotations were open when recording stopped"
+        if open_count:
+            open_still = f"{open_count} annotations were open when recording stopped"
             warnings += (f"{open_still} and are not in the profile",)
         path = None if run.path is None else os.fspath(run.path)
         if path is not None and instead_of is not None:
@@ -536,8 +536,8 @@ class Window:
         """
         from stepscope._core import recorder  # noqa: PLC0415 - keeps process startup fast
 
-        ours = int(self.mark.is_open or self._within_step)
-        return max(0, recorder.stop_recording() - ours)
+        own_open = int(self.mark.is_open or self._within_step)
+        return max(0, recorder.stop_recording() - own_open)
 
     def _write_own_note(
         self, how: str, path: str | None, warnings: tuple[str, ...]

@@ -65,7 +65,7 @@ def spool_head(recording: Recording) -> bytes:
 
 def assemble_profile(
     frameworks: Sequence[tuple[str, bytes]],
-    ours: bytes,
+    own_xspace: bytes,
     *,
     recording: Recording,
     end: ClockPair,
@@ -78,19 +78,19 @@ def assemble_profile(
     Args:
         frameworks: Pairs of a collector's name and its XSpace, whose times are relative
             to its own start.
-        ours: XSpace of stepscope's own collectors.
+        own_xspace: XSpace of stepscope's own collectors.
         forwarded_elsewhere: Whether a framework recorded the forwarded annotations, so
             that stepscope's copies are left out.
         since_ns: Start of the profile in ns since 1970, for a recording of which only
             the last part was kept; None for the start of the recording.
     """
-    told = list(warnings)
+    all_warnings = list(warnings)
     readable = []
     for name, xspace in frameworks:
         try:
             merge_messages([Part(data=xspace)])
         except ValueError:
-            told.append(f"the recording of {name} is malformed and is left out")
+            all_warnings.append(f"the recording of {name} is malformed and is left out")
         else:
             readable.append(xspace)
     environments = [environment_stats(xspace) for xspace in readable]
@@ -102,7 +102,7 @@ def assemble_profile(
     began_ns = recording.begin.wall_ns if since_ns is None else since_ns
     start_ns = min([began_ns, *starts_ns])
     own = merge_messages(
-        [Part(data=ours)],
+        [Part(data=own_xspace)],
         without={ENVIRONMENT_PLANE}
         | ({FORWARDED_PLANE} if forwarded_elsewhere else set()),
         renamed={FORWARDED_PLANE: HOST_PLANE},
@@ -120,7 +120,7 @@ def assemble_profile(
         parts, start_ns=start_ns, without={ENVIRONMENT_PLANE}, join_lines=True
     )
     if len(merged) > _MESSAGE_LIMIT_BYTES:
-        told.append(
+        all_warnings.append(
             "the recording exceeds 2 GiB, the maximum size that TensorBoard and XProf "
             "can open; record fewer steps"
         )
@@ -129,7 +129,7 @@ def assemble_profile(
         start_ns=start_ns,
         stop_ns=max(recording.begin.wall_of(end.monotonic_ns), start_ns),
     )
-    for warning in told:
+    for warning in all_warnings:
         space.warning(warning)
     _describe_end(space, environments, recording, end=end)
     return merge_messages([Part(data=merged), Part(data=space.to_bytes())])
@@ -147,8 +147,8 @@ def _describe_end(
     for stats in reversed(environments):
         for name, value in stats.items():
             environment.set_stat(name, value)
-        found = stats.get(EnvironmentStat.OPTIONS)
-        in_force = found if isinstance(found, bytes) else in_force
+        recorded_options = stats.get(EnvironmentStat.OPTIONS)
+        in_force = recorded_options if isinstance(recorded_options, bytes) else in_force
     _describe_recording(environment, recording, in_force=in_force)
     # Read at the end, when the program has loaded its CUDA libraries.
     versions = cuda_versions()

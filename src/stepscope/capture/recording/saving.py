@@ -63,13 +63,13 @@ def claim_place(directory: Path, *, head: bytes, max_bytes: int) -> tuple[Place,
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for _ in range(_ATTEMPTS):
-            taken = {
+            used_names = {
                 entry.name.removesuffix(suffix)
                 for entry in directory.iterdir()
                 for suffix in (rundir.SPOOL_SUFFIX, rundir.TRACE_SUFFIX)
                 if entry.name.endswith(suffix)
             }
-            host = rundir.host_file_name(platform.node(), os.environ, taken)
+            host = rundir.host_file_name(platform.node(), os.environ, used_names)
             place = Place(directory=directory, host=host)
             try:
                 spool = Spool(place.spool, head=head, max_bytes=max_bytes)

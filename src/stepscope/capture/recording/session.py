@@ -71,9 +71,9 @@ def current_session() -> Session | None:
     return _slot.session
 
 
-def set_stand_by(who: StandBy | None) -> None:
+def set_stand_by(flight: StandBy | None) -> None:
     """Set the recorder that runs between recordings; None removes it."""
-    _slot.stand_by = who
+    _slot.stand_by = flight
 
 
 class Session:
@@ -368,14 +368,14 @@ class _Shared:
 
 def choose_collectors(options: ProfilerOptions) -> tuple[Collector, ...]:
     """Return new collectors for a recording, in the order of their start."""
-    asked = options.collectors
-    if asked != "auto":
-        for name in asked:
+    names = options.collectors
+    if names != "auto":
+        for name in names:
             if name not in COLLECTORS:
                 raise BadUsage.unknown_name("collector", name, COLLECTORS)
     collectors: list[Collector] = []
     for name in COLLECTORS:
-        if asked != "auto" and name not in asked:
+        if names != "auto" and name not in names:
             continue
         why_not = ""
         try:
@@ -388,6 +388,6 @@ def choose_collectors(options: ProfilerOptions) -> tuple[Collector, ...]:
         except Exception as error:  # noqa: BLE001 - any collector may fail
             why_not = f"{type(error).__name__}: {error}"
             collectors.append(BrokenCollector(name, error))
-        if why_not and asked != "auto":
+        if why_not and names != "auto":
             raise BadUsage(f"the collector {name!r} cannot record here: {why_not}")
     return tuple(collectors)

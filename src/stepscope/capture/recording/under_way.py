@@ -68,8 +68,8 @@ def collect_what_is_due() -> None:
         before = gc.get_count()[2]
         if before <= oldest - _NEAR:
             return
-        made: list[list[int]] = [[] for _ in range(youngest + 1)]
-        del made
+        garbage: list[list[int]] = [[] for _ in range(youngest + 1)]
+        del garbage
         if before > oldest and gc.get_count()[2] >= before:
             # Python skipped the full collection: too few objects are new.
             return
@@ -98,8 +98,12 @@ class UnderWay:
         self._spool = spool
         self._collectors = tuple(collectors)
         # Checked before any start: a Python call tracer would record these checks.
-        self._tracers = [it for it in collectors if isinstance(it, TracesPython)]
-        self._halting = [it for it in collectors if isinstance(it, Halting)]
+        self._tracers = [
+            collector for collector in collectors if isinstance(collector, TracesPython)
+        ]
+        self._halting = [
+            collector for collector in collectors if isinstance(collector, Halting)
+        ]
         self._started: list[Collector] = []
         self._is_halted = False
         #: Collectors that failed to halt, so their events are lost.
@@ -123,16 +127,16 @@ class UnderWay:
             collectors: Collectors in the order of their start.
         """
         names = tuple(collector.name for collector in collectors)
-        asked = TracerLevels.asked(options)
+        levels = TracerLevels.asked(options)
         own = TracerLevels(
             host=_ANNOTATIONS_LEVEL if "host" in names else 0,
             device=0,
-            python=asked.python if "python_calls" in names else 0,
+            python=levels.python if "python_calls" in names else 0,
         )
         recording = Recording(
             hostname=platform.node(),
             begin=ClockPair.now(),
-            asked=asked,
+            asked=levels,
             own=own,
             collectors=names,
         )
@@ -141,7 +145,9 @@ class UnderWay:
             head=spool_head(recording),
             max_bytes=options.max_bytes,
         )
-        streaming = [it for it in collectors if isinstance(it, Streaming)]
+        streaming = [
+            collector for collector in collectors if isinstance(collector, Streaming)
+        ]
         flusher = Flusher(streaming, spool, ended=ended, end=end)
         under_way = cls(recording, place, spool, flusher, collectors)
         try:
@@ -226,8 +232,16 @@ class UnderWay:
                     collector.leave_at_exit()
             except Exception as error:  # noqa: BLE001 - any collector may fail
                 self._tell_lost(collector, error)
-        self._started = [it for it in self._started if not isinstance(it, Exiting)]
-        self._tracers = [it for it in self._tracers if not isinstance(it, Exiting)]
+        self._started = [
+            collector
+            for collector in self._started
+            if not isinstance(collector, Exiting)
+        ]
+        self._tracers = [
+            collector
+            for collector in self._tracers
+            if not isinstance(collector, Exiting)
+        ]
         return self.drop_events()
 
     def count_events(self) -> int:
@@ -251,8 +265,8 @@ class UnderWay:
     @property
     def slowdown(self) -> float | None:
         """Slowdown of the program by recording Python calls; None if unknown."""
-        found = (getattr(it, "slowdown", None) for it in self._started)
-        return next((it for it in found if it is not None), None)
+        slowdowns = (getattr(tracer, "slowdown", None) for tracer in self._started)
+        return next((slowdown for slowdown in slowdowns if slowdown is not None), None)
 
     @property
     def spool(self) -> Path:
@@ -265,22 +279,27 @@ class UnderWay:
 
     def _start_collectors(self, options: ProfilerOptions) -> None:
         first_own = next(
-            (it for it in self._collectors if isinstance(it, Streaming)), None
+            (
+                collector
+                for collector in self._collectors
+                if isinstance(collector, Streaming)
+            ),
+            None,
         )
         for collector in self._collectors:
             if collector is first_own:
                 # The frameworks have started and imported their modules by now.
                 collect_what_is_due()
             self._started.append(collector)
-            asked = options
-            if any(it.traces_python for it in self._tracers):
+            own_options = options
+            if any(tracer.traces_python for tracer in self._tracers):
                 # Python has one hook for calls, which a framework already uses; samples
                 # add nothing to a record of all calls.
-                asked = dataclasses.replace(
+                own_options = dataclasses.replace(
                     options, python_tracer_level=0, python_sampling_hz=0
                 )
             try:
-                collector.start_collecting(asked, self._recording.begin)
+                collector.start_collecting(own_options, self._recording.begin)
             except Exception as error:  # noqa: BLE001 - any collector may fail
                 self._warnings.append(
                     f"{collector.name} did not record: {_error_text(error)}"
@@ -298,9 +317,13 @@ class UnderWay:
             return
         self._is_halted = True
         # Halt Python call tracers first: they would record the other halts.
-        noting = [it for it in self._tracers if it.traces_python]
-        others = [it for it in reversed(self._started) if it not in noting]
-        for collector in (*noting, *others):
+        noting = [tracer for tracer in self._tracers if tracer.traces_python]
+        remaining = [
+            collector
+            for collector in reversed(self._started)
+            if collector not in noting
+        ]
+        for collector in (*noting, *remaining):
             try:
                 if collector in self._halting:
                     collector.halt_collecting()
@@ -341,20 +364,20 @@ class UnderWay:
 
 
 def _storing_warnings(spool: Spool, flusher: Flusher) -> list[str]:
-    found = [
+    warnings = [
         f"events of {name} were not stored: {failure}"
         for name, failure in flusher.failures.items()
     ]
     if spool.refused is not None:
-        found.append(
+        warnings.append(
             f"the disk refused events while recording ({spool.refused.strerror}); they "
             "were kept in memory"
         )
     if spool.dropped_events:
-        found.append(
+        warnings.append(
             f"dropped {spool.dropped_events} events: the oldest ones (max_bytes)"
         )
-    return found
+    return warnings
 
 
 def _error_text(error: Exception) -> str:

@@ -70,8 +70,8 @@ def is_given(token: str | None) -> bool:
 
 def who_may_ask(open_to: str, *, is_local: bool) -> str:
     """Return a sentence that states who may call an open server."""
-    who = "any user of this machine" if is_local else "any client that can connect"
-    return f"{who} can record this program, without a token (open to {open_to!r})"
+    callers = "any user of this machine" if is_local else "any client that can connect"
+    return f"{callers} can record this program, without a token (open to {open_to!r})"
 
 
 class Doorkeeper:

@@ -88,7 +88,7 @@ class WorkerSessions:
         if not duration_ms:
             return NewProfileSessionResponse(empty_trace=True)
         # The hosts return their recordings and write no files.
-        asked = msgspec.structs.replace(
+        host_request = msgspec.structs.replace(
             request.request,
             duration_ms=duration_ms,
             repository_root="",
@@ -101,7 +101,7 @@ class WorkerSessions:
             )
         try:
             outcome = client.record(
-                hosts, destination=place, request=asked, allow_partial=True
+                hosts, destination=place, request=host_request, allow_partial=True
             )
         except StepscopeError as error:
             return NewProfileSessionResponse(error_message=str(error))

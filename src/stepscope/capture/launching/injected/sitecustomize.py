@@ -50,11 +50,11 @@ def _arm_process() -> None:
     except Exception as error:  # noqa: BLE001 - a fault of stepscope must not stop the program
         sys.stderr.write(f"stepscope: this process is not recorded: {error}\n")
     finally:
-        sys.meta_path[:] = [it for it in sys.meta_path if it is not finder]
+        sys.meta_path[:] = [other for other in sys.meta_path if other is not finder]
 
 
 def _import_next() -> None:
-    ours = sys.modules.pop(__name__)
+    own_module = sys.modules.pop(__name__)
     try:
         importlib.import_module(__name__)
     except ImportError as error:
@@ -62,7 +62,7 @@ def _import_next() -> None:
             raise
     finally:
         # Python is still importing this module and needs its name in `sys.modules`.
-        sys.modules.setdefault(__name__, ours)
+        sys.modules.setdefault(__name__, own_module)
 
 
 if __name__ == "sitecustomize":

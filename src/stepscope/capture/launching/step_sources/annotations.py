@@ -60,7 +60,7 @@ class _OwnSteps:
             return _UNHEARD
         return _Heard(self, name, stats)
 
-    def _begin_step(self, heard: _Heard) -> None:
+    def _begin_step(self, annotation: _Heard) -> None:
         self.depth += 1
         if self.depth > 1:
             return
@@ -71,18 +71,18 @@ class _OwnSteps:
             return
         if window.is_last_step(number) or window.beginnings != before:
             # Annotate the step a second time, without counting it again.
-            heard.again = annotate.Trace(heard.name, **heard.stats)
+            annotation.again = annotate.Trace(annotation.name, **annotation.stats)
             with window.mark.marks():
-                heard.again.__enter__()
+                annotation.again.__enter__()
 
-    def _end_step(self, heard: _Heard) -> None:
+    def _end_step(self, annotation: _Heard) -> None:
         self.depth = max(0, self.depth - 1)
         if self.depth:
             return
-        if heard.again is not None:
-            heard.again.__exit__(None, None, None)
+        if annotation.again is not None:
+            annotation.again.__exit__(None, None, None)
         # A recording that ends in this call contains only the second annotation.
-        self.counter.ends(MARKED, may_close=heard.again is not None)
+        self.counter.ends(MARKED, may_close=annotation.again is not None)
 
 
 class _Heard:

@@ -92,9 +92,9 @@ def _hear_compiled_calls(
     from jax._src.lib import jax_jit  # noqa: PLC0415 - the program's framework
 
     def after_call(function: Any, args: Any, kwargs: Any, result: Any) -> None:
-        looks_for_nan = own.value
-        if looks_for_nan is not None:
-            looks_for_nan(function, args, kwargs, result)
+        nan_check = own.value
+        if nan_check is not None:
+            nan_check(function, args, kwargs, result)
         returned(function, (args, kwargs), result)
 
     # JAX changes its own hook setting at times, so a separate setting is used.
@@ -137,30 +137,30 @@ class _Carried:
         self._returned: dict[object, dict[int, _Kept]] = {}
 
     def comes_back(self, called: object, arguments: Any, result: Any) -> bool:
-        looked = self._looked.get(called, 0)
+        examined = self._looked.get(called, 0)
         comes_back = called in self._came_back
-        if looked >= (_FOLLOWED if comes_back else _LOOKED_AT):
+        if examined >= (_FOLLOWED if comes_back else _LOOKED_AT):
             return comes_back
-        self._looked[called] = looked + 1
+        self._looked[called] = examined + 1
         before = self._returned.pop(called, {})
         # Once the positions are known, one matching array is enough.
         wanted = 1 if comes_back else _PLACES
-        back: list[int] = []
+        returned: list[int] = []
         for leaf in self._leaves_of(arguments) if before else ():
             kept = before.get(id(leaf))
             if kept is not None and kept[1]() is leaf:
-                back.append(kept[0])
-                if len(back) == wanted:
+                returned.append(kept[0])
+                if len(returned) == wanted:
                     break
-        if back and not comes_back:
-            self._came_back[called] = frozenset(back)
-        if looked + 1 < _LOOKED_AT or called in self._came_back:
+        if returned and not comes_back:
+            self._came_back[called] = frozenset(returned)
+        if examined + 1 < _LOOKED_AT or called in self._came_back:
             leaves = list(self._leaves_of(result))
-            places = self._came_back.get(called, range(min(len(leaves), _ARRAYS)))
+            positions = self._came_back.get(called, range(min(len(leaves), _ARRAYS)))
             # Weak references do not keep the program's arrays alive.
             self._returned[called] = {
-                id(leaves[place]): (place, weakref.ref(leaves[place]))
-                for place in places
-                if place < len(leaves) and type(leaves[place]).__weakrefoffset__
+                id(leaves[position]): (position, weakref.ref(leaves[position]))
+                for position in positions
+                if position < len(leaves) and type(leaves[position]).__weakrefoffset__
             }
-        return bool(back)
+        return bool(returned)

@@ -41,7 +41,7 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
         del callbacks
         counter.unmute()
 
-    heard: dict[str, Callable[..., object]] = {
+    hooks: dict[str, Callable[..., object]] = {
         "on_train_batch_begin": fit.batch_begins,
         "on_train_batch_end": fit.batch_ends,
         "on_epoch_end": fit.pause_steps,
@@ -52,7 +52,7 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
         "on_predict_end": evaluation_ends,
     }
     undone = []
-    for name, hook in heard.items():
+    for name, hook in hooks.items():
         is_batch = name in {"on_train_batch_begin", "on_train_batch_end"}
         before = harmless(counter.window.abandon)(hook)
         undone.append(
