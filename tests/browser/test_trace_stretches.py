@@ -256,7 +256,7 @@ def test_a_window_of_too_many_events_says_why_it_is_not_saved(
     timeline: Timeline,
 ) -> None:
     """The link of a download shows no refusal: nothing happened, without a word."""
-    why = "the window has 2,000,000 spans, and one answer 1,000,000. Zoom in"
+    why = "the range has 2,000,000 spans; at most 1,000,000 are exported. Zoom in"
     refusal = json.dumps({"error": {"code": "too_large", "message": why}})
     timeline.page.route(
         "**/data/trace/window?*",

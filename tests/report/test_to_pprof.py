@@ -130,7 +130,7 @@ def test_operations_are_a_second_value() -> None:
     assert sample_types(profile) == ["time/microseconds", "flops/count"]
     assert stacks(profile) == {("a", "b"): (5, 2**62), ("a", "c"): (1, 0)}
     comments = [profile.string_table[one] for one in profile.comment]
-    assert comments == ["from a test", "flops of some nodes are not known and count 0"]
+    assert comments == ["from a test", "flops of some nodes are unknown and count as 0"]
     assert profile.string_table[profile.default_sample_type] == "time"
 
 

@@ -97,7 +97,7 @@ def test_the_longest_end_decides_and_a_tie_shows_nothing(
         assert asked(site, longer)["text"] == TEXT
         found = asked(site, "train.py")
         assert found["text"] is None
-        assert "2 files fit" in found["reason"]
+        assert "2 files match" in found["reason"]
         assert "mine/old/train.py" in found["reason"]
     # One file by two ways is one.
     twice = (str(project / "src"), str(project / "src" / ".." / "src"))

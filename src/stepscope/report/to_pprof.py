@@ -55,7 +55,7 @@ def render(rows: pl.DataFrame, *, view: str, comments: Sequence[str] = ()) -> by
             selected.
     """
     if not set(_NEEDED) <= set(rows.columns):
-        message = "pprof needs times: select micros as well"
+        message = "pprof needs times: also select micros"
         raise BadUsage(message)
     counted = "self_flops" in rows.columns and rows["self_flops"].count() > 0
     texts = _Texts()
@@ -68,7 +68,7 @@ def render(rows: pl.DataFrame, *, view: str, comments: Sequence[str] = ()) -> by
     exact = spent = 0.0
     notes = list(comments)
     if counted and None in flops:
-        notes.append("flops of some nodes are not known and count 0")
+        notes.append("flops of some nodes are unknown and count as 0")
     names = rows["name"].to_list()
     parents = rows["parent"].to_list()
     for row, (number, own) in enumerate(zip(rows["id"], rows["self_us"], strict=True)):

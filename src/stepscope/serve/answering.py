@@ -125,7 +125,7 @@ class _Handler(WSGIRequestHandler):
         self.stays = False
         # Without a version, werkzeug would send the answer without a head.
         self.request_version = self.protocol_version
-        content = b"the request is broken or too large\n"
+        content = b"the request is malformed or too large\n"
         self.log_request(code)
         self.send_response_only(code)
         for name, value in (

@@ -61,8 +61,8 @@ _PAGE_ROWS: Final = 200
 #: Row number beyond the end of every table.
 _FURTHEST: Final = 2**53
 _NO_TEXT: Final = (
-    "`stepscope serve LOGDIR --source DIR` shows the text of the program's files that "
-    "lie in DIR; TensorBoard shows none."
+    "`stepscope serve LOGDIR --source DIR` shows the text of program files in DIR; "
+    "TensorBoard shows no program text."
 )
 _LONGEST_QUERY: Final = 16 * 2**10
 _LONGEST_BODY: Final = 64 * 2**10
@@ -99,9 +99,10 @@ def answer_runs(asked: Asked) -> Response:
     empty: Plain = None
     if not listing.entries:
         empty = {
-            "reason": listing.problem or f"{store.source.name} holds no profile yet.",
-            "remedy": "Record one into plugins/profile/<run>/<host>.xplane.pb or "
-            "<run>/<worker>.pt.trace.json below it; it appears here by itself.",
+            "reason": listing.problem or f"{store.source.name} contains no profile.",
+            "remedy": "Record a profile below the log directory, as "
+            "plugins/profile/<run>/<host>.xplane.pb or <run>/<worker>.pt.trace.json; "
+            "this page then lists the profile.",
         }
     response = json_response(
         {
@@ -191,7 +192,7 @@ def answer_comparison(asked: Asked) -> Response:
     same_work = given.read_flag("same_work")
     given.check_all_read()
     if base is None:
-        raise bad_parameter("base: names the run to compare with")
+        raise bad_parameter("base: give the id of the run to compare with")
     new, other = store.find_entry(run), store.find_entry(base)
     if new.id == other.id:
         raise bad_parameter(f"base: {other.run.name} cannot be compared with itself")
@@ -233,7 +234,7 @@ def answer_report(asked: Asked) -> Response:
     form = asked.given.read_text("format") or answers.REPORT_FORMATS[0]
     if form not in answers.REPORT_FORMATS:
         known = ", ".join(answers.REPORT_FORMATS)
-        raise bad_parameter(f"format: is none of {known}")
+        raise bad_parameter(f"format: must be one of {known}")
     return _answer_about_hosts(
         asked,
         partial(answers.write_report, form=form),
@@ -259,7 +260,9 @@ def answer_source(asked: Asked) -> Response:
         lambda opened: answers.write_program_files(opened, hosts),
     )
     if file is None or file not in msgspec.json.decode(named):
-        raise Refused(404, "unknown_file", "file: no line of this name has a time")
+        raise Refused(
+            404, "unknown_file", "file: no file of this name has a measured line"
+        )
     text = ProgramText(reason=_NO_TEXT)
     if asked.program is not None:
         text = asked.program.find_text(file, recorded_unix_s=entry.run.unix_s)
@@ -371,7 +374,7 @@ class App:
         if len(request.query_string) > _LONGEST_QUERY:
             raise Refused(414, "too_large", "the address is too long")
         if (request.content_length or 0) > _LONGEST_BODY:
-            raise Refused(413, "too_large", "no request needs so large a body")
+            raise Refused(413, "too_large", "the body of the request is too large")
         if request.method in ("GET", "HEAD"):
             path = request.path.removeprefix("/")
             file = pages.answer_file(self._files, path, request)
@@ -497,13 +500,15 @@ def _error_response(error: StepscopeError | HTTPException) -> Response:
         case StepscopeError():
             response = _json_error(422, "unreadable", str(error))
         case MethodNotAllowed():
-            response = _json_error(405, "bad_method", "this address has no such method")
+            response = _json_error(
+                405, "bad_method", "this address does not support this method"
+            )
             response.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
         case NotFound():
-            response = _json_error(404, "not_found", "there is nothing at this address")
+            response = _json_error(404, "not_found", "this address does not exist")
         case _:
             code = error.code or 400
-            response = _json_error(code, "bad_parameter", "the request is broken")
+            response = _json_error(code, "bad_parameter", "the request is malformed")
     return response
 
 

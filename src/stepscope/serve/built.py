@@ -9,8 +9,9 @@ from typing import Final
 
 STATIC: Final = Path(__file__).parent / "static"
 _WAY_OUT: Final = (
-    "Run `make web` in a checkout, or install stepscope again on a machine that "
-    "reaches npm's registry. Everything else works, `stepscope report` too."
+    "Run `make web` in a checkout, or install stepscope again on a machine that can "
+    "reach the npm registry. All commands without the page work, such as "
+    "`stepscope report`."
 )
 _WIDTH: Final = 78
 

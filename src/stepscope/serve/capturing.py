@@ -39,7 +39,7 @@ def begin_capture(asked: Asked) -> Response:
         raise Refused(
             403,
             "refused",
-            "this server records nothing. Start it with --capture HOST:PORT",
+            "this server cannot record. Start it with --capture HOST:PORT",
         )
     try:
         wanted = msgspec.convert({"addresses": addresses, **said}, Wanted)

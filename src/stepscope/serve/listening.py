@@ -374,7 +374,7 @@ def listening_server(
         why = getattr(error, "strerror", None) or error
         message = (
             f"cannot listen at {host}, port {port} ({why}). Choose another --port "
-            "(0 takes any free one), or an address of this machine"
+            "(0 selects a free port), or an address of this machine"
         )
         raise BadUsage(message) from error
     return Server(listener, app, chosen)

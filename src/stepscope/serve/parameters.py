@@ -43,7 +43,7 @@ class Parameters:
     def __init__(self, given: MultiDict[str, str]) -> None:
         self._given = {name: given.getlist(name) for name in given}
         if sum(map(len, self._given.values())) > _MOST:
-            raise bad_parameter(f"there are more than {_MOST} parameters")
+            raise bad_parameter(f"the request has more than {_MOST} parameters")
         for name, values in self._given.items():
             if len(name) > _LONGEST or any(len(one) > _LONGEST for one in values):
                 raise bad_parameter(
@@ -118,7 +118,7 @@ class Parameters:
         """
         if self._given:
             raise bad_parameter(
-                f"there is no parameter {next(iter(self._given))!r} here"
+                f"this address has no parameter {next(iter(self._given))!r}"
             )
 
     def _read_converted(self, name: str, kind: type[Value], default: Value) -> Value:

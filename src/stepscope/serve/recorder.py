@@ -92,13 +92,15 @@ class Capturing:
                 raise Refused(
                     403,
                     "refused",
-                    f"{address!r} is none of the addresses that this server was "
-                    "started with. Name it with --capture",
+                    f"{address!r} is not an address that this server may record. "
+                    f"Start the server with --capture {address}",
                 )
         with self._lock:
             if self._job is not None and not self._job.is_over:
                 raise Refused(
-                    409, "recording", "a recording is under way. Ask when it is over"
+                    409,
+                    "recording",
+                    "a recording is in progress. Try again after its end",
                 )
             job = self._job = _Job(wanted)
         threading.Thread(
@@ -116,7 +118,7 @@ class Capturing:
             job.problem = str(error)
         except Exception:  # noqa: BLE001 - a thread: the page must show the error
             _LOG.exception("a recording failed")
-            job.problem = "this is a defect of stepscope; the server's log has it"
+            job.problem = "this is a defect of stepscope; see the server's log"
         finally:
             self._landed()
             job.is_over = True

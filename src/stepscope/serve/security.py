@@ -124,8 +124,8 @@ def admit_request(policy: Policy, request: Request) -> Response | None:
         raise Refused(
             403,
             "refused",
-            "this server asks for the token in the address that it printed when it "
-            "was started. Open that address",
+            "this server needs the token in the address that it printed at its start. "
+            "Open that address",
         )
     return None
 
@@ -141,7 +141,9 @@ def check_change(request: Request) -> None:
     origin = request.headers.get("Origin")
     is_foreign = origin is not None and urlsplit(origin).netloc != request.host
     if is_foreign or not _is_own(request):
-        raise Refused(403, "refused", "a change comes from the server's own page only")
+        raise Refused(
+            403, "refused", "changes are accepted from the server's own page only"
+        )
 
 
 def check_reader(request: Request) -> None:
@@ -155,7 +157,7 @@ def check_reader(request: Request) -> None:
         raise Refused(
             403,
             "refused",
-            "data is given to the server's own page only. Open that page, or type "
+            "data is sent to the server's own page only. Open that page, or type "
             "the address into the browser",
         )
 
@@ -180,8 +182,8 @@ def _check_host(policy: Policy, request: Request) -> None:
     raise Refused(
         403,
         "refused",
-        "this server is not called by that name. Open the address that it printed "
-        "when it was started, or one with the machine's IP address",
+        "the server's name in the request is wrong. Open the address that the server "
+        "printed at its start, or one with the machine's IP address",
     )
 
 

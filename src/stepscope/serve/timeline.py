@@ -80,13 +80,13 @@ def _answer_longest(asked: Asked) -> Response:
         case None | "Host" | "Device":
             pass
         case _:
-            raise bad_parameter("side: is neither Host nor Device")
+            raise bad_parameter("side: must be Host or Device")
     if given.read_flag("unnamed"):
         op = ""
     shape = given.read_text("grid"), given.read_text("block")
     kernel = None if name is None else SoughtKernel(name, op, *shape)
     if op is None and kernel is None:
-        raise bad_parameter("op, kernel: give one of the two, or both")
+        raise bad_parameter("op, kernel: give at least one of them")
     return asked.answer_in_lane(
         ("longest", hosts, op, kernel, side),
         lambda opened: answers.write_longest(
@@ -130,7 +130,7 @@ def _read_span(given: Parameters) -> tuple[int, int] | None:
     if not track and not item:
         return None
     if len(track) != 1 or len(item) != 1:
-        raise bad_parameter("track, item: a span needs one of each")
+        raise bad_parameter("track, item: give one track and one item")
     return track[0], item[0]
 
 
@@ -142,7 +142,7 @@ def _read_sought(given: Parameters) -> tuple[Sought]:
     told = given.read_text("direction")
     known = [direction.value for direction in Direction]
     if told is not None and told not in known:
-        raise bad_parameter(f"direction: is none of {', '.join(known)}")
+        raise bad_parameter(f"direction: must be one of {', '.join(known)}")
     direction = Direction(known[0] if told is None else told)
     return (Sought(text, begin[0] if begin else None, after, direction),)
 

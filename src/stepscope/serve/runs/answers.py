@@ -163,9 +163,9 @@ def write_csv(opened: Opened, asked: TableQuestion) -> bytes:
         raise Refused(
             413,
             "too_large",
-            f"the texts of this table have {bytes_text(size)}. Write it with "
+            f"the texts of this table take {bytes_text(size)}. Write the table with "
             f"`stepscope show {asked.of.tool.name} PATH --format csv -o FILE`, or "
-            "keep fewer rows by q",
+            "select fewer rows with q",
         )
     return render_csv(chosen).encode()
 

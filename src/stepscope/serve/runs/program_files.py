@@ -92,15 +92,15 @@ class ProgramFiles:
         if len(matching) > 1:
             several = ", ".join(sorted(one.shown for one in matching)[:3])
             return ProgramText(
-                reason=f"{len(matching)} files fit this name as well as each other "
-                f"({several}). Name the directory of the right one alone with "
+                reason=f"{len(matching)} files match this name equally well "
+                f"({several}). Give only the directory of the right file with "
                 "`--source`."
             )
         if not matching:
-            more = "" if self._is_whole else " among those that were searched"
+            more = "" if self._is_whole else " among the searched files"
             return ProgramText(
-                reason="No Python file of the directories given with `--source` fits"
-                f"{more}. Name the directory of the program that was recorded."
+                reason="No Python file in the directories given with `--source` matches"
+                f"{more}. Give the directory of the recorded program."
             )
         found = matching[0]
         try:

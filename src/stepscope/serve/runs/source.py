@@ -17,7 +17,7 @@ from stepscope.xspace.reading.input_file import existing_path
 
 #: Seconds between listings of a local log directory.
 _LOCAL_S: Final = 1.0
-_RESULTS: Final = "holds results of another program, and no trace"
+_RESULTS: Final = "contains results of another program, but no trace"
 #: Seconds between listings of a remote log directory, which need requests.
 _REMOTE_S: Final = 30.0
 
@@ -79,7 +79,7 @@ def open_source(logdir: str) -> Source:
     """
     if is_url(logdir) and not Path(logdir).exists():
         return RemoteSource(logdir)
-    wanted = "Give a log directory; it may still be empty."
+    wanted = "Give a log directory; it may be empty."
     return LocalSource(existing_path(logdir, way_out=wanted))
 
 

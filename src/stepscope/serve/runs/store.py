@@ -183,8 +183,8 @@ class Store:
         raise Refused(
             404,
             "unknown_run",
-            f"there is no run {run_id!r} in this log directory. "
-            "data/runs lists those there are",
+            f"there is no run {run_id!r} in this log directory. data/runs lists its "
+            "runs",
         )
 
     @property
@@ -410,8 +410,8 @@ class Store:
             raise Refused(
                 404,
                 "unknown_run",
-                f"{entry.run.name}: a file of it cannot be read "
-                f"({error.strerror or error}). Look at the list of runs again",
+                f"{entry.run.name}: one of its files cannot be read "
+                f"({error.strerror or error}). Reload the list of runs",
             ) from error
         if not unchanged:
             self._look_after_s = 0.0
@@ -490,8 +490,7 @@ def _newest_ready(listing: Listing) -> Entry:
     raise Refused(
         404,
         "no_runs",
-        "the log directory holds no profile yet. Record one into it; it appears here "
-        "by itself",
+        "the log directory contains no profile. Record one; it then appears here",
     )
 
 
@@ -499,7 +498,7 @@ def _busy_refusal() -> Refused:
     return Refused(
         503,
         "busy",
-        "other computations take longer than this request can wait. Ask again",
+        "other computations take longer than this request can wait. Try again",
         retry_after_s=5,
     )
 
@@ -508,8 +507,8 @@ def _writing_refusal(entry: Entry) -> Refused:
     return Refused(
         503,
         "writing",
-        f"{entry.run.name}: is still being written. It is shown as soon as its files "
-        "are whole",
+        f"{entry.run.name}: is still being written. The run is shown as soon as its "
+        "files are complete",
         retry_after_s=2,
     )
 

@@ -285,9 +285,9 @@ def write_window(profile: ProfileWithTools, host: str, area: Area) -> bytes:
         raise Refused(
             413,
             "too_large",
-            f"the window has {found.total:,} spans, and one answer {_MOST_EXPORTED:,}. "
-            "Zoom in, or write the whole trace with `stepscope show trace_viewer PATH "
-            "--format json -o FILE`",
+            f"the range has {found.total:,} spans; at most {_MOST_EXPORTED:,} are "
+            "exported. Zoom in, or write the whole trace with `stepscope show "
+            "trace_viewer PATH --format json -o FILE`",
         )
     about: dict[str, Plain] = {
         "schema": SCHEMA,
