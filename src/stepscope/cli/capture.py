@@ -48,11 +48,11 @@ def answer_request(request: CaptureRequest) -> int:
         recorded.
     """
     attached = [
-        one
+        server
         for process in request.attach
-        for one in registry.servers_of_process(process)
+        for server in registry.servers_of_process(process)
     ]
-    wanted = parsed([*request.addresses, *(one.address for one in attached)])
+    wanted = parsed([*request.addresses, *(server.address for server in attached)])
     if request.token is not None:
         checked_token(request.token, "--token, STEPSCOPE_TOKEN")
     # Nothing can be recorded without gRPC, so check it before any call.
@@ -122,34 +122,34 @@ class HostsTable:
     """Prints a row on standard error for each host, when its outcome is known."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
-        self._width = max(len(one) for one in (_HOST, *addresses))
+        self._width = max(len(address) for address in (_HOST, *addresses))
         self._lock = threading.Lock()
         self._write_row(_HOST, "outcome", "bytes", "asked", "seconds", "")
 
-    def add_row(self, one: HostOutcome) -> None:
+    def add_row(self, host: HostOutcome) -> None:
         """Print the row of a host; callable from any thread."""
         self._write_row(
-            printable_line(one.address),
-            one.state,
-            f"{one.bytes:,}" if one.state == "ok" else "–",
-            f"{one.attempts}",
-            f"{one.seconds:.1f}",
-            _clock_remark(one) if one.state == "ok" else one.text,
+            printable_line(host.address),
+            host.state,
+            f"{host.bytes:,}" if host.state == "ok" else "–",
+            f"{host.attempts}",
+            f"{host.seconds:.1f}",
+            _clock_remark(host) if host.state == "ok" else host.text,
         )
 
     def _write_row(  # noqa: PLR0917 - one parameter per column
-        self, host: str, state: str, size: str, asked: str, seconds: str, remark: str
+        self, host: str, state: str, size: str, attempts: str, seconds: str, remark: str
     ) -> None:
-        line = f"  {host:<{self._width}}  {state:<7}  {size:>13}  {asked:>5}  "
+        line = f"  {host:<{self._width}}  {state:<7}  {size:>13}  {attempts:>5}  "
         line += f"{seconds:>7}  {printable_line(remark)}"
         with self._lock, contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"{line.rstrip()}\n")
 
 
-def _clock_remark(one: HostOutcome) -> str:
+def _clock_remark(host: HostOutcome) -> str:
     """Return a sentence on a host's clock offset if it exceeds its uncertainty."""
-    doubt = one.clock_doubt_ns
-    offset = one.clock_offset_ns
+    doubt = host.clock_doubt_ns
+    offset = host.clock_offset_ns
     if offset is None or doubt is None or abs(offset) <= doubt:
         return ""
     return (
@@ -159,10 +159,10 @@ def _clock_remark(one: HostOutcome) -> str:
 
 
 def _outcome_json(outcome: Outcome) -> str:
-    told = {
+    fields = {
         "schema": 1,
         "run": outcome.run,
         "path": str(outcome.directory) if outcome.hosts else None,
-        "hosts": [one._asdict() for one in outcome.all],
+        "hosts": [host._asdict() for host in outcome.all],
     }
-    return msgspec.json.encode(told).decode()
+    return msgspec.json.encode(fields).decode()

@@ -48,27 +48,27 @@ def answer_request(request: DemoRequest) -> int:
     """
     del request
     logdir = Path(tempfile.mkdtemp(prefix="stepscope-demo-"))
-    here, gpu = logdir / "here", logdir / "h100"
-    _record_loop(here)
+    local, gpu = logdir / "here", logdir / "h100"
+    _record_loop(local)
     shutil.copytree(RECORDED, gpu)
     stepscope = _stepscope_command()
     commands = {
         "Both in a browser": f"{stepscope} serve {logdir}",
-        "This loop in full": f"{stepscope} report {here}",
+        "This loop in full": f"{stepscope} report {local}",
         "The H100's in full": f"{stepscope} report {gpu}",
         "Your own program": f"{stepscope} run -- python train.py",
     }
     reporting.show_lines(
         [
-            *_short_report(here),
+            *_short_report(local),
             line(Piece("On a GPU", "heading")),
             *wrap_text(_ABOUT_RECORDED, text_width(), indent=2),
             line(),
             *_short_report(gpu),
             line(Piece("What next", "heading")),
             *(
-                line(f"  {what:<18}  ", Piece(command, "code"))
-                for what, command in commands.items()
+                line(f"  {purpose:<18}  ", Piece(command, "code"))
+                for purpose, command in commands.items()
             ),
         ]
     )
@@ -106,7 +106,7 @@ def _stepscope_command() -> str:
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m stepscope"
-    found = shutil.which("stepscope")
-    if found is not None and called.exists() and Path(found).samefile(called):
+    path = shutil.which("stepscope")
+    if path is not None and called.exists() and Path(path).samefile(called):
         return "stepscope"
     return shlex.quote(str(called))

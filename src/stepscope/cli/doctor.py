@@ -55,7 +55,7 @@ def answer_request(request: DoctorRequest) -> int:
             )
         return _answer_of_program(request.program, form=request.form)
     if request.path is None:
-        found = run_checks(
+        checks = run_checks(
             Machine.here(servers=_listening_programs), Path(request.logdir)
         )
     else:
@@ -67,9 +67,9 @@ def answer_request(request: DoctorRequest) -> int:
         from stepscope.session import open_profile  # noqa: PLC0415 - needed only to check a recording
 
         profile = open_profile(request.path)
-        found = recording_checks(profile, lambda why: remedy_to_do(profile, why))
-    _print_checks(found, form=request.form, err=False)
-    return int(any(one.state == "fail" for one in found))
+        checks = recording_checks(profile, lambda absent: remedy_to_do(profile, absent))
+    _print_checks(checks, form=request.form, err=False)
+    return int(any(check.state == "fail" for check in checks))
 
 
 def _answer_of_program(command: Sequence[str], *, form: str) -> int:
@@ -96,12 +96,14 @@ def _answer_of_program(command: Sequence[str], *, form: str) -> int:
         )
         status = launch_program(arguments, plan, os.environ)
         kept, _ = keep_the_best(read_notes(folder))
-        found = [one for note in kept for one in cost_checks(_make_trial(note, plan))]
+        checks = [
+            check for note in kept for check in cost_checks(_make_trial(note, plan))
+        ]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if not found:
+    if not checks:
         say_line("no Python process of the command could be reached or measured")
-    _print_checks(found, form=form, err=form != "json")
+    _print_checks(checks, form=form, err=form != "json")
     return status
 
 
@@ -121,12 +123,12 @@ def _make_trial(note: Note, plan: RunPlan) -> Trial:
     )
 
 
-def _print_checks(found: Sequence[Check], *, form: str, err: bool) -> None:
+def _print_checks(checks: Sequence[Check], *, form: str, err: bool) -> None:
     if form == "json":
-        told = {"schema": _SCHEMA, "checks": found}
-        text = msgspec.json.encode(told).decode()
-    elif found:
-        text = "\n".join(check_lines(found))
+        document = {"schema": _SCHEMA, "checks": checks}
+        text = msgspec.json.encode(document).decode()
+    elif checks:
+        text = "\n".join(check_lines(checks))
     else:
         return
     if err:
@@ -139,42 +141,48 @@ def _listening_programs() -> list[str]:
     from stepscope.remote.registry import listening_processes  # noqa: PLC0415 - needed only to list servers
 
     return [
-        printable_line(f"{one.process} ({one.program}) at {one.address}")
-        for one in listening_processes()
+        printable_line(f"{server.process} ({server.program}) at {server.address}")
+        for server in listening_processes()
     ]
 
 
-def check_lines(found: Sequence[Check]) -> Iterator[str]:
+def check_lines(checks: Sequence[Check]) -> Iterator[str]:
     """Yield the lines of the checks by group, and the number of checks per state."""
-    for group, members in groupby(found, key=lambda one: one.group):
+    for group, members in groupby(checks, key=lambda check: check.group):
         yield group
         # Checks with the same fact and remedy share an entry; facts without a remedy
         # have one entry each.
         names_by_check: dict[Check, list[str]] = {}
-        for one in members:
-            key = msgspec.structs.replace(one, name="" if one.remedy else one.name)
-            names_by_check.setdefault(key, []).append(one.name)
-        for one, names in names_by_check.items():
-            told = f"{one.fact[:1].upper()}{one.fact[1:]}" if one.remedy else one.fact
-            text = f"{_MARKS[one.state]}  {', '.join(names)}: {told}"
+        for check in members:
+            key = msgspec.structs.replace(
+                check, name="" if check.remedy else check.name
+            )
+            names_by_check.setdefault(key, []).append(check.name)
+        for check, names in names_by_check.items():
+            fact = (
+                f"{check.fact[:1].upper()}{check.fact[1:]}"
+                if check.remedy
+                else check.fact
+            )
+            text = f"{_MARKS[check.state]}  {', '.join(names)}: {fact}"
             yield textwrap.fill(
                 text, _WIDTH, initial_indent="  ", subsequent_indent="        "
             )
-            if one.remedy is not None:
+            if check.remedy is not None:
                 yield textwrap.fill(
-                    one.remedy,
+                    check.remedy,
                     _WIDTH,
                     initial_indent="        → ",
                     subsequent_indent="          ",
                 )
-            for command in one.commands:
+            for command in check.commands:
                 # Commands are not wrapped, so that they can be copied.
                 yield f"          {command}"
         yield ""
-    if any(one.commands for one in found):
+    if any(check.commands for check in checks):
         yield _AGAIN
         yield ""
-    states = [one.state for one in found]
+    states = [check.state for check in checks]
     yield (
         f"{states.count('ok')} fine, {states.count('warn')} with a warning, "
         f"{states.count('fail')} failed, {states.count('skip')} do not apply."

@@ -42,31 +42,31 @@ _TIME: Final = re.compile(
 _EXAMPLES: Final = "1.2345s, 12ms or 850us"
 
 
-def answer_request(asked: ExplainRequest) -> int:
+def answer_request(request: ExplainRequest) -> int:
     """Explain the interval, and return the exit status."""
     wanted: Asked
-    if asked.at is not None and asked.begin is None and asked.end is None:
-        wanted = time_ps("--at", asked.at)
-    elif asked.at is None and asked.begin is not None and asked.end is not None:
-        wanted = time_ps("--from", asked.begin), time_ps("--to", asked.end)
+    if request.at is not None and request.begin is None and request.end is None:
+        wanted = time_ps("--at", request.at)
+    elif request.at is None and request.begin is not None and request.end is not None:
+        wanted = time_ps("--from", request.begin), time_ps("--to", request.end)
     else:
         raise BadUsage("give either --at TIME, or both --from TIME and --to TIME")
-    if asked.form not in REPORT_FORMS:
-        raise BadUsage.unknown_name("format", asked.form, REPORT_FORMS)
-    check_free(asked.output, force=asked.force)
+    if request.form not in REPORT_FORMS:
+        raise BadUsage.unknown_name("format", request.form, REPORT_FORMS)
+    check_free(request.output, force=request.force)
     with show_progress(2) as shown:
         shown.stage("Reading")
-        profile = open_profile(*asked.paths)
+        profile = open_profile(*request.paths)
         shown.stage("Explaining")
-        host = profile.hosts[0] if asked.host is None else asked.host
-        found = explain_gap(profile, host, wanted, device=asked.device)
-    if asked.form == "json":
-        deliver_answer(to_json.render_gap(found), asked.output)
+        host = profile.hosts[0] if request.host is None else request.host
+        explanation = explain_gap(profile, host, wanted, device=request.device)
+    if request.form == "json":
+        deliver_answer(to_json.render_gap(explanation), request.output)
         return 0
-    if isinstance(found, Unavailable):
-        click.echo(f"stepscope: {found.reason} {found.remedy}", err=True)
+    if isinstance(explanation, Unavailable):
+        click.echo(f"stepscope: {explanation.reason} {explanation.remedy}", err=True)
         return _NO
-    show_outline(gap_outline(found), asked)
+    show_outline(gap_outline(explanation), request)
     return 0
 
 
@@ -80,9 +80,9 @@ def time_ps(option: str, text: str) -> int:
     Raises:
         BadUsage: The text is not a number with a unit.
     """
-    found = _TIME.match(text.strip())
-    unit = text.strip()[found.start("unit") :] if found is not None else ""
-    if found is None:
+    match = _TIME.match(text.strip())
+    unit = text.strip()[match.start("unit") :] if match is not None else ""
+    if match is None:
         raise BadUsage(
             f"{option}: {text!r} is not a time; write a number and a unit, as in "
             f"{_EXAMPLES}"
@@ -94,5 +94,5 @@ def time_ps(option: str, text: str) -> int:
         )
     if unit not in _UNITS:
         raise BadUsage.unknown_name("unit", unit, _UNITS, hint=f"({option} {text})")
-    number = Decimal(found["number"].replace(",", ""))
+    number = Decimal(match["number"].replace(",", ""))
     return int((number * _UNITS[unit]).to_integral_value())

@@ -137,8 +137,8 @@ def check_threads(computing: int | None = None) -> None:
         >= _MANY_THREADS
     ):
         return
-    told = os.environ.get(_TABLE_THREADS, "")
-    wanted = int(told) if told.isdecimal() else computing or core_count()
+    setting = os.environ.get(_TABLE_THREADS, "")
+    wanted = int(setting) if setting.isdecimal() else computing or core_count()
     wanted += min(core_count(), _ALLOCATOR_THREADS) + _OTHER_THREADS
     if not _can_start(wanted):
         raise BadUsage(
@@ -182,8 +182,8 @@ def end_lightly(status: object, *, waits: bool = True) -> None:
         status: Exit status. Python itself handles a status that is not an integer.
         waits: Whether to do nothing while other threads run.
     """
-    others = threading.active_count() > 1
-    is_light = _started.is_set() and not others
+    has_threads = threading.active_count() > 1
+    is_light = _started.is_set() and not has_threads
     if not isinstance(status, int) or (waits and not is_light):
         return
     atexit._run_exitfuncs()  # noqa: SLF001 - `multiprocessing` calls it too

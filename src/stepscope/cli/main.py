@@ -91,13 +91,13 @@ class Command(NamedTuple):
             # The last three options do not depend on the tool.
             parameters[-3:-3] = tool_options()
         # Options after the program belong to the program; `-m` and `-c` are programs.
-        alone = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+        settings = {"allow_interspersed_args": False, "ignore_unknown_options": True}
         return self.kind(
             self.name,
             params=parameters,
             callback=self._answer_request,
             help=self.request.__doc__,
-            context_settings=alone if self.runs_program else {},
+            context_settings=settings if self.runs_program else {},
         )
 
     def _answer_request(self, **values: Any) -> int:
@@ -214,10 +214,10 @@ class Edge(click.Group):
             _print_error("interrupted")
             sys.exit(INTERRUPTED)
         except click.ClickException as error:
-            said = error.format_message()
+            message = error.format_message()
             if isinstance(error, click.UsageError) and error.ctx is not None:
-                said = f"{said} See `{error.ctx.command_path} --help`."
-            _print_error(printable_line(said))
+                message = f"{message} See `{error.ctx.command_path} --help`."
+            _print_error(printable_line(message))
             sys.exit(_NO_ANSWER)
         except StepscopeError as error:
             _print_error(printable_line(str(error)))
@@ -271,8 +271,8 @@ def _print_version(context: click.Context) -> None:
     context.exit()
 
 
-def _print_error(what: str) -> None:
-    click.echo(f"stepscope: {what}", err=True)
+def _print_error(message: str) -> None:
+    click.echo(f"stepscope: {message}", err=True)
 
 
 def _print_defect(error: Exception) -> None:

@@ -34,23 +34,27 @@ if TYPE_CHECKING:
 _WRITTEN: Final = (".qdstrm", ".nsys-rep", ".sqlite")
 
 
-def record_timeline(asked: NsysRequest) -> int:
+def record_timeline(request: NsysRequest) -> int:
     """Record a timeline, report on it, and return the program's exit status.
 
     Raises:
         BadUsage: The tool or the program is missing, two ranges are given, or an output
             file exists.
     """
-    if asked.range is not None and asked.profiler_api:
+    if request.range is not None and request.profiler_api:
         raise BadUsage(
             "Nsight Systems records one range: give --range or --profiler-api"
         )
     tool = find_tool("nsys")
-    arguments = _resolve_program(asked.command, "nsys")
-    outputs = tuple(Path(f"{asked.output}{suffix}") for suffix in _WRITTEN)
-    _make_room(outputs, force=asked.force)
+    arguments = _resolve_program(request.command, "nsys")
+    outputs = tuple(Path(f"{request.output}{suffix}") for suffix in _WRITTEN)
+    _make_room(outputs, force=request.force)
     plan = NsysPlan(
-        asked.output, asked.range, asked.delay_s, asked.duration_s, asked.profiler_api
+        request.output,
+        request.range,
+        request.delay_s,
+        request.duration_s,
+        request.profiler_api,
     )
     called = nsys_command(tool, plan, arguments)
     say_line(shlex.join(called))
@@ -60,7 +64,7 @@ def record_timeline(asked: NsysRequest) -> int:
         say_line(_missing_report_words(raw, report, status))
         return status
     say_line(f"wrote {database}")
-    if not asked.no_report:
+    if not request.no_report:
         with _say_problems():
             _report_on(str(database))
     return status
@@ -80,20 +84,22 @@ def _missing_report_words(raw: Path, report: Path, status: int) -> str:
     return f"Nsight Systems wrote no report (exit status {status})"
 
 
-def measure_kernels(asked: NcuRequest) -> int:
+def measure_kernels(request: NcuRequest) -> int:
     """Measure kernels, write their table, and return the program's exit status."""
     tool = find_tool("ncu")
-    arguments = _resolve_program(asked.command, "ncu")
-    report, table = (Path(f"{asked.output}{it}") for it in (".ncu-rep", ".csv"))
-    _make_room((report, table), force=asked.force)
+    arguments = _resolve_program(request.command, "ncu")
+    report, table = (
+        Path(f"{request.output}{suffix}") for suffix in (".ncu-rep", ".csv")
+    )
+    _make_room((report, table), force=request.force)
     plan = NcuPlan(
         output=str(report),
-        sections=asked.sections,
-        kernels=(*asked.kernels, *_kernel_patterns(asked)),
-        skip=asked.skip,
-        launches=asked.launches,
-        range=asked.range,
-        profiler_api=asked.profiler_api,
+        sections=request.sections,
+        kernels=(*request.kernels, *_kernel_patterns(request)),
+        skip=request.skip,
+        launches=request.launches,
+        range=request.range,
+        profiler_api=request.profiler_api,
     )
     called = ncu_command(tool, plan, arguments)
     say_line(shlex.join(called))
@@ -110,18 +116,18 @@ def measure_kernels(asked: NcuRequest) -> int:
 
         table.write_bytes(printed_tables(report, tool))
         say_line(f"wrote {report} and {table}")
-        if asked.beside is None:
+        if request.beside is None:
             say_line(f"see them in a report: stepscope report PATH --kernels {table}")
         else:
-            _report_on(asked.beside, kernels=str(table))
+            _report_on(request.beside, kernels=str(table))
     return status
 
 
-def _kernel_patterns(asked: NcuRequest) -> tuple[str, ...]:
+def _kernel_patterns(request: NcuRequest) -> tuple[str, ...]:
     """Return regular expressions for the kernels that an op launches."""
-    if asked.op is None:
+    if request.op is None:
         return ()
-    if asked.beside is None:
+    if request.beside is None:
         raise BadUsage(
             "--op needs a recording that shows the op's kernels: add --beside PATH, or "
             "name the kernels with --kernel REGEX"
@@ -132,9 +138,9 @@ def _kernel_patterns(asked: NcuRequest) -> tuple[str, ...]:
     from stepscope.session import open_profile  # noqa: PLC0415 - needed only on request
     from stepscope.unavailable import Unavailable  # noqa: PLC0415 - needed only on request
 
-    result = open_profile(asked.beside).tool("kernel_stats", op=asked.op)
+    result = open_profile(request.beside).tool("kernel_stats", op=request.op)
     if isinstance(result, Unavailable):
-        raise BadUsage(f"{asked.beside}: {result.reason} {result.remedy}")
+        raise BadUsage(f"{request.beside}: {result.reason} {result.remedy}")
     names = {name_forms(name).base for name in result.rows["kernel_name"]}
     return tuple(sorted(re.escape(name) for name in names))
 

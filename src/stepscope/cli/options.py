@@ -99,7 +99,7 @@ def _make_option(field: msgspec.structs.FieldInfo, declared: _Declared) -> click
     if kind is bool:
         return click.Option([*flags, field.name], is_flag=True, help=declared.help)
     if isinstance(kind, UnionType) or get_origin(kind) is Union:
-        (kind,) = (one for one in get_args(kind) if one is not NoneType)
+        (kind,) = (member for member in get_args(kind) if member is not NoneType)
     several = get_origin(kind) is tuple
     if several:
         kind = get_args(kind)[0]

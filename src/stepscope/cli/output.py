@@ -220,10 +220,10 @@ def draw_lines(lines: Iterable[Line]) -> None:
     from rich.text import Text  # noqa: PLC0415 - needed only for drawing
 
     console = Console(highlight=False, soft_wrap=True)
-    for one in lines:
+    for pieces in lines:
         console.print(
             Text.assemble(
-                *((printable_text(piece.text), _STYLES[piece.role]) for piece in one)
+                *((printable_text(piece.text), _STYLES[piece.role]) for piece in pieces)
             )
         )
 
@@ -256,14 +256,14 @@ class Progress:
         self._bar: Bar | None = None
         self._lock = threading.Lock()
 
-    def stage(self, what: str) -> None:
+    def stage(self, title: str) -> None:
         """Begin the next stage, and end the previous one."""
         with self._lock:
             self._done += 1
-            self._what = what
+            self._what = title
             if self._bar is not None:
                 self._bar.update(
-                    self._bar.task_ids[0], completed=self._done, description=what
+                    self._bar.task_ids[0], completed=self._done, description=title
                 )
 
     def show_bar(self) -> None:

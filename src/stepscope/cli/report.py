@@ -41,70 +41,70 @@ if TYPE_CHECKING:
     from stepscope.report.page import Line
 
 
-def answer_request(asked: ReportRequest) -> int:
+def answer_request(request: ReportRequest) -> int:
     """Report on one profile, or compare two; return the exit status."""
-    _check_options(asked)
-    check_free(asked.output, force=asked.force)
+    _check_options(request)
+    check_free(request.output, force=request.force)
     kept_in = None
-    if asked.store:
+    if request.store:
         from stepscope.compare.store import promise_file, read_promises  # noqa: PLC0415 - needed only with --store
 
-        kept_in = promise_file(asked.paths[0])
+        kept_in = promise_file(request.paths[0])
         # A damaged file is detected before any analysis.
         read_promises(kept_in)
-    if asked.explain is not None:
-        _explain_verdict(asked, asked.explain)
-    elif asked.against:
-        _compare_runs(asked, kept_in)
+    if request.explain is not None:
+        _explain_verdict(request, request.explain)
+    elif request.against:
+        _compare_runs(request, kept_in)
     else:
-        _report_run(asked, kept_in)
+        _report_run(request, kept_in)
     return 0
 
 
-def answer_difference(asked: DiffRequest) -> int:
+def answer_difference(request: DiffRequest) -> int:
     """Compare two runs, and return the exit status."""
-    given = msgspec.structs.asdict(asked)
-    paths, against = (given.pop("new"),), (given.pop("base"),)
-    return answer_request(ReportRequest(paths=paths, against=against, **given))
+    fields = msgspec.structs.asdict(request)
+    paths, against = (fields.pop("new"),), (fields.pop("base"),)
+    return answer_request(ReportRequest(paths=paths, against=against, **fields))
 
 
-def _check_options(asked: ReportRequest) -> None:
-    if asked.form not in REPORT_FORMS:
-        raise BadUsage.unknown_name("format", asked.form, REPORT_FORMS)
-    if asked.explain is not None and (asked.against or asked.store):
+def _check_options(request: ReportRequest) -> None:
+    if request.form not in REPORT_FORMS:
+        raise BadUsage.unknown_name("format", request.form, REPORT_FORMS)
+    if request.explain is not None and (request.against or request.store):
         raise BadUsage(
             "--explain is about one run: leave out --against and --store, or run "
             "--explain separately"
         )
-    if asked.same_work and not (asked.against or asked.store):
+    if request.same_work and not (request.against or request.store):
         raise BadUsage("--same-work is about two runs: add --against BASE or --store")
-    if asked.kernels is not None and asked.against:
+    if request.kernels is not None and request.against:
         raise BadUsage("--kernels is about one run: leave out --against")
-    if asked.synthetic and not asked.against:
+    if request.synthetic and not request.against:
         raise BadUsage("--synthetic is about two runs: add --against BASE")
 
 
-def _report_run(asked: ReportRequest, kept_in: Path | None) -> None:
+def _report_run(request: ReportRequest, kept_in: Path | None) -> None:
     with show_progress(1 + STAGES) as shown:
         shown.stage("Reading")
-        profile = open_profile(*asked.paths, kernels=asked.kernels)
+        profile = open_profile(*request.paths, kernels=request.kernels)
         document = compose_report(profile, shown)
     answers = None
     if kept_in is not None:
         answers = _keep_promises(
-            asked, kept_in, _measure_run(profile, document.findings)
+            request, kept_in, _measure_run(profile, document.findings)
         )
-    if asked.form == "json":
+    if request.form == "json":
         from stepscope.report import to_json  # noqa: PLC0415 - needed only for this format
 
-        beside = _as_json(kept_in, answers)
-        deliver_answer(to_json.render_document(document, beside), asked.output)
+        promises = _as_json(kept_in, answers)
+        deliver_answer(to_json.render_document(document, promises), request.output)
         return
     outline = (*report_outline(document), *_kept_outline(kept_in, answers))
-    show_outline(outline, asked)
+    show_outline(outline, request)
 
 
-def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
+def _compare_runs(request: ReportRequest, kept_in: Path | None) -> None:
     from stepscope.compare.comparison import compare_runs  # noqa: PLC0415 - needed only with --against
     from stepscope.report.outline.comparison import (  # noqa: PLC0415
         comparison_outline,
@@ -112,50 +112,52 @@ def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
 
     with show_progress(4) as shown:
         shown.stage("Reading")
-        base, new = (open_profile(*one) for one in (asked.against, asked.paths))
+        base, new = (open_profile(*paths) for paths in (request.against, request.paths))
         shown.stage("Findings")
-        both = [_measure_run(one, judge_profile(one).findings) for one in (base, new)]
+        runs = [_measure_run(run, judge_profile(run).findings) for run in (base, new)]
         shown.stage("Comparing")
-        found = compare_runs(
-            *both,
+        comparison = compare_runs(
+            *runs,
             thresholds=THRESHOLDS,
-            same_work=asked.same_work,
-            synthetic=asked.synthetic,
+            same_work=request.same_work,
+            synthetic=request.synthetic,
         )
-    answers = None if kept_in is None else _keep_promises(asked, kept_in, both[1])
-    if asked.form == "json":
+    answers = None if kept_in is None else _keep_promises(request, kept_in, runs[1])
+    if request.form == "json":
         from stepscope.report import to_json  # noqa: PLC0415 - needed only for this format
 
-        beside = _as_json(kept_in, answers)
-        deliver_answer(to_json.render_comparison(found, beside), asked.output)
+        promises = _as_json(kept_in, answers)
+        deliver_answer(to_json.render_comparison(comparison, promises), request.output)
         return
-    show_outline((*comparison_outline(found), *_kept_outline(kept_in, answers)), asked)
+    show_outline(
+        (*comparison_outline(comparison), *_kept_outline(kept_in, answers)), request
+    )
 
 
-def _explain_verdict(asked: ReportRequest, rule: str) -> None:
+def _explain_verdict(request: ReportRequest, rule: str) -> None:
     from stepscope.report.outline.explanation import (  # noqa: PLC0415 - needed only with --explain
         explanation_outline,
     )
 
     with show_progress(3) as shown:
         shown.stage("Reading")
-        profile = open_profile(*asked.paths, kernels=asked.kernels)
+        profile = open_profile(*request.paths, kernels=request.kernels)
         shown.stage("Explaining")
-        found = explain_rule(profile, rule)
-    if asked.form == "json":
+        explanation = explain_rule(profile, rule)
+    if request.form == "json":
         from stepscope.report import to_json  # noqa: PLC0415 - needed only for this format
 
-        deliver_answer(to_json.render_explanation(found), asked.output)
+        deliver_answer(to_json.render_explanation(explanation), request.output)
         return
-    show_outline(explanation_outline(found), asked)
+    show_outline(explanation_outline(explanation), request)
 
 
-def show_outline(outline: Outline, asked: ReportRequest | ExplainRequest) -> None:
+def show_outline(outline: Outline, request: ReportRequest | ExplainRequest) -> None:
     """Write an outline as Markdown or as a page of text."""
-    if asked.form == "markdown":
-        deliver_answer(as_markdown.render(outline), asked.output)
+    if request.form == "markdown":
+        deliver_answer(as_markdown.render(outline), request.output)
     else:
-        show_lines(as_text.render(outline, width=text_width()), asked.output)
+        show_lines(as_text.render(outline, width=text_width()), request.output)
 
 
 def _measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
@@ -165,7 +167,7 @@ def _measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> Measure
 
 
 def _keep_promises(
-    asked: ReportRequest, kept_in: Path, run: Measured
+    request: ReportRequest, kept_in: Path, run: Measured
 ) -> tuple[Answer, ...]:
     from stepscope.compare.store import (  # noqa: PLC0415 - needed only with --store
         answer_promises,
@@ -178,7 +180,7 @@ def _keep_promises(
         read_promises(kept_in),
         run,
         thresholds=THRESHOLDS,
-        same_work=asked.same_work,
+        same_work=request.same_work,
     )
     write_promises(kept_in, after)
     return answers

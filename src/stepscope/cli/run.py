@@ -78,8 +78,8 @@ def answer_request(request: RunRequest) -> int:
     if request.certificate is not None or request.key is not None:
         raise BadUsage("--certificate and --key encrypt a server: add --serve.")
     # A window without a given length records enough steps, within an event limit.
-    given = msgspec.structs.asdict(request)
-    choices = {name: given[name] for name in RunPlan._fields if name in given}
+    fields = msgspec.structs.asdict(request)
+    choices = {name: fields[name] for name in RunPlan._fields if name in fields}
     del choices["logdir"]
     if request.steps is None:
         choices |= {"steps": USUAL_STEPS, "least_s": LEAST_WINDOW_S}
@@ -104,10 +104,10 @@ def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> i
     from stepscope.remote.processes import VARIABLE  # noqa: PLC0415
 
     of_server = ("--serve", "--open", "--certificate", "--key")
-    others = [option for option in written if option not in of_server]
-    if others:
+    extra = [option for option in written if option not in of_server]
+    if extra:
         raise BadUsage(
-            f"{others[0]} cannot be given with --serve, which does not record; give it "
+            f"{extra[0]} cannot be given with --serve, which does not record; give it "
             "to stepscope capture if that has this option."
         )
     plan = ServePlan.parse_place(place, request.open_to)
@@ -184,16 +184,16 @@ def _folder_for_notes(logdir: str) -> str:
 
 
 @contextlib.contextmanager
-def _status_kept(what: str) -> Iterator[None]:
+def _status_kept(activity: str) -> Iterator[None]:
     """Print errors after the program's end, so that its exit status is returned."""
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
-        say_line(f"{what} was interrupted")
+        say_line(f"{activity} was interrupted")
     except (StepscopeError, OSError) as error:
         say_line(str(error))
     except BaseException as error:  # noqa: BLE001 - a panic of polars is not an `Exception`
-        say_line(f"{what} failed: {type(error).__name__}: {error}")
+        say_line(f"{activity} failed: {type(error).__name__}: {error}")
 
 
 def _holds_traces(directory: Path) -> bool:
@@ -243,8 +243,9 @@ def _print_report(directory: Path) -> None:
     profile = open_profile(directory)
     environments = (profile.trace(host).table("environment") for host in profile.hosts)
     if not any(
-        not isinstance(it, Unavailable) and it["begin_ps"].is_not_null().any()
-        for it in environments
+        not isinstance(environment, Unavailable)
+        and environment["begin_ps"].is_not_null().any()
+        for environment in environments
     ):
         say_line("the recording has no events, so there is nothing to report")
         return

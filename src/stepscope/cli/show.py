@@ -78,22 +78,22 @@ def answer_request(request: ShowRequest) -> int:
             chosen.pop(COMPAT, None)
         if request.form in _EXPORTS:
             chosen = {**dict.fromkeys(LIMITS.intersection(known)), **chosen}
-        asked, options = profile, chosen
+        source, options = profile, chosen
         if request.hosts:
             profile = profile.select(request.hosts)
             if _HOSTS in tool.options.__struct_fields__:
                 options[_HOSTS] = request.hosts
             else:
-                asked = profile
+                source = profile
         shown.stage(tool.title)
-        result = asked.tool(tool.name, **options)
+        result = source.tool(tool.name, **options)
         if request.form == "json" and isinstance(result, TraceViewerResult):
-            _write_trace(result, asked, request.output)
+            _write_trace(result, source, request.output)
             return 0
         written = _written_answer(request, tool, profile, result)
     if isinstance(written, Unavailable):
-        why = written.reason
-        click.echo(f"stepscope: {tool.name} is not available: {why}", err=True)
+        reason = written.reason
+        click.echo(f"stepscope: {tool.name} is not available: {reason}", err=True)
         return _NO
     deliver_answer(written, request.output)
     return 0
@@ -161,15 +161,15 @@ def _written_answer(
         if request.form != "table":
             return result
         return to_table.render_unavailable(title, result, width=page_width())
-    found = tables(result)
+    frames = tables(result)
     name = request.table or getattr(result, "view", None)
-    chosen = choose_table(found, name)
+    chosen = choose_table(frames, name)
     if request.form == "pprof":
         return to_pprof.render(chosen, view=str(name), comments=(title,))
     if request.form in _EXPORTS:
         is_csv = request.form == "csv"
         return render_csv(chosen) if is_csv else render_parquet(chosen)
-    return _on_screen(request, profile, result, title, found)
+    return _on_screen(request, profile, result, title, frames)
 
 
 def _on_screen(
@@ -177,33 +177,33 @@ def _on_screen(
     profile: ProfileData,
     result: msgspec.Struct,
     title: str,
-    found: dict[str, pl.DataFrame],
+    frames: dict[str, pl.DataFrame],
 ) -> str:
     """Return one table as text, or a whole page for results with related tables."""
-    width, others, whole = page_width(), list(found), request.table is None
+    width, names, is_page = page_width(), list(frames), request.table is None
     outline: Outline = ()
-    if isinstance(result, OpDetailResult) and whole:
-        outline = op_outline(result, title=title, others=others)
-    elif isinstance(result, PodViewerResult) and whole:
+    if isinstance(result, OpDetailResult) and is_page:
+        outline = op_outline(result, title=title, others=names)
+    elif isinstance(result, PodViewerResult) and is_page:
         doubts = dict.fromkeys(
             doubt.message
             for doubt in recording_doubts(profile)
             if doubt.scope == "run" and doubt.severity != "info"
         )
-        outline = pod_outline(result, title=title, doubts=list(doubts), others=others)
-    elif isinstance(result, AnnotationDetailResult) and whole:
-        outline = annotation_outline(result, title=title, others=others)
+        outline = pod_outline(result, title=title, doubts=list(doubts), others=names)
+    elif isinstance(result, AnnotationDetailResult) and is_page:
+        outline = annotation_outline(result, title=title, others=names)
     elif isinstance(result, ModelViewsResult) and request.table in (None, *SHOWN):
         view = request.table or result.view
-        outline = view_outline(result, view=view, title=title, others=others)
+        outline = view_outline(result, view=view, title=title, others=names)
     if outline:
         return as_text.render_page(outline, width=width)
-    name = request.table or name_of_main(found)
+    name = request.table or name_of_main(frames)
     return to_table.render(
-        choose_table(found, name),
+        choose_table(frames, name),
         title=f"{title} · {name}",
         missing=getattr(result, "missing", ()) if name != SUMMARY else (),
-        others=[other for other in found if other != name],
+        others=[table for table in frames if table != name],
         width=width,
         hint=_CLOSELY if isinstance(result, FrameworkOpStatsResult) else "",
     )

@@ -37,18 +37,20 @@ class _Value(NamedTuple):
 
 def _declared_fields() -> dict[str, dict[str, inspect.Field]]:
     """Return a mapping from option to the tools that have it, with their fields."""
-    found: dict[str, dict[str, inspect.Field]] = {}
+    declared: dict[str, dict[str, inspect.Field]] = {}
     for tool, options in OPTIONS.items():
         fields = cast("inspect.StructType", inspect.type_info(options)).fields
         for field in fields:
             if field.name not in _HOSTS:
-                found.setdefault(field.name, {})[tool] = field
-    return found
+                declared.setdefault(field.name, {})[tool] = field
+    return declared
 
 
 def _option_value(kind: inspect.Type) -> _Value:
     if isinstance(kind, inspect.UnionType):
-        (inner,) = (one for one in kind.types if not isinstance(one, inspect.NoneType))
+        (inner,) = (
+            member for member in kind.types if not isinstance(member, inspect.NoneType)
+        )
         return _option_value(inner)
     if isinstance(kind, inspect.Metadata):
         title = (kind.extra_json_schema or {}).get("title")
@@ -76,17 +78,17 @@ def tool_options() -> Iterator[click.Option]:
     """Yield every option of every tool; options have no defaults."""
     for name, fields in _declared_fields().items():
         value = _option_value(next(iter(fields.values())).type)
-        given: dict[str, Any] = {"is_flag": True, "default": None}
+        settings: dict[str, Any] = {"is_flag": True, "default": None}
         if value.kind is not bool:
             title = f"{value.title},…" if value.by_commas else value.title
-            given = {"type": value.kind, "multiple": value.several, "metavar": title}
+            settings = {"type": value.kind, "multiple": value.several, "metavar": title}
         flag, text = f"--{name.replace('_', '-')}", _option_help(name, fields, value)
-        yield click.Option([flag], help=text, **given)
+        yield click.Option([flag], help=text, **settings)
 
 
 def _option_help(name: str, fields: dict[str, inspect.Field], value: _Value) -> str:
     """Return the help of an option: one sentence for tools with equal sentences."""
-    said: dict[str, list[str]] = {}
+    sentences: dict[str, list[str]] = {}
     for tool, field in fields.items():
         sentence = field_sentences(OPTIONS[tool]).get(name, "").replace("`", "")
         if value.words:
@@ -95,22 +97,22 @@ def _option_help(name: str, fields: dict[str, inspect.Field], value: _Value) -> 
             sentence += " May be repeated."
         if field.default not in (None, "", (), False):
             sentence += f" By default {field.default}."
-        said.setdefault(sentence, []).append(tool)
+        sentences.setdefault(sentence, []).append(tool)
     return " ".join(
-        f"{', '.join(tools)}: {sentence}" for sentence, tools in said.items()
+        f"{', '.join(tools)}: {sentence}" for sentence, tools in sentences.items()
     )
 
 
-def chosen_options(given: dict[str, Any]) -> dict[str, object]:
+def chosen_options(options: dict[str, Any]) -> dict[str, object]:
     """Return the options that were given, in the form that tools take."""
     declared = _declared_fields()
     chosen: dict[str, object] = {}
-    for name, value in given.items():
+    for name, value in options.items():
         if value is None or value == ():
             continue
         takes = _option_value(next(iter(declared[name].values())).type)
         chosen[name] = value
         if takes.by_commas:
-            words = [word for one in value for word in one.split(",")]
-            chosen[name] = tuple(word for word in words if word)
+            names = [word for text in value for word in text.split(",")]
+            chosen[name] = tuple(word for word in names if word)
     return chosen

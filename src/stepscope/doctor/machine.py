@@ -51,15 +51,15 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     def here(cls, *, servers: Callable[[], Sequence[str]] = tuple) -> Machine:
         """Return the machine that runs this Python."""
         packages: dict[str, str] = {}
-        for found in importlib.metadata.distributions():
-            name = found.metadata["Name"]
+        for package in importlib.metadata.distributions():
+            name = package.metadata["Name"]
             if name:
-                packages.setdefault(name.lower().replace("_", "-"), found.version)
+                packages.setdefault(name.lower().replace("_", "-"), package.version)
         return cls(
             root=Path("/"),
             environ=dict(os.environ),
             packages=packages,
-            import_path=tuple(Path(it) for it in sys.path if it),
+            import_path=tuple(Path(folder) for folder in sys.path if folder),
             load=ctypes.CDLL,
             which=shutil.which,
             free_bytes=lambda folder: shutil.disk_usage(folder).free,

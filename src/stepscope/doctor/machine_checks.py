@@ -63,14 +63,14 @@ def _check_clock(machine: Machine) -> Check:
 def capabilities_held(machine: Machine) -> frozenset[str]:
     """Return the Linux capabilities of this process that profilers need."""
     status = machine.text("proc/self/status") or ""
-    found = re.search(r"^CapEff:\s*([0-9a-fA-F]+)", status, re.MULTILINE)
-    mask = int(found[1], 16) if found else 0
+    match = re.search(r"^CapEff:\s*([0-9a-fA-F]+)", status, re.MULTILINE)
+    mask = int(match[1], 16) if match else 0
     return frozenset(name for name, bit in _BITS.items() if mask >> bit & 1)
 
 
 def tool_checks(machine: Machine) -> list[Check]:
     """Check whether NVIDIA's own profilers are installed."""
-    found = []
+    checks = []
     for name in ("nsys", "ncu"):
         # Take the newest release in each folder of NVIDIA's installers.
         releases = [
@@ -81,10 +81,10 @@ def tool_checks(machine: Machine) -> list[Check]:
         path = machine.which(name) or next(map(str, releases), None)
         missing = "neither on PATH nor where its installers put it"
         state: State = "skip" if path is None else "ok"
-        found.append(plain_check(_TOOLS, name, path or missing, state=state))
-    if found[0].state == "ok":
-        found.append(_check_core_samples(machine))
-    return found
+        checks.append(plain_check(_TOOLS, name, path or missing, state=state))
+    if checks[0].state == "ok":
+        checks.append(_check_core_samples(machine))
+    return checks
 
 
 def _check_core_samples(machine: Machine) -> Check:
@@ -122,9 +122,9 @@ def place_checks(machine: Machine, logdir: Path) -> list[Check]:
     """Check the log directory, the default ports and the running servers."""
     servers = machine.servers()
     if servers:
-        more = len(servers) - _LISTED
+        unlisted = len(servers) - _LISTED
         listed = ", ".join(servers[:_LISTED]) + (
-            f" and {more} more" if more > 0 else ""
+            f" and {unlisted} more" if unlisted > 0 else ""
         )
         listening = plain_check(_HERE, "programs that listen", f"{listed}.")
     else:
@@ -134,8 +134,8 @@ def place_checks(machine: Machine, logdir: Path) -> list[Check]:
 
 
 def _check_ports(machine: Machine) -> Check:
-    used = {port: what for port, what in _PORTS.items() if not machine.is_free(port)}
-    listed = " and ".join(f"{port} ({it})" for port, it in (used or _PORTS).items())
+    used = {port: use for port, use in _PORTS.items() if not machine.is_free(port)}
+    listed = " and ".join(f"{port} ({use})" for port, use in (used or _PORTS).items())
     if not used:
         return plain_check(_HERE, "ports", f"{listed} are free.")
     return problem_check(
@@ -154,8 +154,8 @@ def _check_log_directory(machine: Machine, logdir: Path) -> list[Check]:
         folder = folder.parent
     name = "log directory"
     try:
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".stepscope-") as made:
-            first, second = Path(made) / "a", Path(made) / "b"
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".stepscope-") as trial:
+            first, second = Path(trial) / "a", Path(trial) / "b"
             first.write_bytes(b"x")
             os.replace(first, second)  # noqa: PTH105 - recordings call it, too
     except OSError as error:

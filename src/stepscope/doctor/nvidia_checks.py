@@ -52,8 +52,8 @@ def nvidia_checks(machine: Machine) -> list[Check]:
 
 def _driver_version(machine: Machine) -> str | None:
     text = machine.text("proc/driver/nvidia/version") or ""
-    found = re.search(r"Kernel Module\s+(?:for \S+\s+)?(\d[\d.]*)", text)
-    return None if found is None else found[1]
+    match = re.search(r"Kernel Module\s+(?:for \S+\s+)?(\d[\d.]*)", text)
+    return None if match is None else match[1]
 
 
 def _check_cuda_driver(machine: Machine) -> Check:
@@ -216,8 +216,8 @@ def _check_library(machine: Machine) -> Check:
             Remedy.FIND_CUPTI,
             _LOADER_PATH.format(best.parent),
         )
-    more = f", and {len(candidates) - 1} more" if len(candidates) > 1 else ""
-    return plain_check(_CUPTI, "library", f"{best}, API version {version}{more}.")
+    further = f", and {len(candidates) - 1} more" if len(candidates) > 1 else ""
+    return plain_check(_CUPTI, "library", f"{best}, API version {version}{further}.")
 
 
 def _missing_library_check(machine: Machine, fact: str) -> Check:
@@ -236,13 +236,13 @@ def _missing_library_check(machine: Machine, fact: str) -> Check:
 
 
 def _numbered_libraries(machine: Machine, packaged: list[Path]) -> dict[Path, int]:
-    places = [path for pattern in _TOOLKITS for path in machine.find(pattern)]
+    installed = [path for pattern in _TOOLKITS for path in machine.find(pattern)]
     for text in machine.environ.get("LD_LIBRARY_PATH", "").split(":"):
         if text:
-            places += machine.find(f"{text.lstrip('/')}/libcupti.so*")
+            installed += machine.find(f"{text.lstrip('/')}/libcupti.so*")
     return {
         path: int(number[1])
-        for path in (*packaged, *places)
+        for path in (*packaged, *installed)
         if (number := _IN_NAME.search(path.name))
     }
 

@@ -40,46 +40,46 @@ _NO_GPU_BUILDS: Final = {"tensorflow-cpu": "pip install 'tensorflow[and-cuda]'"}
 def python_checks() -> list[Check]:
     """Check the version of Python, and other tools that trace its calls."""
     version = f"{platform.python_implementation()} {platform.python_version()}"
-    found = [plain_check(_PYTHON, "version", f"{version}, {sys.executable}")]
+    checks = [plain_check(_PYTHON, "version", f"{version}, {sys.executable}")]
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         fact = (
             "This build has no global interpreter lock; stepscope was not tested on it."
         )
         remedy = "Record with the standard build of the same version."
-        found.append(problem_check(_PYTHON, "build", fact, remedy))
+        checks.append(problem_check(_PYTHON, "build", fact, remedy))
     monitoring = getattr(sys, "monitoring", None)
     holder = None if monitoring is None else monitoring.get_tool(2)
     if sys.getprofile() is not None:
         holder = holder or "a function set by sys.setprofile"
     of_what = _PYTHON, "calls of functions"
     if not holder:
-        return [*found, plain_check(*of_what, "No other tool traces function calls.")]
+        return [*checks, plain_check(*of_what, "No other tool traces function calls.")]
     fact = f"Another tool traces function calls: {holder}."
     remedy = "Record without that tool, or use stack samples instead of calls."
-    return [*found, problem_check(*of_what, fact, remedy)]
+    return [*checks, problem_check(*of_what, fact, remedy)]
 
 
 def framework_checks(machine: Machine) -> list[Check]:
     """Check the installed frameworks, and whether they can use a GPU."""
-    found = []
+    checks = []
     packages = machine.packages
     has_gpu = bool(machine.find("dev/nvidia[0-9]*"))
     for title, names in _KNOWN:
         installed = next((name for name in names if name in packages), None)
         if installed is not None:
-            found.append(_check_framework(packages, title, installed, has_gpu=has_gpu))
+            checks.append(_check_framework(packages, title, installed, has_gpu=has_gpu))
         elif title != "gRPC":
             text = "not installed"
-            found.append(plain_check(_FRAMEWORKS, title, text, state="skip"))
+            checks.append(plain_check(_FRAMEWORKS, title, text, state="skip"))
     if "grpcio" not in packages:
         of_tensorflow = any(name in packages for name in _KNOWN[0][1])
         also = ", and TensorFlow uses its default levels" if of_tensorflow else ""
         fact = "not installed: running programs cannot be recorded from outside"
         command = "pip install 'stepscope[grpc]'"
-        found.append(
+        checks.append(
             problem_check(_FRAMEWORKS, "gRPC", f"{fact}{also}.", "Install it.", command)
         )
-    return found
+    return checks
 
 
 def _check_framework(
@@ -88,7 +88,7 @@ def _check_framework(
     names = [installed]
     if installed == "jax":
         names += sorted(
-            it for it in packages if it == "jaxlib" or _OF_JAX.fullmatch(it)
+            name for name in packages if name == "jaxlib" or _OF_JAX.fullmatch(name)
         )
     text = ", ".join(f"{name} {packages[name]}" for name in names)
     command = _NO_GPU_BUILDS.get(installed)
@@ -117,13 +117,13 @@ def cuda_major(machine: Machine) -> int | None:
         return int(build[:2])
     of_jax = [_CUDA_OF_JAX.fullmatch(name) for name in machine.packages]
     of_any = [
-        found[1] or version.partition(".")[0]
+        match[1] or version.partition(".")[0]
         for name, version in machine.packages.items()
-        if (found := _CUDA.fullmatch(name))
+        if (match := _CUDA.fullmatch(name))
     ]
-    told = [found[1] for found in of_jax if found] or of_any
-    majors = [int(it) for it in told if it.isdecimal()]
-    return max((it for it in majors if it >= _OLDEST_CUDA), default=None)
+    versions = [match[1] for match in of_jax if match] or of_any
+    majors = [int(number) for number in versions if number.isdecimal()]
+    return max((major for major in majors if major >= _OLDEST_CUDA), default=None)
 
 
 #: JAX's packages for GPUs, which JAX ignores if their version is not jaxlib's.
@@ -166,7 +166,7 @@ def _jax_misfits(packages: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _keras_misfits(packages: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     keras = packages.get("keras")
-    name = next((it for it in _TENSORFLOW if it in packages), None)
+    name = next((package for package in _TENSORFLOW if package in packages), None)
     if keras is None or name is None:
         return
     version = packages[name]
@@ -179,5 +179,5 @@ def _keras_misfits(packages: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _version_numbers(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version: "0.10.2.dev3" is (0, 10, 2)."""
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(int(it) for it in found[0].split(".")) if found else ()
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()

@@ -27,9 +27,9 @@ def recording_checks(
         fitting: Returns the remedy for something missing, for this recorder and
             program; None if the program cannot have it.
     """
-    found = []
+    checks = []
     for host in profile.hosts:
-        found += [
+        checks += [
             Check(
                 group=host,
                 name=note.kind,
@@ -45,10 +45,10 @@ def recording_checks(
             table = profile.table(host, name)
             if not isinstance(table, Unavailable):
                 rows = "1 row" if len(table) == 1 else f"{len(table):,} rows"
-                found.append(plain_check(host, name, rows))
+                checks.append(plain_check(host, name, rows))
                 continue
             remedy = fitting(table)
-            found.append(
+            checks.append(
                 Check(
                     group=host,
                     name=name,
@@ -57,4 +57,4 @@ def recording_checks(
                     remedy=remedy,
                 )
             )
-    return tuple(found)
+    return tuple(checks)

@@ -73,7 +73,7 @@ class _Spread(NamedTuple):
         return cls(*quantiles(durations_s, n=4, method="inclusive"))
 
     def __str__(self) -> str:
-        low, median, high = (duration_text(it * PS_PER_S) for it in self)
+        low, median, high = (duration_text(seconds * PS_PER_S) for seconds in self)
         return f"{median} ({low} to {high})"
 
 
@@ -93,7 +93,7 @@ def cost_checks(trial: Trial) -> tuple[Check, ...]:
             plain_check(group, "size", text),
             problem_check(group, "slowdown", lacks, _NO_STEPS, state="skip"),
         )
-    start, stop = (duration_text(it * PS_PER_S) for it in (trial.start_s, trial.stop_s))
+    start, stop = (duration_text(s * PS_PER_S) for s in (trial.start_s, trial.stop_s))
     return (
         _size_check(group, trial, trial.last - trial.first + 1),
         _slowdown_check(group, trial),
@@ -128,12 +128,12 @@ def _slowdown_check(group: str, trial: Trial) -> Check:
     if min(len(trial.unrecorded_s), len(trial.recorded_s)) < _LEAST_STEPS:
         text = f"the program ended after step {trial.last} of {trial.wanted}"
         return _unmeasured_check(group, "slowdown", text)
-    other = _Spread.spread_of_durations(trial.unrecorded_s)
+    baseline = _Spread.spread_of_durations(trial.unrecorded_s)
     recorded = _Spread.spread_of_durations(trial.recorded_s)
-    longer = recorded.median_s / other.median_s - 1 if other.median_s > 0 else 0.0
-    text = f"recorded steps took {recorded}, the steps before them {other}: "
+    longer = recorded.median_s / baseline.median_s - 1 if baseline.median_s > 0 else 0.0
+    text = f"recorded steps took {recorded}, the steps before them {baseline}: "
     text += f"{longer * 100:+.1f} %"
-    if recorded.low_s <= other.high_s and other.low_s <= recorded.high_s:
+    if recorded.low_s <= baseline.high_s and baseline.low_s <= recorded.high_s:
         text += "; but all steps differ by as much"
     elif longer > _MAX_SLOWDOWN:
         text += f"; above +{_MAX_SLOWDOWN:.0%} stepscope run records less"

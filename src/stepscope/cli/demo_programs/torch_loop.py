@@ -19,11 +19,11 @@ class Packed(torch.utils.data.Dataset):
         return STEPS * BATCH
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        at = index % len(packed)
+        row = index % len(packed)
         pixels = torch.frombuffer(
-            bytearray(zlib.decompress(packed[at])), dtype=torch.uint8
+            bytearray(zlib.decompress(packed[row])), dtype=torch.uint8
         )
-        return pixels.float() / 32, labels[at]
+        return pixels.float() / 32, labels[row]
 
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
