@@ -162,12 +162,14 @@ def test_a_damaged_file_is_one_clear_line(
 ) -> None:
     file = tmp_path / "logs.promises.json"
     file.write_bytes(hostile(stored)[kind])
-    with pytest.raises(BadInput, match="no file of promises, or damaged") as error:
+    with pytest.raises(
+        BadInput, match="not a file of promises, or is damaged"
+    ) as error:
         read_promises(file)
     text = str(error.value)
     assert text.startswith(str(file))
     assert "\n" not in text
-    assert text.endswith("begins a new one.")
+    assert text.endswith("creates a new one.")
 
 
 def test_a_file_of_another_version_says_so(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class OverviewPageOptions(msgspec.Struct, frozen=True, kw_only=True):
         marker: Analyse only steps with this marker name (train, test, …).
         exclude_flags: Leave windows with one of these flags out of the statistics.
         parameters: Number of the model's parameters, for the expected time of an
-            all-reduce; None takes the number from the recording's description of the
+            all-reduce; by default the number in the recording's description of the
             model.
         bandwidth_gib_per_s: Bandwidth between devices, in GiB/s, for the expected time
             of an all-reduce.

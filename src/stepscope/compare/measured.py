@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _US_PER_MS: Final = PS_PER_MS / PS_PER_US
 _NO_STEP_TIME: Final = Unavailable(
     code="NO_STEPS",
-    reason="The time of a step is not known for these names.",
+    reason="The time per step of these ops or kernels is not known.",
     remedy="Mark the steps of both programs.",
 )
 

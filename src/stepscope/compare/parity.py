@@ -22,7 +22,7 @@ Topic = Literal["devices", "steps", "batch", "model", "kernels", "ops"]
 
 _SAME_WORK: Final = (
     "Compare runs that differ in one change. If you know that both do the same work in "
-    "a step, say so with --same-work."
+    "a step, add --same-work."
 )
 _OTHER_WORK: Final = "Compare with a run of the same batch, model and devices."
 
@@ -139,12 +139,13 @@ def _compare_steps(base: Work, new: Work, thresholds: Thresholds) -> Check:
     for name, work in (("base", base), ("new", new)):
         if work.steps < thresholds.few_steps.value:
             reasons.append(
-                f"The {name} run shows {work.steps or 'no'} whole "
-                f"{'step' if work.steps == 1 else 'steps'}, and it takes at least "
-                f"{thresholds.few_steps.value:g} to tell a change from chance."
+                f"The {name} run has {work.steps or 'no'} whole "
+                f"{'step' if work.steps == 1 else 'steps'}; at least "
+                f"{thresholds.few_steps.value:g} are needed to distinguish a change "
+                "from chance."
             )
         elif work.confidence < thresholds.medium_confidence.value:
-            reasons.append(f"The steps of the {name} run are not certain enough.")
+            reasons.append(f"The steps of the {name} run were not found reliably.")
     return Check(
         topic="steps",
         status="unknown" if reasons else "same",
@@ -163,7 +164,7 @@ def _compare_batches(base: Work, new: Work, thresholds: Thresholds) -> Check:
     )
     from_stages = _check_same(
         "batch",
-        f"The input pipeline produces batches of {shown} before, {now} now.",
+        f"The batch size of the input pipeline differs: {shown} before, {now} now.",
         same=base.batch_sizes == new.batch_sizes,
         base=shown,
         new=now,
@@ -188,8 +189,9 @@ def _compare_batches(base: Work, new: Work, thresholds: Thresholds) -> Check:
     return Check(
         topic="batch",
         status="unknown",
-        reason="Nothing that both runs recorded shows the size of a batch (sizes of "
-        "operands, inputs of compiled programs, stages of the input pipeline).",
+        reason="The recordings do not show the batch size of both runs in the same way "
+        "(sizes of operands, inputs of compiled programs, stages of the input "
+        "pipeline).",
     )
 
 
@@ -229,8 +231,8 @@ def _compare_shapes(
     what = {"operands": "operands", "programs": "inputs"}.get(by, "launches")
     return _check_same(
         "batch",
-        f"The sizes of the {what} differ in {100 * (1 - agreed):.0f} % of what both "
-        f"runs have, as of `{different}`: another batch or model.",
+        f"{100 * (1 - agreed):.0f} % of the {what} that both runs have differ in size, "
+        f"for example of `{different}`: the batch size or the model differs.",
         same=agreed >= wanted,
         overlap=agreed,
         by=by,
@@ -244,7 +246,7 @@ def _compare_models(base: Work, new: Work) -> Check:
     counts = (sum(variables.values()) for variables in (base.variables, new.variables))
     shown, now = (f"{n} {'variable' if n == 1 else 'variables'}" for n in counts)
     same = base.variables == new.variables
-    why_not = "The variables of the model have other sizes."
+    why_not = "The variables of the model differ in size."
     return _check_same("model", why_not, same=same, base=shown, new=now)
 
 
@@ -270,8 +272,8 @@ def _compare_counts(
     wanted = thresholds.same_work.value
     return _check_same(
         topic,
-        f"Only {100 * shared:.0f} % of the {topic} of a step are those of the other "
-        f"run (at least {100 * wanted:.0f} % are wanted).",
+        f"Only {100 * shared:.0f} % of the {topic} of a step are the same in both runs "
+        f"(at least {100 * wanted:.0f} % are required).",
         same=shared >= wanted,
         overlap=shared,
         base=shown,

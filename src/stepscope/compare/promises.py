@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Verdict = Literal["inside", "below", "above", "untried", "joint", "not_comparable"]
 
 _TOO_WIDE: Final = (
-    "The steps differ too much among themselves: the gain may be nothing, or all that "
-    "was promised."
+    "The step times vary too much: the measured gain may be zero, or as large as "
+    "promised."
 )
 _Ms = Annotated[float, msgspec.Meta(ge=0)]
 

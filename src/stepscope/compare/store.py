@@ -36,7 +36,7 @@ _SCHEMA: Final = 1
 _SUFFIX: Final = ".promises.json"
 #: Maximum size of a file of promises, in bytes.
 _LIMIT_BYTES: Final = 256 * 2**20
-_WAY_OUT: Final = "Move it away; the next --store begins a new one."
+_WAY_OUT: Final = "Move the file away; the next --store creates a new one."
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,8 +100,8 @@ def promise_file(path: str | os.PathLike[str]) -> Path:
     if "://" in os.fspath(path):
         raise BadInput.at(
             path,
-            "promises can be kept next to a local log directory only",
-            "Leave out --store, or copy the run first.",
+            "promises can be stored only next to a local log directory",
+            "Omit --store, or copy the run to a local directory first.",
         )
     target = Path(path).resolve()
     folder = target if target.is_dir() else target.parent
@@ -133,13 +133,13 @@ def read_promises(path: Path) -> Kept:
         version = msgspec.json.decode(data, type=_Version).schema
         if version != _SCHEMA:
             what = (
-                f"holds promises of version {version}, and this stepscope reads "
+                f"contains promises of version {version}, but this stepscope reads "
                 f"version {_SCHEMA}"
             )
             raise BadInput.at(path, what, f"Update stepscope, or: {_WAY_OUT}")
         return msgspec.json.decode(data, type=Kept)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        what = f"is no file of promises, or damaged ({error})"
+        what = f"is not a file of promises, or is damaged ({error})"
         raise BadInput.at(path, what, _WAY_OUT) from error
 
 

@@ -32,7 +32,7 @@ def test_a2_waits_a_fifth_of_its_steps_and_reads_mostly_ahead() -> None:
     result = analysed(blueprint.profile(blueprint.a2()))
     # Two closed steps are too few for a critical finding.
     assert result.verdict == "moderately_input_bound"
-    assert "2 steps are too few to call it highly input-bound." in result.text
+    assert "2 steps are too few for the verdict highly input-bound." in result.text
     assert result.input_percent == result.input_wait_percent == 20.0
     assert result.input_transfer_percent is None
     assert missing_of(result)["input_transfer_percent"] == "NO_DEVICE_PLANE"
@@ -95,7 +95,7 @@ def test_a6_counts_exposed_transfers_and_waiting() -> None:
     assert result.input_percent == pytest.approx(16.0)
     # 80 µs a step are too short for a finding, whatever their share.
     assert result.verdict == "not_input_bound"
-    assert "That is less than 100 µs a step." in result.text
+    assert "The input takes less than 100 µs per step." in result.text
     assert result.host_breakdown_us["enqueue"] == 0.0  # the call took no time
     # Nothing was recorded that would tell preprocessing from fetching.
     assert result.host_breakdown_us["preprocessing"] is None
@@ -173,7 +173,7 @@ def test_a1_shows_transfers_and_cannot_see_waiting() -> None:
     result = analysed(blueprint.profile(blueprint.a1()))
     assert result.input_percent == result.input_transfer_percent == 7.0
     assert result.verdict == "not_input_bound"
-    assert "That is less than 100 µs a step." in result.text
+    assert "The input takes less than 100 µs per step." in result.text
     assert result.input_wait_percent is None
     assert missing_of(result)["input_wait_percent"] == "NO_TFDATA_EVENTS"
     # Of seven steps only the first 100 µs of the recording have no owner: launching
@@ -263,7 +263,7 @@ def test_the_range_over_devices_tells_a_device_that_hides_the_wait() -> None:
     assert (waiting.total_ms, waiting.exposed_ms, waiting.hidden_ms) == (0.4, 0.2, 0.2)
     # The device that works most is judged, and it does not wait.
     assert result.verdict == "not_input_bound"
-    assert "vm:0 is judged, where it is 0.0 %" in result.text
+    assert "that of vm:0, whose share is 0.0 %" in result.text
 
 
 def test_without_any_trace_of_fetching_unexplained_time_leaves_it_open() -> None:
@@ -339,7 +339,7 @@ def test_hosts_in_lock_step_add_up_and_a_pick_shows_its_own_numbers() -> None:
         "moderately_input_bound",
         "moderately_input_bound",
     ]
-    assert "b is judged, where it is 30.0 %" in both.text
+    assert "that of b, whose share is 30.0 %" in both.text
     assert both.input_ops.select("host", "count", "self_time_us").rows() == [
         ("b", 3, 450.0),
         ("a", 3, 150.0),
@@ -367,7 +367,7 @@ def test_unrelated_hosts_are_judged_alone() -> None:
     assert result.input_percent is None
     assert missing_of(result)["input_percent"] == "NO_SAMPLES"
     assert result.verdict == "moderately_input_bound"
-    assert result.text == "b is moderately input-bound; each host is judged alone."
+    assert result.text == "b is moderately input-bound. Each host is judged separately."
     assert [one.input_percent for one in result.by_host] == pytest.approx([1.0, 30.0])
 
 
@@ -396,7 +396,7 @@ def test_the_contract_fields_are_in_the_json() -> None:
     ("share", "has_steps", "whole", "rest"),
     [
         (0.02, True, "<0.1 % of the step time", "the rest of the step"),
-        (0.02, False, "<0.1 % of the recording, in which no steps", "the rest"),
+        (0.02, False, "<0.1 % of the recording (no steps are known)", "the rest"),
         (4.26, True, "4.3 % of the step time", "the rest of the step"),
     ],
 )

@@ -53,11 +53,11 @@ _REASONS: Final = declared_reasons(
     {
         "batch_size": (
             "NOT_RECORDED",
-            "Give the annotation around each request its size: `batch_size=n`.",
+            "Add the batch size to the annotation of each request: `batch_size=n`.",
         ),
         "request_id": (
             "NOT_RECORDED",
-            "Give the annotation around each request its id: `request_id=i`.",
+            "Add the id to the annotation around each request: `request_id=i`.",
         ),
     },
 )

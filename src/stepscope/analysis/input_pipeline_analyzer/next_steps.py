@@ -123,22 +123,22 @@ def verdict_text(
         if verdict == UNKNOWN:
             return "Whether the program is input-bound is not known."
         who = decided.label if decided is not None and decided.label else "The program"
-        return f"{who} is {_WORDS[verdict]}; each host is judged alone."
-    whole = "step time" if has_steps else "recording, in which no steps are known,"
+        return f"{who} is {_WORDS[verdict]}. Each host is judged separately."
+    whole = "step time" if has_steps else "recording (no steps are known)"
     if input_percent is None:
         share = f"at most {max(at_most_percent, 0.1):.1f} %"
     elif at_most_percent - input_percent < _VISIBLE:
         share = _percent_text(input_percent)
     else:
         share = f"at least {input_percent:.1f} %"
-    spent = f"{share} of the {whole} is waiting for input or transferring it"
+    spent = f"{share} of the {whole} is spent waiting for input or transferring it"
     if verdict != UNKNOWN:
         rest = " Work on the rest of the step." if has_steps else " Work on the rest."
         then = {HIGHLY: " Work on the input first.", NOT: rest}.get(verdict, "")
         starved = 0.0 if decided is None else decided.part_percent("starved")
         of_it = (
-            f"; for {starved:.1f} % nothing recorded says for what, and then the batch "
-            "is copied"
+            f" ({starved:.1f} % is idle time before the copy of a batch, without a "
+            "recorded cause)"
             if starved >= _VISIBLE
             else ""
         )
@@ -146,7 +146,7 @@ def verdict_text(
         return f"The program is {_WORDS[verdict]}: {spent}{of_it}.{more}{then}"
     if decided is not None and decided.why is not None:
         return (
-            "Whether the program is input-bound cannot be told. "
+            "Whether the program is input-bound is not known. "
             f"{decided.why.reason} {spent[:1].upper()}{spent[1:]}."
         )
     known = "nothing" if input_percent is None else _percent_text(input_percent)
@@ -161,19 +161,20 @@ def _verdict_reasons(decided: InputVerdict, input_percent: float | None) -> str:
     share = decided.share_percent
     found = []
     if input_percent is None or abs(share - input_percent) >= _VISIBLE:
-        found.append(f"{decided.label} is judged, where it is {_percent_text(share)}.")
+        share_text = f"whose share is {_percent_text(share)}"
+        found.append(f"The verdict is that of {decided.label}, {share_text}.")
     warn, critical = THRESHOLDS.input_warn.value, THRESHOLDS.input_critical.value
     steps = len(decided.series.window_ps)
     if share >= warn and decided.word == NOT:
         least_us = THRESHOLDS.smallest_effect.value / PS_PER_US
-        found.append(f"That is less than {least_us:g} µs a step.")
+        found.append(f"The input takes less than {least_us:g} µs per step.")
     elif decided.status.note == "once":
-        found.append("One step alone carries it.")
+        found.append("Without the longest wait, the share is below the threshold.")
     elif decided.status.note == "noisy":
-        found.append("It differs much from step to step.")
+        found.append("The time varies strongly from step to step.")
     elif share >= critical and decided.word == MODERATELY:
         judged = "1 step is" if steps == 1 else f"{steps} steps are"
-        found.append(f"{judged} too few to call it highly input-bound.")
+        found.append(f"{judged} too few for the verdict highly input-bound.")
     return "".join(f" {one}" for one in found)
 
 

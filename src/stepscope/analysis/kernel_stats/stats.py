@@ -81,7 +81,7 @@ _REASONS: Final = declared_reasons(
         ),
         "tensor_core_eligible": (
             "NOT_RECORDED",
-            "Record with the framework's own profiler, which writes both.",
+            "Record with the framework's own profiler, which writes this value.",
         ),
         "source": ("NOT_RECORDED", Remedy.RECORD_LINES),
         "module": (

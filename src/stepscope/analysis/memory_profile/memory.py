@@ -225,11 +225,12 @@ def passed_thresholds(
 
 
 _RECORD_MORE: Final = (
-    "Record with a release of the framework whose allocator reports it."
+    "Record with a release of the framework whose allocator reports this value."
 )
 #: Column → remedy, for columns without values; `_RECORD_MORE` for all other columns.
 _REMEDIES: Final = {
-    "capacity_bytes": "Look it up where the program ran (`nvidia-smi`, `free -h`).",
+    "capacity_bytes": "Look up the capacity where the program ran (`nvidia-smi`, "
+    "`free -h`).",
     **dict.fromkeys(("tensor_bytes", "source", "stack"), Remedy.WRITE_MEMORY),
 }
 
@@ -354,7 +355,7 @@ def memory_doubts(
                 severity="warning",
                 scope=name,
                 message=f"The capacity of {name} changes from "
-                f"{bytes_text(least)} to {bytes_text(greatest)}; the greatest "
+                f"{bytes_text(least)} to {bytes_text(greatest)}. The largest value "
                 "is shown.",
             )
         )
@@ -365,8 +366,8 @@ def memory_doubts(
                 kind="allocator_events_lost",
                 severity="warning",
                 scope=name,
-                message=f"The events of {name} leave "
-                f"{bytes_text(-lost['allocation_bytes'][0])} more alive than are in "
+                message=f"By its events, {name} has "
+                f"{bytes_text(-lost['allocation_bytes'][0])} more allocated than in "
                 "use (LOST_EVENTS): deallocations are missing.",
                 remedy="Record a shorter time.",
             )
@@ -377,9 +378,9 @@ def memory_doubts(
                 kind="memory_use_since_start",
                 severity="info",
                 scope=name,
-                message=f"The events of {name} count blocks from the begin of the "
-                "recording on: older blocks are in use too and are not shown.",
-                remedy="Begin to record before the program builds its model.",
+                message=f"The events of {name} count only blocks allocated during the "
+                "recording. Older blocks are also in use, but are not shown.",
+                remedy="Start the recording before the program builds its model.",
             )
         )
     if view.memory.replayed and memory.peak is not None:
@@ -388,9 +389,9 @@ def memory_doubts(
                 kind="memory_use_replayed",
                 severity="info",
                 scope=name,
-                message=f"The events of {name} do not report the memory in use; it is "
-                "what they add up to, so blocks older than the profile are only seen "
-                "where they are freed.",
+                message=f"The events of {name} do not contain the memory in use, so "
+                "it is computed as their sum. Blocks older than the profile are "
+                "included only if the profile contains their deallocation.",
             )
         )
     return found

@@ -68,7 +68,7 @@ _REASONS: Final = declared_reasons(
     {
         "type": (
             "NOT_RECORDED",
-            "Record with the framework's own profiler, which writes it.",
+            "Record with the framework's own profiler, which writes types of ops.",
         ),
         "lacks": ("NO_SAMPLES", "Nothing to do."),
     },

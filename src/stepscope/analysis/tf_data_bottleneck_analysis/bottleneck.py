@@ -58,11 +58,11 @@ _SLOW_PS: Final = THRESHOLDS.slow_fetch.value
 
 #: Verdict → its text.
 _TEXTS: Final = {
-    "slow": "Calls of the input pipeline are slow, and the steps wait for it.",
+    "slow": "Calls of the input pipeline are slow, and the steps wait for them.",
     "slow_but_hidden": "Some calls of the input pipeline are slow, but the steps "
-    "hardly wait for it: it is not what slows this run.",
-    "slow_unweighed": "Calls of the input pipeline are slow; how long the steps wait "
-    "for it is not known.",
+    "hardly wait for the pipeline: it does not slow this run.",
+    "slow_unweighed": "Calls of the input pipeline are slow. How long the steps wait "
+    "for the pipeline is not known.",
     "not_slow": "No call of the input pipeline is slow, and the steps do not wait for "
     "it.",
     "unknown": "No call of a host's input pipeline was recorded.",
@@ -70,15 +70,15 @@ _TEXTS: Final = {
 #: Text for an input-bound run, by verdict and whether the steps wait for the pipeline.
 _TEXTS_OF_BOUND: Final = {
     ("slow_but_hidden", False): "Some calls of the input pipeline are slow, but the "
-    "steps hardly wait for it: what they wait for is the rest of the input, such as "
-    "copies of the batch.",
-    ("not_slow", True): "No call of the input pipeline is slow, and yet the steps wait "
-    "for it: many short calls add up, or not all of its workers were recorded.",
+    "steps hardly wait for the pipeline. They wait for other parts of the input, such "
+    "as copies of the batch.",
+    ("not_slow", True): "No call of the input pipeline is slow, but the steps wait for "
+    "the pipeline: many short calls add up, or not all of its workers were recorded.",
     (
         "not_slow",
         False,
     ): "No call of the input pipeline is slow. The steps wait for the "
-    "rest of the input, such as copies of the batch.",
+    "other parts of the input, such as copies of the batch.",
 }
 #: Text of `not_slow` if it is unknown whether the run is input-bound.
 _NOT_SLOW_UNWEIGHED: Final = (
@@ -86,7 +86,7 @@ _NOT_SLOW_UNWEIGHED: Final = (
     "not all of its workers were recorded."
 )
 #: Text before the advice on a pipeline that the steps do not wait for.
-_NOT_AWAITED: Final = "The steps do not wait for this. To make it quicker anyway: "
+_NOT_AWAITED: Final = "The steps do not wait for this stage. To make it faster anyway: "
 
 
 class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):
@@ -454,8 +454,8 @@ def _call_graphs(
             continue
         why = Unavailable(
             code="NO_SAMPLES",
-            reason=f"this pipeline has only {len(one.calls)} calls.",
-            remedy=f"Ask for a rank up to {len(one.calls) - 1}.",
+            reason=f"This pipeline has only {len(one.calls)} calls.",
+            remedy=f"Choose a rank up to {len(one.calls) - 1}.",
         )
         missing.append(why.missing_field(field))
     if not any(node.parameters for graph in graphs for node in graph.nodes):

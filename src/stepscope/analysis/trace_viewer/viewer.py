@@ -142,7 +142,7 @@ def clock_offsets(profile: ProfileData) -> dict[str, int] | Unavailable:
     if len(known) < len(starts):
         return Unavailable(
             code="NO_CLOCK",
-            reason="hosts without an absolute start time cannot be aligned: "
+            reason="Hosts without an absolute start time cannot be aligned: "
             f"{', '.join(sorted(starts.keys() - known.keys()))}.",
             remedy="Compare times within a host only, or record with a profiler that "
             "writes the start time (`stepscope run`).",
