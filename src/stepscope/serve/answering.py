@@ -61,9 +61,9 @@ def _ended_connection() -> socket.socket:
     them. On this socket it does not wait. The server itself reads the connection
     afterwards.
     """
-    ours, other = socket.socketpair()
-    other.close()
-    return ours
+    server_end, client_end = socket.socketpair()
+    client_end.close()
+    return server_end
 
 
 class _Pieces(io.RawIOBase):
@@ -99,11 +99,11 @@ class _Handler(WSGIRequestHandler):
         self.wfile = self._pieces  # type: ignore[assignment]  # nothing is buffered
 
     def run_wsgi(self) -> None:
-        wanted = self.headers.get("Connection", "").lower().split(",")
+        options = self.headers.get("Connection", "").lower().split(",")
         self.stays = (
             self.request_version == self.protocol_version
             and self.command in ("GET", "HEAD")
-            and "keep-alive" in (one.strip() for one in wanted)
+            and "keep-alive" in (option.strip() for option in options)
             and "Transfer-Encoding" not in self.headers
             and self.headers.get("Content-Length", "0") == "0"
         )

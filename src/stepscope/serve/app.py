@@ -71,30 +71,30 @@ _WORTH_PACKING: Final = 2**11
 _SECONDS_TO_MS: Final = 1000
 
 
-def answer_status(asked: Asked) -> Response:
+def answer_status(query: Asked) -> Response:
     """Answer with the current computation and the tag of the list of runs."""
-    asked.given.check_all_read()
-    work = asked.store.work
-    told: Plain = None
+    query.given.check_all_read()
+    work = query.store.work
+    progress: Plain = None
     if work is not None:
         elapsed = time.monotonic() - work.since_s
-        told = {
+        progress = {
             "run": work.run,
             "what": work.what,
             "done": max(work.done, 0),
             "of": work.of,
             "elapsed_ms": int(elapsed * _SECONDS_TO_MS),
         }
-    tag = asked.store.current_listing().tag
+    tag = query.store.current_listing().tag
     return json_response(
-        {"schema": SCHEMA, "version": __version__, "runs": tag, "work": told}
+        {"schema": SCHEMA, "version": __version__, "runs": tag, "work": progress}
     )
 
 
-def answer_runs(asked: Asked) -> Response:
+def answer_runs(query: Asked) -> Response:
     """Answer with every run of the log directory, newest first."""
-    asked.given.check_all_read()
-    store = asked.store
+    query.given.check_all_read()
+    store = query.store
     listing = store.current_listing()
     empty: Plain = None
     if not listing.entries:
@@ -117,13 +117,13 @@ def answer_runs(asked: Asked) -> Response:
     )
     response.headers["Cache-Control"] = "private, no-cache"
     response.set_etag(listing.tag)
-    response.make_conditional(asked.request)
+    response.make_conditional(query.request)
     return response
 
 
-def answer_tools(asked: Asked) -> Response:
+def answer_tools(query: Asked) -> Response:
     """Answer with all tools and their options."""
-    asked.given.check_all_read()
+    query.given.check_all_read()
     return json_response(
         {
             "schema": SCHEMA,
@@ -148,36 +148,36 @@ def answer_tools(asked: Asked) -> Response:
     )
 
 
-def answer_profile(asked: Asked) -> Response:
+def answer_profile(query: Asked) -> Response:
     """Answer with the hosts and devices of a run, and doubts about its recording."""
-    return _answer_about_hosts(asked, answers.write_profile)
+    return _answer_about_hosts(query, answers.write_profile)
 
 
-def answer_tool(asked: Asked, name: str) -> Response:
+def answer_tool(query: Asked, name: str) -> Response:
     """Answer with the envelope of a tool's result."""
-    rows = asked.given.read_limited("rows", default=_ROWS, most=_MOST_ROWS)
-    return asked.answer_from_store(*_about_a_tool(_tool_question(asked, name), rows))
+    rows = query.given.read_limited("rows", default=_ROWS, highest=_MOST_ROWS)
+    return query.answer_from_store(*_about_a_tool(_tool_question(query, name), rows))
 
 
-def answer_table(asked: Asked, name: str) -> Response:
+def answer_table(query: Asked, name: str) -> Response:
     """Answer with a page of a table, as rows."""
-    limit = asked.given.read_limited("limit", default=_PAGE_ROWS, most=_MOST_ROWS)
-    question = _table_question(asked, name)._replace(limit=limit)
-    return _answer_table(asked, answers.write_table, question, JSON)
+    limit = query.given.read_limited("limit", default=_PAGE_ROWS, highest=_MOST_ROWS)
+    question = _table_question(query, name)._replace(limit=limit)
+    return _answer_table(query, answers.write_table, question, JSON)
 
 
-def answer_frame(asked: Asked, name: str) -> Response:
+def answer_frame(query: Asked, name: str) -> Response:
     """Answer with a table or a part of it, as columns."""
-    limit = asked.given.read_limited("limit", default=_FURTHEST, most=_FURTHEST)
-    question = _table_question(asked, name)._replace(limit=limit)
-    return _answer_table(asked, answers.write_frame, question, COLUMNS)
+    limit = query.given.read_limited("limit", default=_FURTHEST, highest=_FURTHEST)
+    question = _table_question(query, name)._replace(limit=limit)
+    return _answer_table(query, answers.write_frame, question, COLUMNS)
 
 
-def answer_csv(asked: Asked, name: str) -> Response:
+def answer_csv(query: Asked, name: str) -> Response:
     """Answer with a table as a CSV file."""
-    question = _table_question(asked, name, is_paged=False)
+    question = _table_question(query, name, is_paged=False)
     response = _answer_table(
-        asked, answers.write_csv, question, "text/csv; charset=utf-8"
+        query, answers.write_csv, question, "text/csv; charset=utf-8"
     )
     title = f"{question.of.tool.name}-{question.table or 'table'}"
     file = "".join(c if c.isascii() and c.isalnum() else "_" for c in title)
@@ -185,58 +185,58 @@ def answer_csv(asked: Asked, name: str) -> Response:
     return response
 
 
-def answer_comparison(asked: Asked) -> Response:
+def answer_comparison(query: Asked) -> Response:
     """Answer with the comparison of two runs."""
-    given, store = asked.given, asked.store
-    run, base = given.read_text("run"), given.read_text("base")
-    same_work = given.read_flag("same_work")
-    given.check_all_read()
+    params, store = query.given, query.store
+    run, base = params.read_text("run"), params.read_text("base")
+    same_work = params.read_flag("same_work")
+    params.check_all_read()
     if base is None:
         raise bad_parameter("base: give the id of the run to compare with")
-    new, other = store.find_entry(run), store.find_entry(base)
-    if new.id == other.id:
-        raise bad_parameter(f"base: {other.run.name} cannot be compared with itself")
+    new, old = store.find_entry(run), store.find_entry(base)
+    if new.id == old.id:
+        raise bad_parameter(f"base: {old.run.name} cannot be compared with itself")
     # One profile is open at a time: this run is measured before the base opens.
     measured = store.kept_answer(new, ("measured",), answers.write_measured_run)
-    return asked.answer_from_store(
+    return query.answer_from_store(
         ("compare", new.id, new.version, same_work),
         lambda opened: answers.write_comparison(opened, measured, same_work=same_work),
         run=base,
     )
 
 
-def explain_interval(asked: Asked) -> Response:
+def explain_interval(query: Asked) -> Response:
     """Answer with the owners of the time in an interval."""
-    given = asked.given
-    host, device = given.read_text("host"), given.read_exact("device")
-    at, begin, end = (given.read_exact(f"{name}_ps") for name in ("at", "from", "to"))
+    args = query.given
+    host, device = args.read_text("host"), args.read_exact("device")
+    at_ps, begin, end = (args.read_exact(f"{name}_ps") for name in ("at", "from", "to"))
     wanted: int | tuple[int, int]
-    if at is not None and begin is None and end is None:
-        wanted = at
-    elif at is None and begin is not None and end is not None:
+    if at_ps is not None and begin is None and end is None:
+        wanted = at_ps
+    elif at_ps is None and begin is not None and end is not None:
         wanted = (begin, end)
     else:
         raise bad_parameter("give either at_ps, or both from_ps and to_ps")
-    return asked.answer_in_lane(
+    return query.answer_in_lane(
         ("explain", host, wanted, device),
         lambda opened: answers.write_explanation(opened, host, wanted, device=device),
         lane=Lane.SEARCHING,
     )
 
 
-def answer_findings(asked: Asked) -> Response:
+def answer_findings(query: Asked) -> Response:
     """Answer with all findings."""
-    return _answer_about_hosts(asked, answers.write_findings)
+    return _answer_about_hosts(query, answers.write_findings)
 
 
-def answer_report(asked: Asked) -> Response:
+def answer_report(query: Asked) -> Response:
     """Answer with the report of a run."""
-    form = asked.given.read_text("format") or answers.REPORT_FORMATS[0]
+    form = query.given.read_text("format") or answers.REPORT_FORMATS[0]
     if form not in answers.REPORT_FORMATS:
         known = ", ".join(answers.REPORT_FORMATS)
         raise bad_parameter(f"format: must be one of {known}")
     return _answer_about_hosts(
-        asked,
+        query,
         partial(answers.write_report, form=form),
         form,
         media_type=JSON if form == "json" else "text/plain; charset=utf-8",
@@ -244,15 +244,15 @@ def answer_report(asked: Asked) -> Response:
     )
 
 
-def answer_source(asked: Asked) -> Response:
+def answer_source(query: Asked) -> Response:
     """Answer with the text of a program file, or why the text is not shown."""
-    given, store = asked.given, asked.store
+    params, store = query.given, query.store
     run, hosts, file = (
-        given.read_text("run"),
-        given.read_texts("hosts"),
-        given.read_text("file"),
+        params.read_text("run"),
+        params.read_texts("hosts"),
+        params.read_text("file"),
     )
-    given.check_all_read()
+    params.check_all_read()
     entry = store.find_entry(run)
     named = store.kept_answer(
         entry,
@@ -264,16 +264,16 @@ def answer_source(asked: Asked) -> Response:
             404, "unknown_file", "file: no file of this name has a measured line"
         )
     text = ProgramText(reason=_NO_TEXT)
-    if asked.program is not None:
-        text = asked.program.find_text(file, recorded_unix_s=entry.run.unix_s)
+    if query.program is not None:
+        text = query.program.find_text(file, recorded_unix_s=entry.run.unix_s)
     return json_response({"schema": SCHEMA, "file": file, **msgspec.to_builtins(text)})
 
 
-def reload_runs(asked: Asked) -> Response:
+def reload_runs(query: Asked) -> Response:
     """List the log directory again and drop all kept answers."""
-    asked.given.check_all_read()
-    asked.store.forget_everything()
-    tag = asked.store.current_listing(now=True).tag
+    query.given.check_all_read()
+    query.store.forget_everything()
+    tag = query.store.current_listing(now=True).tag
     return json_response({"schema": SCHEMA, "runs": tag})
 
 
@@ -349,8 +349,8 @@ class App:
             # The client gets only a number, which finds the error in the log.
             number = secrets.token_hex(4)
             _LOG.exception("defect %s at %s", number, ascii(request.path))
-            said = f"this is a defect of stepscope, number {number} in the server's log"
-            response = _json_error(500, "defect", said, id=number)
+            text = f"this is a defect of stepscope, number {number} in the server's log"
+            response = _json_error(500, "defect", text, id=number)
         content = response.get_data() if self._packed else b""
         if (
             len(content) >= _WORTH_PACKING
@@ -385,7 +385,7 @@ class App:
             security.check_change(request)
         else:
             security.check_reader(request)
-        asked = Asked(
+        query = Asked(
             request,
             Parameters(request.args),
             self.store,
@@ -394,20 +394,20 @@ class App:
             self._captures,
             self._program,
         )
-        answer: Response = route.answer(asked, **names)
+        answer: Response = route.answer(query, **names)
         return answer
 
 
 def _answer_about_hosts(
-    asked: Asked,
+    query: Asked,
     compute: Callable[[Opened, tuple[str, ...]], bytes],
     *choices: str,
     media_type: str = JSON,
     stages: int = 1,
 ) -> Response:
-    hosts = asked.given.read_texts("hosts")
-    return asked.answer_from_store(
-        (asked.request.path, *choices, hosts),
+    hosts = query.given.read_texts("hosts")
+    return query.answer_from_store(
+        (query.request.path, *choices, hosts),
         lambda opened: compute(opened, hosts),
         media_type=media_type,
         stages=stages,
@@ -415,47 +415,47 @@ def _answer_about_hosts(
 
 
 def _answer_table(
-    asked: Asked,
+    query: Asked,
     compute: Callable[[Opened, TableQuestion], bytes],
     question: TableQuestion,
     media_type: str,
 ) -> Response:
-    return asked.answer_from_store(
+    return query.answer_from_store(
         (media_type, question._replace(of=_question_key(question.of))),
         lambda opened: compute(opened, question),
         media_type=media_type,
     )
 
 
-def _tool_question(asked: Asked, name: str) -> ToolQuestion:
+def _tool_question(query: Asked, name: str) -> ToolQuestion:
     try:
-        found = find_tool(name)
+        tool = find_tool(name)
     except BadUsage as error:
         raise Refused(404, "unknown_tool", str(error)) from error
-    hosts = asked.given.read_texts("hosts")
-    given, default = asked.given.read_options(found), found.options()
-    options = {key: it for key, it in given.items() if it != getattr(default, key)}
-    return ToolQuestion(found, hosts, options)
+    hosts = query.given.read_texts("hosts")
+    options, default = query.given.read_options(tool), tool.options()
+    changed = {key: opt for key, opt in options.items() if opt != getattr(default, key)}
+    return ToolQuestion(tool, hosts, changed)
 
 
-def _table_question(asked: Asked, name: str, *, is_paged: bool = True) -> TableQuestion:
-    given = asked.given
+def _table_question(query: Asked, name: str, *, is_paged: bool = True) -> TableQuestion:
+    params = query.given
     return TableQuestion(
-        table=given.read_text("table"),
-        sort=given.read_text("sort"),
-        descending=given.read_flag("descending"),
-        holding=given.read_text("q") or "",
-        offset=given.read_limited("offset", default=0, most=_FURTHEST)
+        table=params.read_text("table"),
+        sort=params.read_text("sort"),
+        descending=params.read_flag("descending"),
+        holding=params.read_text("q") or "",
+        offset=params.read_limited("offset", default=0, highest=_FURTHEST)
         if is_paged
         else 0,
-        of=_tool_question(asked, name),
+        of=_tool_question(query, name),
     )
 
 
 def _about_a_tool(
     question: ToolQuestion, rows: int
 ) -> tuple[Hashable, Callable[[Opened], bytes]]:
-    compute = partial(answers.write_tool, asked=question, rows=rows)
+    compute = partial(answers.write_tool, query=question, rows=rows)
     return ("tool", rows, _question_key(question)), compute
 
 
@@ -485,7 +485,7 @@ def _run_record(entry: Entry) -> Plain:
 def _json_type_name(declared: object) -> str:
     """Return the JSON type of an option, ignoring null."""
     schema = msgspec.json.schema(declared)
-    kinds = [one.get("type") for one in schema.get("anyOf", [schema])]
+    kinds = [variant.get("type") for variant in schema.get("anyOf", [schema])]
     return next(str(kind) for kind in kinds if kind != "null")
 
 
@@ -512,11 +512,11 @@ def _error_response(error: StepscopeError | HTTPException) -> Response:
     return response
 
 
-def _json_error(status_code: int, code: str, message: str, **more: str) -> Response:
+def _json_error(status_code: int, code: str, message: str, **fields: str) -> Response:
     # Paths in a message may contain bytes that are not UTF-8.
     text = message.encode("utf-8", "backslashreplace").decode()
-    told: Plain = {"error": {"code": code, "message": text, **more}}
-    response = json_response(told)
+    document: Plain = {"error": {"code": code, "message": text, **fields}}
+    response = json_response(document)
     response.status_code = status_code
     response.headers["Cache-Control"] = "no-store"
     return response

@@ -29,14 +29,14 @@ def why_unbuilt(folder: Path = STATIC) -> str | None:
 
 def missing_page_notice(width: int = _WIDTH) -> str | None:
     """Return a box with the reason and the remedy; None if the page exists."""
-    why = why_unbuilt()
-    if why is None:
+    reason = why_unbuilt()
+    if reason is None:
         return None
     inside = min(width, _WIDTH) - 4
     text = [
-        *textwrap.wrap(f"The web page is missing: {why.rstrip('.')}.", inside),
+        *textwrap.wrap(f"The web page is missing: {reason.rstrip('.')}.", inside),
         *textwrap.wrap(_WAY_OUT, inside),
     ]
     edge = "─" * (inside + 2)
-    body = (f"│ {one:<{inside}} │" for one in text)
+    body = (f"│ {row:<{inside}} │" for row in text)
     return "\n".join([f"┌{edge}┐", *body, f"└{edge}┘"])

@@ -16,37 +16,37 @@ if TYPE_CHECKING:
     from stepscope.report.plain import Plain
 
 
-def answer_captures(asked: Asked) -> Response:
+def answer_captures(query: Asked) -> Response:
     """Answer with the programs that may be recorded, and a recording's progress."""
-    asked.given.check_all_read()
-    found = asked.captures
+    query.given.check_all_read()
+    captures = query.captures
     none: Plain = {"addresses": [], "job": None}
-    return json_response(none if found is None else found.progress_record())
+    return json_response(none if captures is None else captures.progress_record())
 
 
-def begin_capture(asked: Asked) -> Response:
+def begin_capture(query: Asked) -> Response:
     """Start recording programs whose addresses the server was started with."""
-    given = asked.given
+    params = query.given
     numbers = {
-        name: given.read_exact(name)
+        name: params.read_exact(name)
         for name in Wanted.__struct_fields__
         if name != "addresses"
     }
-    said = {name: value for name, value in numbers.items() if value is not None}
-    addresses = given.read_texts("address")
-    given.check_all_read()
-    if asked.captures is None:
+    options = {name: value for name, value in numbers.items() if value is not None}
+    addresses = params.read_texts("address")
+    params.check_all_read()
+    if query.captures is None:
         raise Refused(
             403,
             "refused",
             "this server cannot record. Start it with --capture HOST:PORT",
         )
     try:
-        wanted = msgspec.convert({"addresses": addresses, **said}, Wanted)
+        wanted = msgspec.convert({"addresses": addresses, **options}, Wanted)
     except msgspec.ValidationError as error:
         raise bad_parameter(str(error)) from error
-    asked.captures.begin_recording(wanted)
-    response = json_response(asked.captures.progress_record())
+    query.captures.begin_recording(wanted)
+    response = json_response(query.captures.progress_record())
     response.status_code = 202
     return response
 

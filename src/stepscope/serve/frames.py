@@ -109,7 +109,7 @@ def encode_frame(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
         if series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
     ]
     no_name = pl.Series("names", [], pl.String)
-    names = pl.concat([no_name, *(one.alias("names") for one in texts)])
+    names = pl.concat([no_name, *(series.alias("names") for series in texts)])
     names = names.unique(maintain_order=True)
     columns: list[_Encoded] = []
     for series in frame:
@@ -120,8 +120,8 @@ def encode_frame(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
     # The offsets depend on the length of the header, which depends on their digits.
     # Large offsets reserve enough space for the header.
     reserved = _described_columns(columns, start=2**40)
-    room = len(_header_bytes(reserved, frame, names, meta))
-    start = _aligned_size(_LENGTH.size + room)
+    header_bytes = len(_header_bytes(reserved, frame, names, meta))
+    start = _aligned_size(_LENGTH.size + header_bytes)
     header = _header_bytes(_described_columns(columns, start=start), frame, names, meta)
     parts = [_LENGTH.pack(start - _LENGTH.size), header.ljust(start - _LENGTH.size)]
     for _, _, values, nulls in columns:
@@ -153,8 +153,8 @@ def _column_values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
 
 def _name_ids(texts: pl.Series, names: pl.Series) -> pl.Series:
     ids = pl.DataFrame({"name": names, "id": np.arange(len(names), dtype=np.uint32)})
-    told = pl.DataFrame({"name": texts})
-    return told.join(ids, on="name", how="left", maintain_order="left")["id"]
+    named = pl.DataFrame({"name": texts})
+    return named.join(ids, on="name", how="left", maintain_order="left")["id"]
 
 
 def _little_endian_bytes(series: pl.Series, kind: str, *, filling: float) -> bytes:
@@ -164,14 +164,14 @@ def _little_endian_bytes(series: pl.Series, kind: str, *, filling: float) -> byt
 
 def _described_columns(columns: list[_Encoded], *, start: int) -> list[_Described]:
     described = []
-    at = start
+    offset = start
     for name, kind, values, nulls in columns:
-        begin = at
-        at += _aligned_size(len(values))
+        begin = offset
+        offset += _aligned_size(len(values))
         place = None
         if nulls is not None:
-            place = _Place(offset=at, bytes=len(nulls))
-            at += _aligned_size(len(nulls))
+            place = _Place(offset=offset, bytes=len(nulls))
+            offset += _aligned_size(len(nulls))
         ending = name.rsplit("_", 1)[-1].rsplit(".", 1)[-1]
         described.append(
             _Described(
@@ -219,12 +219,12 @@ def decode_frame(data: bytes) -> Frame:
     """
     if len(data) < _LENGTH.size:
         raise _broken_frame(0, "the frame is shorter than the length of its header")
-    (room,) = _LENGTH.unpack_from(data)
-    if room > len(data) - _LENGTH.size:
+    (header_bytes,) = _LENGTH.unpack_from(data)
+    if header_bytes > len(data) - _LENGTH.size:
         raise _broken_frame(0, "the header is longer than the frame")
     try:
         header = msgspec.json.decode(
-            data[_LENGTH.size : _LENGTH.size + room], type=_Header
+            data[_LENGTH.size : _LENGTH.size + header_bytes], type=_Header
         )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _broken_frame(
@@ -236,7 +236,7 @@ def decode_frame(data: bytes) -> Frame:
         meta=header.meta,
         length=header.length,
         names=tuple(header.names),
-        columns=tuple(_read_column(data, header, one) for one in header.columns),
+        columns=tuple(_read_column(data, header, column) for column in header.columns),
     )
 
 
@@ -267,5 +267,5 @@ def _read_array(data: bytes, place: _Place, kind: str, length: int) -> NDArray[A
     return np.frombuffer(data, dtype, length, place.offset)
 
 
-def _broken_frame(offset: int, what: str) -> Malformed:
-    return Malformed.broken_at_offset("frame", offset, what, _ASK_AGAIN)
+def _broken_frame(offset: int, problem: str) -> Malformed:
+    return Malformed.broken_at_offset("frame", offset, problem, _ASK_AGAIN)

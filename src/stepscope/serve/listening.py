@@ -277,8 +277,8 @@ class Server:
         connection.until_s = time.monotonic() + self.limits.answer_s
         connection.stays = answer.stays
         # Bytes after the head belong to the next request.
-        kept = connection.head_bytes if answer.stays else len(connection.received)
-        del connection.received[:kept]
+        used_bytes = connection.head_bytes if answer.stays else len(connection.received)
+        del connection.received[:used_bytes]
         connection.pieces.extend(map(memoryview, answer.pieces))
         self._selector.register(connection.socket, selectors.EVENT_WRITE, connection)
         self._advance_connection(connection)
@@ -292,10 +292,10 @@ class Server:
     def _write_pieces(self, connection: _Connection) -> None:
         pieces = connection.pieces
         while pieces:
-            taken = connection.socket.send(pieces[0][:_PIECE])
-            rest = pieces.popleft()[taken:]
-            if rest:
-                pieces.appendleft(rest)
+            sent = connection.socket.send(pieces[0][:_PIECE])
+            unsent = pieces.popleft()[sent:]
+            if unsent:
+                pieces.appendleft(unsent)
         if connection.stays:
             connection.state = "rests"
             connection.until_s = time.monotonic() + self.limits.rest_s
@@ -343,8 +343,8 @@ class Server:
             self._close_connection(late)
 
     def _longest_waiting(self, state: str) -> _Connection | None:
-        waited = [one for one in self._connections if one.state == state]
-        return min(waited, key=lambda one: one.until_s, default=None)
+        waited = [peer for peer in self._connections if peer.state == state]
+        return min(waited, key=lambda peer: peer.until_s, default=None)
 
     def _close_connection(self, connection: _Connection) -> None:
         if connection not in self._connections:
@@ -371,9 +371,9 @@ def listening_server(
             (host, port), family=family, backlog=chosen.connections
         )
     except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error
         message = (
-            f"cannot listen at {host}, port {port} ({why}). Choose another --port "
+            f"cannot listen at {host}, port {port} ({reason}). Choose another --port "
             "(0 selects a free port), or an address of this machine"
         )
         raise BadUsage(message) from error

@@ -40,12 +40,12 @@ Value = TypeVar("Value", int, bool)
 class Parameters:
     """The parameters of a request's query."""
 
-    def __init__(self, given: MultiDict[str, str]) -> None:
-        self._given = {name: given.getlist(name) for name in given}
+    def __init__(self, values: MultiDict[str, str]) -> None:
+        self._given = {name: values.getlist(name) for name in values}
         if sum(map(len, self._given.values())) > _MOST:
             raise bad_parameter(f"the request has more than {_MOST} parameters")
-        for name, values in self._given.items():
-            if len(name) > _LONGEST or any(len(one) > _LONGEST for one in values):
+        for name, texts in self._given.items():
+            if len(name) > _LONGEST or any(len(text) > _LONGEST for text in texts):
                 raise bad_parameter(
                     f"{name[:32]!r}: is longer than {_LONGEST} characters"
                 )
@@ -61,9 +61,9 @@ class Parameters:
         """Read all texts of a name, sorted and without duplicates."""
         return tuple(sorted(set(self._given.pop(name, []))))
 
-    def read_limited(self, name: str, *, default: int, most: int) -> int:
-        """Read an integer and limit it to the range 0 to `most`."""
-        return min(max(self._read_converted(name, int, default), 0), most)
+    def read_limited(self, name: str, *, default: int, highest: int) -> int:
+        """Read an integer and limit it to the range 0 to `highest`."""
+        return min(max(self._read_converted(name, int, default), 0), highest)
 
     def read_integer(self, name: str, default: int | None = None) -> int:
         """Read an integer, which may be negative; required without a default.
@@ -76,8 +76,8 @@ class Parameters:
 
     def read_integers(self, name: str) -> tuple[int, ...]:
         """Read all integers of a name, in the given order."""
-        given = self._given.pop(name, [])
-        return tuple(_limited_time(_convert_text(name, one, int)) for one in given)
+        texts = self._given.pop(name, [])
+        return tuple(_limited_time(_convert_text(name, text, int)) for text in texts)
 
     def read_flag(self, name: str) -> bool:
         """Read `true` or `1`, `false` or `0`; False if not given."""
@@ -87,14 +87,14 @@ class Parameters:
         """Read an integer from 0 to 2^53, exact in JSON; None if not given."""
         if name not in self._given:
             return None
-        found = self._read_converted(name, int, default=0)
-        if not 0 <= found <= _EXACT:
+        number = self._read_converted(name, int, default=0)
+        if not 0 <= number <= _EXACT:
             raise bad_parameter(f"{name}: is not between 0 and {_EXACT}")
-        return found
+        return number
 
     def read_options(self, tool: Tool) -> dict[str, object]:
         """Read the options that the tool declares."""
-        told: dict[str, object] = {}
+        texts: dict[str, object] = {}
         for field in msgspec.structs.fields(tool.options):
             if field.name in self._given and field.name not in HIDDEN_OPTIONS:
                 values = self._given.pop(field.name)
@@ -103,12 +103,12 @@ class Parameters:
                 takes_several = any(get_origin(kind) is tuple for kind in kinds)
                 if len(values) > 1 and not takes_several:
                     raise bad_parameter(f"{field.name}: is given more than once")
-                told[field.name] = values if takes_several else values[0]
+                texts[field.name] = values if takes_several else values[0]
         try:
-            chosen = msgspec.convert(told, tool.options, strict=False)
+            chosen = msgspec.convert(texts, tool.options, strict=False)
         except msgspec.ValidationError as error:
             raise bad_parameter(f"{tool.name}: {error}") from error
-        return {name: getattr(chosen, name) for name in told}
+        return {name: getattr(chosen, name) for name in texts}
 
     def check_all_read(self) -> None:
         """Check that every given parameter was read.

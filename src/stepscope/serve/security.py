@@ -76,16 +76,16 @@ def is_loopback(host: str) -> bool:
 
 def make_policy(host: str, port: int) -> Policy:
     """Return the access rules of a server that listens at this host and port."""
-    alone = is_loopback(host)
+    is_local = is_loopback(host)
     names = set(_LOOPBACK)
-    if alone:
+    if is_local:
         names.add(host)
     else:
         names |= {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
     return Policy(
         names=frozenset(names),
-        any_address=not alone,
-        token=None if alone else secrets.token_urlsafe(_TOKEN_BYTES),
+        any_address=not is_local,
+        token=None if is_local else secrets.token_urlsafe(_TOKEN_BYTES),
         session=secrets.token_urlsafe(_TOKEN_BYTES),
         cookie=f"stepscope-{port}",
     )
@@ -100,9 +100,9 @@ def admit_request(policy: Policy, request: Request) -> Response | None:
     _check_host(policy, request)
     if policy.token is None:
         return None
-    told = request.args.get(_TOKEN)
-    if told is not None and _equal_secrets(told, policy.token):
-        kept = [
+    token = request.args.get(_TOKEN)
+    if token is not None and _equal_secrets(token, policy.token):
+        other_args = [
             (name, value)
             for name, value in request.args.items(multi=True)
             if name != _TOKEN
@@ -112,15 +112,15 @@ def admit_request(policy: Policy, request: Request) -> Response | None:
         answer = Response(status=303)
         answer.autocorrect_location_header = False
         answer.headers["Location"] = f"./{place}" + (
-            f"?{urlencode(kept)}" if kept else ""
+            f"?{urlencode(other_args)}" if other_args else ""
         )
         answer.headers["Cache-Control"] = "no-store"
         answer.set_cookie(
             policy.cookie, policy.session, httponly=True, samesite="Strict", path="/"
         )
         return answer
-    held = request.cookies.get(policy.cookie, "")
-    if told is not None or not _equal_secrets(held, policy.session):
+    session = request.cookies.get(policy.cookie, "")
+    if token is not None or not _equal_secrets(session, policy.session):
         raise Refused(
             403,
             "refused",
@@ -189,9 +189,9 @@ def _check_host(policy: Policy, request: Request) -> None:
 
 def _is_own(request: Request) -> bool:
     """Return whether the browser reports no page of another origin as the sender."""
-    told = request.headers.get("Sec-Fetch-Site")
-    return told in (None, "same-origin", "none")
+    site = request.headers.get("Sec-Fetch-Site")
+    return site in (None, "same-origin", "none")
 
 
-def _equal_secrets(told: str, known: str) -> bool:
-    return hmac.compare_digest(told.encode("utf-8", "replace"), known.encode())
+def _equal_secrets(received: str, known: str) -> bool:
+    return hmac.compare_digest(received.encode("utf-8", "replace"), known.encode())

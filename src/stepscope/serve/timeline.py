@@ -46,9 +46,9 @@ class _Part(NamedTuple):
     def route(self) -> Route:
         return Route(f"/data/trace/{self.name}", self._answer_part)
 
-    def _answer_part(self, asked: Asked) -> Response:
-        host, question = asked.given.read_text("host"), self.read(asked.given)
-        response = asked.answer_in_lane(
+    def _answer_part(self, query: Asked) -> Response:
+        host, question = query.given.read_text("host"), self.read(query.given)
+        response = query.answer_in_lane(
             (self.name, *question, host),
             lambda opened: self.write(*answers.find_host(opened, host), *question),
             lane=self.lane,
@@ -60,11 +60,11 @@ class _Part(NamedTuple):
         return response
 
 
-def _answer_catalogue(asked: Asked) -> Response:
-    host = asked.given.read_text("host")
-    entry = asked.store.find_entry(asked.given.read_text("run"))
-    version = asked.answer_version(entry)
-    return asked.answer_in_lane(
+def _answer_catalogue(query: Asked) -> Response:
+    host = query.given.read_text("host")
+    entry = query.store.find_entry(query.given.read_text("run"))
+    version = query.answer_version(entry)
+    return query.answer_in_lane(
         ("catalogue", host),
         lambda opened: answers.write_catalogue(opened, host, version=version),
         run=entry.id,
@@ -72,22 +72,22 @@ def _answer_catalogue(asked: Asked) -> Response:
     )
 
 
-def _answer_longest(asked: Asked) -> Response:
-    given = asked.given
-    hosts, op = given.read_texts("hosts"), given.read_text("op")
-    name, side = given.read_text("kernel"), given.read_text("side")
+def _answer_longest(query: Asked) -> Response:
+    params = query.given
+    hosts, op = params.read_texts("hosts"), params.read_text("op")
+    name, side = params.read_text("kernel"), params.read_text("side")
     match side:
         case None | "Host" | "Device":
             pass
         case _:
             raise bad_parameter("side: must be Host or Device")
-    if given.read_flag("unnamed"):
+    if params.read_flag("unnamed"):
         op = ""
-    shape = given.read_text("grid"), given.read_text("block")
+    shape = params.read_text("grid"), params.read_text("block")
     kernel = None if name is None else SoughtKernel(name, op, *shape)
     if op is None and kernel is None:
         raise bad_parameter("op, kernel: give at least one of them")
-    return asked.answer_in_lane(
+    return query.answer_in_lane(
         ("longest", hosts, op, kernel, side),
         lambda opened: answers.write_longest(
             opened, hosts, op=op, kernel=kernel, side=side
@@ -96,37 +96,37 @@ def _answer_longest(asked: Asked) -> Response:
     )
 
 
-def _read_tile(given: Parameters) -> tuple[TileQuestion]:
+def _read_tile(params: Parameters) -> tuple[TileQuestion]:
     question = TileQuestion(
-        tracks=given.read_integers("track"),
-        level=given.read_integer("level"),
-        place=given.read_integer("index"),
-        all=given.read_flag("all"),
+        tracks=params.read_integers("track"),
+        level=params.read_integer("level"),
+        place=params.read_integer("index"),
+        all=params.read_flag("all"),
     )
     return (question,)
 
 
-def _read_area(given: Parameters, tracks: tuple[int, ...] = ()) -> tuple[Area]:
-    begin_ps = given.read_integer("begin_ps", -FARTHEST)
-    return (Area(begin_ps, given.read_integer("end_ps", FARTHEST), tracks),)
+def _read_area(params: Parameters, tracks: tuple[int, ...] = ()) -> tuple[Area]:
+    begin_ps = params.read_integer("begin_ps", -FARTHEST)
+    return (Area(begin_ps, params.read_integer("end_ps", FARTHEST), tracks),)
 
 
-def _read_area_of_tracks(given: Parameters) -> tuple[Area]:
-    return _read_area(given, given.read_integers("track"))
+def _read_area_of_tracks(params: Parameters) -> tuple[Area]:
+    return _read_area(params, params.read_integers("track"))
 
 
-def _read_page(given: Parameters) -> tuple[Area, Page]:
+def _read_page(params: Parameters) -> tuple[Area, Page]:
     page = Page(
-        offset=given.read_limited("offset", default=0, most=FARTHEST),
-        limit=given.read_limited("limit", default=_PAGE, most=_LONGEST_PAGE),
-        all=given.read_flag("all"),
+        offset=params.read_limited("offset", default=0, highest=FARTHEST),
+        limit=params.read_limited("limit", default=_PAGE, highest=_LONGEST_PAGE),
+        all=params.read_flag("all"),
     )
-    return (*_read_area_of_tracks(given), page)
+    return (*_read_area_of_tracks(params), page)
 
 
-def _read_span(given: Parameters) -> tuple[int, int] | None:
+def _read_span(params: Parameters) -> tuple[int, int] | None:
     """Read a span; None if neither track nor item is given."""
-    track, item = given.read_integers("track"), given.read_integers("item")
+    track, item = params.read_integers("track"), params.read_integers("item")
     if not track and not item:
         return None
     if len(track) != 1 or len(item) != 1:
@@ -134,21 +134,21 @@ def _read_span(given: Parameters) -> tuple[int, int] | None:
     return track[0], item[0]
 
 
-def _read_sought(given: Parameters) -> tuple[Sought]:
-    begin = given.read_integers("from_ps")
+def _read_sought(params: Parameters) -> tuple[Sought]:
+    begin = params.read_integers("from_ps")
     if len(begin) > 1:
         raise bad_parameter("from_ps: is given more than once")
-    text, after = given.read_text("text") or "", _read_span(given)
-    told = given.read_text("direction")
+    text, after = params.read_text("text") or "", _read_span(params)
+    named = params.read_text("direction")
     known = [direction.value for direction in Direction]
-    if told is not None and told not in known:
+    if named is not None and named not in known:
         raise bad_parameter(f"direction: must be one of {', '.join(known)}")
-    direction = Direction(known[0] if told is None else told)
+    direction = Direction(known[0] if named is None else named)
     return (Sought(text, begin[0] if begin else None, after, direction),)
 
 
 def _read_integers(*names: str) -> Callable[[Parameters], tuple[int, ...]]:
-    return lambda given: tuple(given.read_integer(name) for name in names)
+    return lambda params: tuple(params.read_integer(name) for name in names)
 
 
 _PARTS: Final = (

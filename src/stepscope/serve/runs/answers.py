@@ -81,33 +81,33 @@ class TableQuestion(NamedTuple):
     limit: int | None = None
 
 
-def write_tool(opened: Opened, asked: ToolQuestion, *, rows: int) -> bytes:
+def write_tool(opened: Opened, query: ToolQuestion, *, rows: int) -> bytes:
     """Write the envelope with tables cut at `rows`, and the list of cut tables."""
-    result = opened.tool_result(asked.tool.name, asked.hosts, asked.options)
-    view = opened.view_of_hosts(asked.hosts)
+    result = opened.tool_result(query.tool.name, query.hosts, query.options)
+    view = opened.view_of_hosts(query.hosts)
     shown, cuts = (
         (result, [])
         if isinstance(result, Unavailable)
         else cut_tables(result, rows=rows)
     )
     envelope = to_json.make_envelope(
-        asked.tool.name, shown, profile=view.described, quality=view.doubts
+        query.tool.name, shown, profile=view.described, quality=view.doubts
     )
     absent = isinstance(result, Unavailable)
-    words = {} if absent else page_words(asked.tool.name, result)
-    about: dict[str, Plain] = {"cut": plain(cuts), "words": plain(words)}
+    page_texts = {} if absent else page_words(query.tool.name, result)
+    about: dict[str, Plain] = {"cut": plain(cuts), "words": plain(page_texts)}
     return msgspec.json.encode({**to_json.plain_envelope(envelope), **about})
 
 
-def write_table(opened: Opened, asked: TableQuestion) -> bytes:
+def write_table(opened: Opened, query: TableQuestion) -> bytes:
     """Write one page of one table, as rows."""
-    result = _table_result(opened, asked)
+    result = _table_result(opened, query)
     if isinstance(result, Unavailable):
         return msgspec.json.encode(
-            {**_about_table(asked, "", result), "columns": [], "rows": []}
+            {**_about_table(query, "", result), "columns": [], "rows": []}
         )
-    names, name, whole, chosen = _arranged_table(result, asked)
-    wanted = chosen.slice(asked.offset, asked.limit)
+    names, name, total, chosen = _arranged_table(result, query)
+    wanted = chosen.slice(query.offset, query.limit)
     part = wanted.head(count_fitting_rows(wanted))
     cuts = (
         [Cut(table=name, rows=wanted.height, given=part.height)]
@@ -116,10 +116,10 @@ def write_table(opened: Opened, asked: TableQuestion) -> bytes:
     )
     return msgspec.json.encode(
         {
-            **_about_table(asked, name, result),
+            **_about_table(query, name, result),
             "tables": names,
-            "columns": [_column_record(one) for one in chosen],
-            "total": whole,
+            "columns": [_column_record(column) for column in chosen],
+            "total": total,
             "matching": chosen.height,
             "rows": [plain(list(row)) for row in part.iter_rows()],
             **({"cut": plain(cuts)} if cuts else {}),
@@ -127,44 +127,46 @@ def write_table(opened: Opened, asked: TableQuestion) -> bytes:
     )
 
 
-def write_frame(opened: Opened, asked: TableQuestion) -> bytes:
+def write_frame(opened: Opened, query: TableQuestion) -> bytes:
     """Write one page of one table, as columns."""
-    result = _table_result(opened, asked)
+    result = _table_result(opened, query)
     if isinstance(result, Unavailable):
-        return frames.encode_frame(pl.DataFrame(), _about_table(asked, "", result))
-    names, name, whole, chosen = _arranged_table(result, asked)
+        return frames.encode_frame(pl.DataFrame(), _about_table(query, "", result))
+    names, name, total, chosen = _arranged_table(result, query)
     meta = {
-        **_about_table(asked, name, result),
+        **_about_table(query, name, result),
         "tables": names,
-        "total": whole,
+        "total": total,
         "matching": chosen.height,
     }
-    return frames.encode_frame(chosen.slice(asked.offset, asked.limit), meta)
+    return frames.encode_frame(chosen.slice(query.offset, query.limit), meta)
 
 
-def write_csv(opened: Opened, asked: TableQuestion) -> bytes:
+def write_csv(opened: Opened, query: TableQuestion) -> bytes:
     """Write all rows of a table as CSV.
 
     Raises:
         Refused: The tool has no result for this profile, or the table is too large.
     """
-    known = asked.of.tool.options.__struct_fields__
-    whole = {**dict.fromkeys(LIMITS.intersection(known)), **asked.of.options}
-    result = _table_result(opened, asked._replace(of=asked.of._replace(options=whole)))
+    known = query.of.tool.options.__struct_fields__
+    options = {**dict.fromkeys(LIMITS.intersection(known)), **query.of.options}
+    result = _table_result(
+        opened, query._replace(of=query.of._replace(options=options))
+    )
     if isinstance(result, Unavailable):
         raise Refused(
             404,
             "unknown_table",
-            f"{asked.of.tool.name} is not available: {result.reason} {result.remedy}",
+            f"{query.of.tool.name} is not available: {result.reason} {result.remedy}",
         )
-    chosen = _arranged_table(result, asked)[3]
+    chosen = _arranged_table(result, query)[3]
     size = int(text_bytes(chosen).sum())
     if size > _MOST_CSV_BYTES:
         raise Refused(
             413,
             "too_large",
             f"the texts of this table take {bytes_text(size)}. Write the table with "
-            f"`stepscope show {asked.of.tool.name} PATH --format csv -o FILE`, or "
+            f"`stepscope show {query.of.tool.name} PATH --format csv -o FILE`, or "
             "select fewer rows with q",
         )
     return render_csv(chosen).encode()
@@ -181,13 +183,13 @@ def write_findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
     """Write the headline, and every finding as a record and as sentences."""
     view = opened.view_of_hosts(hosts)
     opened.working.stage("Findings")
-    told = findings_record(view.profile)
+    body = findings_record(view.profile)
     absent = {
-        name: plain(found)
+        name: plain(result)
         for name in _NOT_EVERYWHERE
-        if isinstance(found := opened.tool_result(name, hosts, {}), Unavailable)
+        if isinstance(result := opened.tool_result(name, hosts, {}), Unavailable)
     }
-    return msgspec.json.encode({**_profile_and_doubts(view), **told, "absent": absent})
+    return msgspec.json.encode({**_profile_and_doubts(view), **body, "absent": absent})
 
 
 def write_program_files(opened: Opened, hosts: tuple[str, ...]) -> bytes:
@@ -216,60 +218,60 @@ def _profile_and_doubts(view: View) -> dict[str, Plain]:
     }
 
 
-def _table_result(opened: Opened, asked: TableQuestion) -> msgspec.Struct | Unavailable:
-    return opened.tool_result(asked.of.tool.name, asked.of.hosts, asked.of.options)
+def _table_result(opened: Opened, query: TableQuestion) -> msgspec.Struct | Unavailable:
+    return opened.tool_result(query.of.tool.name, query.of.hosts, query.of.options)
 
 
 def _arranged_table(
-    result: msgspec.Struct, asked: TableQuestion
+    result: msgspec.Struct, query: TableQuestion
 ) -> tuple[list[Plain], str, int, pl.DataFrame]:
     """Return all tables' names, and the chosen table's name, row count and rows."""
-    found = tables(result)
+    named = tables(result)
     try:
-        whole = choose_table(found, asked.table)
+        table = choose_table(named, query.table)
     except BadUsage as error:
         raise Refused(404, "unknown_table", str(error)) from error
     chosen = arrange_rows(
-        whole, holding=asked.holding, sort=asked.sort, descending=asked.descending
+        table, holding=query.holding, sort=query.sort, descending=query.descending
     )
-    return list(found), asked.table or name_of_main(found), whole.height, chosen
+    return (list(named), query.table or name_of_main(named), table.height, chosen)
 
 
 def _about_table(
-    asked: TableQuestion, name: str, result: msgspec.Struct | Unavailable
+    query: TableQuestion, name: str, result: msgspec.Struct | Unavailable
 ) -> dict[str, Plain]:
     absent = result if isinstance(result, Unavailable) else None
     return {
         "schema": SCHEMA,
-        "tool": asked.of.tool.name,
+        "tool": query.of.tool.name,
         "table": name,
         "tables": [],
         "total": 0,
         "matching": 0,
-        "offset": asked.offset,
+        "offset": query.offset,
         "unavailable": plain(absent),
         "missing": plain(getattr(result, "missing", ())),
     }
 
 
-def _column_record(one: pl.Series) -> dict[str, Plain]:
+def _column_record(column: pl.Series) -> dict[str, Plain]:
     """Describe a column by the facts that determine the format of its cells."""
-    kind = "boolean" if one.dtype == pl.Boolean else "text"
-    if one.dtype.is_integer():
+    kind = "boolean" if column.dtype == pl.Boolean else "text"
+    if column.dtype.is_integer():
         kind = "integer"
-    elif one.dtype.is_numeric() or one.dtype == pl.Null:
+    elif column.dtype.is_numeric() or column.dtype == pl.Null:
         # A column of nulls usually has numbers that were not measured.
         kind = "number"
     largest = None
     if kind in ("integer", "number"):
-        low, high = one.min(), one.max()
+        low, high = column.min(), column.max()
         known = [abs(end) for end in (low, high) if isinstance(end, int | float)]
         largest = max((end for end in known if math.isfinite(end)), default=None)
     return {
-        "name": one.name,
+        "name": column.name,
         "type": kind,
         "largest": largest,
-        "same": one.n_unique() <= 1,
+        "same": column.n_unique() <= 1,
     }
 
 
@@ -289,10 +291,10 @@ def write_comparison(base: Opened, new: bytes, *, same_work: bool) -> bytes:
     """
     base.working.stage("Comparing")
     after: Measured = pickle.loads(new)  # noqa: S301 - kept by the store, and by it alone
-    found = compare_runs(
+    comparison = compare_runs(
         _measured_profile(base), after, thresholds=THRESHOLDS, same_work=same_work
     )
-    return to_json.render_comparison(found)
+    return to_json.render_comparison(comparison)
 
 
 def _measured_profile(opened: Opened) -> Measured:
@@ -301,9 +303,9 @@ def _measured_profile(opened: Opened) -> Measured:
 
 
 def write_explanation(
-    opened: Opened, host: str | None, asked: Asked, *, device: int | None
+    opened: Opened, host: str | None, wanted: Asked, *, device: int | None
 ) -> bytes:
     """Write the owners of an interval, as `stepscope explain` does."""
     profile = opened.view_of_hosts(() if host is None else (host,)).profile
-    found = explain_gap(profile, profile.hosts[0], asked, device=device)
-    return to_json.render_gap(found)
+    explanation = explain_gap(profile, profile.hosts[0], wanted, device=device)
+    return to_json.render_gap(explanation)

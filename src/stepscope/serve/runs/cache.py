@@ -22,8 +22,8 @@ class Bounded(Generic[Value]):
     The cache is thread-safe. A value larger than the limit is not kept.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        self._most_bytes = max_bytes
         self._held_profile: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
@@ -59,9 +59,9 @@ class Bounded(Generic[Value]):
             self._bytes = 0
 
     def _drop_value(self, key: Hashable) -> None:
-        found = self._held_profile.pop(key, None)
-        if found is not None:
-            self._bytes -= found[1]
+        dropped = self._held_profile.pop(key, None)
+        if dropped is not None:
+            self._bytes -= dropped[1]
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,9 +90,9 @@ class Working:
         finally:
             self.now = None
 
-    def stage(self, what: str) -> None:
+    def stage(self, title: str) -> None:
         """Announce the next stage; the previous one is finished."""
         if self.now is not None:
             self.now = msgspec.structs.replace(
-                self.now, what=what, done=min(self.now.done + 1, self.now.of)
+                self.now, what=title, done=min(self.now.done + 1, self.now.of)
             )

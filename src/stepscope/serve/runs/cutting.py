@@ -33,14 +33,14 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cut_tables(
-    result: msgspec.Struct, *, rows: int, most_bytes: int = MOST_TEXT_BYTES
+    result: msgspec.Struct, *, rows: int, max_bytes: int = MOST_TEXT_BYTES
 ) -> tuple[msgspec.Struct, list[Cut]]:
     """Return the result with tables cut at `rows`, and the cuts.
 
     A table is cut earlier if its texts and those of previous tables exceed
-    `most_bytes`.
+    `max_bytes`.
     """
-    cutting = _Cutting(rows, most_bytes)
+    cutting = _Cutting(rows, max_bytes)
     changed = with_changed_leaves(result, cutting.cut_leaf)
     assert isinstance(changed, msgspec.Struct)  # noqa: S101 - for the type checker only
     return changed, cutting.cuts
@@ -55,23 +55,23 @@ def text_bytes(frame: pl.DataFrame) -> pl.Series:
         for name, dtype in frame.schema.items()
         if dtype in (pl.String, pl.List(pl.String))
     ]
-    found = pl.sum_horizontal(sizes) if sizes else pl.lit(0)
+    row_bytes = pl.sum_horizontal(sizes) if sizes else pl.lit(0)
     return frame.select(
-        pl.repeat(0, pl.len(), dtype=pl.Int64).alias("bytes") + found.cast(pl.Int64)
+        pl.repeat(0, pl.len(), dtype=pl.Int64).alias("bytes") + row_bytes.cast(pl.Int64)
     )["bytes"]
 
 
-def count_fitting_rows(frame: pl.DataFrame, most_bytes: int = MOST_TEXT_BYTES) -> int:
-    """Return the number of first rows whose texts have at most `most_bytes`."""
-    return int((text_bytes(frame).cum_sum() <= most_bytes).sum())
+def count_fitting_rows(frame: pl.DataFrame, max_bytes: int = MOST_TEXT_BYTES) -> int:
+    """Return the number of first rows whose texts have at most `max_bytes`."""
+    return int((text_bytes(frame).cum_sum() <= max_bytes).sum())
 
 
 class _Cutting:
     """The cuts so far, and the bytes left for further texts."""
 
-    def __init__(self, rows: int, most_bytes: int) -> None:
+    def __init__(self, rows: int, max_bytes: int) -> None:
         self._rows = rows
-        self._left_bytes = most_bytes
+        self._left_bytes = max_bytes
         self.cuts: list[Cut] = []
 
     def cut_leaf(self, path: str, value: object) -> object:
@@ -81,12 +81,12 @@ class _Cutting:
             sizes = list(accumulate(map(_text_weight, value[: self._rows])))
         else:
             return value
-        given = sum(size <= self._left_bytes for size in sizes)
-        self._left_bytes -= sizes[given - 1] if given else 0
-        if given == len(value):
+        fitting = sum(size <= self._left_bytes for size in sizes)
+        self._left_bytes -= sizes[fitting - 1] if fitting else 0
+        if fitting == len(value):
             return value
-        self.cuts.append(Cut(table=path, rows=len(value), given=given))
-        return value[:given]
+        self.cuts.append(Cut(table=path, rows=len(value), given=fitting))
+        return value[:fitting]
 
 
 def _text_weight(value: object) -> int:

@@ -30,8 +30,8 @@ def findings_record(profile: ProfileWithTools) -> dict[str, Plain]:
     """Return the headline, the most valuable findings, the checklist, all findings."""
     judged = judge_profile(profile)
     frameworks = profile.of_run(frameworks_used)
-    places = _Places(profile)
-    by_id = {one.id: one for one in judged.findings}
+    spots = _Places(profile)
+    by_id = {finding.id: finding for finding in judged.findings}
     valuable = most_valuable(
         judged.findings, first=judged.headline.finding, frameworks=frameworks
     )
@@ -43,29 +43,32 @@ def findings_record(profile: ProfileWithTools) -> dict[str, Plain]:
         ),
         "verdict": [
             {
-                "finding": one.finding,
-                "label": one.label,
-                "text": " ".join(part for part in (one.found, one.action) if part),
-                "promise": one.promise,
-                "code": one.code,
-                "place": places.describe_place(by_id[one.finding].evidence[0])
-                if by_id[one.finding].evidence
+                "finding": tip.finding,
+                "label": tip.label,
+                "text": " ".join(part for part in (tip.found, tip.action) if part),
+                "promise": tip.promise,
+                "code": tip.code,
+                "place": spots.describe_place(by_id[tip.finding].evidence[0])
+                if by_id[tip.finding].evidence
                 else None,
-                "pages": list(_PAGES[one.finding]),
+                "pages": list(_PAGES[tip.finding]),
             }
-            for one in valuable
+            for tip in valuable
         ],
         "stages": [
             {
-                **plain_fields(one),
-                "line": stage_line(one, judged.findings, named=False),
-                "fails": one.fails,
+                **plain_fields(stage),
+                "line": stage_line(stage, judged.findings, named=False),
+                "fails": stage.fails,
             }
-            for one in checklist(judged.findings)
+            for stage in checklist(judged.findings)
         ],
         "findings": [
-            {**plain_fields(one), "words": _finding_words(one, frameworks, places)}
-            for one in judged.findings
+            {
+                **plain_fields(finding),
+                "words": _finding_words(finding, frameworks, spots),
+            }
+            for finding in judged.findings
         ],
     }
 
@@ -77,35 +80,35 @@ class _Places:
         self._profile = profile
         self._ops = op_names(profile)
 
-    def describe_place(self, one: Evidence) -> dict[str, Plain]:
+    def describe_place(self, evidence: Evidence) -> dict[str, Plain]:
         spot = best_spot(
             self._profile,
-            one.host,
-            device=one.device,
-            track=one.track,
-            start_ps=one.start_ps,
-            end_ps=one.end_ps,
-            names=one.ops,
+            evidence.host,
+            device=evidence.device,
+            track=evidence.track,
+            start_ps=evidence.start_ps,
+            end_ps=evidence.end_ps,
+            names=evidence.ops,
         )
         return {
-            "text": finding_words.evidence_words(one),
-            "op": next((name for name in one.ops if name in self._ops), None),
-            "step": step_number_at(self._profile, one.host, one.start_ps),
-            "host": one.host,
+            "text": finding_words.evidence_words(evidence),
+            "op": next((name for name in evidence.ops if name in self._ops), None),
+            "step": step_number_at(self._profile, evidence.host, evidence.start_ps),
+            "host": evidence.host,
             **plain_fields(spot),
         }
 
 
 def _finding_words(
-    finding: Finding, frameworks: tuple[str, ...], places: _Places
+    finding: Finding, frameworks: tuple[str, ...], spots: _Places
 ) -> Plain:
     failed = finding.status == "fail"
-    why = finding.unavailable
+    absent = finding.unavailable
     return {
         "status": finding_words.status_words(finding),
         "headline": finding_words.finding_headline(finding),
         # A finding that does not apply has no remedy.
-        "remedy": why.remedy if why and finding.status == "cannot_tell" else None,
+        "remedy": absent.remedy if absent and finding.status == "cannot_tell" else None,
         "reasons": finding_words.cause_words(finding) if failed else None,
         "names": finding_words.part_shares(finding) if failed else None,
         "pattern": finding_words.pattern_sentence(finding),
@@ -113,8 +116,8 @@ def _finding_words(
         "gain": finding_words.gain_words(finding) if failed else None,
         "standing": finding_words.standing_words(finding) if failed else None,
         "threshold": finding_words.threshold_words(finding),
-        "numbers": [list(one) for one in finding_words.number_rows(finding)],
-        "evidence": [places.describe_place(one) for one in finding.evidence],
+        "numbers": [list(row) for row in finding_words.number_rows(finding)],
+        "evidence": [spots.describe_place(evidence) for evidence in finding.evidence],
         "pages": list(_PAGES[finding.id]),
         "actions": plain(finding_words.fitting_actions(finding, frameworks)),
     }

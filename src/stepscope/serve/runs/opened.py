@@ -77,12 +77,12 @@ class Opened:
                 )
         # Hosts are in the order of the profile, so that equal choices have equal keys.
         chosen = tuple(host for host in self._all.hosts if host in hosts or not hosts)
-        found = self._views.get_value(chosen)
-        if found is None:
-            whole = chosen == self._all.hosts
-            found = View(self._all if whole else self._all.select(chosen))
-            self._views.put_value(chosen, found, cost_bytes=_LEAST_BYTES)
-        return found
+        view = self._views.get_value(chosen)
+        if view is None:
+            is_all = chosen == self._all.hosts
+            view = View(self._all if is_all else self._all.select(chosen))
+            self._views.put_value(chosen, view, cost_bytes=_LEAST_BYTES)
+        return view
 
     def named_frameworks(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
         """Return the frameworks of these hosts; those of all hosts are kept."""
@@ -99,21 +99,21 @@ class Opened:
         """Return the result of a tool, which is kept within a limit of memory."""
         profile = self.view_of_hosts(hosts).profile
         key = (tool, profile.hosts, repr(sorted(options.items())))
-        found = self._results.get_value(key)
-        if found is None:
+        result = self._results.get_value(key)
+        if result is None:
             declared = find_tool(tool)
             self.working.stage(declared.title)
             if hosts and _HOSTS in declared.options.__struct_fields__:
                 chosen = {**options, _HOSTS: profile.hosts}
-                found = self._all.tool(tool, **chosen)
+                result = self._all.tool(tool, **chosen)
             else:
-                found = profile.tool(tool, **options)
+                result = profile.tool(tool, **options)
             cost_bytes = _LEAST_BYTES
-            if not isinstance(found, Unavailable):
-                frames = tables(found).values()
+            if not isinstance(result, Unavailable):
+                frames = tables(result).values()
                 cost_bytes += sum(int(frame.estimated_size()) for frame in frames)
-            self._results.put_value(key, found, cost_bytes=cost_bytes)
-        return found
+            self._results.put_value(key, result, cost_bytes=cost_bytes)
+        return result
 
     @property
     def is_small(self) -> bool:

@@ -70,10 +70,10 @@ class ProgramFiles:
     """
 
     def __init__(self, directories: Sequence[str]) -> None:
-        self._roots = [Path(one).resolve() for one in directories]
-        for given, root in zip(directories, self._roots, strict=True):
+        self._roots = [Path(folder).resolve() for folder in directories]
+        for folder, root in zip(directories, self._roots, strict=True):
             if not root.is_dir():
-                raise BadUsage(f"--source {given}: is not a directory of this machine")
+                raise BadUsage(f"--source {folder}: is not a directory of this machine")
         self._listing = threading.Lock()
         self._listed: dict[str, list[_Candidate]] = {}
         self._listed_s = -_KEPT_S
@@ -90,29 +90,29 @@ class ProgramFiles:
             self._refresh_listing()
             matching = _matching_files(name, self._listed)
         if len(matching) > 1:
-            several = ", ".join(sorted(one.shown for one in matching)[:3])
+            several = ", ".join(sorted(candidate.shown for candidate in matching)[:3])
             return ProgramText(
                 reason=f"{len(matching)} files match this name equally well "
                 f"({several}). Give only the directory of the right file with "
                 "`--source`."
             )
         if not matching:
-            more = "" if self._is_whole else " among the searched files"
+            among = "" if self._is_whole else " among the searched files"
             return ProgramText(
                 reason="No Python file in the directories given with `--source` matches"
-                f"{more}. Give the directory of the recorded program."
+                f"{among}. Give the directory of the recorded program."
             )
-        found = matching[0]
+        file = matching[0]
         try:
-            content, changed_unix_s = self._read_listed_file(found.path)
+            content, changed_unix_s = self._read_listed_file(file.path)
             text = content.decode()
         except (OSError, ValueError) as error:
-            why = str(error) if type(error) is ValueError else "it cannot be read"
+            problem = str(error) if type(error) is ValueError else "it cannot be read"
             if isinstance(error, UnicodeDecodeError):
-                why = "it is not UTF-8 text"
-            return ProgramText(reason=f"{found.shown}: {why}.")
+                problem = "it is not UTF-8 text"
+            return ProgramText(reason=f"{file.shown}: {problem}.")
         changed = changed_unix_s > recorded_unix_s + _SAME_S
-        return ProgramText(text=text, path=found.shown, changed=changed)
+        return ProgramText(text=text, path=file.shown, changed=changed)
 
     def _refresh_listing(self) -> None:
         now = time.monotonic()
@@ -125,8 +125,8 @@ class ProgramFiles:
                 left -= 1
                 if left < 0:
                     break
-                if entry is not None and (found := self._candidate_file(root, entry)):
-                    listed.setdefault(found.parts[-1], {})[found.path] = found
+                if entry is not None and (file := self._candidate_file(root, entry)):
+                    listed.setdefault(file.parts[-1], {})[file.path] = file
         self._is_whole = left >= 0
         self._listed = {name: list(some.values()) for name, some in listed.items()}
         self._listed_s = now
@@ -142,12 +142,12 @@ class ProgramFiles:
             return None
         shown = Path(root.name, path.relative_to(root)).as_posix()
         # A name may contain bytes that are not UTF-8.
-        told = shown.encode("utf-8", "backslashreplace").decode()
-        return _Candidate(told, real, path.parts)
+        printable = shown.encode("utf-8", "backslashreplace").decode()
+        return _Candidate(printable, real, path.parts)
 
     def _read_listed_file(self, real: Path) -> tuple[bytes, float]:
         """Return a file's content, and its time of change in seconds since 1970."""
-        careful = sum(getattr(os, f"O_{one}", 0) for one in ("NOFOLLOW", "NONBLOCK"))
+        careful = sum(getattr(os, f"O_{flag}", 0) for flag in ("NOFOLLOW", "NONBLOCK"))
         descriptor = os.open(real, os.O_RDONLY | careful)
         with os.fdopen(descriptor, "rb") as file:
             about = os.fstat(descriptor)
@@ -192,11 +192,11 @@ def _matching_files(name: str, listed: dict[str, list[_Candidate]]) -> list[_Can
     candidates = listed.get(parts[-1], [])
     # Number of parts that each path has in common with the name, from the end.
     ends = [
-        len(posixpath.commonprefix([parts[::-1], one.parts[::-1]]))
-        for one in candidates
+        len(posixpath.commonprefix([parts[::-1], file.parts[::-1]]))
+        for file in candidates
     ]
-    most = max((*ends, _count_needed_parts(name, parts)))
-    return [one for one, end in zip(candidates, ends, strict=True) if end == most]
+    best = max((*ends, _count_needed_parts(name, parts)))
+    return [file for file, end in zip(candidates, ends, strict=True) if end == best]
 
 
 def _count_needed_parts(name: str, parts: Sequence[str]) -> int:

@@ -101,17 +101,17 @@ class LocalSource:
 
     def list_runs(self) -> Found:
         """List the runs; raises `BadInput` if listing fails."""
-        kept: list[Run] = []
-        found = find_runs(self._path)
-        refused = [(shown_name(path.name), why) for path, why in found.refused]
-        refused += [(shown_name(path.name), _RESULTS) for path in found.results_only]
-        for run in found.runs:
-            why = self._why_not(run)
-            if why is None:
-                kept.append(run)
+        runs: list[Run] = []
+        scan = find_runs(self._path)
+        refused = [(shown_name(path.name), reason) for path, reason in scan.refused]
+        refused += [(shown_name(path.name), _RESULTS) for path in scan.results_only]
+        for run in scan.runs:
+            reason = self._why_not(run)
+            if reason is None:
+                runs.append(run)
             else:
-                refused.append((run.name, why))
-        return Found(runs=tuple(kept), refused=tuple(refused))
+                refused.append((run.name, reason))
+        return Found(runs=tuple(runs), refused=tuple(refused))
 
     def stamp_run(self, run: Run) -> Stamp:
         """Return size, time of the last change and inode number of each file."""
@@ -122,9 +122,9 @@ class LocalSource:
 
         A compressed file may unpack to at most half of this machine's memory.
         """
-        why = self._why_not(run)
-        if why is not None:
-            raise BadInput.at(run.name, why, "Copy the run into the log directory.")
+        reason = self._why_not(run)
+        if reason is not None:
+            raise BadInput.at(run.name, reason, "Copy the run into the log directory.")
         limit = min(LIMIT_BYTES, _memory_bytes() // 2)
         hosts = tuple(
             msgspec.structs.replace(host, mapped=False, limit_bytes=limit)

@@ -218,22 +218,22 @@ class Store:
             Refused: The run is being written, or other computations take too long.
         """
         key = (entry.id, entry.version, question)
-        kept = self._answers.get_value(key)
-        if kept is not None:
-            return kept
+        answer = self._answers.get_value(key)
+        if answer is not None:
+            return answer
         if entry.state == "writing":
             raise _writing_refusal(entry)
         with self._counted_request(), self._computing_turn():
-            kept = self._answers.get_value(key)
-            if kept is not None:
-                return kept
+            answer = self._answers.get_value(key)
+            if answer is not None:
+                return answer
             with self._working.announce_work(entry.id, stages=stages + 1):
                 opened = self._open_run(entry)
-                answer = compute(opened)
+                computed = compute(opened)
             if opened.frameworks is not None:
                 self._frameworks[entry.id] = (entry.version, opened.frameworks)
-            self._answers.put_value(key, answer, cost_bytes=len(answer))
-            return answer
+            self._answers.put_value(key, computed, cost_bytes=len(computed))
+            return computed
 
     def look_up(
         self, entry: Entry, compute: Callable[[Opened], bytes], *, lane: Lane
@@ -312,19 +312,19 @@ class Store:
             self._ahead_of = opened
 
         def work() -> None:
-            for asked in questions:
+            for question in questions:
                 # A client that asks this question gets the error.
                 with suppress(Exception):
                     self._wait_for_requests()
-                    opened.prepare_tool(asked.tool)
-                    key = (entry.id, entry.version, asked.question)
+                    opened.prepare_tool(question.tool)
+                    key = (entry.id, entry.version, question.question)
                     self._wait_for_requests()
                     with self._computing_turn():
                         if (
                             self._ahead_of is opened
                             and self._answers.get_value(key) is None
                         ):
-                            answer = asked.compute(opened)
+                            answer = question.compute(opened)
                             self._answers.put_value(key, answer, cost_bytes=len(answer))
 
         threading.Thread(target=work, name="stepscope-ahead", daemon=True).start()
@@ -429,13 +429,13 @@ class Store:
 
     def _list_runs(self) -> Listing:
         try:
-            found = self.source.list_runs()
+            listed = self.source.list_runs()
         except BadInput as error:
             text = str(error).encode("utf-8", "backslashreplace").decode()
             return _make_listing((), (), text)
         entries = []
-        seen = {}
-        for run in found.runs:
+        versions = {}
+        for run in listed.runs:
             try:
                 stamp = self.source.stamp_run(run)
             except OSError:
@@ -446,9 +446,9 @@ class Store:
             since = self._seen.get(run_id, ("", 0.0))
             if since[0] != version:
                 since = (version, time.monotonic())
-            seen[run_id] = since
-            unread, why = self._unreadable.get(run_id, ("", None))
-            failed = why is not None and unread == version
+            versions[run_id] = since
+            unread, failure = self._unreadable.get(run_id, ("", None))
+            failed = failure is not None and unread == version
             read, frameworks = self._frameworks.get(run_id, ("", None))
             # The clock of a file server may be ahead. Files then count as complete if
             # nothing has changed since they were first seen.
@@ -464,12 +464,12 @@ class Store:
                     version=version,
                     size_bytes=stamp.size_bytes,
                     state="unreadable" if failed else "ready" if quiet else "writing",
-                    reason=str(why) if failed else None,
+                    reason=str(failure) if failed else None,
                     frameworks=frameworks if read == version else None,
                 )
             )
-        self._seen = seen
-        return _make_listing(tuple(entries), found.refused, None)
+        self._seen = versions
+        return _make_listing(tuple(entries), listed.refused, None)
 
 
 def _opened_key(entry: Entry) -> str:
@@ -518,18 +518,18 @@ def _make_listing(
     refused: tuple[tuple[str, str], ...],
     problem: str | None,
 ) -> Listing:
-    told = repr(
+    state = repr(
         (
             [
-                (one.id, one.run.name, one.version, one.state, one.frameworks)
-                for one in entries
+                (entry.id, entry.run.name, entry.version, entry.state, entry.frameworks)
+                for entry in entries
             ],
             refused,
             problem,
         )
     )
     return Listing(
-        entries=entries, refused=refused, problem=problem, tag=digest_text(told)[:16]
+        entries=entries, refused=refused, problem=problem, tag=digest_text(state)[:16]
     )
 
 

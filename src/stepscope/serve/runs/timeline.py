@@ -86,39 +86,39 @@ class Sought(NamedTuple):
 def write_catalogue(opened: Opened, host: str | None, *, version: str) -> bytes:
     """Write hosts, sections, tracks, time range and steps of the timeline."""
     profile, name = find_host(opened, host)
-    found = catalogues.track_catalogue(profile, name)
+    catalogue = catalogues.track_catalogue(profile, name)
     about: dict[str, Plain] = {
         "schema": SCHEMA,
         "version": version,
         "host": name,
         "hosts": list(profile.hosts),
         "light": opened.is_light,
-        "owners": [{"name": one, "words": text} for one, text in OWNER_WORDS.items()],
+        "owners": [{"name": key, "words": text} for key, text in OWNER_WORDS.items()],
     }
-    if isinstance(found, Unavailable):
-        members: dict[str, Plain] = {"unavailable": plain(found), "missing": []}
+    if isinstance(catalogue, Unavailable):
+        members: dict[str, Plain] = {"unavailable": plain(catalogue), "missing": []}
     else:
         members = {
-            "begin_ps": plain(found.begin_ps),
-            "end_ps": plain(found.end_ps),
-            "coarsest_level": found.coarsest_level,
-            "tile_buckets": found.tile_buckets,
-            "categories": list(found.categories),
-            **_sections_and_tracks(found),
-            "steps": plain(found.steps),
+            "begin_ps": plain(catalogue.begin_ps),
+            "end_ps": plain(catalogue.end_ps),
+            "coarsest_level": catalogue.coarsest_level,
+            "tile_buckets": catalogue.tile_buckets,
+            "categories": list(catalogue.categories),
+            **_sections_and_tracks(catalogue),
+            "steps": plain(catalogue.steps),
             "unavailable": None,
-            "missing": plain(found.missing),
+            "missing": plain(catalogue.missing),
         }
     return msgspec.json.encode({**about, **members})
 
 
-def _sections_and_tracks(found: TrackCatalogue) -> dict[str, Plain]:
+def _sections_and_tracks(catalogue: TrackCatalogue) -> dict[str, Plain]:
     """Return the sections with their tracks, and all tracks; counters are last."""
-    numbered = found.tracks.with_row_index("track")
+    numbered = catalogue.tracks.with_row_index("track")
     tracks = dict(numbered.group_by("section").agg("track").iter_rows())
     sections = [
         {**row, "tracks": sorted(tracks.get(place, []))}
-        for place, row in enumerate(found.sections.iter_rows(named=True))
+        for place, row in enumerate(catalogue.sections.iter_rows(named=True))
     ]
     rows = [
         {
@@ -130,78 +130,78 @@ def _sections_and_tracks(found: TrackCatalogue) -> dict[str, Plain]:
         }
         for row in numbered.select("track", *_TRACKS).iter_rows(named=True)
     ]
-    if found.counters:
+    if catalogue.counters:
         sections.append(
             {
-                **dict.fromkeys(found.sections.columns),
+                **dict.fromkeys(catalogue.sections.columns),
                 "name": "Counters",
                 "kind": "counters",
                 "collapsed": False,
-                "tracks": [one.track for one in found.counters],
+                "tracks": [counter.track for counter in catalogue.counters],
             }
         )
     rows += [
         {
             **dict.fromkeys(_TRACKS),
-            **msgspec.structs.asdict(one),
+            **msgspec.structs.asdict(counter),
             "section": len(sections) - 1,
             "kind": "counter",
-            "recorded": one.source == "recorded",
+            "recorded": counter.source == "recorded",
             "folded": False,
-            "spans": one.samples,
-            "drawn": one.samples,
+            "spans": counter.samples,
+            "drawn": counter.samples,
             "rows": 1,
             "drawn_rows": 1,
             "counter": True,
         }
-        for one in found.counters
+        for counter in catalogue.counters
     ]
     return {"sections": plain(sections), "tracks": plain(rows)}
 
 
-def write_tiles(profile: ProfileWithTools, host: str, asked: TileQuestion) -> bytes:
+def write_tiles(profile: ProfileWithTools, host: str, query: TileQuestion) -> bytes:
     """Write one tile of some tracks, as columns."""
-    found = drawing.track_tiles(
+    tile = drawing.track_tiles(
         profile,
         host,
-        tracks=asked.tracks,
-        level=asked.level,
-        index=asked.place,
-        rows=drawing.Rows.ALL if asked.all else drawing.Rows.DRAWN,
+        tracks=query.tracks,
+        level=query.level,
+        index=query.place,
+        rows=drawing.Rows.ALL if query.all else drawing.Rows.DRAWN,
     )
-    return _encode_frame(found, slice_frame)
+    return _encode_frame(tile, slice_frame)
 
 
-def write_counters(profile: ProfileWithTools, host: str, asked: TileQuestion) -> bytes:
+def write_counters(profile: ProfileWithTools, host: str, query: TileQuestion) -> bytes:
     """Write one tile of some counters, as columns."""
-    found = counting.counter_tile(
-        profile, host, tracks=asked.tracks, level=asked.level, index=asked.place
+    tile = counting.counter_tile(
+        profile, host, tracks=query.tracks, level=query.level, index=query.place
     )
-    return _encode_frame(found, counter_frame)
+    return _encode_frame(tile, counter_frame)
 
 
 def write_unfolded(
     profile: ProfileWithTools, host: str, track: int, first: int, count: int
 ) -> bytes:
     """Write the spans that a slice represents."""
-    found = drawing.unfold_slice(profile, host, track=track, first=first, count=count)
-    if isinstance(found, Unavailable):
-        return _encode_members(found)
+    spans = drawing.unfold_slice(profile, host, track=track, first=first, count=count)
+    if isinstance(spans, Unavailable):
+        return _encode_members(spans)
     return _encode_members(
         {
             "host": host,
             "track": track,
-            "categories": list(found.categories),
-            "spans": found.slices.drop("busy_ps", "count"),
-            "left_out": count - found.slices.height,
+            "categories": list(spans.categories),
+            "spans": spans.slices.drop("busy_ps", "count"),
+            "left_out": count - spans.slices.height,
         }
     )
 
 
 def write_details(profile: ProfileWithTools, host: str, track: int, item: int) -> bytes:
     """Write all recorded details of one span."""
-    found = span_details.details_of_span(profile, host, track=track, item=item)
-    return _encode_members(found)
+    details = span_details.details_of_span(profile, host, track=track, item=item)
+    return _encode_members(details)
 
 
 def write_matches(profile: ProfileWithTools, host: str, text: str) -> bytes:
@@ -209,12 +209,12 @@ def write_matches(profile: ProfileWithTools, host: str, text: str) -> bytes:
     return _encode_members(searching.count_spans(profile, host, text))
 
 
-def write_next_match(profile: ProfileWithTools, host: str, asked: Sought) -> bytes:
+def write_next_match(profile: ProfileWithTools, host: str, sought: Sought) -> bytes:
     """Write the next or previous span whose name contains a text."""
-    found = searching.find_span(profile, host, **asked._asdict())
-    if isinstance(found, Unavailable):
-        return _encode_members(found)
-    return _encode_members({"place": found})
+    match = searching.find_span(profile, host, **sought._asdict())
+    if isinstance(match, Unavailable):
+        return _encode_members(match)
+    return _encode_members({"place": match})
 
 
 def write_longest(
@@ -235,20 +235,20 @@ def write_longest(
         find_host(opened, host)
     some = hosts or profile.hosts
     if kernel is not None:
-        found = searching.longest_of_kernel(profile, some, kernel)
+        longest = searching.longest_of_kernel(profile, some, kernel)
     else:
-        found = searching.longest_of_op(profile, some, op or "", side=side)
-    return msgspec.json.encode({"schema": SCHEMA, "found": plain(found)})
+        longest = searching.longest_of_op(profile, some, op or "", side=side)
+    return msgspec.json.encode({"schema": SCHEMA, "found": plain(longest)})
 
 
 def write_flows(
     profile: ProfileWithTools, host: str, area: Area, of: tuple[int, int] | None
 ) -> bytes:
     """Write the arrows of a time range, or of one span in it, as columns."""
-    found = arrows.track_flows(
+    flows = arrows.track_flows(
         profile, host, begin_ps=area.begin_ps, end_ps=area.end_ps, of=of
     )
-    return _encode_frame(found, flow_frame)
+    return _encode_frame(flows, flow_frame)
 
 
 def write_totals(profile: ProfileWithTools, host: str, area: Area) -> bytes:
@@ -258,7 +258,7 @@ def write_totals(profile: ProfileWithTools, host: str, area: Area) -> bytes:
 
 def write_events(profile: ProfileWithTools, host: str, area: Area, page: Page) -> bytes:
     """Write one page of the spans in a time range."""
-    found = choosing.spans_in_view(
+    spans = choosing.spans_in_view(
         profile,
         host,
         **area._asdict(),
@@ -266,7 +266,7 @@ def write_events(profile: ProfileWithTools, host: str, area: Area, page: Page) -
         limit=page.limit,
         all_rows=page.all,
     )
-    return _encode_members(found)
+    return _encode_members(spans)
 
 
 def write_window(profile: ProfileWithTools, host: str, area: Area) -> bytes:
@@ -275,17 +275,17 @@ def write_window(profile: ProfileWithTools, host: str, area: Area) -> bytes:
     Raises:
         Refused: The host has no timeline, or the range has too many spans.
     """
-    alone = profile.select((host,))
-    found = choosing.spans_in_view(
-        alone, host, **area._asdict(), offset=0, limit=0, all_rows=True
+    host_profile = profile.select((host,))
+    spans = choosing.spans_in_view(
+        host_profile, host, **area._asdict(), offset=0, limit=0, all_rows=True
     )
-    if isinstance(found, Unavailable):
-        raise Refused(404, "no_timeline", f"{found.reason} {found.remedy}")
-    if found.total > _MOST_EXPORTED:
+    if isinstance(spans, Unavailable):
+        raise Refused(404, "no_timeline", f"{spans.reason} {spans.remedy}")
+    if spans.total > _MOST_EXPORTED:
         raise Refused(
             413,
             "too_large",
-            f"the range has {found.total:,} spans; at most {_MOST_EXPORTED:,} are "
+            f"the range has {spans.total:,} spans; at most {_MOST_EXPORTED:,} are "
             "exported. Zoom in, or write the whole trace with `stepscope show "
             "trace_viewer PATH --format json -o FILE`",
         )
@@ -296,8 +296,8 @@ def write_window(profile: ProfileWithTools, host: str, area: Area) -> bytes:
         "end_ps": plain(area.end_ps),
     }
     pieces: list[bytes] = []
-    chosen = trace_spans(alone, window=(area.begin_ps, area.end_ps))
-    write_spans(about, host_traces(alone)[0], chosen, pieces.append)
+    chosen = trace_spans(host_profile, window=(area.begin_ps, area.end_ps))
+    write_spans(about, host_traces(host_profile)[0], chosen, pieces.append)
     return b"".join(pieces)
 
 
@@ -317,20 +317,20 @@ def find_host(opened: Opened, host: str | None) -> tuple[ProfileWithTools, str]:
     return profile, chosen
 
 
-def _encode_members(found: msgspec.Struct | dict[str, object] | Unavailable) -> bytes:
+def _encode_members(answer: msgspec.Struct | dict[str, object] | Unavailable) -> bytes:
     """Write the fields of an answer, or why the answer is missing."""
-    absent = isinstance(found, Unavailable)
-    members = {} if absent else plain_fields(found)
-    unavailable = plain(found) if absent else None
+    absent = isinstance(answer, Unavailable)
+    members = {} if absent else plain_fields(answer)
+    unavailable = plain(answer) if absent else None
     return msgspec.json.encode(
         {"schema": SCHEMA, **members, "unavailable": unavailable}
     )
 
 
 def _encode_frame(
-    found: Tile | Unavailable, make: Callable[[Tile], TraceFrame]
+    tile: Tile | Unavailable, make: Callable[[Tile], TraceFrame]
 ) -> bytes:
-    if isinstance(found, Unavailable):
-        return frames.encode_frame(pl.DataFrame(), {"unavailable": plain(found)})
-    frame = make(found)
+    if isinstance(tile, Unavailable):
+        return frames.encode_frame(pl.DataFrame(), {"unavailable": plain(tile)})
+    frame = make(tile)
     return frames.encode_frame(frame.columns, {**frame.meta, "unavailable": None})
