@@ -42,9 +42,8 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True):
         text: The sentence.
         owner: Owner, in the account, of the time that the sentence is about; "busy" for
             all work of a device; null if the sentence is not about time.
-        percent: Share of that owner, or of all owners of the finding together, in the
-            time of the judged steps, in percent; null if the sentence is not about
-            time.
+        percent: Share of that owner, or of all owners of the finding, in the judged
+            steps, in percent; null if the sentence is not about time.
         finding: Id of the finding that the sentence is about; null if it is about none.
     """
 

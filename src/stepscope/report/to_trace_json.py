@@ -177,7 +177,6 @@ def _event_line() -> pl.Expr:
 
 
 def _microseconds_text(column: str) -> pl.Expr:
-    """Write picoseconds as µs with six decimals."""
     size = pl.col(column).abs()
     return pl.concat_str(
         pl.when(pl.col(column) < 0).then(pl.lit("-")).otherwise(pl.lit("")),

@@ -58,8 +58,7 @@ def _ended_connection() -> socket.socket:
     """Return a socket whose other end is closed.
 
     Werkzeug checks the socket of each request for unread bytes, and waits a while for
-    them. On this socket it does not wait. The server itself reads the connection
-    afterwards.
+    them. A closed socket avoids this wait; the server itself reads the connection.
     """
     server_end, client_end = socket.socketpair()
     client_end.close()

@@ -483,7 +483,6 @@ def _run_record(entry: Entry) -> Plain:
 
 
 def _json_type_name(declared: object) -> str:
-    """Return the JSON type of an option, ignoring null."""
     schema = msgspec.json.schema(declared)
     kinds = [variant.get("type") for variant in schema.get("anyOf", [schema])]
     return next(str(kind) for kind in kinds if kind != "null")

@@ -11,8 +11,7 @@ class Refused(StepscopeError):
     Attributes:
         status: HTTP status.
         code: Stable code for programs.
-        retry_after_s: Seconds after which to repeat the request; None if a repetition
-            does not help.
+        retry_after_s: Seconds after which to try again; None if that does not help.
     """
 
     def __init__(

@@ -55,8 +55,6 @@ class _Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Described(msgspec.Struct, frozen=True, kw_only=True):
-    """Description of a column in the header."""
-
     name: str
     type: str
     unit: str | None
@@ -117,8 +115,7 @@ def encode_frame(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
         if series.null_count():
             nulls = series.is_null().to_numpy().astype(np.uint8).tobytes()
         columns.append((series.name, *_column_values(series, names), nulls))
-    # The offsets depend on the length of the header, which depends on their digits.
-    # Large offsets reserve enough space for the header.
+    # Large offsets reserve enough space in the header for the digits of all offsets.
     reserved = _described_columns(columns, start=2**40)
     header_bytes = len(_header_bytes(reserved, frame, names, meta))
     start = _aligned_size(_LENGTH.size + header_bytes)

@@ -94,8 +94,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class _Connection:
     """The connection of one client.
 
-    `until_s` is when the current state must end; it is unused while an answer is
-    computed.
+    `until_s` is when the current state must end; unused while an answer is computed.
     """
 
     def __init__(self, sock: socket.socket, address: Any, until_s: float) -> None:
@@ -318,8 +317,7 @@ class Server:
             except BlockingIOError:
                 return
             except OSError:
-                # Too many files are open, or the client has already closed the
-                # connection.
+                # Too many files are open, or the client is already gone.
                 self._make_room()
                 time.sleep(_PAUSE_S)
                 return

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger(__name__)
 #: Maximum duration; a recording is held in memory, so an hour is too long.
 _LONGEST_MS: Final = 600_000
-#: Maximum delay; the profiler servers of programs refuse to start more than a minute
-#: later.
+#: Maximum delay; servers of programs refuse to start more than a minute later.
 _LATEST_MS: Final = 60_000
 _MOST_ATTEMPTS: Final = 10
 _MS_PER_S: Final = 1000
@@ -47,15 +46,12 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     python_tracer_level: _Level = 0
 
 
-#: Function that records and reports the outcome of each program as it arrives. A
-#: program that was not recorded is not an error, since the page shows the reason for
-#: each program.
+#: Function that records, and reports each program's outcome as it arrives. Outcomes
+#: without a recording are not errors; the page shows the reason for each program.
 Recorder = Callable[[Wanted, Callable[["HostOutcome"], None]], "Outcome"]
 
 
 class _Job:
-    """One recording, in progress or finished."""
-
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self.begun_s = time.monotonic()
@@ -84,8 +80,7 @@ class Capturing:
         """Start recording in the background.
 
         Raises:
-            Refused: An address may not be recorded, or another recording is in
-                progress.
+            Refused: An address is not allowed, or a recording is in progress.
         """
         for address in wanted.addresses:
             if address not in self.addresses:

@@ -91,7 +91,6 @@ def _lead_sentence(found: GapExplanation) -> str:
 
 
 def _owner_words(one: OwnedTime) -> str:
-    """Write an owner, with its largest part if that part has a name."""
     named = [part for part in one.parts if part.name is not None]
     if not named or named[0].ps < _NAMED * one.ps:
         return OWNER_WORDS[one.owner]

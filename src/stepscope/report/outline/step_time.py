@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from stepscope.report.page import Role
     from stepscope.unavailable import Missing
 
-    #: Result for a run or for one of its hosts.
     Summary = OverviewPageResult | StepSummary
 
 #: Minimum share of the step, in percent, of a category whose owners are listed.
@@ -218,7 +217,6 @@ def _part_words(part: AccountPart) -> str:
 def _categories_not_recorded(
     document: Document, overview: OverviewPageResult
 ) -> Iterator[Paragraph]:
-    """Name the categories that were not recorded, grouped by reason."""
     why: dict[Missing, list[str]] = {}
     absent = {one.field: one for one in overview.missing}
     for name in CATEGORY_NAMES:

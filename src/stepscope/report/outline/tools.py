@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from stepscope.report.page import Role
     from stepscope.unavailable import Missing
 
-#: Category of calls that wait for worker processes.
 _WAITED_FOR: Final = "waiting_for_workers"
 #: Maximum number of functions of worker processes.
 _MOST_FUNCTIONS: Final = 8

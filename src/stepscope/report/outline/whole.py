@@ -105,7 +105,6 @@ def _damage_parts(document: Document) -> Iterator[Part]:
 
 
 def _silent_device(document: Document) -> Iterator[Part]:
-    """Report a device whose work was not recorded, with usual causes and remedies."""
     unknown = document.not_understood
     if unknown is not None:
         text = "! The profile contains work of an unsupported device."

@@ -116,7 +116,6 @@ def _worker_table(workers: Sequence[WorkerSummary]) -> Table:
 
 
 def _breakdown_table(workers: Sequence[WorkerSummary]) -> Table:
-    """Write the categories with any time, one column each, in percent of the step."""
     shown = [
         category
         for category in _SHORT

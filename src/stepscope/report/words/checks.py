@@ -127,7 +127,6 @@ def _make_valuable(
     actions = fitting_actions(finding, frameworks)
     action = actions[0].text if actions else ""
     if actions and not frameworks and actions[0].framework != "any":
-        # The framework of the program is unknown.
         action = f"{action.removesuffix('.')} (as in {actions[0].framework})."
     promise = gain_words(finding) if _gains_something(finding) else None
     return Valuable(

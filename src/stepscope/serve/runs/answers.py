@@ -255,7 +255,6 @@ def _about_table(
 
 
 def _column_record(column: pl.Series) -> dict[str, Plain]:
-    """Describe a column by the facts that determine the format of its cells."""
     kind = "boolean" if column.dtype == pl.Boolean else "text"
     if column.dtype.is_integer():
         kind = "integer"

@@ -37,8 +37,7 @@ def cut_tables(
 ) -> tuple[msgspec.Struct, list[Cut]]:
     """Return the result with tables cut at `rows`, and the cuts.
 
-    A table is cut earlier if its texts and those of previous tables exceed
-    `max_bytes`.
+    A table is also cut if its texts and all texts before it exceed `max_bytes`.
     """
     cutting = _Cutting(rows, max_bytes)
     changed = with_changed_leaves(result, cutting.cut_leaf)

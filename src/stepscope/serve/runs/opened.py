@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 #: Maximum number of events of a profile that stays open in addition to another one.
 LIGHT_EVENTS: Final = 200_000
 
-#: Maximum size of the results kept with a profile, in bytes; sorting a table does not
-#: compute its result again.
+#: Maximum size of results that are kept to sort their tables, in bytes per profile.
 _RESULTS_BYTES: Final = 128 * 2**20
 #: Option of tools that read all hosts even for an answer about some hosts.
 _HOSTS: Final = "hosts"

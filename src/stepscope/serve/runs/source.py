@@ -26,10 +26,8 @@ class Stamp(msgspec.Struct, frozen=True, kw_only=True):
     """Identity of a version of a run's files.
 
     Attributes:
-        files: Path, size in bytes, and a text that changes with the content, of each
-            file.
-        changed_unix_s: Time of the last change of the newest file, in seconds since
-            1970.
+        files: Path, size in bytes and a tag of the content, of each file.
+        changed_unix_s: Last change of the newest file, in seconds since 1970.
     """
 
     files: tuple[tuple[str, int, str], ...]

@@ -1,8 +1,7 @@
 """The store: it opens profiles, and computes and keeps answers.
 
 One profile is open at a time, and one computation runs at a time. Answers are kept as
-bytes, by the version of the run's files, up to a limit. A kept answer is returned
-without waiting.
+bytes, by the version of the run's files, up to a limit. A kept answer needs no wait.
 
 Answers for the timeline run in parallel with the computation, in separate lanes: they
 wait until the run is open, but not for the results of tools.

@@ -318,7 +318,6 @@ def find_host(opened: Opened, host: str | None) -> tuple[ProfileWithTools, str]:
 
 
 def _encode_members(answer: msgspec.Struct | dict[str, object] | Unavailable) -> bytes:
-    """Write the fields of an answer, or why the answer is missing."""
     absent = isinstance(answer, Unavailable)
     members = {} if absent else plain_fields(answer)
     unavailable = plain(answer) if absent else None
