@@ -1,8 +1,7 @@
 """The options of every tool: one Struct each, available without loading the tool.
 
 The command line, the page and Python read an option's type, default and description
-from its Struct. The `title` of a type is the placeholder of the value in the command
-line's help.
+from its Struct. The `title` of a type stands for the value in the command line's help.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from stepscope.derive.model.view_names import AnyView
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Default for the maximum number of calls in a list; results always contain the number
-#: of all calls.
+#: Default for the maximum number of listed calls; their total is always given.
 MOST_CALLS: Final = 1000
 
 Name = Annotated[str, msgspec.Meta(title="NAME")]
@@ -55,10 +53,8 @@ class OverviewPageOptions(msgspec.Struct, frozen=True, kw_only=True):
         marker: Analyse only steps with this marker name (train, test, …).
         exclude_flags: Leave windows with one of these flags out of the statistics.
         parameters: Number of the model's parameters, for the expected time of an
-            all-reduce; by default the number in the recording's description of the
-            model.
-        bandwidth_gib_per_s: Bandwidth between devices, in GiB/s, for the expected time
-            of an all-reduce.
+            all-reduce; by default the number in the recording.
+        bandwidth_gib_per_s: Bandwidth between devices, for the time of an all-reduce.
     """
 
     host: str = ""
@@ -133,8 +129,7 @@ class MemoryProfileOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         memory: Show only the memory with this id.
-        points: Maximum number of points of a timeline; None keeps every event, as in an
-            export.
+        points: Maximum number of points of a timeline; None keeps every event.
         at_ms: Time of the breakdown, in ms: it shows the memory after the last event by
             this time. None shows the memory at its peak.
     """
@@ -166,8 +161,7 @@ class TfDataBottleneckAnalysisOptions(msgspec.Struct, frozen=True, kw_only=True)
         host: Analyse only this host; empty for all hosts.
         pipeline: Show only graphs of pipelines with this name (`Host:0`, `Device:1`,
             …); empty for all.
-        rank: Rank, by latency, of the call that each graph shows; 0 is the slowest call
-            of the pipeline.
+        rank: Rank, by latency, of the call that each graph shows; 0 is the slowest.
     """
 
     host: str = ""
@@ -200,12 +194,10 @@ class ModelViewsOptions(msgspec.Struct, frozen=True, kw_only=True):
         preset: Name of a set of options; an option that is given replaces the preset's.
         step: Count only work of the step with this number.
         step_name: Count only work of steps whose marker has this name.
-        last_steps: Count only work of the last N steps (with the name `step_name`, if
-            given).
+        last_steps: Count only work of the last N steps (named `step_name`, if given).
         max_depth: Show only nodes down to this depth; a root has depth 1.
         min_micros: Show only nodes with at least this total time, in µs.
-        min_accelerator_micros: Show only nodes with at least this total time on
-            devices, in µs.
+        min_accelerator_micros: Show only nodes with at least this device time, in µs.
         min_cpu_micros: Show only nodes with at least this total time on hosts, in µs.
         min_bytes: Show only nodes that requested at least N bytes of memory.
         min_params: Show only nodes that read at least N elements of variables.
@@ -214,14 +206,11 @@ class ModelViewsOptions(msgspec.Struct, frozen=True, kw_only=True):
         order_by: Column that sorts the children of a node, largest first; `name` and
             `depth` sort in ascending order.
         account_type_regexes: Count only ops of a type that one of these matches.
-        start_name_regexes: Show only nodes that one of these matches, and their
-            descendants.
-        trim_name_regexes: Remove nodes that one of these matches, and their
-            descendants.
+        start_name_regexes: Show only nodes that match, and their descendants.
+        trim_name_regexes: Remove nodes that match, and their descendants.
         show_name_regexes: Show only nodes that one of these matches; shown descendants
             of a hidden node move up.
-        hide_name_regexes: Hide nodes that one of these matches; their descendants move
-            up.
+        hide_name_regexes: Hide nodes that match; their descendants move up.
         account_displayed_op_only: Add up totals from shown nodes and nodes deeper than
             `max_depth` only.
         show_trainable_variables: Also show all nodes with trained variables and their

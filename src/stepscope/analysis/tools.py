@@ -99,14 +99,12 @@ def tool_answers(
 ) -> dict[str, Any]:
     """Run several tools with default options, in parallel if that is worth it.
 
-    Args:
-        beside: Further derivations and tables to prepare at the same time.
-        readers: Further functions that read the run, to run at the same time.
-        begun: Called with each tool when it starts; from any thread.
+    The tables and derivations in `beside` are prepared at the same time, and the
+    functions in `readers` run at the same time. `begun` is called with each tool when
+    the tool starts, from any thread.
     """
     tools = [find_tool(name) for name in names]
-    # `Any`, because the class of a result is known only to its tool, which is loaded by
-    # name.
+    # `Any`: only the tool, which is loaded by name, knows the class of its result.
     found: dict[str, Any] = {}
 
     def reader(tool: Tool) -> Reader:
@@ -132,8 +130,7 @@ def analyse(
     numbers are returned.
 
     Raises:
-        BadUsage: The tool or an option does not exist, or an option has an invalid
-            value.
+        BadUsage: The tool, an option, or the value of an option is not valid.
     """
     tool = find_tool(name)
     own = dict(options)
@@ -220,7 +217,6 @@ class ProfileWithTools(ProfileData):
         """Run a tool with its options; return a frozen result, or `Unavailable`.
 
         Raises:
-            BadUsage: The tool or an option does not exist, or an option has an invalid
-                value.
+            BadUsage: The tool, an option, or the value of an option is not valid.
         """
         return analyse(self, name, options)

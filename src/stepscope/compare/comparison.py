@@ -42,8 +42,7 @@ class StepColumns(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         steps_per_column: Number of steps that are averaged in one column.
-        breakdown_ms: Category → its time in each column, without the cost of the
-            recording.
+        breakdown_ms: Category → time in each column, without cost of the recording.
     """
 
     steps_per_column: int

@@ -38,8 +38,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
         low_ms: Minimum gain per step, in ms.
         high_ms: Maximum gain per step, in ms.
         basis: "replay" or "bound", as in the finding's saving.
-        effect_ms: Time per step that the finding is about; null if the finding has no
-            such time.
+        effect_ms: Time per step that the finding is about; null if unknown.
         open_above: Whether the gain can be larger than `high_ms`.
     """
 
@@ -61,12 +60,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         low_ms: Promised minimum gain.
         high_ms: Promised maximum gain; for several promises, of all together.
         verdict: The outcome.
-        measured_ms: Decrease of the step time; null if it cannot be attributed to this
-            promise.
+        measured_ms: Decrease of the step time; null if not due to this promise alone.
         measured_low_ms: Lower end of the decrease's 95 % interval; null without it.
         measured_high_ms: Upper end of the decrease's 95 % interval; null without it.
-        reason: Why the gain could not be judged, as a sentence; null for other
-            outcomes.
+        reason: Why the gain could not be judged, as a sentence; null if it could.
     """
 
     findings: tuple[str, ...]
@@ -98,8 +95,7 @@ def promises_of_findings(
             open_above=one.saving_ms.open_above,
         )
         for one in findings
-        # If a narrower finding explains this one, only the narrower one makes a
-        # promise.
+        # If a narrower finding explains this one, only the narrower promises a gain.
         if one.status == "fail" and one.saving_ms is not None and not one.explained_by
     ]
     return tuple(sorted(promises, key=lambda one: (-one.high_ms, one.finding)))

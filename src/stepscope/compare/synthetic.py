@@ -33,12 +33,9 @@ class SyntheticInput(msgspec.Struct, frozen=True, kw_only=True):
         severity: Severity of a fail.
         share_percent: Decrease of the step time on synthetic data, as a share of the
             step time on real data; null if the runs are not comparable.
-        threshold: Share from which the status is "fail"; null if the runs are not
-            comparable.
-        saving_ms: Decrease of the step time, at most as measured; null if it may be
-            chance.
-        copies_ms: Exposed copies to the device per step on synthetic data; null if
-            unknown.
+        threshold: Share from which the status is "fail"; null if not comparable.
+        saving_ms: Decrease of the step time as measured, or null if it may be chance.
+        copies_ms: Exposed copies per step on synthetic data; null if unknown.
         unavailable: Why the runs are not comparable; null if they are.
     """
 

@@ -69,8 +69,7 @@ def operand_shapes(profile: ProfileData, host: str, events: Int32s) -> pl.Series
 def program_inputs(profile: ProfileData) -> dict[str, dict[str, float]] | None:
     """Return the sizes of all inputs of each compiled program, with their number.
 
-    Inputs of the computations inside a program count too. None if no program was
-    recorded.
+    Includes inputs of inner computations. None if no program was recorded.
     """
     inputs: dict[str, Counter[str]] = {}
     for host in profile.hosts:
@@ -137,8 +136,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
         batch_sizes: Batch sizes that stages of the input pipeline recorded; null if no
             stage recorded one.
         copied_bytes: Bytes copied from the host to devices; null if not recorded.
-        variables: Size of a variable of the model → number of such variables; null if
-            not recorded.
+        variables: Size of a model's variable → number of them; null if not recorded.
     """
 
     devices: dict[str, int]

@@ -59,8 +59,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("compat_tensorflow")
 
-#: Share of the step in `other`, in percent, from which TensorFlow's page says
-#: POTENTIALLY.
+#: Percentage of the step in `other` from which TensorFlow's page says POTENTIALLY.
 _POTENTIALLY_PERCENT: Final = 3.0
 
 _READER: Final = r"::(?:TFRecord|TextLine|FixedLengthRecord|SSTable|RecordIO)$"

@@ -71,19 +71,15 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         dominant: The part with more than half of the total: `transfer`, `utilisation`
             or `compute`; `mixed` if no part has that much, null if undecided.
-        transfer_percent: Share of the total in copies, memsets and collectives; null if
-            unknown.
+        transfer_percent: Share of copies, memsets and collectives; null if unknown.
         utilisation_percent: Share of the total in idle time, small grids and low
             occupancy; null if unknown.
-        compute_percent: Share of the total in kernels that fill the device; null if
-            unknown.
+        compute_percent: Share of kernels that fill the device; null if unknown.
         total_us: Sum of all parts, over all devices; null if the idle time is unknown.
-        transfer_us: Time of copies, memsets and collectives that do not overlap with
-            kernels of the op.
+        transfer_us: Time of copies, memsets and collectives without the op's kernels.
         waiting_us: Idle time of the device between the start of a call and the call's
             last activity; null if unknown.
-        small_grid_us: Time of kernels with fewer blocks than the device has
-            multiprocessors.
+        small_grid_us: Time of kernels with fewer blocks than multiprocessors.
         low_occupancy_us: Time of kernels whose occupancy is below the limit; without
             matrix products, whose threads hide latency by themselves.
         compute_us: Time of kernels that fill the device.

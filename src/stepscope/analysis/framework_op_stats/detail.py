@@ -88,9 +88,8 @@ class StepShare(msgspec.Struct, frozen=True, kw_only=True):
         device_percent: Share of the step in which work of the op's calls ran on the
             device, averaged over the devices with activity; overlapping work counts
             once. Null if unknown.
-        exposed_percent: Share of the step in which only work of the op's calls ran on
-            the device: what the step could save if the op took no time. Null if
-            unknown.
+        exposed_percent: Share of the step in which only work of the op ran on the
+            device: what the step could save if the op took no time. Null if unknown.
         host_percent: Share of the step in which at least one thread was inside a call
             of the op, averaged over the hosts; null if unknown.
     """
@@ -108,15 +107,12 @@ class OpDetailResult(FrameworkOpStatsResult, frozen=True, kw_only=True):
 
     Attributes:
         selected: The selection as text: `op NAME` or `scope PREFIX`.
-        call_count: Number of calls, listed or not; null if the recording shows no
-            calls.
+        call_count: Number of calls, listed or not; null if no calls were recorded.
         calls: Calls of the selected ops, by time on devices, then on hosts.
         kernels: Kernels and collectives that the calls launched; null if no device
             could be analysed.
-        copies: Copies and memsets that the calls launched; null if no device could be
-            analysed.
-        launches: Launch calls of the driver made inside the calls; null if launch calls
-            are unknown.
+        copies: Copies and memsets that the calls launched; null if unknown.
+        launches: Launch calls of the driver made inside the calls; null if unknown.
         shapes: Calls by op and operand shapes; null if no shape was recorded.
         share: Share of the step that the selected ops take.
         cause: Dominant part of the op's device time: transfer, utilisation or compute.
@@ -170,8 +166,7 @@ def op_detail(
     found = OpDetailResult(
         **known,
         selected=selection.words,
-        # The selected ops ran, so no calls means that the recording does not show
-        # calls.
+        # The selected ops ran, so no calls means that no calls were recorded.
         call_count=sum(len(work.calls) for work in works) or None,
         calls=call_rows(profile, works, shapes, most=most_calls),
         kernels=kernel_rows(profile, with_device, fills) if with_device else None,

@@ -45,9 +45,8 @@ class FrameworkOpStatsResult(msgspec.Struct, frozen=True, kw_only=True):
         pies: Distributions of self time: by op and by op type, on hosts and on devices.
         device_idle_us: Idle time summed over devices; null without device activity.
         host_idle_us: Idle time summed over hosts; null without host ops.
-        launch_latency_us: Usual time from the start of a launch call to the start of
-            its activity on an idle device. Small ops have activities shorter than twice
-            that.
+        launch_latency_us: Usual time from the start of a launch call to its activity on
+            an idle device. Activities of small ops are shorter than twice this time.
         launch_latency_samples: Number of launches with this median latency; 0 if the
             latency is assumed.
         missing: Columns, sides and hosts that could not be analysed.

@@ -52,8 +52,7 @@ class OpWork(Frozen, frozen=True):
         launch: int64, ascending; rows of launches made inside the calls, or that
             started activities of the calls.
         launch_call: int64 per entry of `launch`; index in `calls`.
-        absent: Unknown input (`host_op_events`, `device_activity`, `launches`) →
-            reason.
+        absent: Missing input (`host_op_events`, `device_activity`, `launches`) → why.
     """
 
     host: str

@@ -65,14 +65,12 @@ def explain_gap(
     """Explain a time range of a device, or of the step threads without a device.
 
     Args:
-        asked: Instant, or start and end of a range, in ps since the start of the
-            profile.
+        asked: Instant or (start, end) of a range, in ps since the profile's start.
         device: Ordinal of the device; None chooses the device with the longest gap at
             the instant, or the busiest device for a range.
 
     Raises:
-        BadUsage: The host or device does not exist, or the time is outside the
-            recording.
+        BadUsage: The host, the device or the time is not in the recording.
     """
     found = owned_time(profile, host, device)
     if isinstance(found, Unavailable):

@@ -123,22 +123,18 @@ class GapExplanation(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         host: Name of the host.
         device: Ordinal of the device; null on a host without devices.
-        kind: "gap": the device was idle; "busy": the device worked; "host": one owner
-            had the step threads of a host without devices; "interval": the requested
-            range.
+        kind: "gap": the device was idle; "busy": the device worked; "host": the time of
+            one owner on a host without devices; "interval": the requested range.
         begin_ps: Start of the range, since the start of the profile.
         end_ps: End of the range, since the start of the profile.
         dur_ps: Length of the range.
         step: Number of the step in whose window the range begins; null for none.
         owners: Owners, longest time first; with `outside_ps` they add up to the range.
-        outside_ps: Time before the first window of a step or after the last one, which
-            has no owner.
+        outside_ps: Time before the first or after the last window, without an owner.
         before: Activity that ended when a gap began; null if the range is not a gap.
         after: Activity that began when a gap ended; null if the range is not a gap.
-        meanwhile: Work of the host's threads in the range; launching threads first,
-            then by time.
-        not_explained_percent: Share of the range that nothing in the recording
-            explains.
+        meanwhile: Work of the host's threads; launching threads first, then by time.
+        not_explained_percent: Share of the range without a recorded explanation.
         confidence: Certainty of the owners: "high", "medium" or "low".
         remedy: What to record to see more; null if nearly all time is explained.
     """

@@ -30,8 +30,7 @@ class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
     A request is typical if its latency is at most the median of its batch size.
 
     Attributes:
-        threshold_ms: 95th percentile of all latencies; requests that take at least this
-            long are slow.
+        threshold_ms: 95th percentile of all latencies, from which a request is slow.
         requests: Number of slow requests.
         latency_ms: Mean latency of the slow requests.
         typical_ms: Mean latency of typical requests of the same batch sizes.
@@ -181,8 +180,7 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
         mean: Arithmetic mean.
         std: Sample standard deviation, with n - 1; null for one request.
         min: Shortest latency.
-        p50: Median; the mean of the two middle latencies for an even number of
-            requests.
+        p50: Median; for an even number of requests, the mean of the middle two.
         p75: 75th percentile, by nearest rank.
         p90: 90th percentile, by nearest rank.
         p95: 95th percentile, by nearest rank.

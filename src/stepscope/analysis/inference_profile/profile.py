@@ -89,8 +89,7 @@ class HostRequests(msgspec.Struct, frozen=True, kw_only=True):
         latency_ms: Latencies of the host's requests.
         throughput_per_s: Requests per second, from the start of the host's first
             request to the end of its last one; null if the requests take no time.
-        concurrency: Mean number of requests in service at a time; null if the requests
-            take no time.
+        concurrency: Mean number of requests in service at a time; null if unknown.
     """
 
     host: str
@@ -110,19 +109,16 @@ class InferenceProfileResult(msgspec.Struct, frozen=True, kw_only=True):
         request_count: Number of requests.
         latency_ms: Latencies of all requests.
         by_batch_size: Latencies by batch size, for requests with a recorded batch size.
-        throughput_per_s: Requests per second, from the start of the first request to
-            the end of the last one; summed over hosts. Null if the requests take no
-            time.
-        items_per_s: Items in the requests' batches per second, from the start of the
-            first request to the end of the last one; summed over hosts. Null if
-            unknown.
+        throughput_per_s: Requests per second from the start of the first request to the
+            end of the last one, summed over hosts; null if the requests take no time.
+        items_per_s: Items in batches per second, from the start of the first request to
+            the end of the last one; summed over hosts. Null if unknown.
         concurrency: Mean number of requests in service at a time, per host; null if the
             requests take no time.
         breakdown_ms: Category → mean time per request; the values add up to the mean
             latency. Categories that could not be measured are left out.
         breakdown_detail_ms: Bucket of a category → mean time per request.
-        slow: The slowest requests compared with typical ones; null for too few
-            requests.
+        slow: Comparison of slow and typical requests; null for too few requests.
         by_host: Requests of each host.
         missing: Null fields and left-out categories with their reasons.
         inputs: Host → number of requests, threads and events that were read.

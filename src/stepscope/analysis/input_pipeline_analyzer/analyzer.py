@@ -66,10 +66,8 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
         verdict: `not_input_bound`, `moderately_input_bound`, `highly_input_bound` or
             `unknown`; decided in the same way as the check `input.bound`.
         text: The verdict in words.
-        window: `steps`; without steps `profile`, when shares refer to the whole
-            recording.
-        compat: Producer whose rules the numbers follow; empty for stepscope's own
-            rules.
+        window: `steps`; without steps `profile`: shares of the whole recording.
+        compat: Producer whose rules the numbers follow; empty for stepscope's rules.
         compat_verdict: Verdict on the page of the producer in `compat`; null if the
             numbers follow stepscope's own rules.
         input_percent: Share of the device time spent waiting for input or transferring
@@ -93,17 +91,14 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
         devices: One row per host and device, with the device's shares of input.
         host_breakdown_us: Host-side category → self time of its ops, summed over
             threads: work, not delay.
-        host_breakdown_percent: Host-side category → its share of the self time of all
-            input ops.
-        consumer_wait: How long the program waited for batches, exposed or hidden; null
-            if unknown.
+        host_breakdown_percent: Host-side category → share of all input ops' self time.
+        consumer_wait: How long the program waited for batches; null if unknown.
         between_steps: Waiting for input between the markers of the steps; null if no
             step markers were recorded.
         input_ops: One row per host and input op.
         worker_functions: One row per host and function or other state of its worker
             processes during steps; empty if the workers were not sampled.
-        next_steps: What to try; categories that steps wait for come first, then by
-            time.
+        next_steps: What to try: first what steps wait for, then by time.
         hosts_matched_by: How the steps of several hosts were matched: `step_num`,
             `time` or `none`; `one_host` for a single host.
         by_host: Verdict and shares of each host.

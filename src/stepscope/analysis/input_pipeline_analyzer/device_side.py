@@ -40,8 +40,7 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         shares: Host → its share; empty if another producer's rules are followed, which
             do not divide the share into parts.
-        decided: Verdict on all hosts together; None if another producer's rules are
-            followed.
+        decided: Verdict on all hosts together; None with another producer's rules.
         decided_by_host: Host → verdict on this host alone.
     """
 

@@ -298,8 +298,7 @@ class WorkerSide(msgspec.Struct, frozen=True, kw_only=True):
         functions: One row per host and function, or other state, of the workers.
         idle: Whether no worker works during most of the time in which steps wait for a
             batch; None if unknown.
-        most: Function that takes most of the workers' time, with file and line; None if
-            no function does.
+        most: Function with most of the workers' time, with file and line; or None.
     """
 
     functions: pl.DataFrame

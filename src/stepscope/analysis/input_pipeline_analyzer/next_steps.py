@@ -58,13 +58,11 @@ def next_steps(
     Args:
         spent_us: Category → self time of its ops in µs; None if unknown.
         outside_markers: Whether the iterator is called between the steps' markers.
-        leading: What steps wait for longest: `fetch`, `transfer` or `starved`; None if
-            unknown.
+        leading: Longest wait of steps: `fetch`, `transfer`, `starved`; None if unknown.
         sends: Number of calls that send data to a device.
         copy_us: Mean time of a copy to the device, on the device; 0 if unknown.
         slowest: Long name of the slowest stage on the critical path; None if unknown.
-        workers_idle: Whether no worker process works while steps wait for a batch; None
-            if unknown.
+        workers_idle: Whether all workers idle while steps wait; None if unknown.
         workers_in: Function that takes most of the workers' time, with file and line;
             None if no function does.
     """

@@ -70,8 +70,7 @@ class ConsumerWait(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         total_ms: Time of all waits, on the threads that drive the steps.
         per_step_ms: Mean waiting time per step.
-        exposed_ms: Part of the waiting time that is charged to the steps as input; mean
-            over devices.
+        exposed_ms: Waiting time that is charged to steps as input; mean over devices.
         exposed_per_step_ms: Mean exposed waiting time per step.
         hidden_ms: Waiting time in which a device worked, or was idle for another
             reason; null without a device.
@@ -93,8 +92,7 @@ class ConsumerWait(msgspec.Struct, frozen=True, kw_only=True):
 class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
     """Waiting for input between the markers of the steps.
 
-    The wait counts as input of the step before it, because a step lasts until the next
-    step begins.
+    The wait counts as input of the step before it, which lasts until the next step.
 
     Attributes:
         outside_markers: Whether the iterator is called outside the markers: at least

@@ -104,8 +104,7 @@ class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
         pie: The kernels with the highest total time and `other`.
         measured: Kernels that Nsight Compute measured, whether in the recording or not;
             no rows without its table (`--kernels`).
-        nvidia_rules: Results of NVIDIA's own rules for the measured kernels, in
-            NVIDIA's words.
+        nvidia_rules: Results of NVIDIA's rules for measured kernels, in its own words.
         kernel_count: Number of kernel executions, shown or not.
         kernel_time_us: Total duration of all kernels, shown or not.
         time_us_by_precision: Precision of the computation (16, 32, tf32 or 64) → time

@@ -43,14 +43,12 @@ class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         time_ms: Time of the peak, since the start of its host's profile.
         memory_in_use_bytes: Size of stack and heap together.
-        stack_bytes: Size of the stack, which is reserved separately from the heap; null
-            if unknown.
+        stack_bytes: Size of the stack, which is not in the heap; null if unknown.
         heap_bytes: Size of the heap in use.
         free_bytes: Size of the free memory; null if not recorded.
         fragmentation: 1 - largest free chunk / free memory, from 0 to 1; null if no
             memory was free or it was not recorded.
-        step_id: Number of the step at the peak; null outside steps, or without known
-            steps.
+        step_id: Number of the step at the peak; null outside known steps.
     """
 
     time_ms: float
@@ -92,23 +90,19 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
             deallocation was not recorded. Null without addresses.
         capacity_bytes: Size of the memory or, if not recorded, of stack, heap and free
             memory together; the largest value if it changes. Null if unknown.
-        peak_heap_lifetime_bytes: Largest size of the heap since the process began; null
-            if not recorded.
+        peak_heap_lifetime_bytes: Largest heap since the process began; null if unknown.
         peak: The peak in the profile; null if the memory in use is unknown.
         level: How the memory in use is known: `recorded`; `replayed`: the sum of the
             events, because the events do not contain it (older blocks are only partly
             included); `recorded_since_start`: recorded, but without older blocks;
             `one_instant`: the file shows a single instant.
         timeline: Memory in use over time: extremes and the peak, or every event.
-        breakdown: Blocks alive at `breakdown_time_ms`; they add up to the memory in use
-            at that time.
-        lines: Memory held by each line of the program at `breakdown_time_ms`, largest
-            first.
+        breakdown: Blocks alive at `breakdown_time_ms`; they add up to the use then.
+        lines: Memory by line of the program at `breakdown_time_ms`, largest first.
         breakdown_time_ms: Time of the breakdown, since the start of the profile: the
             requested time, or the peak; null if neither is known.
         steps: Memory in use at the boundaries of steps.
-        growth_bytes_per_step: Statistics of the growth of the memory in use over the
-            closed steps.
+        growth_bytes_per_step: Statistics of the memory growth over closed steps.
         warnings: Thresholds that are reached at the peak.
     """
 
@@ -137,12 +131,9 @@ class Facts(Frozen, frozen=True, eq=True):
         held: Number of rows that are blocks from before the recording.
         placed: Whether deallocations can be matched with allocations: events have
             addresses, or no events were recorded.
-        capacity: Largest capacity, or sum of stack, heap and free memory; None if
-            unknown.
-        least_capacity: Smallest capacity, or sum of stack, heap and free memory; None
-            if unknown.
-        lifetime_peak: Largest size of the heap since the process began; None if not
-            recorded.
+        capacity: Largest capacity (or stack, heap and free memory); None if unknown.
+        least_capacity: Smallest capacity (or stack, heap and free memory), or None.
+        lifetime_peak: Largest heap since the process began; None if not recorded.
     """
 
     frees: int

@@ -49,10 +49,8 @@ class AnnotationDetail(msgspec.Struct, frozen=True, kw_only=True):
             null if launches are unknown.
         calls: The calls with the most host time.
         by_step: The calls by step; null if no call began in a step.
-        ops: Ops that ran inside the calls on the thread of the call; null if no op was
-            recorded.
-        kernels: Device work that the calls launched, by name; null if launches are
-            unknown.
+        ops: Ops inside the calls, on the call's thread; null if no op was recorded.
+        kernels: Device work that the calls launched, by name; null if unknown.
     """
 
     name: str

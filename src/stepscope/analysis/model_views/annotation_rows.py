@@ -69,9 +69,8 @@ class AnnotatedHost(Frozen, frozen=True):
         work: By row of device_activity: the `call` that launched it (-1 for none),
             `device`, `start_ps` and `dur_ps`; or why launches are unknown.
         device_ps: int64 by call; time of the device work that the call itself launched.
-        launches: int64 by call; number of its own launch calls with recorded work.
-        step_rows: Steps of the host that the chosen calls may be in; None if the host
-            has no steps.
+        launches: int64 by call; number of launch calls directly inside it.
+        step_rows: Steps in which chosen calls can be; None if the host has none.
     """
 
     host: str

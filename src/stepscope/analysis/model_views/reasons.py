@@ -105,8 +105,7 @@ def missing_of_trees(
             if column not in frame.columns:
                 continue
             metric = _DECIDED_BY.get(column)
-            # A threshold on an unknown metric can remove all nodes and with them the
-            # nulls.
+            # A threshold on an unknown metric can remove all nodes, and so all nulls.
             unknown = (
                 metric and not trees[view].metric_values(metric, total=False).any()
             )

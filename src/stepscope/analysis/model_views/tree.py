@@ -63,13 +63,11 @@ class Tree(Frozen, frozen=True):
 
     Attributes:
         parent: Parent by node; -1 for a root.
-        name: By node: the whole path of a scope; for other nodes an op, a type or a
-            line.
+        name: By node: the whole path of a scope; otherwise an op, a type or a line.
         type: By node: the type of its op; None for a scope and for several types.
         own: int64 (nodes, METRICS); without descendants.
         total: int64 (nodes, METRICS); with descendants.
-        by_clock: Whether host time is elapsed time on a thread, to which device time is
-            not added.
+        by_clock: Whether host time is elapsed time, to which device time is not added.
     """
 
     parent: list[int]
@@ -240,8 +238,7 @@ def _metrics_of_charges(rows: pl.DataFrame) -> Int64s:
     numbers = rows.select(pl.exclude("name", "type", "source", "place")).fill_null(0)
     knows_flops = rows["flops"].is_not_null()
     runs = pl.col("occurrences")
-    # A charge without executions counts fully or not at all, by whether FLOPs are
-    # known.
+    # A charge without executions counts fully if its FLOPs are known, else not at all.
     known = (
         pl.when(runs > 0)
         .then(pl.col("known") / runs)
@@ -262,8 +259,7 @@ class ShownNodes(Frozen, frozen=True):
     """The nodes to show, in depth-first order.
 
     Attributes:
-        parent: By shown node: index in `order` of the nearest shown ancestor; None for
-            a root.
+        parent: By shown node: index in `order` of its shown parent; None for a root.
         depth: By shown node: its depth in the tree; 1 is a root.
     """
 
@@ -337,8 +333,7 @@ def show_nodes(tree: Tree, settings: Settings) -> ShownNodes:
         return reached & wanted
 
     if settings.account_displayed_op_only:
-        # A node that is hidden only for its depth counts in the totals of its
-        # ancestors.
+        # A node that is hidden only for its depth counts for its ancestors.
         own = np.where(reaches_thresholds(tree)[:, None], tree.own, 0)
         tree = msgspec.structs.replace(tree, total=sum_up(tree.parent, own))
     # With that option, thresholds apply to the displayed totals.

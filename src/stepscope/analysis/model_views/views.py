@@ -73,11 +73,9 @@ class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
             first. The totals of the roots add up to all recorded time.
         graph: Costs by op; the parent of an op is the op that called it.
         op: Costs by op type.
-        code: Costs by line of the program; the parent of a line is the function that
-            called it.
+        code: Costs by line of the program, below the function that called the line.
         source: Time by line of the program, as a flat list. Self times add up to the
-            time that threads spent in ops or functions, and to the time of all device
-            work.
+            time of threads in ops or functions, and to the time of all device work.
         annotation: Time in the ranges that the program named, and in device work
             launched there; the parent of a range is the range around it on its thread.
         unannotated_device_us: Time of device work launched outside all named ranges, in
@@ -86,8 +84,7 @@ class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
         flops_known_percent: Share of the total time in ops with a known number of
             operations; null if no time was recorded.
         settings: The options, with presets and defaults applied.
-        step: Number of the requested step; null for the whole recording, and for
-            several steps.
+        step: Number of the requested step; null for all or several steps.
         steps: Host → numbers of the shown steps; null for the whole recording.
         missing: Columns that contain nulls, with the reasons.
         inputs: Host → number of executions and device activities that were read.

@@ -44,8 +44,7 @@ class OpSelection(Frozen, frozen=True, eq=True):
 
     Attributes:
         op: Name of the selected op; None if a scope is selected.
-        scope: Path that the names begin with, without a separator at its end; None if
-            an op is selected.
+        scope: Path that the names begin with, without a final separator; or None.
     """
 
     op: str | None
@@ -78,8 +77,7 @@ def select_ops(
         what: What the names are names of, for the message.
 
     Raises:
-        BadUsage: Both op and scope are given, or no name matches; the message lists the
-            nearest names.
+        BadUsage: Both op and scope are given, or no name matches.
     """
     if op is not None and scope is not None:
         raise BadUsage("op and scope exclude each other: give only one of them")

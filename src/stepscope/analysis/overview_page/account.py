@@ -28,8 +28,7 @@ class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
     """A named part of an owner's time.
 
     Attributes:
-        name: Op, call or function that took the time; null for the other parts
-            together.
+        name: Op, call or function that took the time; null for all other parts.
         detail: What took most of this time; null if nothing more is known.
         place: `inside` a step, or `between` two steps.
         function: Python function; null if `name` is not a function.

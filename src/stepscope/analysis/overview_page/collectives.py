@@ -86,10 +86,8 @@ def collective_kinds(
     """Measure collectives by kind; an empty tuple if the devices ran no collectives.
 
     Args:
-        step_count: Number of steps in which collectives were counted; None without
-            steps.
-        parameters: Number of the model's parameters, from the user or the recording;
-            None if unknown.
+        step_count: Number of steps with the collectives; None without steps.
+        parameters: Number of the model's parameters; None if unknown.
         gib_per_s: Bandwidth between devices, from the user; None if not given.
     """
     found, absent = derived_by_host(profile, collectives, hosts)

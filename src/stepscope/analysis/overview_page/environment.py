@@ -30,11 +30,9 @@ class DeviceEntry(msgspec.Struct, frozen=True, kw_only=True):
         device: Ordinal of the device on its host.
         type: Product name of the device; null if unknown.
         cores: Number of multiprocessors; null if not recorded.
-        compute_capability: Compute capability, major and minor, as in `8.0`; null if
-            not recorded.
+        compute_capability: Compute capability, as in `8.0`; null if not recorded.
         memory_bytes: Size of the device's memory; null if not recorded.
-        memory_bandwidth_bytes_per_s: Peak bandwidth of the device's memory; null if not
-            recorded.
+        memory_bandwidth_bytes_per_s: Peak memory bandwidth; null if not recorded.
         used: Whether the device has recorded activity.
     """
 
@@ -57,16 +55,12 @@ class HostEntry(msgspec.Struct, frozen=True, kw_only=True):
         file: Path of the file that was read.
         format: Format of the file.
         file_bytes: Size of the file.
-        start_unix_ns: Absolute time of the profile's time 0, in ns since 1970; null if
-            not recorded.
+        start_unix_ns: Time 0 of the profile, in ns since 1970; null if not recorded.
         duration_ms: Time from the first event to the last; null without events.
         events: Number of events in the file; null if unknown.
-        host_tracer_level: Level of the host tracer during the recording; null if not
-            recorded.
-        device_tracer_level: Level of the device tracer during the recording; null if
-            not recorded.
-        python_tracer_level: Level of the Python tracer during the recording; null if
-            not recorded.
+        host_tracer_level: Host tracer's level while recording; null if not recorded.
+        device_tracer_level: Device tracer's level while recording; null if unknown.
+        python_tracer_level: Python tracer's level while recording; null if unknown.
         grouped: Whether the producer stored step groups.
     """
 
@@ -97,8 +91,7 @@ class RunEnvironment(msgspec.Struct, frozen=True, kw_only=True):
         used_device_count: Number of devices with recorded activity; null if unknown.
         devices: One entry per device.
         captures: One entry per file.
-        dropped_events: Number of lost events that the tracer reports; null if it
-            reports no number.
+        dropped_events: Number of lost events by the tracer's count; null if unknown.
     """
 
     hosts: int

@@ -59,10 +59,8 @@ class TopOp(msgspec.Struct, frozen=True, kw_only=True):
         occurrences: Number of executions; null if unknown.
         flop_rate_gflops: Floating-point operations per time, in GFLOP/s; null if the
             number of operations is unknown.
-        tensor_core_eligible: Whether the op could run on Tensor Cores; null on a host,
-            and if unknown.
-        tensor_core_used: Whether the op ran on Tensor Cores; null on a host, and if
-            unknown.
+        tensor_core_eligible: Whether Tensor Cores could run the op; null if unknown.
+        tensor_core_used: Whether Tensor Cores ran the op; null if unknown.
         hosts: Hosts on which the op ran.
     """
 
@@ -93,8 +91,7 @@ class PrecisionShares(msgspec.Struct, frozen=True, kw_only=True):
             many kernels is unknown.
         compute_64bit_percent: Part of `compute_32bit_percent` that computes in 64 bits;
             null if none is known and the precision of many kernels is unknown.
-        default_evidence_percent: Share of kernel time whose precision is unknown; it
-            counts as 32 bits.
+        default_evidence_percent: Share of kernel time counted as 32 bits by default.
         kernels_16bit_count: Number of kernels that compute in 16 bits or fewer; null if
             `compute_16bit_percent` is null.
         kernels_total_count: Number of kernels that compute.
@@ -113,18 +110,14 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     """On which side ops ran, host or device; input pipeline ops count separately.
 
     Attributes:
-        host_op_percent: Share of the op executions that launched no device work; null
-            if unknown.
-        device_op_percent: Share of the op executions that launched device work; null if
-            unknown.
+        host_op_percent: Share of op executions without device work; null if unknown.
+        device_op_percent: Share of op executions with device work; null if unknown.
         host_self_time_percent: Self time of ops on hosts, as a share of that on hosts
             and devices; null if unknown.
         device_self_time_percent: Self time of ops on devices, as a share of that on
             hosts and devices; null if unknown.
-        host_executions: Number of op executions that launched no device work; null if
-            unknown.
-        device_executions: Number of op executions that launched device work; null if
-            unknown.
+        host_executions: Number of op executions without device work; null if unknown.
+        device_executions: Number of op executions with device work; null if unknown.
         dataset_executions: Number of executions of input pipeline ops, which are in
             neither share; null if unknown.
     """
@@ -170,8 +163,7 @@ class FunctionMode(msgspec.Struct, frozen=True, kw_only=True):
         self_time_us: Time of the calls without nested calls of functions.
         percent: Share of the self time of all calls of graph functions; null if the
             calls took no time.
-        tracing_count: How often the function was traced since the program began; null
-            if not recorded.
+        tracing_count: Number of traces since the program began; null if not recorded.
     """
 
     name: str

@@ -85,8 +85,7 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True):
         source: `marker`, `device_line`, `launch` or `period`.
         what: Name of the marker, op or launch that repeats.
         n: Number of steps in the division.
-        period_ms: Median time between the starts of two steps; null for fewer than two
-            steps.
+        period_ms: Median time between starts of steps; null for fewer than two steps.
         coverage: Share of the activity inside similar steps; null for markers.
         cv: Coefficient of variation of the work of the steps; null for markers.
         confidence: Confidence in the candidate, from 0 to 1.
@@ -112,8 +111,7 @@ class StepDetection(msgspec.Struct, frozen=True, kw_only=True):
         source: What the steps are based on: `marker`, `device_line`, `launch` or
             `period`; null without steps.
         confidence: Confidence in the steps, from 0 to 1; null without steps.
-        inferred: Whether the steps were inferred from repetition, because the program
-            did not mark them.
+        inferred: Whether unmarked steps were inferred from repetition.
         anchor: What determines the starts of the windows: `host`, `device`, `executor`
             (host threads that run compiled programs) or `profile`.
         candidates: Every division into steps that was tried, preferred ones first.
@@ -146,26 +144,22 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
     `StepSummary` defines the fields that come from the summary.
 
     Attributes:
-        window: `steps`; `profile` without steps, when all numbers refer to the whole
-            recording.
+        window: `steps`; without steps `profile`: numbers of the whole recording.
         compat: Producer whose rules the step times and categories follow; empty for
             stepscope's own rules.
         steps: Every step of every host.
         account: Time by owner on every device, with named parts; empty if another
             producer's rules are followed.
-        step_detection: How the steps were found, on the host with the lowest
-            confidence.
+        step_detection: How steps were found, on the host with the lowest confidence.
         precision: Kernel time by precision; null if unknown.
         top_ops: The ops with the most self time.
-        phases_ms: Mean forward, loss, backward and optimizer time of a step; null if no
-            op shows a phase.
+        phases_ms: Mean time of a step by phase; null if no op shows a phase.
         environment: Hosts, devices and files of the run.
         op_placement: On which side ops ran, host or device.
         eager: Share of op time that ran eagerly; null if unknown.
         collectives: Collectives between devices, by kind; null if unknown.
         tf_function: Calls of graph functions.
-        is_training: Whether gradients or updates of parameters were seen; null if
-            unknown.
+        is_training: Whether gradients or parameter updates were seen; null if unknown.
         hosts_matched_by: How the steps of several hosts were matched: `step_num`,
             `time` or `none`; `one_host` for a single host.
         by_host: Summary of each host.

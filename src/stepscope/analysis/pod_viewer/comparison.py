@@ -42,8 +42,7 @@ class StepComparison(msgspec.Struct, frozen=True, kw_only=True):
             compute; null if unknown or for one worker.
         start_skew_doubt_ms: Possible error of `start_skew_ms`, because each host has
             its own clock; 0 on one host, null if unknown.
-        imbalance: Largest device work / median device work - 1, a fraction; null if
-            unknown.
+        imbalance: Largest / median device work - 1, as a fraction; null if unknown.
         concurrency: Host → busy time summed over its devices / time in which any of
             them was busy: the number of devices if they run in parallel, 1 if they run
             one at a time. Only hosts with several devices.
@@ -52,8 +51,7 @@ class StepComparison(msgspec.Struct, frozen=True, kw_only=True):
         slowest_by: Evidence for the slowest worker: `collectives` (the other workers
             waited longest for it), `device_work` (its device worked longest) or
             `step_time`; null without a slowest worker.
-        fastest: The fastest worker by the evidence in `slowest_by`; null without a
-            slowest worker.
+        fastest: The fastest worker by `slowest_by`; null without a slowest worker.
     """
 
     start_skew_ms: float | None
@@ -105,8 +103,7 @@ def compare_steps(
     """Compare the workers of every step of the run.
 
     Args:
-        any_device: `host`, `window`, `united_ps`: time in which any device of the host
-            was busy.
+        any_device: `host`, `window`, `united_ps`: time with any busy device.
 
     Returns:
         Slot → comparison of its workers.

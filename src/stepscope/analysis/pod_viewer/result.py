@@ -26,24 +26,20 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         host: Host of the worker.
         device: Ordinal of the worker's device; null for a host without devices.
-        chip_id: Number of the device in TensorBoard's pod viewer; null for a host
-            without devices.
+        chip_id: Number of the device in TensorBoard's pod viewer; null without devices.
         node_id: Number of the worker's host among the hosts of the run.
         step: Number of the step; null for the whole profile.
         total_ms: Length of the step on this worker, until the next step begins.
         device_step_time_ms: Time from the first to the last device activity of the
             step; null without device activity.
-        start_ms: Start of the step on its host's clock, since the start of the host's
-            recording.
+        start_ms: Start of the step on its host's clock, since the recording's start.
         aligned_start_ms: Start of the step on the clock of the reference host; null if
             the two clocks cannot be aligned.
         flags: Flags of the step's window.
         breakdown_ms: Category → time; the values add up to `total_ms`.
-        breakdown_detail_ms: Owner within a category → time; the values add up to
-            `total_ms`.
+        breakdown_detail_ms: Owner → time; the values add up to `total_ms`.
         bottleneck: The category with the most time.
-        device_work_ms: Time of device work other than collectives; null without a
-            device.
+        device_work_ms: Time of device work without collectives; null without a device.
         collective_wait_ms: Part of the collectives in `breakdown_ms` in which the
             worker waited for other workers; without a device, part of the collectives
             of its threads. Null if unknown.
@@ -86,8 +82,7 @@ class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True):
         waited_for_ms: Mean over the counted steps: time that the other workers waited
             for this worker, summed over them; null if unknown.
         collective_wait_ms: Mean over the counted steps: part of the collectives in
-            `breakdown_ms` in which the worker waited for other workers; null if
-            unknown.
+            `breakdown_ms` spent waiting for other workers; null if unknown.
         collective_transfer_ms: Mean over the counted steps: part of the collectives in
             `breakdown_ms` in which data was transferred; null if unknown.
         collective_untold_ms: Mean over the counted steps: part of the collectives in
@@ -270,10 +265,9 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         host: Name of the host.
-        source: How the host's clock is aligned: `reference` (the other hosts are
-            aligned to it), `collectives` (all members leave them together), `recorded`
-            (both hosts recorded absolute times, which nothing checks), `steps` (shared
-            steps) or `none`.
+        source: How the host's clock is aligned: `reference` (others are aligned to it),
+            `collectives` (all members leave them together), `recorded` (absolute times
+            of both hosts, which nothing checks), `steps` (shared steps) or `none`.
         shift_us: Time to add to a time of this host to get the reference host's, in µs;
             null if the two clocks cannot be aligned.
         offset_us: How far the host's recorded clock is ahead of the reference host's,
@@ -328,18 +322,14 @@ class PodViewerResult(msgspec.Struct, frozen=True, kw_only=True):
         hosts_matched_by: How the steps of several hosts were matched: `step_num`,
             `time` or `none`; `one_host` for a single host.
         in_lock_step: Whether the hosts take part in the same steps.
-        processes: Number of processes of the run, as recorded in its files; null if not
-            recorded.
-        clocks: How well the times of each host can be compared with those of other
-            hosts.
-        collectives_matched: Number of collective calls that were matched with calls of
-            other workers.
+        processes: Number of processes of the run; null if not recorded.
+        clocks: How well the times of each host can be compared with other hosts'.
+        collectives_matched: Number of collective calls matched with other workers.
         collectives_unmatched: Number of collective calls without a match on other
             workers, so that the waiting in them is unknown.
         unused_devices: Host → devices that its recording lists without any activity.
             They do not count as idle workers, because other processes may use them.
-        categories: Names of the categories, and their numbers in TensorBoard's pod
-            viewer.
+        categories: Names of the categories, and numbers in TensorBoard's pod viewer.
         quality: Doubts that follow from comparing all hosts.
         missing: Null fields and left-out categories with their reasons.
         inputs: Host → number of rows read from each table.

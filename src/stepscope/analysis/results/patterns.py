@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools
 
-#: Maximum length of a pattern, in characters, and maximum product of its repetition
-#: counts; the time is also linear in the length of the pattern with its repetitions
-#: written out.
+#: Maximum length of a pattern, and maximum product of its repetition counts. The time
+#: is also linear in the length of the pattern with repetitions written out.
 _LONGEST: Final = 1000
 _MOST_REPEATED: Final = 1000
 _COUNTED: Final = Pattern(r"\{(\d{1,9})(?:,(\d{0,9}))?\}")

@@ -65,8 +65,7 @@ def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
         ):
             return FittingRemedy(words=Remedy.OTHER_MACHINE.value)
     if remedy is Remedy.RECORD_UNKNOWN_TIME:
-        # Number of stack samples of each host's functions; inf where each call was
-        # recorded.
+        # Number of stack samples by host; inf where every call was recorded.
         found = (profile.derived(host, function_frames) for host in profile.hosts)
         looks = [
             math.inf if looks is None else looks

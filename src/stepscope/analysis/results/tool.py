@@ -112,8 +112,7 @@ def rows_read(
 def field_sentences(struct: type) -> dict[str, str]:
     """Return names and texts of the `Attributes:` of a class.
 
-    Fields without a text get their text from the class `DEFINED_BY`, if the class names
-    one.
+    Fields without a text have the text of the class `DEFINED_BY`, if there is one.
     """
     _, _, section = inspect.cleandoc(struct.__doc__ or "").partition("Attributes:\n")
     defined_by = getattr(struct, "DEFINED_BY", None)

@@ -232,8 +232,7 @@ def roofline_points(
     Args:
         work: Columns of names, `occurrences`, `total_ps`, `share_ps` (time that counts
             in shares), `flops`, `accessed_bytes`, `peak_flops` and `peak_bytes` (what
-            units and memory could have done in the time), and `evidence`; null means
-            unknown.
+            units and memory could do in that time), and `evidence`; null means unknown.
         options: Peaks that replace known peaks.
     """
     names = [it for it in ("kernel_name", "op_name", "name") if it in work.columns]

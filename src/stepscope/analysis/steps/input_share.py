@@ -39,10 +39,8 @@ class InputShare(Frozen, frozen=True, eq=True):
 
     Attributes:
         window_ps: Total length of the windows, once per device.
-        wait_ps: Waiting for input while the device is idle, including `starved_ps`;
-            None if unknown.
-        starved_ps: Idle time before the copy of a batch, if no batch fetch was
-            recorded.
+        wait_ps: Input wait on an idle device, including `starved_ps`; None if unknown.
+        starved_ps: Idle time before a batch is copied, if no fetch was recorded.
         transfer_ps: Input transfers that do not overlap with other device work; None if
             unknown or without a device.
         at_most_ps: Upper bound of waiting and transfers together.

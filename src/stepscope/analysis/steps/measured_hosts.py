@@ -28,8 +28,7 @@ _WHY: Final = room_reasons("steps")
 
 #: Maximum distance between the step starts of two hosts in lock step, in steps.
 _APART: Final = 0.5
-#: Minimum share of common steps of two hosts in lock step, of the host with fewer
-#: steps.
+#: Minimum share of common steps of two hosts in lock step, of the fewer steps.
 _SHARED: Final = 0.5
 
 
@@ -40,9 +39,8 @@ class StepMatching(Frozen, frozen=True):
 
     Attributes:
         by: `step_num`, `time` or `none`; `one_host` for a single host.
-        key: Host → a number per counted window. Windows with equal numbers are one
-            step; -1 is a window without a partner on every other host. Empty if `by` is
-            `none`.
+        key: Host → a number per counted window. Equal numbers mean one step; -1 is a
+            window without a partner on every other host. Empty if `by` is `none`.
         in_lock_step: Whether the hosts may be averaged.
         notes: Why the hosts may not be averaged.
     """
@@ -59,8 +57,7 @@ def match_steps(
     """Match steps by number, else by absolute time, else not at all.
 
     Args:
-        starts_unix_ns: Absolute time of each host's time 0, in ns since 1970; None if
-            not recorded.
+        starts_unix_ns: Each host's time 0, in ns since 1970; None if not recorded.
     """
     if len(hosts) < 2:
         return StepMatching("one_host", {}, in_lock_step=True, notes=())

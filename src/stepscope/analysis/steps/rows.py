@@ -36,8 +36,7 @@ OWNER_COLUMNS: Final = tuple(f"{owner.name}_ps" for owner in OWNERS)
 _REST: Final = OWNERS[-1].category
 #: Code of a reason that does not count as lost time: the run has no device.
 NO_DEVICE: Final = "NO_DEVICE_PLANE"
-#: Categories of device work; without a device, they are shown only if host events have
-#: time in them.
+#: Categories of device work; without a device, only host events can show them.
 _OF_DEVICES: Final = frozenset({"output", "device_collectives"})
 _BETWEEN_DEVICES: Final = "device_collectives"
 _BUSY: Final = frozenset(BUSY_OWNERS)
@@ -53,8 +52,7 @@ class HostSteps(Frozen, frozen=True, dict=True):
     """The windows of one host with their account.
 
     Attributes:
-        steps: The steps, or why there are none; without steps, the whole profile is the
-            only window.
+        steps: The steps, or why there are none and the profile is the only window.
         rows: One row per (window, device): `host`, `window`, `step`, `name`, `marker`,
             `batches`, `start_ps`, `window_ps`, `open_end`, `flags`, `host_period_ps`,
             `device`, `gap_ps`, `device_step_time_ps`, the owners, and further measures
@@ -254,8 +252,7 @@ def category_columns(
 def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
     """Average over devices per (host, window); the means still add up exactly.
 
-    The columns `busy_least_ps` and `busy_most_ps` are the range of `device_busy_ps`
-    over the devices.
+    Columns `busy_least_ps` and `busy_most_ps` are the range of `device_busy_ps`.
     """
     keys = ["host", "window"]
     first = (

@@ -60,19 +60,14 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
             step, on the device where it is longest; null without device activity.
         flags: Flags of the step's window.
         breakdown_ms: Category → time; the values add up to `duration_ms`.
-        device_working_ms: Time of device work other than input transfers; null if
-            unknown.
-        idle_input_ms: Time spent waiting for input and transferring it. If no batch
-            fetch was recorded, idle time before the copy of a batch is included. Null
-            if unknown.
+        device_working_ms: Time of device work except input transfers; null if unknown.
+        idle_input_ms: Time of waiting for input and transferring it; null if unknown.
+            Includes idle time before a batch is copied, if no fetch was recorded.
         gap_ms: Time after the step's marker and its last device activity, until the
             window ends; null if unknown.
-        device_busy_ms: Time of device work of any kind, mean over devices; null if
-            unknown.
-        device_busy_least_ms: Time of device work of any kind on the least busy device;
-            null if unknown.
-        device_busy_most_ms: Time of device work of any kind on the busiest device; null
-            if unknown.
+        device_busy_ms: Time of any device work, mean over devices; null if unknown.
+        device_busy_least_ms: Time of work on the least busy device; null if unknown.
+        device_busy_most_ms: Time of any work on the busiest device; null if unknown.
     """
 
     step: int | None
@@ -114,9 +109,8 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
         row_count: Number of counted rows (host, device, step).
         left_out: Flag → number of closed windows that it excludes from all means:
             `unrecorded` (work in them was not recorded), `other_kind` (they do
-            different work), `warm_up` (they used data that was buffered while the
-            recording started, or are a first window that took far longer than any
-            other).
+            different work), `warm_up` (they used data buffered while the recording
+            started, or are a first window that took far longer than any other).
         step_time_ms: Wall time of a step, until the next step begins.
         host_period_ms: Time between the starts of two steps on the host, which differs
             from the step time if the host runs ahead; null if unknown.
@@ -131,16 +125,14 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
         breakdown_detail_ms: Owner of the time → mean time.
         overlapped_ms: Kind of device work → mean time hidden by other device work; not
             part of the breakdown.
-        device_execution_percent: Share of the step time in which a device worked; null
-            if unknown.
+        device_execution_percent: Share of step time with device work; null if unknown.
         kernel_launch_percent: Share of the step time in which a device waited for the
             host to launch work; null if unknown.
         input_percent: Share of the step time spent waiting for input and transferring
             it. If no batch fetch was recorded, idle time before the copy of a batch is
             included (which is `other` in `breakdown_percent`). Null if unknown.
         idle_percent: Share of the time in which a device was idle; null if unknown.
-        any_device: Means with the devices of each host taken as one; null without
-            devices.
+        any_device: Means with each host's devices taken as one; null without devices.
         bottleneck: Side to work on: `host` (the input), `device`, `both` or `unknown`.
     """
 

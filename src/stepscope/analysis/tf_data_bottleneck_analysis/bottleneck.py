@@ -119,8 +119,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         max_latency_us: Duration of the slowest call; null without a call.
         bottleneck: Bottleneck of the slowest call; null if it has none.
         suggestion_kind: Stable name of the suggestion; null without a suggestion.
-        suggestion: What to do about the bottleneck of the slowest call; null without a
-            suggestion.
+        suggestion: What to do about the slowest call's bottleneck; null if none.
         exposed_wait_ms_per_step: Mean time per step of this host that waits for input
             while no other work keeps the step busy; null if unknown.
         exposed_wait_percent: Share of the steps' time that waits for input while no
@@ -151,11 +150,9 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
         pipeline: Name of the call's pipeline.
         rank: Rank of the call among the calls of its pipeline; 0 is the slowest.
         start_us: Start of the call, since the start of the profile.
-        latency_us: Duration of the call; the `critical_time_us` of its nodes add up to
-            it.
+        latency_us: Duration of the call: the sum of its nodes' `critical_time_us`.
         suggestion_kind: Stable name of the suggestion; null without a bottleneck.
-        suggestion: What to do about the bottleneck of this call; null without a
-            bottleneck.
+        suggestion: What to do about the call's bottleneck; null without a bottleneck.
         nodes: Stages of the pipeline, nearest to the consumer first.
         edges: Pairs of a stage and a stage that it called.
     """

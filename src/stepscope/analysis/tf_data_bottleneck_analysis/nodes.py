@@ -33,18 +33,15 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         id: Recorded id of the stage, in decimal; the long name if no id was recorded.
         name: Long name: all stages from the last one up to this one.
         type: Name of the transformation, without index and version.
-        start_us: Start of the stage's first execution in the call, since the start of
-            the profile.
+        start_us: Start of the stage's first execution, since the profile's start.
         total_us: Total time of the stage's executions; may exceed the call's latency,
             because elements are produced ahead and by several threads.
-        self_us: Time of the stage's executions that does not overlap with its direct
-            children.
+        self_us: Time of the stage's executions without overlap with direct children.
         calls: Number of executions of the stage in this call.
         critical: Whether the stage is on the critical path: the call waited for it.
         bottleneck: Whether the stage has the longest self time on the critical path.
         critical_time_us: Part of the call's wall time that is charged to the stage.
-        transparent: Whether the stage passes every element on unchanged and cannot be
-            the bottleneck.
+        transparent: Whether the stage passes elements on unchanged: never a bottleneck.
         asynchronous: Whether the stage fetches its elements on separate threads.
         parameters: Values that the stage recorded at its first execution (parallelism,
             buffer limit, …); `buffered_elements` is the mean over its executions.

@@ -42,9 +42,8 @@ class CounterTile(msgspec.Struct, frozen=True, kw_only=True):
         curves: Track, name and unit of each counter.
         samples: Columns `COUNTER_COLUMNS`, by counter and time: one row for each bucket
             in which the value was set, with the time of the first setting, the minimum,
-            maximum and last value, and the number of settings. The first row of a
-            counter is the value before the tile, which still holds when the tile
-            begins.
+            maximum and last value, and the number of settings. A counter's first row is
+            the value before the tile, which still holds when the tile begins.
     """
 
     host: str

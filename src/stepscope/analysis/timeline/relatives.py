@@ -68,12 +68,10 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
         device: Ordinal of the device.
         stream: Id of the stream.
         bytes: Bytes of a copy; null if not recorded.
-        bytes_per_s: Bytes divided by duration; null if the size is unknown or the
-            duration is zero.
+        bytes_per_s: Bytes divided by duration; null if unknown or the duration is 0.
         op: Op that the activity belongs to; null if unknown.
         op_type: Type of the op; null if unknown.
-        op_evidence: Source of the op's name: hlo, hlo_name, annotation, copy, launch,
-            none.
+        op_evidence: Source of the op: hlo, hlo_name, annotation, copy, launch, none.
         launch: Launch shape and resources; null if none of them was recorded.
     """
 
@@ -236,8 +234,7 @@ class SameName(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         count: Number of spans of this name, including this one.
         total_ps: Total duration of all spans of this name, including nested spans.
-        percentile: Share of the spans of this name that are not longer than this one,
-            from 0 to 100.
+        percentile: Percentage of the spans of this name that are not longer.
         previous: The span of this name that starts before this one; null for the first.
         next: The span of this name that starts after this one; null for the last.
     """

@@ -50,8 +50,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         count: Number of spans whose name contains the text.
         tracks: `track`, `count` and `total_ps` of the tracks with such spans, in
             display order; `total_ps` adds up durations, including nested spans.
-        names: `name` and `count` of the names that contain the text, most frequent
-            first.
+        names: `name` and `count` of names with the text, most frequent first.
     """
 
     host: str
@@ -64,8 +63,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 def count_spans(profile: ProfileData, host: str, text: str) -> Found | Unavailable:
     """Count the spans whose displayed or full name contains a text.
 
-    Upper and lower case are equal. A text `/…/` is a regular expression, in which case
-    matters.
+    Case does not matter, except in a text `/…/`, which is a regular expression.
 
     Raises:
         BadUsage: The text is empty, or is not a valid regular expression.

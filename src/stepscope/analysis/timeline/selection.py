@@ -241,8 +241,7 @@ class WindowTotals(msgspec.Struct, frozen=True, kw_only=True):
             the window counts with its part inside.
         host_ops: Total times of ops on host threads, columns `SUMS`.
         kernels: Sums by kernel, columns `SUMS`.
-        names: Sums by displayed name over all spans, including nested and derived
-            spans.
+        names: Sums by displayed name over all spans, nested and derived ones too.
         missing: Values that could not be determined, with their reasons.
     """
 

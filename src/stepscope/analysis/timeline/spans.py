@@ -51,8 +51,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         track: Row of the timeline's tracks.
-        item: Row of `events` on a recorded track, row of the timeline's `slices` on a
-            derived track.
+        item: Row of `events` on a recorded track, of `slices` on a derived track.
         row: Row inside the track, 0 at the top.
         name: Name of the span.
         start_ps: Start of the span.

@@ -84,8 +84,7 @@ class ArgumentSource(Frozen, frozen=True):
         stats: The table of the events' values; None if absent.
         type_stats: The table of the event types' values; None if absent.
         left_out: By handle of strings: whether an export leaves the name out.
-        of_devices: Handle of the values that are valid on device events only; -1 if
-            unused.
+        of_devices: Handle of values that are valid on device events only, or -1.
     """
 
     trace: TraceData

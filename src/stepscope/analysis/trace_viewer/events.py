@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 
-#: Number of spans per piece: calls should be few, and a piece should need little
-#: memory.
+#: Number of spans per piece: a compromise between few calls and little memory.
 PIECE_SPANS: Final = 1 << 13
 #: Maximum number of values per piece, so that events with many values need no more.
 _PIECE_STATS: Final = 1 << 16
@@ -108,8 +107,7 @@ def trace_spans(
     Args:
         piece_spans: Maximum number of spans per piece.
         window: Start and end since the start of each host's profile, in ps. Only spans
-            that begin in the window or extend into it are wanted, and arrows between
-            such spans.
+            that begin in the window or extend into it are wanted, and their arrows.
     """
     flows = 0
     found, _ = host_traces(profile)

@@ -55,8 +55,7 @@ class HostTrace(Frozen, frozen=True):
         process: int32 by row of sections; process number.
         threads: By lane, in the order of `timeline.lanes`: `track`, `lane`,
             `first_row`, `process`, `thread`, `order` (position in the process), `name`.
-        offset_ps: Time to add to the times of this host, so that all hosts have one
-            time 0.
+        offset_ps: Time to add to the host's times, so that all hosts share a time 0.
     """
 
     host: str
@@ -160,15 +159,13 @@ class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
         events: Number of recorded events: drawn, folded and hidden events.
         drawn: Number of events that are drawn.
         folded: Number of bookkeeping events, which are shown on request.
-        hidden: Number of events that are not work: allocations, hand-overs between
-            threads.
+        hidden: Number of events other than work: allocations, thread hand-overs.
         derived_spans: Number of spans on derived tracks, which are not events.
         flows: Number of arrows from launch calls to device activity; null if launch
             calls were not recorded.
         without_time: Number of events that the recorder only counted, so that the
             timeline does not show them.
-        one_clock: Whether all hosts are shown on one clock; null if the clocks cannot
-            be aligned.
+        one_clock: Whether all hosts are shown on one clock; null if impossible.
         start_ms: Start of the first span; null without spans.
         end_ms: End of the last span; null without spans.
         missing: Values that could not be determined, with their reasons.
