@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 #: Share of a caller's time from which one callee is reported in place of the caller.
 _ALL: Final = 0.9
-#: A caller is divided among its callees if each takes at least the share `_PIECE` of
-#: the caller's time and the callees take the share `_TOGETHER` in total.
+#: A caller is divided among its callees if each takes at least the share `_PIECE`
+#: of the caller's time and the callees take the share `_TOGETHER` in total.
 _TOGETHER: Final = 0.8
 _PIECE: Final = 0.1
 #: Least share of a part's time that a callee must take to be named as its detail.

@@ -191,7 +191,7 @@ class HostStates(Frozen, frozen=True):
             program which has a separate track.
         chores: Ranges named as callbacks, metrics, evaluations or logs.
         dense: Where ops or launches begin in quick succession on the step threads.
-        told: Row of tracks → what functions and annotated ranges show.
+        function_spans: Row of tracks → what functions and annotated ranges show.
         awaiting: Where a function waits for another thread and no thread works.
     """
 
@@ -202,13 +202,13 @@ class HostStates(Frozen, frozen=True):
     chores: Spans
     between: Spans
     dense: Spans
-    told: dict[int, _Told]
+    function_spans: dict[int, _Told]
     awaiting: Spans
     off_core: dict[int, Spans]
 
     def program_threads(self) -> tuple[int, ...]:
         """Return the threads of `threads` with recorded functions or program events."""
-        return tuple(track for track in self.threads if track in self.told)
+        return tuple(track for track in self.threads if track in self.function_spans)
 
     def thread_claims(self, track: int, within: Spans, of_any_thread: Claims) -> Claims:
         """Return the owners of a set according to one launching thread, in order.
@@ -217,7 +217,7 @@ class HostStates(Frozen, frozen=True):
             of_any_thread: Result of `claims_of_any_thread` for the same set.
         """
         active = self.doing_spans(track, within)
-        functions = self.told.get(track, _NOTHING_TOLD).limit_to(within)
+        functions = self.function_spans.get(track, _NOTHING_TOLD).limit_to(within)
         away = self.off_core.get(track, Spans.empty())
         lines = (track, *self.notes) if track in self.program_threads() else (track,)
         own = self._ordered_claims(
@@ -339,7 +339,10 @@ class HostStates(Frozen, frozen=True):
         return _Told(
             *(
                 _union_within(
-                    (getattr(functions, field) for functions in self.told.values()),
+                    (
+                        getattr(functions, field)
+                        for functions in self.function_spans.values()
+                    ),
                     within,
                 )
                 for field in _TOLD
@@ -365,7 +368,7 @@ class HostStates(Frozen, frozen=True):
             return Spans.empty()
         sets = self.classes.by_thread.get(track, {})
         recorded = [spans for code, spans in sets.items() if code not in _FOR_OTHERS]
-        functions = self.told.get(track, _NOTHING_TOLD)
+        functions = self.function_spans.get(track, _NOTHING_TOLD)
         return _union_within((*recorded, functions.named, functions.calling), within)
 
     def _state_of_threads(self, within: Spans) -> _State:
@@ -442,7 +445,7 @@ def host_states(
         dense=_busy_with_ops(
             rows_of, threads, host_classes.code, max_gap_ps=long_stretch_ps(latency_ps)
         ),
-        told=function_states,
+        function_spans=function_states,
         awaiting=awaiting,
         off_core=off_core(tracks, events, event_types, rows_of=rows_of),
     )

@@ -95,10 +95,10 @@ class Gaps(Frozen, frozen=True):
         copy_call: Where the host was in the blocking call of the copy that ended the
             gap.
         copy_call_rows: Row of device_activity of that copy, by entry of `copy_call`.
-        walk_start_ps: Starts of the remaining intervals, in which the host had not yet
-            launched the next activity.
-        walk_end_ps: Ends of these intervals.
-        walk_track: Row of tracks of the thread whose launch ended each of them; -1
+        prepare_start_ps: Starts of the remaining intervals, in which the host had not
+            yet launched the next activity.
+        prepare_end_ps: Ends of these intervals.
+        prepare_track: Row of tracks of the thread whose launch ended each of them; -1
             where no launch or an unknown launch did.
         activity: Row of device_activity that ended each of them; -1 for none.
     """
@@ -108,9 +108,9 @@ class Gaps(Frozen, frozen=True):
     latency: Spans
     copy_call: Spans
     copy_call_rows: Int64s
-    walk_start_ps: Int64s
-    walk_end_ps: Int64s
-    walk_track: Int32s
+    prepare_start_ps: Int64s
+    prepare_end_ps: Int64s
+    prepare_track: Int32s
     activity: Int64s
 
 
@@ -139,24 +139,24 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     queued_from = np.where(in_time, start, queued_from)
     transit_ps = np.where(in_time | ~ended | (called == _NEVER), end, called)
     transit_ps = np.clip(transit_ps, start, end)
-    arrives = np.minimum(np.maximum(returned, start), end - facts.most_ps)
-    arrives = np.clip(arrives + facts.most_ps, transit_ps, end)
-    walk_end = np.minimum(queued_from, transit_ps)
+    arrives = np.minimum(np.maximum(returned, start), end - facts.max_wait_ps)
+    arrives = np.clip(arrives + facts.max_wait_ps, transit_ps, end)
+    preparing_end = np.minimum(queued_from, transit_ps)
     blocks = ended & (transit_ps < end) & by.blocking
     queued = Spans.union_of(
-        (_nonempty_spans(walk_end, transit_ps), _nonempty_spans(arrives, end))
+        (_nonempty_spans(preparing_end, transit_ps), _nonempty_spans(arrives, end))
     )
-    has_walk = start < walk_end
+    is_preparing = start < preparing_end
     return Gaps(
         switch=switch,
         queued=queued,
         latency=_nonempty_spans(transit_ps[~blocks], arrives[~blocks]),
         copy_call=_nonempty_spans(transit_ps[blocks], arrives[blocks]),
         copy_call_rows=by.row[blocks],
-        walk_start_ps=start[has_walk],
-        walk_end_ps=walk_end[has_walk],
-        walk_track=by.track[has_walk],
-        activity=by.row[has_walk],
+        prepare_start_ps=start[is_preparing],
+        prepare_end_ps=preparing_end[is_preparing],
+        prepare_track=by.track[is_preparing],
+        activity=by.row[is_preparing],
     )
 
 
@@ -473,17 +473,17 @@ def _account_device(
     for owner, chosen in (("input", feeds), ("output", ~feeds)):
         spans = Spans(gaps.copy_call.start_ps[chosen], gaps.copy_call.end_ps[chosen])
         idle[owner].append(spans - recording)
-    walks = {}
-    for track in np.unique(gaps.walk_track).tolist():
-        on_track = gaps.walk_track == track
-        walk = Spans(gaps.walk_start_ps[on_track], gaps.walk_end_ps[on_track])
-        walks[track] = walk
-        left = walk - recording
+    preparing = {}
+    for track in np.unique(gaps.prepare_track).tolist():
+        on_track = gaps.prepare_track == track
+        spans = Spans(gaps.prepare_start_ps[on_track], gaps.prepare_end_ps[on_track])
+        preparing[track] = spans
+        left = spans - recording
         claims = states.claims_of_any_thread(left)
         if track >= 0:
             claims = states.thread_claims(track, left, claims)
         idle["unexplained"].append(_apply_claims(left, claims, idle))
-    return _device_account(device.device, idle, between, walks, gaps.latency)
+    return _device_account(device.device, idle, between, preparing, gaps.latency)
 
 
 def _apply_claims(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans:
@@ -502,11 +502,11 @@ def _device_account(
     device: int | None,
     idle: dict[str, list[Spans]],
     between: Spans,
-    walks: dict[int, Spans],
+    preparing: dict[int, Spans],
     latency: Spans,
 ) -> DeviceAccount:
     sets = {name: Spans.union_of(parts) for name, parts in idle.items()}
-    return DeviceAccount(device, sets, between, walks, latency)
+    return DeviceAccount(device, sets, between, preparing, latency)
 
 
 def _build_account(

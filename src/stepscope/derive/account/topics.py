@@ -266,7 +266,7 @@ def idle_topics(
             )
         )
     missing = (
-        {} if host.collections_seen else {"garbage": WHY["no_garbage_collections"]}
+        {} if host.collections_recorded else {"garbage": WHY["no_garbage_collections"]}
     )
     return IdleTopics(tuple(topics), missing)
 
@@ -276,9 +276,9 @@ class _Host(Frozen, frozen=True):
 
     marked: bool
     garbage: Spans
-    collections_seen: bool
+    collections_recorded: bool
     debugging: Spans
-    beside_debugging: Spans
+    parallel_to_debugging: Spans
     writing: Spans
     waiting: Spans
     for_device: Spans
@@ -322,9 +322,9 @@ class _Host(Frozen, frozen=True):
         return cls(
             marked=marked,
             garbage=garbage,
-            collections_seen=bool(watched),
+            collections_recorded=bool(watched),
             debugging=Spans.union_of(debugging),
-            beside_debugging=Spans.union_of(
+            parallel_to_debugging=Spans.union_of(
                 by_code[HostCode.HOST_COMPUTE] - spent
                 for by_code, spent in zip(sets, debugging, strict=True)
                 if HostCode.HOST_COMPUTE in by_code
@@ -332,7 +332,9 @@ class _Host(Frozen, frozen=True):
             if any(map(len, debugging))
             else Spans.empty(),
             writing=union(HostCode.OUTPUT)
-            | Spans.union_of(functions.writing for functions in states.told.values()),
+            | Spans.union_of(
+                functions.writing for functions in states.function_spans.values()
+            ),
             waiting=waiting,
             for_device=waiting | waits,
             doing=doing - waits,
@@ -388,7 +390,7 @@ def _topics_of_device(
         reading = idle["sync"] & host.for_device
         chores = idle["between"] | (idle["host_compute"] - host.work)
         # The step continues where another thread computes.
-        debugging = host.debugging - host.beside_debugging
+        debugging = host.debugging - host.parallel_to_debugging
     else:
         debugging = host.debugging
         reading = (idle["output"] - writing) | (idle["sync"] & host.for_device)

@@ -72,14 +72,14 @@ class LaunchLatency(Frozen, frozen=True):
             clock offset between host and device is too large.
         latency_samples: Number of launches in the median `latency_ps`; 0 if assumed.
         switch_ps: Longest idle time attributed to switching between activities.
-        most_ps: Longest wait from a launch call to its activity that the launch
+        max_wait_ps: Longest wait from a launch call to its activity that the launch
             explains; a longer wait has another cause.
     """
 
     latency_ps: int
     latency_samples: int
     switch_ps: int
-    most_ps: int
+    max_wait_ps: int
 
 
 def launch_latency(*, tracks: pl.DataFrame, correlation: Correlation) -> LaunchLatency:
@@ -90,7 +90,9 @@ def launch_latency(*, tracks: pl.DataFrame, correlation: Correlation) -> LaunchL
         latency_ps=latency_ps,
         latency_samples=samples,
         switch_ps=_switch_ps(correlation, latency_ps),
-        most_ps=max(_MOST_PS, _OF_PROGRAMS * latency_ps) if runs_programs else _MOST_PS,
+        max_wait_ps=max(_MOST_PS, _OF_PROGRAMS * latency_ps)
+        if runs_programs
+        else _MOST_PS,
     )
 
 

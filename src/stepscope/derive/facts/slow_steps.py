@@ -25,8 +25,8 @@ _LONGEST: Final = 200
 #: Minimum number of slow steps that show a period.
 _OFTEN: Final = 3
 #: Minimum share of all slow steps' extra time that the steps of a period must contain.
-#: With fewer than `_MANY` steps, the higher share is required, because three slow steps
-#: may be at equal distances by chance.
+#: With fewer than `_MANY` steps, the higher share is required, because three
+#: slow steps may be at equal distances by chance.
 _MOST: Final = 0.6
 _NEARLY_ALL: Final = 0.9
 _MANY: Final = 5

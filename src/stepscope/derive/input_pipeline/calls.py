@@ -99,8 +99,8 @@ def pipeline_calls(*, pipeline_graph: PipelineGraph) -> PipelineCalls:
         count=walk.cut,
         scope="input pipelines",
         message=f"{walk.cut:,} executions of input pipeline stages are more "
-        f"than {_DEEPEST} levels deep; their time is charged to the stages that waited "
-        "for them.",
+        f"than {_DEEPEST} levels deep; their time is charged to the stages that "
+        "waited for them.",
     )
     # Latency, rank and bottleneck of each call.
     named = pipeline_graph.stages.with_row_index("stage").select(

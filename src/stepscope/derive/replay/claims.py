@@ -31,7 +31,7 @@ class Edit(Frozen, frozen=True):
     Attributes:
         lag_ps: By edge: lag of the edge; `NEVER` removes the edge.
         from_start: By edge: whether the lag counts from the start of the source node.
-        most_delay_ps: By node: maximum slack that the node keeps.
+        max_delay_ps: By node: maximum slack that the node keeps.
         comes: By node: whether an arrival from outside (such as a batch) just before
             the node happens no earlier than recorded.
     """
@@ -39,7 +39,7 @@ class Edit(Frozen, frozen=True):
     dur_ps: Int64s
     lag_ps: Int64s
     from_start: UInt8s
-    most_delay_ps: Int64s
+    max_delay_ps: Int64s
     comes: Bools
 
 
@@ -65,7 +65,7 @@ def joint_edit(graph: Graph, edits: Iterable[Edit]) -> Edit:
             np.maximum(a.dur_ps + b.dur_ps - unchanged.dur_ps, 0),
             np.minimum(a.lag_ps, b.lag_ps),
             np.maximum(a.from_start, b.from_start),
-            np.maximum(a.most_delay_ps + b.most_delay_ps - unchanged.most_delay_ps, 0),
+            np.maximum(a.max_delay_ps + b.max_delay_ps - unchanged.max_delay_ps, 0),
             a.comes & b.comes,
         )
 
@@ -179,6 +179,6 @@ def launched_as_one(graph: Graph, group: Int32s) -> Edit:
     before = launch[:-1][~first[1:]]
     dur[edges.source[before][edges.from_start[before] > 0]] = 0
     # Remove the slack of later activities too, because one call launches the group.
-    delay = edit.most_delay_ps.copy()
+    delay = edit.max_delay_ps.copy()
     delay[edges.target[later]] = 0
-    return msgspec.structs.replace(edit, dur_ps=dur, lag_ps=lag, most_delay_ps=delay)
+    return msgspec.structs.replace(edit, dur_ps=dur, lag_ps=lag, max_delay_ps=delay)

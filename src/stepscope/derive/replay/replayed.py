@@ -263,7 +263,7 @@ def replay_graph(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Rep
         graph.slack_ps if slack == "kept" else np.where(graph.kept, graph.slack_ps, 0)
     )
     if edit is not None:
-        delay = np.minimum(delay, edit.most_delay_ps)
+        delay = np.minimum(delay, edit.max_delay_ps)
     if slack == "kept":
         comes = graph.arrival_of >= 0 if edit is None else edit.comes
         rows = np.flatnonzero(comes)

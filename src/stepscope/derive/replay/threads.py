@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _SILENT_PS: Final = 50 * PS_PER_US
 #: Maximum duration, in ps, of a call that waits for other threads but counts as work.
 SHORT_WAIT_PS: Final = 20 * PS_PER_US
-#: A wait with at least `_INSIDE` events that cover at least `_COVERED` of it is work,
-#: such as a loader that produces the batch on the fetching thread.
+#: A wait with at least `_INSIDE` events that cover at least
+#: `_COVERED` of it is work, for example producing the batch on the fetching thread.
 _INSIDE: Final = 4
 _COVERED: Final = 0.5
 _FOR_DEVICE: Final = (HostCode.SYNC, HostCode.READ_BACK)
