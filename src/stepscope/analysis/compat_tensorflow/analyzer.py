@@ -1,8 +1,8 @@
 """The tools with the numbers that TensorFlow itself computed at capture time.
 
-TensorFlow uses the stored steps. On the host it counts only iterators and infeeds,
-because it recognises copies under one name only. It takes self times among all ops, and
-recognises readers that prefetch by parts of their names.
+TensorFlow uses the stored steps. On the host, TensorFlow counts only iterators and
+infeeds, because TensorFlow recognises copies under one name only. TensorFlow takes self
+times among all ops, and recognises readers that prefetch by parts of their names.
 
 Definition: docs/definitions/compatibility.md#its-input-analysis.
 """
@@ -152,8 +152,8 @@ def compat_placement(
 ) -> tuple[Placement, Eager] | Unavailable:
     """Count op executions by side, host or device, as TensorFlow does.
 
-    TensorFlow counts input pipeline ops as host ops. It counts ops that launch device
-    work on both sides, and on the device only work with an annotation.
+    TensorFlow counts input pipeline ops as host ops, and ops that launch device work on
+    both sides. On the device, TensorFlow counts only work with an annotation.
     """
     executions = device_executions = 0
     time = eager = device_time = device_eager = 0

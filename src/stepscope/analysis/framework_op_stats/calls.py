@@ -191,8 +191,8 @@ def _idle_times(
 def _step_numbers(profile: ProfileData, work: OpWork) -> pl.Series:
     """Return the step number of each call; null for none.
 
-    The step is the step of the call's device work. If that is unknown, it is the step
-    during which the call began on the host.
+    A call's step is the step of its device work. If the device work has no known step,
+    the call's step is the step during which the call began on the host.
     """
     found = profile.derived(work.host, steps)
     row = np.full(len(work.calls), -1, np.int64)

@@ -1,4 +1,4 @@
-"""What dominates the time of an op on the devices: transfer, utilisation or compute."""
+"""Dominant part of an op's device time: transfer, utilisation or compute."""
 
 from __future__ import annotations
 
@@ -163,8 +163,8 @@ def kernel_fill(kernels: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
 def _block_bound(bound: Literal["least", "most"]) -> pl.Expr:
     """Return the minimum or maximum number of blocks that a recorded grid can mean.
 
-    Some launch calls of AMD's runtime count a grid in threads, others in blocks. The
-    recording does not show which of these calls was used.
+    Some launch calls of AMD's runtime count a grid in threads, other launch calls count
+    blocks. The recording does not show which launch call was used.
     """
     blocks, groups = pl.lit(1, pl.Int64), pl.lit(1, pl.Int64)
     for axis in "xyz":

@@ -142,7 +142,8 @@ def _fill_device_calls(
 def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
     """Return the shape of each call of one host; null if no shape was recorded.
 
-    The shape is that of the call's first device activity with one, else of its event.
+    The shape comes from the call's first device activity with a shape, else from its
+    event.
     """
     texts = pl.Series("shape", [None], pl.String).extend_constant(
         None, max(len(work.calls) - 1, 0)

@@ -82,7 +82,7 @@ def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
     nesting = known("host_op_events", profile.derived(host, event_nesting))
     activity = known("device_activity", profile.table(host, "device_activity"))
     ops = known("device_activity", profile.derived(host, activity_ops))
-    # The tables of device work also need the kernels' descriptions.
+    # `kernels` must be available too, because it describes the activities.
     known("device_activity", profile.derived(host, kernels))
     launches = known("launches", profile.table(host, "launches"))
     matched = known("launches", profile.derived(host, correlation))

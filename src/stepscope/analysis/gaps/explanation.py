@@ -103,7 +103,7 @@ def explain_gap(
     dark = 100 * (dark_ps + outside) / dur
     tracks = profile.table(host, "tracks")
     before, after = gap_neighbours(profile, stretch, where)
-    # Carries the remedy for unexplained time, which is adapted to the recording below.
+    # Carrier of the remedy for unexplained time, which is adapted to the recording.
     see_more = Unavailable(
         code="NOT_RECORDED", reason="", remedy=Remedy.RECORD_UNKNOWN_TIME
     )
@@ -235,8 +235,8 @@ def _confidence_level(
 ) -> Literal["high", "medium", "low"]:
     """Return how certain the owners are.
 
-    The owner of a gap follows from the thread that launched the work after it. If that
-    thread is unknown, all threads that drive the step were examined together.
+    The owner of a gap follows from the thread that launched the work after the gap. If
+    that thread is unknown, all threads that drive the step were examined together.
     """
     if dark > _UNSURE:
         return "low"

@@ -34,7 +34,7 @@ class NamedPart(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Op, call or function that took the time; null for the unnamed part.
-        detail: What took most of this time; null if nothing more is known.
+        detail: What took most of this time, shown next to `name`; null for none.
         function: Python function; null if `name` is not a function.
         file: File of the function; null if unknown.
         line: First line of the function; null if unknown.

@@ -263,9 +263,9 @@ def owned_time(
 def stretch_around_instant(found: tuple[Owned, ...], at_ps: int) -> Stretch:
     """Return the time range around an instant.
 
-    It is the longest gap that any device has at the instant. If all devices work, it is
-    the work of the first device. Without devices, it is the time of the owner that has
-    the step threads.
+    The range is the longest gap of any device at the instant. If all devices work, the
+    range is the work of the first device. Without devices, the range is the time of the
+    owner that has the step threads.
 
     Raises:
         BadUsage: The instant is outside the recording.
@@ -324,7 +324,7 @@ def _stretch_in_device(one: Owned, at_ps: int) -> Stretch:
     return Stretch(one, "busy", *next((it for it in worked if it), (begin, end)))
 
 
-#: Position of an instant inside the hull; 0 is before the hull, 2 after it.
+#: Index of the range inside `Owned.hull`; 0 is the range before the hull, 2 after it.
 _INSIDE: Final = 1
 
 

@@ -1,4 +1,4 @@
-"""Inference profile: latency of requests, and what it consists of."""
+"""Inference profile: latency of requests, and the parts of the latency."""
 
 from stepscope.analysis.inference_profile.profile import (
     NEEDS,

@@ -96,9 +96,9 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
         between_steps: Waiting for input between the markers of the steps; null if no
             step markers were recorded.
         input_ops: One row per host and input op.
-        worker_functions: One row per host and function or other state of its worker
-            processes during steps; empty if the workers were not sampled.
-        next_steps: What to try: first what steps wait for, then by time.
+        worker_functions: Functions, and other states, of worker processes during steps,
+            by host; empty if the workers were not sampled.
+        next_steps: Advice by category: what steps wait for first, then by time.
         hosts_matched_by: How the steps of several hosts were matched: `step_num`,
             `time` or `none`; `one_host` for a single host.
         by_host: Verdict and shares of each host.

@@ -134,7 +134,7 @@ def _bottleneck_stage(
 
 
 class _Critical(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pipeline calls of a host waited for.
+    """Waiting times of the pipeline calls of a host.
 
     Attributes:
         stages_ps: Long name of a stage → wall time of calls that is charged to it.
@@ -186,8 +186,8 @@ def _input_op_rows(
 ) -> pl.DataFrame:
     """Return a row per host and op, by self time descending, then name, then host.
 
-    Both percentages refer to the self time of all input ops of all hosts, which is the
-    total time spent on input.
+    The columns of percentages refer to the self time of all input ops of all hosts,
+    which is the total time spent on input.
     """
     frames = []
     for host, rows in found.items():

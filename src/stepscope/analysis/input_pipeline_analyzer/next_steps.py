@@ -24,7 +24,7 @@ _SMALL_US: Final = 100.0
 
 
 class NextStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to try.
+    """Advice on one category of input time.
 
     Attributes:
         category: Host-side category that the advice shortens, or one of
@@ -53,7 +53,7 @@ def next_steps(
     workers_idle: bool | None = None,
     workers_in: str | None = None,
 ) -> tuple[NextStep, ...]:
-    """Return advice for every category that took time; what steps wait for comes first.
+    """Return advice for each category with time, categories that steps wait for first.
 
     Args:
         spent_us: Category → self time of its ops in µs; None if unknown.

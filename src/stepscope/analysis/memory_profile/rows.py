@@ -187,8 +187,8 @@ def shown_places(view: MemoryView, points: int | None) -> Int64s:
 def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
     """Return the memory in use after the event at an index, columns `BREAKDOWN_ROWS`.
 
-    Rows are live allocations and memory without allocation events, largest first. They
-    add up exactly to the memory in use, if that is known.
+    Rows are live allocations and memory without allocation events, largest first. The
+    rows add up exactly to the memory in use, if the use is known.
     """
     alive = view.replay.alive_rows(view.memory, place)
     live = (
@@ -247,7 +247,7 @@ def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
     alive = view.allocations[view.replay.alive_rows(view.memory, place)]
     if alive["source"].is_null().all():
         return pl.DataFrame(schema=LINE_ROWS.dtypes())
-    # If several stacks end in a line, the stack that holds most memory is shown.
+    # If several stacks end in a line, the stack with the most memory is shown.
     by_stack = alive.group_by("source", "stack").agg(
         pl.col("allocated_bytes").sum().alias("held"), _block_count().alias("blocks")
     )

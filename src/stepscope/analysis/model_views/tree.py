@@ -31,7 +31,7 @@ METRICS: Final = (
 #: Name of the node for time without a recorded source line.
 NO_SOURCE: Final = "(no source line)"
 _NO_TYPE: Final = "(no type)"
-#: Maximum number of levels of a path; the deeper levels stay one name.
+#: Maximum number of levels of a path; all deeper levels are one name.
 _MAX_LEVELS: Final = 100
 _VARIABLES: Final = [METRICS.index("parameters"), METRICS.index("has_parameters")]
 _TREE_COLUMNS: Final = ("id", "parent", "depth", "name")
@@ -336,7 +336,7 @@ def show_nodes(tree: Tree, settings: Settings) -> ShownNodes:
         # A node that is hidden only for its depth counts for its ancestors.
         own = np.where(reaches_thresholds(tree)[:, None], tree.own, 0)
         tree = msgspec.structs.replace(tree, total=sum_up(tree.parent, own))
-    # With that option, thresholds apply to the displayed totals.
+    # With `account_displayed_op_only`, thresholds apply to the displayed totals.
     shown = reaches_thresholds(tree) & (depth <= settings.max_depth)
     order, above = _ordered_nodes(tree, depth, shown, settings.order_by)
     number = {node: row for row, node in enumerate(order)}

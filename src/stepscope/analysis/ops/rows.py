@@ -136,9 +136,9 @@ def work_rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
     """Return the columns `RATES` by row.
 
     `bound_by` is the resource whose use is nearest to its peak: the units that the op's
-    kernels compute with (Compute), or the device's memory (HBM). It is Latency if both
-    are used less than 1 %. It is null if a rate exceeds its peak, because caches served
-    the accesses or the recorded peak is too low.
+    kernels compute with (Compute), or the device's memory (HBM). `bound_by` is Latency
+    if both are used less than 1 %. `bound_by` is null if a rate exceeds its peak,
+    because caches served the accesses or the recorded peak is too low.
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
 

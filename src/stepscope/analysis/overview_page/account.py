@@ -29,7 +29,7 @@ class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Op, call or function that took the time; null for all other parts.
-        detail: What took most of this time; null if nothing more is known.
+        detail: What took most of this time, shown next to `name`; null for none.
         place: `inside` a step, or `between` two steps.
         function: Python function; null if `name` is not a function.
         file: File of the function; null if unknown.

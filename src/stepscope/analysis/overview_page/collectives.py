@@ -30,7 +30,7 @@ class Collective(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: Kind of collective: all-reduce, all-gather, …
-        count: Number of collectives of this kind.
+        count: Number of collectives of the kind.
         count_per_step: Number per step on each device; null without steps.
         mean_us: Mean duration.
         min_over_devices_us: Mean duration on the device with the shortest one, which

@@ -246,13 +246,13 @@ def _largest_category(parts: Mapping[str, float]) -> str:
 
 
 class Category(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the ten categories.
+    """One of the ten categories of step time.
 
     Attributes:
         id: Number of the category in TensorBoard's pod viewer, which has one category
             for both precisions.
         category: Name of the category in `breakdown_ms`.
-        name: Category of TensorFlow's guides that contains this one.
+        name: Category of TensorFlow's guides that contains this category.
     """
 
     id: int

@@ -102,7 +102,7 @@ def with_every_null(
 
     Args:
         parts: Fields of a result with their values.
-        missing: The given entries.
+        missing: Entries that exist already.
         repeats: Prefixes of fields that repeat fields of the result: the entry of
             `summary.x` also explains `by_host.summary.x`.
     """

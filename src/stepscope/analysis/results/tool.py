@@ -28,8 +28,8 @@ _NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 class Tool(Frozen, frozen=True, eq=True):
     """One tool of the program.
 
-    The package with the tool's name holds the code. It is imported at first use, since
-    a report uses only half of the tools.
+    The package with the tool's name contains the tool, and is imported at first use,
+    because a report uses only half of the tools.
 
     Attributes:
         name: Public name of the tool and name of its package.
@@ -60,7 +60,7 @@ class Tool(Frozen, frozen=True, eq=True):
     def needs(self) -> tuple[Callable[..., object], ...]:
         """Derivations that the tool needs of each host for its default options.
 
-        They are computed in parallel before the tool starts.
+        The derivations are computed in parallel before the tool starts.
         """
         needs: tuple[Callable[..., object], ...] = _room_attribute(self.name, "NEEDS")
         return needs

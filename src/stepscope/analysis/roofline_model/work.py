@@ -76,7 +76,8 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
             pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
             for name in _WORK
         ),
-        # `shapes` is greater than `measured`: every launch shape has to be measured.
+        # "shapes" > "measured": the maximum is `measured` only if all shapes were
+        # measured.
         pl.col("evidence").max(),
     )
     counted = pl.any_horizontal(
@@ -124,7 +125,7 @@ def ops_with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
         .filter("whole")
     )
     joined = ops.join(of_op, on="name", how="left", maintain_order="left")
-    # A name in several modules has no kernels of one op; copies have no counters.
+    # Exclude names in several modules, which share kernels, and ops with copies.
     mine = (pl.len().over("name") == 1) & (pl.col("measured_ps") == pl.col("total_ps"))
     mine = mine.fill_null(value=False)
     return joined.with_columns(

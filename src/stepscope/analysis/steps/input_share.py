@@ -23,7 +23,7 @@ _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 
 
 def verdict_on_share(input_percent: float | None) -> str:
-    """Return the verdict on a share that another producer measured, from it alone.
+    """Return the verdict on a share of input that another producer measured.
 
     Definition: docs/definitions/compatibility.md#its-input-analysis.
     """
@@ -60,7 +60,7 @@ class InputShare(Frozen, frozen=True, eq=True):
     def sum_shares(cls, shares: Collection[InputShare]) -> InputShare:
         """Add up several shares; a sum of partly unknown values is a lower bound.
 
-        A part that is unknown in some shares and zero in all others stays unknown.
+        A part that is unknown in some shares and zero in the other shares is unknown.
         """
         wait, no_wait = _add_parts([(one.wait_ps, one.why_no_wait) for one in shares])
         transfer, no_transfer = _add_parts(

@@ -1,4 +1,4 @@
-"""The rows that step tables are based on: one per (host, device, step)."""
+"""The rows of step tables: one per (host, device, step)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page needs before its first tile: sections, tracks, extent and steps."""
+"""Data that a page loads before its first tile: sections, tracks, extent and steps."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CounterTrack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page needs before its first tile.
+    """Data that a page loads before its first tile.
 
     Attributes:
         host: Host of the timeline.
@@ -123,7 +123,7 @@ def track_catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavail
         host=host,
         begin_ps=begin,
         end_ps=end,
-        # Lowest level whose tiles are at least as wide as the timeline.
+        # Lowest level at which a tile is at least as wide as the timeline.
         coarsest_level=max(0, -(-width // TILE_BUCKETS) - 1).bit_length(),
         tile_buckets=TILE_BUCKETS,
         sections=shown.timeline.sections.with_row_index("section")

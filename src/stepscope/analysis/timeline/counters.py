@@ -42,8 +42,8 @@ class CounterTile(msgspec.Struct, frozen=True, kw_only=True):
         curves: Track, name and unit of each counter.
         samples: Columns `COUNTER_COLUMNS`, by counter and time: one row for each bucket
             in which the value was set, with the time of the first setting, the minimum,
-            maximum and last value, and the number of settings. A counter's first row is
-            the value before the tile, which still holds when the tile begins.
+            maximum and last value, and the number of settings. The first row of a
+            counter is its last value before the tile.
     """
 
     host: str
@@ -85,7 +85,7 @@ def counter_tile(
         curve = curves[track - first]
         chosen.append((track, curve.name, curve.unit))
         from_row, to_row = np.searchsorted(curve.time_ps, (begin, end))
-        # The value that holds when the tile begins is in a separate bucket.
+        # The last value before the tile is in a separate bucket.
         from_row = max(int(from_row) - 1, 0)
         time, value = curve.time_ps[from_row:to_row], curve.value[from_row:to_row]
         bucket = (time - begin) // (1 << level)

@@ -106,7 +106,7 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
         launched: First 100 device activities that this call launched.
         launched_count: Number of device activities that this call launched.
         source: File and line of the op's source; null if not recorded.
-        links: What other pages show of the span.
+        links: Op, kernel and step of the span, for links to other pages.
         same_name: Comparison with all spans of the same name.
         missing: Fields that could not be determined.
     """
@@ -165,7 +165,7 @@ def details_of_span(
     is_kernel = isinstance(activity, Activity) and activity.kind in KERNELS
     event = int(shown.first_events(track, items)[0])
     origin = Origin(None, None)
-    # A scope, module or step begins with a kernel, but does not belong to its op.
+    # A scope, module or step begins with a kernel, but has no single op.
     if event >= 0 and about["view"] in (None, *_VIEWS_OF_OPS):
         origin = event_origin(profile, host, event)
     return SpanDetails(

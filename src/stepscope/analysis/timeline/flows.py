@@ -93,7 +93,7 @@ def track_flows(
     if of is not None:
         track, item = of
         shown.place_of_item(track, item)
-        # Arrows connect recorded events only.
+        # Arrows connect only recorded events.
         inside &= (launch == item) | (device == item)
         inside &= shown.timeline.line(track) is None
     seen = np.flatnonzero(inside)

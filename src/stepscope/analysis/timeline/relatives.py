@@ -1,4 +1,4 @@
-"""What one span is, and what it belongs to: its launch, its op, and other spans."""
+"""Relations of one span: its device activity, its launch, its op, and other spans."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def shown_activity(profile: ProfileData, host: str, event: int) -> Activity | No
 
 
 class Links(msgspec.Struct, frozen=True, kw_only=True):
-    """What other pages show of a span; null for pages that show nothing of it.
+    """Op, kernel and step of a span, for links to other pages; null if there is none.
 
     Attributes:
         op: Name of the activity's op, or of the op that ran on the host.

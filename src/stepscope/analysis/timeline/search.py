@@ -140,7 +140,7 @@ def find_span(
         if after is not None and spans.track == after[0]:
             edge = after[1] - spans.first + (1 if forward else 0)
         elif after is not None and (spans.track > after[0]) != forward:
-            # Spans of this track with the same start precede `after` in this direction.
+            # Spans of this track with the same start as `after` were already passed.
             edge = high if forward else low
         part = slice(max(edge, 0), None) if forward else slice(0, max(edge, 0))
         places = np.flatnonzero(wanted[spans.name[part]])

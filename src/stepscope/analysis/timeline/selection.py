@@ -320,7 +320,7 @@ def _owner_totals(
     *,
     devices: frozenset[int],
 ) -> tuple[int, pl.DataFrame] | Unavailable:
-    """Return the length that the account covers, and the time of each owner in it."""
+    """Return the covered length of the window, and the time of each owner inside."""
     charged = profile.derived(host, account)
     placed = profile.derived(host, windows)
     if isinstance(charged, Unavailable):

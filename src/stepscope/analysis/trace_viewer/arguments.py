@@ -145,7 +145,7 @@ class ArgumentSource(Frozen, frozen=True):
 
 
 def argument_source(profile: ProfileData, host: str) -> ArgumentSource:
-    """Find the tables that contain the values of a host's events."""
+    """Return the tables that contain the values of a host's events."""
     trace = profile.trace(host)
     stats = profile.table(host, "stats")
     type_stats = profile.table(host, "type_stats")
