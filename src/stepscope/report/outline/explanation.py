@@ -142,7 +142,7 @@ def _value_cell(name: str, value: float | str | None) -> str:
         return "yes" if value else "no"
     if isinstance(value, str):
         return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"
-    # The name can belong to a series, to an owner's part of a series, or to one time.
+    # `_ps` can end any part of a dotted name, or the word before a blank.
     if any(part.split(" ")[0].endswith("_ps") for part in name.split(".")):
         return duration_text(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"

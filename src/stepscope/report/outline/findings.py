@@ -53,7 +53,7 @@ _STAGE_MARKS: Final[dict[Status, tuple[str, Role]]] = {
     "pass": ("✓", "good"),
     "not_applicable": ("–", "dim"),
 }
-#: Maximum number of points; further points are only counted.
+#: Maximum number of points on missing data; further points are only counted.
 _MOST: Final = 5
 #: Maximum number of reasons and of check names in one point; the JSON has all.
 _MOST_REASONS: Final = 2
@@ -144,7 +144,7 @@ def unseen_parts(document: Document) -> Iterator[Part]:
         if why is not None and _matters_here(finding, why, document):
             checks[as_sentence(why.remedy)][as_sentence(why.reason)].append(finding.id)
     by_remedy = sorted(checks.items(), key=lambda it: _remedy_rank(it[1], document))
-    # Doubts leave space for one remedy.
+    # Doubts take all points but one, which is for a remedy.
     doubted = grave[: _MOST - (1 if by_remedy else 0)]
     shown = by_remedy[: _MOST - len(doubted)]
     if doubted:

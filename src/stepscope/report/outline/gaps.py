@@ -119,7 +119,7 @@ def where_words(found: GapExplanation) -> str:
     """Write host, device, step, start and end of an interval."""
     device = "" if found.device is None else f", device {found.device}"
     step = "" if found.step is None else f", step {found.step}"
-    # Six decimals are nanoseconds: enough digits to select the interval again.
+    # Nanoseconds (six decimals) are precise enough to select the interval again.
     begin, end = (
         f"{time_ps / PS_PER_MS:,.6f} ms" for time_ps in (found.begin_ps, found.end_ps)
     )

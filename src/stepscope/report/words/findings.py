@@ -150,7 +150,7 @@ def recording_words(text: str) -> str:
 
 
 class _Told(Frozen, frozen=True, eq=True):
-    """A value as text; the format spec of a placeholder is its word for zero."""
+    """A value as text; `{value:none}` in a template writes "none" for zero."""
 
     text: str
     is_zero: bool = False
@@ -248,7 +248,7 @@ def _largest_part_words(part: Part) -> dict[str, str | None]:
     bare = part_words(msgspec.structs.replace(part, detail=None))
     return {
         "named": name,
-        # The subject precedes a verb: a comma ends the clause after its name.
+        # The verb of a template follows, so a comma closes the clause after the name.
         "subject": name if part.lines or name == bare else f"{name},",
         "detail": part.detail,
         "sleeper": f"{bare} waits" + (f" in `{part.detail}`" if part.detail else ""),
