@@ -139,12 +139,12 @@ def breakdown_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
     """
     changes = []
     for category in CATEGORIES:
-        owners, others = (
+        owners, new_owners = (
             [owner for owner in category_owners(category) if owner in times.owners_ps]
             for times in (base, new)
         )
-        if owners and owners == others:
-            columns = ([run.owners_ps[one] for one in owners] for run in (base, new))
+        if owners and owners == new_owners:
+            columns = ([run.owners_ps[name] for name in owners] for run in (base, new))
             before, after = (
                 tuple(map(sum, zip(*times, strict=True))) for times in columns
             )

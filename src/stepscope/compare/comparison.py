@@ -269,27 +269,29 @@ def _finding_changes(
     base: Sequence[Finding], new: Sequence[Finding]
 ) -> tuple[FindingChange, ...]:
     """Return changes of the findings that fail in a run, in the order of the guides."""
-    before, now = ({one.id: one for one in findings} for findings in (base, new))
+    before, now = (
+        {finding.id: finding for finding in findings} for findings in (base, new)
+    )
     changes = []
     for name in before | now:
-        old, other = before.get(name), now.get(name)
-        failed = [one for one in (other, old) if one and one.status == "fail"]
+        old, current = before.get(name), now.get(name)
+        failed = [run for run in (current, old) if run and run.status == "fail"]
         if not failed:
             continue
         change: Literal["gone", "came", "stayed", "unknown"] = "unknown"
-        if old and other and "cannot_tell" not in (old.status, other.status):
+        if old and current and "cannot_tell" not in (old.status, current.status):
             change = "gone" if old.status == "fail" else "came"
-            change = "stayed" if old.status == other.status else change
+            change = "stayed" if old.status == current.status else change
         changes.append(
             FindingChange(
                 id=name,
                 title=failed[0].title,
                 change=change,
                 base=old.status if old else None,
-                new=other.status if other else None,
+                new=current.status if current else None,
                 severity=failed[0].severity,
                 base_ms=old.ms_per_step if old else None,
-                new_ms=other.ms_per_step if other else None,
+                new_ms=current.ms_per_step if current else None,
             )
         )
     return tuple(changes)

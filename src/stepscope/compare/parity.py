@@ -218,8 +218,10 @@ def _agreement_of_shapes(
         either += max(runs)
         if max(runs) - agreed > max(largest, 0.01 * max(runs)):
             different, largest = name, max(runs) - agreed
-    whole = max(sum(sum(shape.values()) for shape in run.values()) for run in (a, b))
-    enough = either > 0 and either >= whole / 2
+    most_runs = max(
+        sum(sum(shape.values()) for shape in run.values()) for run in (a, b)
+    )
+    enough = either > 0 and either >= most_runs / 2
     return (common / either, different) if enough else None
 
 

@@ -86,19 +86,25 @@ def promises_of_findings(
     """
     promises = [
         Promise(
-            finding=one.id,
-            title=one.title,
-            low_ms=one.saving_ms.low / batches,
-            high_ms=one.saving_ms.high / batches,
-            basis=one.saving_ms.basis,
-            effect_ms=None if one.ms_per_step is None else one.ms_per_step / batches,
-            open_above=one.saving_ms.open_above,
+            finding=finding.id,
+            title=finding.title,
+            low_ms=finding.saving_ms.low / batches,
+            high_ms=finding.saving_ms.high / batches,
+            basis=finding.saving_ms.basis,
+            effect_ms=None
+            if finding.ms_per_step is None
+            else finding.ms_per_step / batches,
+            open_above=finding.saving_ms.open_above,
         )
-        for one in findings
+        for finding in findings
         # If a narrower finding explains this one, only the narrower promises a gain.
-        if one.status == "fail" and one.saving_ms is not None and not one.explained_by
+        if finding.status == "fail"
+        and finding.saving_ms is not None
+        and not finding.explained_by
     ]
-    return tuple(sorted(promises, key=lambda one: (-one.high_ms, one.finding)))
+    return tuple(
+        sorted(promises, key=lambda promise: (-promise.high_ms, promise.finding))
+    )
 
 
 def judge_promises(
@@ -117,7 +123,8 @@ def judge_promises(
     """
     if isinstance(time, Unavailable):
         return tuple(
-            _unjudged_outcome(one, "not_comparable", time.reason) for one in promises
+            _unjudged_outcome(promise, "not_comparable", time.reason)
+            for promise in promises
         )
     by_id = {finding.id: finding for finding in findings}
     states = [
@@ -165,16 +172,16 @@ def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
         min(sum(promise.high_ms for promise in promises), time.base_ms),
         *(promise.high_ms for promise in promises),
     )
-    gained, least, most = -time.change_ms, -time.high_ms, -time.low_ms
+    gained, gain_low, gain_high = -time.change_ms, -time.high_ms, -time.low_ms
     verdict: Verdict = "inside"
     reason = None
     # An interval that contains both zero gain and the whole promise confirms nothing.
-    if least <= 0 and most >= high:
+    if gain_low <= 0 and gain_high >= high:
         verdict = "not_comparable"
         reason = _TOO_WIDE
-    elif least > high and not any(promise.open_above for promise in promises):
+    elif gain_low > high and not any(promise.open_above for promise in promises):
         verdict = "above"
-    elif most < low:
+    elif gain_high < low:
         verdict = "below"
     return Outcome(
         findings=tuple(promise.finding for promise in promises),
@@ -183,8 +190,8 @@ def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
         high_ms=high,
         verdict=verdict,
         measured_ms=gained,
-        measured_low_ms=least,
-        measured_high_ms=most,
+        measured_low_ms=gain_low,
+        measured_high_ms=gain_high,
         reason=reason,
     )
 

@@ -180,10 +180,10 @@ def answer_promises(
     work = _digest_work(run.work)
     answers: list[Answer] = []
     runs = dict(kept.runs)
-    for other, stored in kept.runs.items():
+    for earlier, stored in kept.runs.items():
         recorded = stored.start_unix_ns
         later = start is not None and recorded is not None and recorded > start
-        if other == name or not stored.promises or later:
+        if earlier == name or not stored.promises or later:
             continue
         compared = comparable_times(
             RunTimes(window_ps=stored.window_ps, hosts=stored.hosts),
@@ -191,7 +191,7 @@ def answer_promises(
             check_parity(stored.work, work, thresholds=thresholds, same_work=same_work),
         )
         if isinstance(compared, Unavailable):
-            answers.append(Answer(run=other, outcomes=(), unavailable=compared))
+            answers.append(Answer(run=earlier, outcomes=(), unavailable=compared))
             continue
         outcomes = judge_promises(
             stored.promises,
@@ -200,9 +200,9 @@ def answer_promises(
             thresholds=thresholds,
             batches=batches,
         )
-        answers.append(Answer(run=other, outcomes=outcomes, unavailable=None))
+        answers.append(Answer(run=earlier, outcomes=outcomes, unavailable=None))
         if outcomes:
-            runs[other] = msgspec.structs.replace(
+            runs[earlier] = msgspec.structs.replace(
                 stored, answers={**stored.answers, name: outcomes}
             )
     if not isinstance(times, Unavailable):

@@ -59,7 +59,7 @@ def synthetic_input(
         return SyntheticInput(status="cannot_tell", unavailable=time)
     share = -time.change_percent
     warn, critical = thresholds.input_warn, thresholds.input_critical
-    copies = next((one for one in owners or () if one.name == "copy_in"), None)
+    copies = next((change for change in owners or () if change.name == "copy_in"), None)
     failed = share >= warn.value and time.verdict == "faster"
     return SyntheticInput(
         status="fail" if failed else "pass",

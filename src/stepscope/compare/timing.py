@@ -97,8 +97,8 @@ def run_times(profile: ProfileData) -> RunTimes | Unavailable:
     recording = owners.pop(_RECORDING, (0,) * len(rows))
     return RunTimes(
         window_ps=tuple(
-            whole - lost
-            for whole, lost in zip(rows["window_ps"].to_list(), recording, strict=True)
+            window - lost
+            for window, lost in zip(rows["window_ps"].to_list(), recording, strict=True)
         ),
         owners_ps=owners,
         hosts=len(measured.hosts),

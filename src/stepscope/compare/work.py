@@ -176,8 +176,8 @@ def measure_work(profile: ProfileData) -> Work:
     launches = _kernel_launches(profile, hosts)
     shapes, ops = _count_ops(profile, hosts, unit)
     stepped = [profile.derived(measured.host, steps) for measured in hosts]
-    known = [found for found in stepped if not isinstance(found, Unavailable)]
-    least = min(known, key=lambda found: found.confidence, default=None)
+    known = [detected for detected in stepped if not isinstance(detected, Unavailable)]
+    least_confident = min(known, key=lambda detected: detected.confidence, default=None)
     environments = [profile.table(host, "environment") for host in profile.hosts]
     processes = [
         table["processes"][0]
@@ -187,9 +187,9 @@ def measure_work(profile: ProfileData) -> Work:
     return Work(
         devices=_count_devices(profile),
         processes=max(processes, default=len(profile.hosts)),
-        steps=count if least is not None else 0,
-        step_source=None if least is None else least.source,
-        confidence=0.0 if least is None else least.confidence,
+        steps=count if least_confident is not None else 0,
+        step_source=None if least_confident is None else least_confident.source,
+        confidence=0.0 if least_confident is None else least_confident.confidence,
         batches=batches,
         kernels=None if launches is None else _count_names(launches, "kernel", unit),
         launches=None
@@ -307,7 +307,7 @@ def _count_ops(
         if isinstance(executions, Unavailable):
             continue
         category = executions.ops["category"].to_numpy()
-        of_framework = np.isin(category, [int(one) for one in _FRAMEWORKS])
+        of_framework = np.isin(category, [int(framework) for framework in _FRAMEWORKS])
         chosen = of_framework[executions.op] & measured.contains_times(
             executions.start_ps
         )
