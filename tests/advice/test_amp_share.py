@@ -199,7 +199,7 @@ def test_it_says_why_it_cannot_tell(
     why = evaluate(signals_of({precision_signals: found}), THRESHOLDS).unavailable
     assert why is not None
     assert reason in why.reason
-    assert ("the program's own" in why.remedy) is (with_op > 0)
+    assert ("custom ops in the program" in why.remedy) is (with_op > 0)
 
 
 def test_tf32_lowers_the_verdict_to_information(

@@ -253,7 +253,7 @@ def test_a_recording_too_short_for_samples_says_how_many_there_were(
     capture = capture_of(functions=True, few_looks=7)
     finding = evaluate(signals_of(shares(unexplained=5.0), capture=capture), THRESHOLDS)
     assert [it.cause for it in finding.actions] == ["short"]
-    assert finding.actions[0].text.startswith("Record for a second or longer")
+    assert finding.actions[0].text.startswith("Record for at least a second")
     assert "the program's functions were sampled 7 times." in finding_headline(finding)
 
 

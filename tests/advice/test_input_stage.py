@@ -188,5 +188,5 @@ def test_a_batch_that_lay_ready_is_not_said_to_come_too_slowly(
     given = pipeline(("Map", 0.1), ("Prefetch", 99.9), ready=ready)
     finding = evaluate(signals_of(shares(input=3.0), given), THRESHOLDS)
     assert finding.because == (practice,)
-    late = [it for it in finding.actions if "too slowly" in it.text]
+    late = [it for it in finding.actions if "too slow" in it.text]
     assert bool(late) == (practice == "upstream")
