@@ -275,7 +275,7 @@ def _finding_changes(
     changes = []
     for name in before | now:
         old, current = before.get(name), now.get(name)
-        failed = [run for run in (current, old) if run and run.status == "fail"]
+        failed = [check for check in (current, old) if check and check.status == "fail"]
         if not failed:
             continue
         change: Literal["gone", "came", "stayed", "unknown"] = "unknown"
