@@ -71,10 +71,10 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         dominant: The part with more than half of the total: `transfer`, `utilisation`
             or `compute`; `mixed` if no part has that much, null if undecided.
-        transfer_percent: Share of copies, memsets and collectives; null if unknown.
+        transfer_percent: Share of `transfer_us` in `total_us`; null if unknown.
         utilisation_percent: Share of the total in idle time, small grids and low
             occupancy; null if unknown.
-        compute_percent: Share of kernels that fill the device; null if unknown.
+        compute_percent: Share of `compute_us` in `total_us`; null if unknown.
         total_us: Sum of all parts, over all devices; null if the idle time is unknown.
         transfer_us: Time of copies, memsets and collectives without the op's kernels.
         waiting_us: Idle time of the device between the start of a call and the call's

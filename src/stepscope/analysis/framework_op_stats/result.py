@@ -47,8 +47,8 @@ class FrameworkOpStatsResult(msgspec.Struct, frozen=True, kw_only=True):
         host_idle_us: Idle time summed over hosts; null without host ops.
         launch_latency_us: Usual time from the start of a launch call to its activity on
             an idle device. Activities of small ops are shorter than twice this time.
-        launch_latency_samples: Number of launches with this median latency; 0 if the
-            latency is assumed.
+        launch_latency_samples: Number of launches whose median latency is used; 0 if
+            the latency is assumed.
         missing: Columns, sides and hosts that could not be analysed.
         inputs: Host → number of host and device op executions that were read.
     """

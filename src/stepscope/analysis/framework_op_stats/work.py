@@ -42,9 +42,10 @@ class OpWork(Frozen, frozen=True):
     """The calls of the selected ops on one host, in order of their starts.
 
     Attributes:
-        calls: Columns `CALLS`. First the executions that host events show, then calls
-            found from device work without such an event: the k-th execution of each
-            kernel of an op in a program on a device belongs to the op's k-th call.
+        calls: Columns `CALLS`. The first rows are executions that host events show. The
+            other rows are calls without such an event, found from device work: the k-th
+            execution of each kernel of an op in a program on a device belongs to the
+            op's k-th call.
         executions: Number of rows at the start of `calls` that are host executions.
         activity: int64, ascending; rows of device_activity that the calls caused,
             including activities of nested ops.

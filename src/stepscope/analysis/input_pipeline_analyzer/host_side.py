@@ -154,7 +154,7 @@ def _critical_path(run: ProfileData, host: str) -> _Critical | Unavailable:
     graph = run.derived(host, pipeline_graph)
     if isinstance(graph, Unavailable):
         return graph
-    # A call of a device's pipeline contains calls of the host's; count time once.
+    # Calls of a device pipeline contain calls of host pipelines; count their time once.
     on_device = graph.pipelines["device"].gather(calls.calls["pipeline"])
     stages = calls.stages.with_columns(
         on_device.gather(calls.stages["call"]).alias("device"),

@@ -156,7 +156,7 @@ def input_steps(
             input_percent_max=row["max"],
             consumer_wait_ms=wait,
         )
-        # One iteration per step, not per event: a page lists every step.
+        # This loop runs once per step, not per event: a page lists every step.
         for step, row, wait in zip(
             step_list(run, host), grouped.iter_rows(named=True), waited, strict=True
         )

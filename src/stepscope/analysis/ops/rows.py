@@ -106,7 +106,7 @@ def _merged_costs(
     costs: Callable[..., pl.DataFrame | Unavailable],
     ops: Callable[..., DeviceOps | HostOps | Unavailable],
 ) -> pl.DataFrame:
-    """Add up by op; a value that is unknown on any host or device has no sum."""
+    """Add up by op; a value unknown on any host or device is unknown in the sum."""
     frames = [pl.DataFrame(schema=COSTS)]
     of_host = {host: profile.derived(host, costs) for host in profile.hosts}
     if all(isinstance(found, Unavailable) for found in of_host.values()):

@@ -159,7 +159,7 @@ _OF_DEVICES: Final = ("devices", "device_type", "device_count", "used_device_cou
 
 
 def _device_entries(host: str, frame: pl.DataFrame) -> list[DeviceEntry]:
-    # One iteration per accelerator of a machine; a machine has few.
+    # This loop runs once per accelerator; a machine has few.
     return [
         DeviceEntry(
             host=host,

@@ -403,7 +403,7 @@ def graph_functions(profile: ProfileData) -> Functions | Unavailable:
                 percent=_ratio_percent(row["self_ps"], whole),
                 tracing_count=row["tracing_count"],
             )
-            # One iteration per function of the program, not per event.
+            # This loop runs once per function of the program, not per event.
             for row in merged.iter_rows(named=True)
         ),
     )

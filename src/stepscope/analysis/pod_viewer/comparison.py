@@ -151,7 +151,7 @@ def compare_steps(
     concurrency: dict[int, dict[str, float]] = {}
     for slot, host, value in several.rows():
         concurrency.setdefault(slot, {})[host] = value
-    # One iteration per step, not per event: a page shows every step.
+    # This loop runs once per step, not per event: a page shows every step.
     return {
         row["slot"]: _step_comparison(row, names, concurrency.get(row["slot"], {}))
         for row in compared.iter_rows(named=True)

@@ -142,7 +142,7 @@ def step_workers(
         known = [owner.name for owner in OWNERS if owner.name in names]
         detail = _columns_ms(mine.select(f"{owner}_ps" for owner in known), "_ps")
         times = _columns_ms(mine.select(**(_TIMES | _STARTS)))
-        # One iteration per worker and step, not per event: a page shows every worker.
+        # This loop runs once per worker and step, not per event.
         for row, time, split, fine in zip(
             mine.select("slot", "host", "device", "step", "flags").iter_rows(
                 named=True
@@ -274,8 +274,8 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
             in µs; null if unknown.
         doubt_us: Error of the alignment if the members of a collective leave it
             together, in µs; null if unknown.
-        bound_us: Largest possible error of the alignment, whenever members leave, in
-            µs; null if unknown.
+        bound_us: Largest possible error of the alignment, even if members leave a
+            collective at different times, in µs; null if unknown.
         samples: Number of collectives or steps used for the alignment.
     """
 

@@ -123,7 +123,7 @@ def worker_collectives(
     for host in hosts:
         mine = slots.filter((pl.col("host") == host.host) & pl.col("shared"))
         rows = mine.join(host.by_window, on="window")
-        # One iteration per step, not per event.
+        # This loop runs once per step, not per event.
         shared_steps[host.host] = {
             slot: (start, dur)
             for slot, start, dur in rows.select("slot", "start_ps", "window_ps").rows()

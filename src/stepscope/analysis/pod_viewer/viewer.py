@@ -162,7 +162,7 @@ def _pod_steps(
         pl.col("counted").all(),
         pl.col("host").unique(maintain_order=True),
     )
-    # One iteration per step, not per event: a page shows every step.
+    # This loop runs once per step, not per event: a page shows every step.
     for slot, step, name, shared, counted, names in listed.rows():
         if wanted and not set(wanted) & set(names):
             continue

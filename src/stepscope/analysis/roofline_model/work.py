@@ -162,7 +162,7 @@ def _kernels_of_host(profile: ProfileData, host: str) -> pl.DataFrame:
     described: dict[int, dict[str, Any]] = {}
     if not isinstance(peaks, Unavailable):
         described = {row["device"]: row for row in peaks.rows.iter_rows(named=True)}
-    # One iteration per class of kernels: there are as many as distinct launches.
+    # This loop runs once per class of kernels: there are as many as distinct launches.
     rates = [_peak_rate(row, described) for row in rows.iter_rows(named=True)]
     memory = [
         described.get(device, {}).get("memory_bandwidth") for device in rows["device"]

@@ -197,7 +197,7 @@ def _step_list(_: ProfileData, host: HostSteps) -> tuple[Step, ...]:
             device_busy_least_ms=_to_ms(row["busy_least_ps"]),
             device_busy_most_ms=_to_ms(row["busy_most_ps"]),
         )
-        # One iteration per step, not per event: a page lists every step.
+        # This loop runs once per step, not per event: a page lists every step.
         for row, times in zip(means.iter_rows(named=True), charged, strict=True)
     )
 
@@ -345,7 +345,7 @@ def _flag_counts(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str,
     left = windows.join(counted, on=["host", "window"], how="anti").unique(
         ["host", "window"]
     )
-    # One iteration per window, not per event.
+    # This loop runs once per window, not per event.
     found = Counter(flag for flags in left["flags"].to_list() for flag in set(flags))
     return {flag: found[flag] for flag in LEFT_OUT if found[flag]}
 

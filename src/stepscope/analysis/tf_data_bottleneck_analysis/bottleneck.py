@@ -52,7 +52,7 @@ WAIT_ROWS: Final = _TABLES["waits"]
 NEEDS: Final = (*INPUT_VERDICT_NEEDS, pipeline_calls)
 
 
-#: A call that lasts longer did not find its element ready.
+#: Maximum duration, in ps, of a call that found its element ready.
 #: Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 _SLOW_PS: Final = THRESHOLDS.slow_fetch.value
 

@@ -110,7 +110,7 @@ def call_edges(
     first = np.searchsorted(graph.parent, mine, side="left")
     last = np.searchsorted(graph.parent, mine, side="right")
     pairs: set[tuple[int, int]] = set()
-    # Loop over the executions of one call only, not of the whole profile.
+    # This loop runs over the executions of one call, not of the whole profile.
     for execution, begin, end in zip(
         mine.tolist(), first.tolist(), last.tolist(), strict=True
     ):

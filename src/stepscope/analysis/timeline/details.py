@@ -268,7 +268,7 @@ def _event_arguments(
         event, type_, on_host, ()
     )
     values: dict[str, Argument] = {}
-    # One iteration per value of one event, not of the table.
+    # This loop runs over the values of one event, not over the table.
     for key, kind, value in zip(
         found.key.tolist(), found.kind.tolist(), found.value, strict=True
     ):

@@ -44,9 +44,9 @@ class TrackFlows(msgspec.Struct, frozen=True, kw_only=True):
         count: Number of arrows that begin or end in the window; if a span was
             requested, only its arrows.
         left_out: Number of these arrows that are not in `flows`.
-        flows: Columns `FLOW_COLUMNS`, by row of the device event. If there are too
-            many, the arrows with the longest wait between the end of the call and the
-            start on the device.
+        flows: Columns `FLOW_COLUMNS`, by row of the device event. If the window has
+            more than `MOST_FLOWS` arrows, `flows` contains those with the longest wait
+            between the end of the call and the start on the device.
     """
 
     host: str
