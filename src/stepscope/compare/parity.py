@@ -31,12 +31,12 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """One check of whether two runs do the same work.
 
     Attributes:
-        topic: What was compared.
+        topic: Subject of the check.
         status: "same"; "differs"; "unknown" if a run does not show it.
         overlap: Share of the work of both runs that they have in common (Jaccard index
             of multisets), from 0 to 1; null if no work was counted.
-        base: What the base run shows; null if it shows nothing.
-        new: What the new run shows; null if it shows nothing.
+        base: Value of the base run, as text; null if unknown.
+        new: Value of the new run, as text; null if unknown.
         by: Evidence that was compared; null without evidence.
         reason: Why the status is not "same", as a sentence; null if it is "same".
     """

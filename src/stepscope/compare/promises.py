@@ -164,8 +164,9 @@ def _cause_is_gone(
 def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     """Compare the total gain of some changes with their joint promise.
 
-    The joint promise is at least the largest minimum. It is at most the sum of the
-    maxima, limited by the step time; if a promise is open above, it has no upper limit.
+    The joint promise is at least the largest minimum, and at most the sum of the
+    maxima, limited by the step time. The joint promise has no upper limit if a promise
+    is open above.
     """
     low = max(promise.low_ms for promise in promises)
     high = max(

@@ -1,7 +1,7 @@
 """`SyntheticInput`: how much shorter a step is if its input costs no time.
 
-This is measured with two runs of the same work: one on real data, and one on synthetic
-data, such as the same batch in every step.
+The decrease is measured with two runs of the same work: one on real data, and one on
+synthetic data, such as the same batch in every step.
 
 Definition: docs/compare.md#a-run-on-synthetic-data.
 """

@@ -78,7 +78,7 @@ def program_inputs(profile: ProfileData) -> dict[str, dict[str, float]] | None:
             continue
         of_inputs = (pl.col("opcode") == "parameter") & pl.col("shape").is_not_null()
         shapes = table.filter(of_inputs).select("module", "shape")
-        # One iteration per input of a program, not per execution.
+        # This loop runs once per input of a program, not per execution.
         for module, shape in shapes.iter_rows():
             inputs.setdefault(module, Counter())[_TYPE.sub("[", shape)] += 1
     return {
@@ -336,7 +336,7 @@ def _produces_input(profile: ProfileData, host: str, executions: HostOpEvents) -
     if isinstance(stages, Unavailable):
         return in_pool
     stage_track = handles(stages, "track")
-    # One iteration per thread that fetches batches.
+    # This loop runs once per thread that fetches batches.
     for thread in np.unique(stage_track).tolist():
         calls = stages.filter(pl.Series(stage_track == thread))
         spans = Spans.from_events(ints(calls, "start_ps"), ints(calls, "dur_ps"))
@@ -376,7 +376,7 @@ def _count_variables(profile: ProfileData) -> dict[str, int] | None:
     table = profile.table(profile.hosts[0], "parameters")
     if isinstance(table, Unavailable):
         return None
-    # One iteration per variable of the model, not per event.
+    # This loop runs once per variable of the model, not per event.
     shapes = table["shape"].drop_nulls().to_list()
     sizes = Counter("×".join(map(str, shape)) for shape in shapes)
     return dict(sorted(sizes.items())) or None
