@@ -1,1 +1,1 @@
-"""Comparison of two runs: same work or not, what changed, which promises came true."""
+"""Comparison of two runs: same work or not, changes, and gains that were promised."""

@@ -52,7 +52,7 @@ class AccountEntry(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         host: Name of the host.
         device: Ordinal of the device; null for the threads of a host without devices.
-        owner: What the time is spent on.
+        owner: Name of the owner, as in the account.
         category: Category of step time that the owner belongs to.
         ms: Mean time per step; the owners of a device add up to the step.
         percent: Share of the step time.

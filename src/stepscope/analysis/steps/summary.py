@@ -219,7 +219,7 @@ def step_summary(
 def judged_input(
     run: ProfileData, hosts: Iterable[HostSteps], excluded_flags: Sequence[str]
 ) -> InputVerdict:
-    """Return the verdict on the input of some hosts by the rule on input.
+    """Return the verdict on the input of some hosts by the rule `input.bound`.
 
     Args:
         hosts: Hosts that are judged together.
