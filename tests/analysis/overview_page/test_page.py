@@ -339,27 +339,6 @@ def test_expected_time_of_an_all_reduce_needs_parameters_and_bandwidth() -> None
     assert given[0].expected_us == pytest.approx(1_000_000.0)
 
 
-def test_kernels_without_op_names_show_neither_training_nor_inference() -> None:
-    starts_us = range(0, 4000, 1000)
-    steps = [
-        ("main", "train", start, 900, {"_r": 1, "step_num": step})
-        for step, start in enumerate(starts_us)
-    ]
-    launches = [
-        ("main", "cuLaunchKernel", start + 10, 1, {"correlation_id": start + 1})
-        for start in starts_us
-    ]
-    kernels = [
-        ("gpu:0/7(Compute)", "kernel", start + 20, 50, {"correlation_id": start + 1})
-        for start in starts_us
-    ]
-    found = page(blueprint.trace([*steps, *launches, *kernels]))
-    assert found.is_training is None
-    assert codes_of(found)["is_training"] == "NOT_RECORDED"
-    named = [(*kernel[:4], {"tf_op": "gradients/Relu:ReluGrad"}) for kernel in kernels]
-    assert page(blueprint.trace([*steps, *named])).is_training is True
-
-
 def test_the_recording_tells_how_many_parameters_are_exchanged() -> None:
     """2^10 x 2^17 + 2^27 are trained, 4 bytes of each: 1 GiB at 1 GiB/s."""
     described = pl.DataFrame(
