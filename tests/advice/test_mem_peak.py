@@ -30,6 +30,10 @@ def test_how_full_it_gets_decides(
     finding = evaluate(signals_of(told(memory(peak_gib=gib))), THRESHOLDS)
     assert (finding.status, finding.severity) == (status, severity)
     assert finding.value == pytest.approx(gib / 40)
+    facts = {fact.name: fact.value for fact in finding.facts}
+    assert facts == pytest.approx(
+        {"used": 100 * gib / 40, "limit": 92.0, "peak_gib": gib, "capacity_gib": 40.0}
+    )
 
 
 @pytest.mark.parametrize(
