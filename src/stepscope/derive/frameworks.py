@@ -74,13 +74,13 @@ def frameworks_used(
     if frequent:
         return frequent
     # The frameworks that names of other events show, without any op.
-    spoken_of = dict.fromkeys(
+    named = dict.fromkeys(
         framework
         for types in known_hosts(event_types).values()
         for framework, pattern in _IN_NAMES.items()
         if types["name"].str.contains(pattern).any()
     )
-    return tuple(spoken_of) or _recorded_frameworks(environment, profile)
+    return tuple(named) or _recorded_frameworks(environment, profile)
 
 
 def is_framework_function(name: FunctionName) -> bool:

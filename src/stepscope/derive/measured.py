@@ -211,9 +211,9 @@ def _assign_launches(
     if not len(cycle):
         yield _Assigned(candidates.classes, rows, candidates.certainty, "shared")
         return
-    place = cycle[np.arange(len(rows)) % len(cycle)]
+    assigned_class = cycle[np.arange(len(rows)) % len(cycle)]
     for class_ in candidates.classes:
-        own_rows = rows[place == class_]
+        own_rows = rows[assigned_class == class_]
         if len(own_rows):
             yield _Assigned((class_,), own_rows, candidates.certainty, pairing)
 
@@ -292,7 +292,10 @@ def summarise_groups(members: pl.DataFrame) -> pl.DataFrame:
         *(pl.col(name).cast(pl.Float64).mean() for name in MEASURES),
         longest.drop_nulls().last().alias("stall_reason"),
     )
-    more, every = pl.col("shared_memory_conflicts"), pl.col("shared_memory_wavefronts")
+    conflicts, wavefronts = (
+        pl.col("shared_memory_conflicts"),
+        pl.col("shared_memory_wavefronts"),
+    )
     limits = [pl.col(name) for name in _LIMITS]
     known = pl.all_horizontal(limit.is_not_null() for limit in limits)
     lowest = pl.min_horizontal(limits)
@@ -306,10 +309,10 @@ def summarise_groups(members: pl.DataFrame) -> pl.DataFrame:
     return means.with_columns(
         _per_request("load"),
         _per_request("store"),
-        pl.when(more == 0)
+        pl.when(conflicts == 0)
         .then(pl.lit(0.0))
-        .when(every > 0)
-        .then(100 * (more / every).clip(0, 1))
+        .when(wavefronts > 0)
+        .then(100 * (conflicts / wavefronts).clip(0, 1))
         .alias("bank_conflict_percent"),
         pl.when(known & partly).then(word).alias("occupancy_limiter"),
         pl.when(by_percent & (pl.max_horizontal(compute, memory) < _BUSY))

@@ -167,8 +167,8 @@ class ProfileData:
             for name, before in missing.items():
                 tasks[trace.host, name] = {(trace.host, needed) for needed in before}
         for task, (of_hosts, of_run) in waiting.items():
-            every = {(trace.host, name) for trace in traces for name in of_hosts}
-            tasks[task] = {*(every & tasks.keys()), *of_run}
+            host_values = {(trace.host, name) for trace in traces for name in of_hosts}
+            tasks[task] = {*(host_values & tasks.keys()), *of_run}
 
         def compute(task: _Task) -> None:
             if isinstance(task, Reader):

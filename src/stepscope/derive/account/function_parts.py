@@ -408,10 +408,10 @@ def _number_call_paths(
         The path of each row; for each path, the path that calls it (-1 for none); and
         for each path, its function.
     """
-    place = np.full(len(frames.type), _NONE, np.int64)
-    place[rows] = np.arange(len(rows))
+    position = np.full(len(frames.type), _NONE, np.int64)
+    position[rows] = np.arange(len(rows))
     above = frames.parent[rows]
-    above = np.where(above >= 0, place[above], _NONE)
+    above = np.where(above >= 0, position[above], _NONE)
     path = np.full(len(rows), _NONE, np.int64)
     parents: list[Int64s] = []
     types: list[Int32s] = []

@@ -132,9 +132,9 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     start, end = start[~short], end[~short]
     # No activity begins within an interval, so work that waits in it begins at its end
     # or later. The queue fills at the earliest return of the calls of that work.
-    by = _gap_endings(end, launched, facts.latency_ps)
-    ended, called, returned = by.row >= 0, by.called_ps, by.returned_ps
-    queued_from = np.clip(by.behind_ps, start, end)
+    endings = _gap_endings(end, launched, facts.latency_ps)
+    ended, called, returned = endings.row >= 0, endings.called_ps, endings.returned_ps
+    queued_from = np.clip(endings.behind_ps, start, end)
     in_time = returned <= start - facts.latency_ps
     queued_from = np.where(in_time, start, queued_from)
     transit_ps = np.where(in_time | ~ended | (called == _NEVER), end, called)
@@ -142,7 +142,7 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     arrives = np.minimum(np.maximum(returned, start), end - facts.max_wait_ps)
     arrives = np.clip(arrives + facts.max_wait_ps, transit_ps, end)
     preparing_end = np.minimum(queued_from, transit_ps)
-    blocks = ended & (transit_ps < end) & by.blocking
+    blocks = ended & (transit_ps < end) & endings.blocking
     queued = Spans.union_of(
         (_nonempty_spans(preparing_end, transit_ps), _nonempty_spans(arrives, end))
     )
@@ -152,11 +152,11 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
         queued=queued,
         latency=_nonempty_spans(transit_ps[~blocks], arrives[~blocks]),
         copy_call=_nonempty_spans(transit_ps[blocks], arrives[blocks]),
-        copy_call_rows=by.row[blocks],
+        copy_call_rows=endings.row[blocks],
         prepare_start_ps=start[is_preparing],
         prepare_end_ps=preparing_end[is_preparing],
-        prepare_track=by.track[is_preparing],
-        activity=by.row[is_preparing],
+        prepare_track=endings.track[is_preparing],
+        activity=endings.row[is_preparing],
     )
 
 
@@ -165,7 +165,7 @@ def _gap_endings(end_ps: Int64s, launched: Launched, latency_ps: int) -> _Ending
     launch_of = launched.correlation.launch_of_activity
     calls = launched.correlation.launches
     called_ps, dur_ps = ints(calls, "start_ps"), ints(calls, "dur_ps")
-    place, behind = (np.empty(len(end_ps), np.int64) for _ in range(2))
+    index, behind = (np.empty(len(end_ps), np.int64) for _ in range(2))
     accepted_answer(
         launches.find_idle_endings(
             end_ps,
@@ -175,13 +175,13 @@ def _gap_endings(end_ps: Int64s, launched: Launched, latency_ps: int) -> _Ending
             launch_of,
             called_ps,
             dur_ps,
-            place,
+            index,
             behind,
         )
     )
-    ended = place >= 0
+    ended = index >= 0
     row = np.full(len(end_ps), -1)
-    row[ended] = device.rows[place[ended]]
+    row[ended] = device.rows[index[ended]]
     launch = np.full(len(end_ps), -1, np.int32)
     launch[ended] = launch_of[row[ended]]
     known = launch >= 0
@@ -192,15 +192,15 @@ def _gap_endings(end_ps: Int64s, launched: Launched, latency_ps: int) -> _Ending
     track = np.full(len(end_ps), -1, np.int32)
     track[known] = handles(calls, "track")[call]
     blocking = np.zeros(len(end_ps), np.bool_)
-    waits = dur_ps[call] > device.dur_ps[place[known]] + latency_ps
+    waits = dur_ps[call] > device.dur_ps[index[known]] + latency_ps
     blocking[known] = launched.copies[row[known]] & waits
     return _Endings(row, called, returned, track, blocking, behind)
 
 
 def _nonempty_spans(starts: Int64s, ends: Int64s) -> Spans:
     """Return ascending disjoint intervals as spans, without empty intervals."""
-    some = starts < ends
-    return Spans(starts[some], ends[some])
+    nonempty = starts < ends
+    return Spans(starts[nonempty], ends[nonempty])
 
 
 def charged_rows(

@@ -215,10 +215,10 @@ def what_ran(
         )
     ]
     parts.append(RanMost(named, remaining.number + len(named) - len(remaining.ran)))
-    every = sorted(
+    ranked = sorted(
         (event for part in parts for event in part.ran), key=lambda ran: -ran.time_ps
     )
-    return RanMost(every[:most], sum(part.number for part in parts))
+    return RanMost(ranked[:most], sum(part.number for part in parts))
 
 
 def interval_parts(spans: Spans, name: Name = UNNAMED, *, most: int) -> RanMost:
@@ -238,10 +238,10 @@ def largest_times(
     most: int,
 ) -> RanMost:
     """Return the largest times; `described_part` describes the event of each index."""
-    some = np.flatnonzero(time_ps > 0)
-    order = some[np.argsort(-time_ps[some], kind="stable")[:most]]
+    nonzero = np.flatnonzero(time_ps > 0)
+    order = nonzero[np.argsort(-time_ps[nonzero], kind="stable")[:most]]
     ran = [Ran(*described_part(index), int(time_ps[index])) for index in order.tolist()]
-    return RanMost(ran, len(some))
+    return RanMost(ran, len(nonzero))
 
 
 def _largest_events(

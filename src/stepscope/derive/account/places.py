@@ -88,8 +88,8 @@ def between_steps(
     ends = begins + ints(launches, "dur_ps")[launch[known]]
     np.minimum.at(first, activity_steps[known], begins)
     np.maximum.at(last, activity_steps[known], ends)
-    some = first < last
-    return bounds - Spans.from_events(first[some], (last - first)[some])
+    has_launches = first < last
+    return bounds - Spans.from_events(first[has_launches], (last - first)[has_launches])
 
 
 def _between_host_work(

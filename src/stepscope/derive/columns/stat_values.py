@@ -111,10 +111,10 @@ def owner_numbers(rows: StatRows, owners: Int32s, handle: int) -> tuple[Int64s, 
     numbers = np.zeros(len(owners), np.int64)
     present = np.zeros(len(owners), np.bool_)
     index = np.searchsorted(owners, numeric.owner)
-    hit = index < len(owners)
-    hit[hit] = owners[index[hit]] == numeric.owner[hit]
-    numbers[index[hit]] = values[hit]
-    present[index[hit]] = True
+    known = index < len(owners)
+    known[known] = owners[index[known]] == numeric.owner[known]
+    numbers[index[known]] = values[known]
+    present[index[known]] = True
     return numbers, present
 
 

@@ -112,8 +112,8 @@ def _chosen_bytes(given: Operands) -> int | None:
     sizes = broadcast_result(given)
     choices = [
         tensor
-        for place in (1, 2)
-        if (tensor := given.tensor_at_place(place)) is not None
+        for index in (1, 2)
+        if (tensor := given.tensor_at_place(index)) is not None
     ]
     if sizes is None or not choices:
         return None
@@ -158,8 +158,8 @@ def _over_dimensions(count: int) -> Rule:
         if not given.values or not isinstance(dims, list | None):
             return None
         rank = len(tensor.sizes)
-        gone = {dim % rank for dim in dims or range(rank)} if rank else set()
-        return tuple(size for i, size in enumerate(tensor.sizes) if i not in gone)
+        removed = {dim % rank for dim in dims or range(rank)} if rank else set()
+        return tuple(size for i, size in enumerate(tensor.sizes) if i not in removed)
 
     return Rule(_per_input(count).flops, result_sizes)
 
@@ -372,7 +372,7 @@ def plausible_cost(cost: int | None) -> int | None:
 
 def weight_sizes(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
     """Return the sizes of the layer variables that an execution of its op read."""
-    tensors = (given.tensor_at_place(place) for place in WEIGHTS.get(op_type, ()))
+    tensors = (given.tensor_at_place(index) for index in WEIGHTS.get(op_type, ()))
     return tuple(tensor.sizes for tensor in tensors if tensor is not None)
 
 

@@ -119,15 +119,15 @@ class Operands(Frozen, frozen=True, eq=True):
     values: tuple[object, ...] = ()
     equation: str | None = None
 
-    def tensor_at_place(self, place: int) -> Tensor | None:
-        """Return the tensor at index `place`; None unless it is a single tensor."""
-        if place >= len(self.tensors) or len(self.tensors[place]) != 1:
+    def tensor_at_place(self, index: int) -> Tensor | None:
+        """Return the tensor at index `index`; None unless it is a single tensor."""
+        if index >= len(self.tensors) or len(self.tensors[index]) != 1:
             return None
-        return self.tensors[place][0]
+        return self.tensors[index][0]
 
-    def value_at_place(self, place: int) -> object:
-        """Return the plain value at index `place`; None if unknown."""
-        return self.values[place] if place < len(self.values) else None
+    def value_at_place(self, index: int) -> object:
+        """Return the plain value at index `index`; None if unknown."""
+        return self.values[index] if index < len(self.values) else None
 
     def each_tensor(self) -> Iterator[Tensor]:
         """Yield all tensors of all operands."""

@@ -136,7 +136,7 @@ def _attention_rule(
         return (*query.sizes[:-1], value.sizes[-1])
 
     def count_flops(given: Operands) -> int | None:
-        tensors = [given.tensor_at_place(first + place) for place in range(3)]
+        tensors = [given.tensor_at_place(first + index) for index in range(3)]
         if any(tensor is None or len(tensor.sizes) != 4 for tensor in tensors):
             return None
         # A one-dimensional int32 operand marks packed sequences of unknown lengths.
@@ -270,12 +270,12 @@ def _convolution_sizes(given: Operands, indices: _Places) -> _Sizes | None:
 
 
 def _read_setting(
-    given: Operands, place: int | None, rank: int, default: int
+    given: Operands, index: int | None, rank: int, default: int
 ) -> _Sizes | None:
     """Return one number per spatial dimension; a single number applies to all."""
-    if place is None:
+    if index is None:
         return (default,) * rank
-    value = given.value_at_place(place)
+    value = given.value_at_place(index)
     if isinstance(value, int):
         return (value,) * rank
     if not isinstance(value, list) or not all(isinstance(size, int) for size in value):
@@ -286,21 +286,21 @@ def _read_setting(
     return numbers
 
 
-def _read_padding(given: Operands, place: int | None, rank: int) -> _Sizes | None:
+def _read_padding(given: Operands, index: int | None, rank: int) -> _Sizes | None:
     """Return the padding at each end; -1 if the result is as long as the input."""
-    value = None if place is None else given.value_at_place(place)
+    value = None if index is None else given.value_at_place(index)
     if value == "valid":
         return (0,) * rank
     if value == "same":
         return (-1,) * rank
-    return _read_setting(given, place, rank, 0)
+    return _read_setting(given, index, rank, 0)
 
 
 def _convolution_gradients() -> Rule:
     """Return the rule of the requested gradients of one convolution."""
 
     def count_flops(given: Operands) -> int | None:
-        outer, inputs, weight = (given.tensor_at_place(place) for place in range(3))
+        outer, inputs, weight = (given.tensor_at_place(index) for index in range(3))
         mask = given.value_at_place(10)
         if outer is None or inputs is None or weight is None or not weight.sizes:
             return None
@@ -390,19 +390,19 @@ def convolution_terms(
         size for label, size in of_result.items() if not label.isdecimal()
     )
     terms *= of_kernel.get("i", 1)
-    for place in range(len(window.size)):
-        label = str(place)
+    for axis in range(len(window.size)):
+        label = str(axis)
         if label not in of_input or label not in of_result:
             return None
         if of_result[label] > _LONGEST:
             return None
         # Count pairs of a result and a window element that meet an input element.
-        starts = np.arange(of_result[label], dtype=np.int64) * window.stride[place]
-        gaps = window.gaps[place]
+        starts = np.arange(of_result[label], dtype=np.int64) * window.stride[axis]
+        gaps = window.gaps[axis]
         reach = (of_input[label] - 1) * gaps + 1
         pairs = 0
-        for step in range(window.size[place]):
-            position = starts + step * window.spread[place] - window.low[place]
+        for step in range(window.size[axis]):
+            position = starts + step * window.spread[axis] - window.low[axis]
             inside = (position >= 0) & (position < reach)
             if gaps > 1:
                 inside &= position % gaps == 0

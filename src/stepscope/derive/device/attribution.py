@@ -88,20 +88,20 @@ def graph_instructions(
     known: dict[int, _Program] = {}
     # All replays of a graph have the same kernels; each sequence is matched once.
     matched: dict[tuple[int, bytes, bytes], list[int]] = {}
-    for here in np.split(order, begins[1:]) if len(order) else ():
-        program = int(programs[here[0]])
-        key = (program, types[here].tobytes(), fills[here].tobytes())
+    for part in np.split(order, begins[1:]) if len(order) else ():
+        program = int(programs[part[0]])
+        key = (program, types[part].tobytes(), fills[part].tobytes())
         if key not in matched:
             if program not in known:
                 known[program] = _Program(hlo_ops, program, outside)
             kernels = [
                 None if fill else names[type_]
                 for type_, fill in zip(
-                    types[here].tolist(), fills[here].tolist(), strict=True
+                    types[part].tolist(), fills[part].tolist(), strict=True
                 )
             ]
             matched[key] = known[program].match_kernels(kernels)
-        row_of[here] = matched[key]
+        row_of[part] = matched[key]
     return row_of
 
 

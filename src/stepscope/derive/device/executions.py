@@ -206,12 +206,12 @@ class _Counted(Frozen, frozen=True):
         )
 
     def add_modes(
-        self, place: NDArray[np.signedinteger], eager: NDArray[np.int8]
+        self, device_op: NDArray[np.signedinteger], eager: NDArray[np.int8]
     ) -> None:
         """Add executions to the counts of eager and of function executions."""
         count = len(self.executions)
-        self.eager[:] += np.bincount(place[eager == _EAGER], minlength=count)
-        self.function[:] += np.bincount(place[eager == _FUNCTION], minlength=count)
+        self.eager[:] += np.bincount(device_op[eager == _EAGER], minlength=count)
+        self.function[:] += np.bincount(device_op[eager == _FUNCTION], minlength=count)
 
 
 def executions_of_activities(

@@ -254,8 +254,8 @@ def _outlasting_ps(
         returned, ended = returned[order], ended[order]
     latest = np.maximum.accumulate(ended, out=ended)
     launched = np.searchsorted(returned, begin, side="right") - 1
-    some = launched >= 0
-    beyond = latest[launched[some]] - end[some]
+    has_launch = launched >= 0
+    beyond = latest[launched[has_launch]] - end[has_launch]
     return np.concatenate((copied, beyond[beyond > 0]))
 
 

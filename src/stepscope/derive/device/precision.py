@@ -149,10 +149,10 @@ def precision(
             width, evidence = decided.get(type_, (WIDE, PrecisionEvidence.DEFAULT))
             of_class[index] = (width.bits, width.fp64, width.tf32, evidence)
     code = activity_classes.code
-    bits, fp64, tf32, by = (
+    bits, fp64, tf32, sources = (
         values_by_row(of_class[:, column], code) for column in range(4)
     )
-    return Precision(bits, fp64.view(np.bool_), tf32.view(np.bool_), by, of_class)
+    return Precision(bits, fp64.view(np.bool_), tf32.view(np.bool_), sources, of_class)
 
 
 def _evidence_by_class(

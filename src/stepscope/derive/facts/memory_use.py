@@ -380,7 +380,7 @@ def kept_growth(
 ) -> tuple[KeptGrowth, ...]:
     """Return the containers of all hosts that grew."""
     return tuple(
-        growth for each in known_hosts(host_growth).values() for growth in each
+        growth for growths in known_hosts(host_growth).values() for growth in growths
     )
 
 

@@ -68,15 +68,15 @@ def period_of_slow_steps(shares: StepShares, slow: Bools) -> Period | None:
     count = len(slow)
     number = np.array(shares.numbers or range(count), np.int64)
     length = np.array(shares.window_ps, np.float64)
-    more = np.where(slow, length - np.median(length), 0.0)
-    for every in range(2, longest_period(count) + 1):
-        for phase in np.unique(number[slow] % every).tolist():
-            in_phase = number % every == phase
+    excess = np.where(slow, length - np.median(length), 0.0)
+    for period in range(2, longest_period(count) + 1):
+        for phase in np.unique(number[slow] % period).tolist():
+            in_phase = number % period == phase
             if in_phase.sum() < _OFTEN or not slow[in_phase].all():
                 continue
             min_share = _MOST if in_phase.sum() >= _MANY else _NEARLY_ALL
-            if more[in_phase].sum() >= min_share * more.sum():
-                return Period(every, in_phase)
+            if excess[in_phase].sum() >= min_share * excess.sum():
+                return Period(period, in_phase)
     return None
 
 
@@ -88,7 +88,7 @@ def excess_by_owner(shares: StepShares, slow: Bools) -> StepSeries:
     """
     usual = ~slow
     length = np.array(shares.window_ps, np.int64)
-    more = np.where(slow, np.maximum(length - int(np.median(length[usual])), 0), 0)
+    excess = np.where(slow, np.maximum(length - int(np.median(length[usual])), 0), 0)
     by_owner = {}
     for owner in (*BUSY_OWNERS, *IDLE_OWNERS):
         times = np.array(shares.times(owner), np.float64)
@@ -96,7 +96,7 @@ def excess_by_owner(shares: StepShares, slow: Bools) -> StepSeries:
             by_owner[owner] = np.maximum(times - np.median(times[usual]), 0.0)
     total = np.sum(list(by_owner.values()), axis=0)
     parts = {
-        owner: np.where(total > 0, more * times / np.maximum(total, 1), 0)
+        owner: np.where(total > 0, excess * times / np.maximum(total, 1), 0)
         for owner, times in by_owner.items()
     }
     return StepSeries(

@@ -371,7 +371,11 @@ def account_signals(
     *, step_shares: OfHosts[tuple[StepShares, ...]]
 ) -> AccountSignals | Unavailable:
     """Return the accounts of the measured windows of all hosts."""
-    shares = [share for each in known_hosts(step_shares).values() for share in each]
+    shares = [
+        share
+        for host_shares in known_hosts(step_shares).values()
+        for share in host_shares
+    ]
     if not shares:
         return first_reason(step_shares) or _NO_WINDOW
     return AccountSignals(tuple(shares))

@@ -61,9 +61,9 @@ def function_calls(
     )
     counted_owner, counts = int_values(host_values[StatKey.TRACING_COUNT])
     tracing = np.full(len(owner), -1, np.int64)
-    place = np.minimum(np.searchsorted(owner, counted_owner), max(len(owner) - 1, 0))
-    hit = owner[place] == counted_owner
-    tracing[place[hit]] = counts[hit]
+    index = np.minimum(np.searchsorted(owner, counted_owner), max(len(owner) - 1, 0))
+    matches = owner[index] == counted_owner
+    tracing[index[matches]] = counts[matches]
     types = handles(events, "type")[owner]
     calls = pl.DataFrame(
         {

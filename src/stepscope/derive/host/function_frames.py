@@ -126,10 +126,10 @@ class FunctionFrames(Frozen, frozen=True):
         below = np.zeros(len(chosen), np.bool_)
         is_called = self.parent >= 0
         while True:
-            more = is_called & (chosen | below)[self.parent]
-            if (more == below).all():
+            extended = is_called & (chosen | below)[self.parent]
+            if (extended == below).all():
                 return below
-            below = more
+            below = extended
 
     def outermost_called(self, callers: Sequence[int]) -> Int64s:
         """Return the rows of the program's outermost frames called from `callers`.
@@ -150,8 +150,8 @@ class FunctionFrames(Frozen, frozen=True):
         rows = self.outermost_called(callers)
         if not len(rows):
             return None
-        kinds, place = np.unique(self.type[rows], return_inverse=True)
-        times = np.bincount(place, weights=(self.end_ps - self.start_ps)[rows])
+        kinds, index = np.unique(self.type[rows], return_inverse=True)
+        times = np.bincount(index, weights=(self.end_ps - self.start_ps)[rows])
         # Of functions with equal times, the last in the order of types is returned.
         return self.names[int(kinds[len(kinds) - 1 - np.argmax(times[::-1])])]
 

@@ -274,8 +274,8 @@ def _last_begun(frames: FunctionLines, lines: FunctionLines) -> Int64s:
         )
     )
     order = np.lexsort((np.arange(total) >= count, start, depth, track))
-    place = np.where(order < count, np.arange(total), -1)
-    last = order[np.maximum(np.maximum.accumulate(place), 0)]
+    position = np.where(order < count, np.arange(total), -1)
+    last = order[np.maximum(np.maximum.accumulate(position), 0)]
     same = (
         (last < count) & (track[last] == track[order]) & (depth[last] == depth[order])
     )

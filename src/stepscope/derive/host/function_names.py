@@ -70,8 +70,8 @@ def name_with_place(function: str, file: str | None, line: int | None) -> str:
     if not file:
         return function
     name = PurePath(file.replace("\\", "/")).name
-    place = name if line is None else f"{name}:{line}"
-    return f"{function} ({place})"
+    location = name if line is None else f"{name}:{line}"
+    return f"{function} ({location})"
 
 
 class FunctionName(Frozen, frozen=True, eq=True):

@@ -151,7 +151,9 @@ def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
         if (inherited == purpose).all():
             break
         purpose = inherited
-    return FunctionPurposes(purpose, {work: tuple(of) for work, of in types.items()})
+    return FunctionPurposes(
+        purpose, {work: tuple(rows) for work, rows in types.items()}
+    )
 
 
 def is_wait(name: FunctionName) -> bool:

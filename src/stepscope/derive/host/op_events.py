@@ -309,8 +309,8 @@ class _NamedEvents:
         """Return True for events that no rule has named yet."""
         free = np.ones(len(rows), np.bool_)
         for named, *_ in self._rules:
-            place = np.minimum(np.searchsorted(named, rows), len(named) - 1)
-            free &= named[place] != rows
+            index = np.minimum(np.searchsorted(named, rows), len(named) - 1)
+            free &= named[index] != rows
         return free
 
 
@@ -336,9 +336,9 @@ def _one_per_execution(
     concerned = np.zeros(int(track[-1]) + 1, np.bool_)
     concerned[track[rank != _NAMED]] = True
     rows = np.flatnonzero(values_by_row(concerned, track))
-    some = event[rows]
+    kept = event[rows]
     parent = nest_subset(
-        ints(events, "start_ps")[some], ints(events, "dur_ps")[some], track=track[rows]
+        ints(events, "start_ps")[kept], ints(events, "dur_ps")[kept], track=track[rows]
     ).parent
     types = ops["type"].rank("dense").fill_null(0).to_numpy().astype(np.int64)[op[rows]]
     inside = np.flatnonzero(parent >= 0)

@@ -109,15 +109,15 @@ def add_shared_values(
         value_row[shared.owner] = np.arange(len(shared.owner))
         heirs = host_rows(tracks, types, value_row >= 0)
         heirs = heirs[~np.isin(heirs, own.owner)]
-        place = value_row[types[heirs]]
+        shared_row = value_row[types[heirs]]
         owner = np.concatenate((own.owner, heirs.astype(np.int32)))
         order = np.argsort(owner, kind="stable")
         values[name] = StatRows(
             owner[order],
-            np.concatenate((own.key, shared.key[place]))[order],
-            np.concatenate((own.kind, shared.kind[place]))[order],
-            np.concatenate((own.value, shared.value[place]))[order],
-            np.concatenate((own.length, shared.length[place]))[order],
+            np.concatenate((own.key, shared.key[shared_row]))[order],
+            np.concatenate((own.kind, shared.kind[shared_row]))[order],
+            np.concatenate((own.value, shared.value[shared_row]))[order],
+            np.concatenate((own.length, shared.length[shared_row]))[order],
         )
 
 

@@ -186,8 +186,8 @@ class _Scene(Frozen, frozen=True):
         excluded = np.union1d(values[_STEP].owner, level_of[level >= 1])
         sized = np.unique(sized[~np.isin(sized, excluded)])
         is_op = self.kinds.category != OpCategory.UNKNOWN
-        more = self._host_requests(sized, is_op | self.kinds.has(_NO_REQUEST))
-        return np.union1d(announced, more)
+        sized_rows = self._host_requests(sized, is_op | self.kinds.has(_NO_REQUEST))
+        return np.union1d(announced, sized_rows)
 
     def _host_requests(self, rows: Int32s, excluded: Bools) -> Int64s:
         host = absent_mask(self.tracks["device"])[handles(self.events, "track")[rows]]
@@ -435,8 +435,8 @@ class _Served(Frozen, frozen=True):
         known &= caused_ps < self.end_ps[request]
         starts = np.maximum(start_ps, self.start_ps[request])[known]
         ends = np.minimum(end_ps, self.end_ps[request])[known]
-        some = starts < ends
-        starts, ends = starts[some], ends[some]
+        nonempty = starts < ends
+        starts, ends = starts[nonempty], ends[nonempty]
         return Spans.from_events(starts, ends - starts)
 
 
@@ -488,10 +488,10 @@ def _device_work(
     for number, own_rows in enumerate(np.split(rows, edges)):
         sets = {}
         for index, name in enumerate(BUSY_OWNERS):
-            some = own_rows[place[own_rows] == index]
-            begins, called = start[some], called_ps[launch[some]]
+            owner_rows = own_rows[place[own_rows] == index]
+            begins, called = start[owner_rows], called_ps[launch[owner_rows]]
             sets[name] = served.clip_to_requests(
-                number, called, begins, begins + dur[some]
+                number, called, begins, begins + dur[owner_rows]
             )
         by_thread.append(sets)
     return by_thread

@@ -244,14 +244,14 @@ class _Walk:
     def _mark_new(self, call: Int64s, execution: Int64s) -> Bools:
         """Return which (call, execution) pairs are new, and mark them as seen."""
         fresh = np.ones(len(call), np.bool_)
-        some = np.flatnonzero(self.shared[execution])
-        if not len(some):
+        shared = np.flatnonzero(self.shared[execution])
+        if not len(shared):
             return fresh
-        key = call[some] * np.int64(len(self.shared)) + execution[some]
+        key = call[shared] * np.int64(len(self.shared)) + execution[shared]
         distinct, first = np.unique(key, return_index=True)
         is_new = ~np.isin(distinct, self.seen, assume_unique=True)
-        fresh[some] = False
-        fresh[some[first[is_new]]] = True
+        fresh[shared] = False
+        fresh[shared[first[is_new]]] = True
         self.seen = np.concatenate((self.seen, distinct[is_new]))
         return fresh
 

@@ -87,8 +87,8 @@ class Contexts(Frozen, frozen=True, dict=True):
         frequent = np.flatnonzero(np.bincount(position, minlength=len(rows)) >= _CROWD)
         crowded = np.zeros(len(rows), np.bool_)
         if len(frequent):
-            some = _Side(*(column[frequent] for column in wanted))
-            matched, _ = _match_sides(some, self.consumers)
+            frequent_side = _Side(*(column[frequent] for column in wanted))
+            matched, _ = _match_sides(frequent_side, self.consumers)
             crowded[frequent] = np.bincount(matched, minlength=len(frequent)) >= _CROWD
         kept = ~crowded[position]
         crowds = {
@@ -195,37 +195,37 @@ def find_callers(
     """
     stops = is_call.copy()
     stops[contexts.consumer_rows] = True
-    who, current = np.arange(len(rows)), rows.astype(np.int64)
+    origin, current = np.arange(len(rows)), rows.astype(np.int64)
     # A call may itself be work of another thread; that context is followed first.
     consuming = _is_among(current, contexts.consumer_rows)
-    pending = (who[consuming], current[consuming])
-    here = _enclosing_stops(parent, current, stops, events=events, contexts=contexts)
+    pending = (origin[consuming], current[consuming])
+    stop = _enclosing_stops(parent, current, stops, events=events, contexts=contexts)
     edges: list[tuple[Int64s, Int64s]] = []
     visited = np.empty(0, np.int64)
     crowds: set[Context] = set()
     for _ in range(_MOST_HOPS):
-        who, here = who[here >= 0], here[here >= 0]
-        reached = is_call[here]
-        edges.append((who[reached], here[reached]))
-        consuming = ~reached & _is_among(here, contexts.consumer_rows)
-        who = np.concatenate((pending[0], who[consuming]))
-        here = np.concatenate((pending[1], here[consuming]))
-        pending = (who[:0], here[:0])
-        key = np.unique(who * np.int64(len(parent)) + here)
+        origin, stop = origin[stop >= 0], stop[stop >= 0]
+        reached = is_call[stop]
+        edges.append((origin[reached], stop[reached]))
+        consuming = ~reached & _is_among(stop, contexts.consumer_rows)
+        origin = np.concatenate((pending[0], origin[consuming]))
+        stop = np.concatenate((pending[1], stop[consuming]))
+        pending = (origin[:0], stop[:0])
+        key = np.unique(origin * np.int64(len(parent)) + stop)
         key = key[~_is_among(key, visited)]
         if not len(key):
             break
         visited = np.union1d(visited, key)
-        who, here = np.divmod(key, np.int64(len(parent)))
-        place, producers, skipped = contexts.producers_behind(here)
+        origin, stop = np.divmod(key, np.int64(len(parent)))
+        position, producers, skipped = contexts.producers_behind(stop)
         crowds |= skipped
-        current = np.concatenate((producers, here))
-        who = np.concatenate((who[place], who))
-        here = _enclosing_stops(
+        current = np.concatenate((producers, stop))
+        origin = np.concatenate((origin[position], origin))
+        stop = _enclosing_stops(
             parent, current, stops, events=events, contexts=contexts
         )
         own = np.flatnonzero(stops[producers])
-        here[own] = producers[own]
+        stop[own] = producers[own]
     indices, calls = (np.concatenate(column) for column in zip(*edges, strict=True))
     return indices, calls, crowds
 
@@ -239,8 +239,8 @@ def _enclosing_stops(
     contexts: Contexts,
 ) -> Int64s:
     """Return the nearest event of `stops` around each row, else its pool task."""
-    here = nearest_above(parent, rows, stops)
-    unenclosed = here < 0
+    nearest = nearest_above(parent, rows, stops)
+    unenclosed = nearest < 0
     # The begin of the pool task in which each row runs, -1 for none.
     outside = rows[unenclosed]
     around = np.full(len(outside), -1, np.int64)
@@ -253,8 +253,8 @@ def _enclosing_stops(
         start_ps[own_rows] <= contexts.pool_ends_ps[index]
     )
     around[np.flatnonzero(exists)[inside]] = begins[inside]
-    here[unenclosed] = around
-    return here
+    nearest[unenclosed] = around
+    return nearest
 
 
 def nearest_above(parent: Int32s, rows: Int64s, stops: Bools) -> Int64s:

@@ -102,7 +102,7 @@ def pipeline_graph(
     if not len(listed):
         return WHY["no_pipeline_stages"]
     stages, stage = unite_stages(listed)
-    place = ints(listed, "event")
+    event_rows = ints(listed, "event")
     same = np.ones(len(listed) - 1, np.bool_)
     for column in ("track", "start_ps", "dur_ps"):
         values = ints(listed, column)
@@ -110,7 +110,9 @@ def pipeline_graph(
     group = np.concatenate(([0], np.cumsum(~same)))
     order = np.lexsort((stages["depth"].to_numpy()[stage], group))
     stage = stage[order]
-    runs = _Executions(place, event_nesting.parent, stage, ints(listed, "start_ps"))
+    runs = _Executions(
+        event_rows, event_nesting.parent, stage, ints(listed, "start_ps")
+    )
     nested = runs.enclosing
     key = StatKey.ELEMENT_ID
     makes = np.zeros(len(event_types), np.bool_)
@@ -127,8 +129,8 @@ def pipeline_graph(
         marks=(makes, takes),
     )
     outermost = np.flatnonzero(nested < 0)
-    who, calls, crowds = find_callers(
-        place[outermost],
+    origin, calls, crowds = find_callers(
+        event_rows[outermost],
         parent=event_nesting.parent,
         is_call=runs.is_call,
         events=events,
@@ -137,7 +139,7 @@ def pipeline_graph(
     inside = np.flatnonzero(nested >= 0)
     parent, child = _distinct_edges(
         np.concatenate((nested[inside], handed[0], runs.find_executions(calls))),
-        np.concatenate((inside, handed[1], outermost[who])),
+        np.concatenate((inside, handed[1], outermost[origin])),
         runs.start_ps,
     )
     roots, of_root = _call_roots(runs, stages)
@@ -147,7 +149,7 @@ def pipeline_graph(
     return PipelineGraph(
         stages=stages.select(*STAGES),
         pipelines=pipelines,
-        event=place[order],
+        event=event_rows[order],
         start_ps=runs.start_ps,
         dur_ps=ints(listed, "dur_ps"),
         stage=stage,
@@ -206,9 +208,9 @@ def _handed_over(
     begun = begun[first]
     consumer = handles(stages, "consumer")[runs.stage[begun]]
     number, numbered = values_of_owners(productions, *elements)
-    some = numbered & (consumer >= 0)
-    begun = begun[some]
-    produced = Elements(consumer[some], number[some], runs.start_ps[begun])
+    usable = numbered & (consumer >= 0)
+    begun = begun[usable]
+    produced = Elements(consumer[usable], number[usable], runs.start_ps[begun])
     within = nearest_above(runs.parent, taken_rows, runs.is_call)
     number, numbered = values_of_owners(taken_rows, *elements)
     known = numbered & (within >= 0)

@@ -206,8 +206,8 @@ class _InARow(NamedTuple):
     def line_up_workers(cls, frames: FunctionFrames, steps: Spans) -> _InARow:
         first = int(min(frames.start_ps.min(), steps.start_ps.min(initial=0)))
         width = int(max(frames.end_ps.max(), steps.end_ps.max(initial=0))) - first + 1
-        tracks, place = np.unique(frames.track, return_inverse=True)
-        later = place.astype(np.int64) * width - first
+        tracks, index = np.unique(frames.track, return_inverse=True)
+        later = index.astype(np.int64) * width - first
         start, end = frames.start_ps + later, frames.end_ps + later
         outermost = frames.parent < 0
         recorded = Spans.from_events(start[outermost], (end - start)[outermost])
@@ -278,8 +278,8 @@ def _worker_function(
         chosen: Bools = (lines.type == kind) & (lines.line >= 0)
         if chosen.any():
             spent = steps.within(lines.start_ps[chosen], lines.end_ps[chosen])
-            number, place = np.unique(lines.line[chosen], return_inverse=True)
-            hot_line = int(number[int(np.bincount(place, weights=spent).argmax())])
+            number, index = np.unique(lines.line[chosen], return_inverse=True)
+            hot_line = int(number[int(np.bincount(index, weights=spent).argmax())])
     return WorkerFunction(
         function=name.function,
         file=name.file,

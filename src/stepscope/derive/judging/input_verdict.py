@@ -274,10 +274,10 @@ def decide_input(
         unknown = EffectStatus("cannot_tell")
         return InputVerdict("", None, nothing, unknown, 0, NO_JUDGED_STEPS)
     judged = judged_device(times, lambda time: time.percent)
-    every = [time.series(fetched=fetched, thresholds=thresholds) for time in times]
+    all_series = [time.series(fetched=fetched, thresholds=thresholds) for time in times]
     (series,) = (
         candidate
-        for time, candidate in zip(times, every, strict=True)
+        for time, candidate in zip(times, all_series, strict=True)
         if time is judged
     )
     status = status_of(
@@ -293,7 +293,7 @@ def decide_input(
         why = _device_unseen(device, judged.percent)
     if why is not None:
         status = EffectStatus("cannot_tell")
-    unknown_ps = sum(each.unknown_ps for each in every)
+    unknown_ps = sum(each.unknown_ps for each in all_series)
     return InputVerdict(judged.host, judged.device, series, status, unknown_ps, why)
 
 

@@ -106,13 +106,13 @@ def device_signals(
     }
     recorded = [host for host, table in known_hosts(tables).items() if table.height]
     if recorded:
-        every = (
+        capabilities = (
             capability
             for host in recorded
             for capability in _compute_capabilities(hosts[host])
         )
         return DeviceSignals(
-            recorded="recorded", compute_capability=tuple(dict.fromkeys(every))
+            recorded="recorded", compute_capability=tuple(dict.fromkeys(capabilities))
         )
     reason = first_reason(tables) or _NO_ACTIVITY
     signs = [

@@ -96,12 +96,12 @@ class MemoryReplay(Frozen, frozen=True):
     source: Int32s
     ended_by: Int32s
 
-    def alive_rows(self, memory: OneMemory, place: int) -> Int64s:
+    def alive_rows(self, memory: OneMemory, index: int) -> Int64s:
         """Return rows of the allocations that exist after the event at an index.
 
         Before the first event (index -1) there are none.
         """
-        until = memory.rows[: place + 1]
+        until = memory.rows[: index + 1]
         if not len(until):
             return until
         ended = self.ended_by[until]

@@ -309,17 +309,17 @@ def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFr
     )
 
 
-def _count_executions(work: DeviceWork, rows: Rows, by: Codes) -> Int64s:
+def _count_executions(work: DeviceWork, rows: Rows, groups: Codes) -> Int64s:
     """Count distinct executions by code, and unknown ones by their commonest kernel."""
     execution = work.execution[rows]
     runs = distinct_runs(
-        by.code, execution, groups=by.count, executions=work.execution_count
+        groups.code, execution, groups=groups.count, executions=work.execution_count
     ).count
     unknown = np.flatnonzero(execution < 0)
     if len(unknown):
-        code = by.code[unknown]
+        code = groups.code[unknown]
         kernels = number_rows([code, work.kernel[rows][unknown]])
-        max_runs = np.zeros(by.count, np.int64)
+        max_runs = np.zeros(groups.count, np.int64)
         np.maximum.at(max_runs, code[kernels.first], np.bincount(kernels.code))
         runs += max_runs
     return runs

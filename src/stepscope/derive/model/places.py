@@ -194,8 +194,8 @@ def _event_places(
     around = np.where(above >= 0, label[above], np.int32(-1))
     # Equal texts are one frame, even if they are of different event types.
     distinct = texts.drop_nulls().unique(maintain_order=True)
-    place = dict(zip(distinct.to_list(), range(len(distinct)), strict=True))
-    of_type = np.array([place.get(text, -1) for text in texts.to_list()], np.int32)
+    number = dict(zip(distinct.to_list(), range(len(distinct)), strict=True))
+    of_type = np.array([number.get(text, -1) for text in texts.to_list()], np.int32)
     tree = unite_places(around, of_type[types[rows]])
     node = np.append(tree.node, np.int32(-1))[label]
     return EventPlaces(node, tree, distinct)

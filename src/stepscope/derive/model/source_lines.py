@@ -255,12 +255,12 @@ class _LineNumbers:
 
     def number_line(
         self,
-        place: tuple[str, int, str | None, bool],
+        position: tuple[str, int, str | None, bool],
         *,
         library: bool | None = None,
         event: str | None = None,
     ) -> int:
-        number = self._number.setdefault(place, len(self._more))
+        number = self._number.setdefault(position, len(self._more))
         if number == len(self._more):
             self._more.append((library, event))
         return number
@@ -281,7 +281,9 @@ class _LineNumbers:
     def to_frame(self) -> pl.DataFrame:
         rows = zip(self._number, self._more, strict=True)
         return pl.DataFrame(
-            [(*place, *more) for place, more in rows], schema=LINES, orient="row"
+            [(*position, *details) for position, details in rows],
+            schema=LINES,
+            orient="row",
         )
 
 
@@ -362,9 +364,9 @@ def _innermost_functions(
     time = ints(events, "start_ps")[calls[known]]
     for thread in np.intersect1d(functions.track, track).tolist():
         rows = _runs_on_track(functions, thread)
-        here = np.flatnonzero(track == thread)
-        last = np.searchsorted(functions.start_ps[rows], time[here], side="right")
-        innermost[known[here]] = np.where(last > 0, rows.start + last - 1, _NONE)
+        on_thread = np.flatnonzero(track == thread)
+        last = np.searchsorted(functions.start_ps[rows], time[on_thread], side="right")
+        innermost[known[on_thread]] = np.where(last > 0, rows.start + last - 1, _NONE)
     ends, parents = np.append(functions.end_ps, 0), np.append(functions.parent, _NONE)
     when = np.zeros(len(calls), np.int64)
     when[known] = time

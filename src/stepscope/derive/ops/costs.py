@@ -147,8 +147,8 @@ def _costs_by_program(
     run_costs: pl.DataFrame,
 ) -> dict[str, pl.Series]:
     """Sum over the instructions of each op, which run at most as often as the op."""
-    place, op = executions.of_class, classes["op"].to_numpy()
-    instructions = number_rows([place, op])
+    device_op, op = executions.of_class, classes["op"].to_numpy()
+    instructions = number_rows([device_op, op])
     kernels = number_rows([instructions.code, classes["type"].to_numpy()])
     counts = totals_by_code(
         kernels.code, class_totals.all.count, count=kernels.count
@@ -157,14 +157,14 @@ def _costs_by_program(
     runs = extremes_by_code(
         instructions.code[kernels.first], counts, count=instructions.count
     ).greatest
-    place = place[instructions.first]
-    runs = np.minimum(runs, executions.rows["executions"].to_numpy()[place])
+    device_op = device_op[instructions.first]
+    runs = np.minimum(runs, executions.rows["executions"].to_numpy()[device_op])
     per_run = run_costs[op[instructions.first]]
     count = len(executions.rows)
     return {
         name: _known_sums(
             name,
-            place,
+            device_op,
             np.where(
                 present_mask(per_run[name]), fill_nulls(per_run[name], 0) * runs, -1
             ),
@@ -217,8 +217,8 @@ def _costs_by_host(
         ("model_flops", costs.flops),
         ("accessed_bytes", costs.accessed_bytes),
     ):
-        some = candidates & (of_execution >= 0)
-        sums = totals_by_code(owner, of_execution, count=count, where=some)
+        has_cost = candidates & (of_execution >= 0)
+        sums = totals_by_code(owner, of_execution, count=count, where=has_cost)
         known = (sums.count == complete) & (complete > 0)
         columns[name] = nullable_series(name, sums.total, known)
     return columns
@@ -260,17 +260,17 @@ def _peak_rates(
     rate: list[float | None] = []
     memory: list[float | None] = []
     # One iteration per class of activities, that is, per distinct kernel.
-    for place, device in enumerate(classes["device"].to_list()):
+    for index, device in enumerate(classes["device"].to_list()):
         row = described.get(device, {})
-        local = int(kinds[place]) not in _THROUGH_A_LINK
+        local = int(kinds[index]) not in _THROUGH_A_LINK
         memory.append(row.get("memory_bandwidth") if local else None)
-        if kinds[place] != KERNEL_KIND:
+        if kinds[index] != KERNEL_KIND:
             rate.append(0.0)
             continue
         uses = -1
         if not isinstance(tensor_cores, Unavailable):
-            uses = int(tensor_cores.of_class[place, 0])
-        rate.append(_peak_rate(row, precision.of_class[place], uses))
+            uses = int(tensor_cores.of_class[index, 0])
+        rate.append(_peak_rate(row, precision.of_class[index], uses))
     return pl.Series(rate, dtype=pl.Float64), pl.Series(memory, dtype=pl.Float64)
 
 
@@ -403,18 +403,19 @@ def kernel_costs(
     # Also doubtful: executions with work of several ops or on several devices.
     doubtful |= device_executions.owner < 0
     launched = np.flatnonzero(execution >= 0)
-    by = execution[launched]
+    owner = execution[launched]
     single = (
-        values_by_row(np.bincount(by, minlength=len(execution_costs.flops)), by) == 1
+        values_by_row(np.bincount(owner, minlength=len(execution_costs.flops)), owner)
+        == 1
     )
-    known_rows = launched[single & ~values_by_row(doubtful, by)]
-    code, by = activity_classes.code[known_rows], execution[known_rows]
+    known_rows = launched[single & ~values_by_row(doubtful, owner)]
+    code, owner = activity_classes.code[known_rows], execution[known_rows]
     columns = []
     for name, of_execution in (
         ("flops", execution_costs.flops),
         ("accessed_bytes", execution_costs.accessed_bytes),
     ):
-        value = values_by_row(of_execution, by)
+        value = values_by_row(of_execution, owner)
         count = len(activity_classes.rows)
         sums = totals_by_code(code, value, count=count, where=value >= 0)
         known = (sums.count == class_totals.all.count) & (sums.count > 0)

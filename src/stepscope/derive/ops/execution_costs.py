@@ -159,8 +159,10 @@ def run_costs(
         if not isinstance(instruction_costs, Unavailable):
             cost = np.full(len(hlo), -1, np.int64)
             if name in instruction_costs.columns:
-                some = np.flatnonzero(hlo >= 0)
-                cost[some] = instruction_costs[name].fill_null(-1).to_numpy()[hlo[some]]
+                known = np.flatnonzero(hlo >= 0)
+                cost[known] = (
+                    instruction_costs[name].fill_null(-1).to_numpy()[hlo[known]]
+                )
         if not isinstance(type_stats, Unavailable):
             # By op, the value recorded with its activities' names; -1 for none.
             stored = np.full(len(ops), -1, np.int64)
@@ -292,9 +294,9 @@ def _collect_operands(
     bounds = np.searchsorted(owners, np.array([first, beyond], owners.dtype)).tolist()
     rows = wanted_rows(handles(stats, "key"), wanted, *bounds)
     # The execution of each event; -1 for none.
-    place = np.full(beyond - first, -1, np.int32)
-    place[event - first] = np.arange(len(event), dtype=np.int32)
-    owner = values_by_row(place, owners[rows] - first)
+    execution_of = np.full(beyond - first, -1, np.int32)
+    execution_of[event - first] = np.arange(len(event), dtype=np.int32)
+    owner = values_by_row(execution_of, owners[rows] - first)
     known = owner >= 0
     if not known.all():
         rows, owner = rows[known], owner[known]
@@ -315,9 +317,9 @@ def _collect_operands(
         columns[names], texts[names] = column, list(distinct)
         if names in (_SIZES, _TEXT):
             has[events] = True
-    some = np.flatnonzero(has)
+    kept = np.flatnonzero(has)
     return _Recorded(
-        some, {names: column[some] for names, column in columns.items()}, texts
+        kept, {names: column[kept] for names, column in columns.items()}, texts
     )
 
 
@@ -330,11 +332,11 @@ def _take_inner(
     its own operands, and the sum of its callees' work. The op itself is charged with
     what its callees leave.
     """
-    some = np.flatnonzero(chosen)
-    if not len(some):
+    chosen_rows = np.flatnonzero(chosen)
+    if not len(chosen_rows):
         return
     inner = np.zeros(len(flops), np.int64)
     for rows in inside_out:
         own = np.where(chosen[rows], flops[rows], 0)
         np.add.at(inner, parent[rows], np.maximum(own, inner[rows]))
-    flops[some] = np.maximum(flops[some] - inner[some], 0)
+    flops[chosen_rows] = np.maximum(flops[chosen_rows] - inner[chosen_rows], 0)

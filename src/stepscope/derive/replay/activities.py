@@ -144,8 +144,8 @@ class Activities(Frozen, frozen=True):
         """Return the end of the previous activity on each stream; `-2**61` for none."""
         before = self.previous
         free = np.full(len(self.row), -(2**61), np.int64)
-        some = before >= 0
-        free[some] = self.end_ps[before[some]]
+        has_before = before >= 0
+        free[has_before] = self.end_ps[before[has_before]]
         return free
 
 

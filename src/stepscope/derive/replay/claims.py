@@ -87,12 +87,12 @@ def threads_faster(
     if tracks is not None:
         chosen &= np.isin(nodes.track, list(tracks))
     inside = spans.within(nodes.start_ps, graph.end_ps)
-    less = np.where(chosen, inside * (1 - 1 / factor), 0).astype(np.int64)
-    mostly = np.where(chosen & (2 * inside >= nodes.dur_ps), less > 0, False)  # noqa: FBT003
+    saved_ps = np.where(chosen, inside * (1 - 1 / factor), 0).astype(np.int64)
+    mostly = np.where(chosen & (2 * inside >= nodes.dur_ps), saved_ps > 0, False)  # noqa: FBT003
     arrival = graph.arrival_of
     arrives_sooner = (arrival >= 0) & mostly[np.maximum(arrival, 0)]
     return msgspec.structs.replace(
-        edit, dur_ps=nodes.dur_ps - less, comes=edit.comes & ~arrives_sooner
+        edit, dur_ps=nodes.dur_ps - saved_ps, comes=edit.comes & ~arrives_sooner
     )
 
 
@@ -151,9 +151,9 @@ def synchronising_removed(graph: Graph, chosen: Bools) -> Edit:
         chosen: By node: whether it is the piece of a thread that follows such a call.
     """
     edit, edges = unchanged_edit(graph), graph.edges
-    gone = chosen[edges.target] & graph.measured[edges.target]
-    gone &= edges.kind == EdgeKind.SYNCHRONISE
-    return msgspec.structs.replace(edit, lag_ps=np.where(gone, NEVER, edges.lag_ps))
+    removed = chosen[edges.target] & graph.measured[edges.target]
+    removed &= edges.kind == EdgeKind.SYNCHRONISE
+    return msgspec.structs.replace(edit, lag_ps=np.where(removed, NEVER, edges.lag_ps))
 
 
 def launched_as_one(graph: Graph, group: Int32s) -> Edit:

@@ -136,8 +136,8 @@ def _event_pairs(
     tracks: pl.DataFrame,
 ) -> tuple[Int64s, Int64s]:
     nothing = np.empty(0, np.int64)
-    on = rows_with_key(stats, "event", find_handle(strings, StatKey.WAIT_ON_STREAM))
-    events = np.unique(on.owner)
+    waits = rows_with_key(stats, "event", find_handle(strings, StatKey.WAIT_ON_STREAM))
+    events = np.unique(waits.owner)
     if not len(events):
         return nothing, nothing
     values = rows_of_owners(stats, "event", events)
@@ -190,13 +190,13 @@ def _neighbour_by_call(
         own_rows = np.flatnonzero(belongs)
         order = own_rows[np.argsort(activities.number[own_rows], kind="stable")]
         wanted = (stream == stream_id) & (device == of_device)
-        place = np.searchsorted(
+        index = np.searchsorted(
             activities.number[order], number[wanted], side="right" if after else "left"
         )
         if not after:
-            place -= 1
-        inside = (place >= 0) & (place < len(order))
-        of_stream = np.full(len(place), _NONE, np.int64)
-        of_stream[inside] = order[place[inside]]
+            index -= 1
+        inside = (index >= 0) & (index < len(order))
+        of_stream = np.full(len(index), _NONE, np.int64)
+        of_stream[inside] = order[index[inside]]
         neighbour[wanted] = of_stream
     return neighbour

@@ -254,11 +254,11 @@ def _bound_threads(
     bound = np.zeros(len(chosen.bounds_ps), np.int64)
     if not executor:
         return bound
-    for place, thread in reversed(list(enumerate(threads))):
+    for number, thread in reversed(list(enumerate(threads))):
         index = np.searchsorted(thread.moments, chosen.bounds_ps)
         index = np.minimum(index, max(len(thread.moments) - 1, 0))
         if len(thread.moments):
-            bound[thread.moments[index] == chosen.bounds_ps] = place
+            bound[thread.moments[index] == chosen.bounds_ps] = number
     return bound
 
 
@@ -280,24 +280,24 @@ def _merge_waits(
     reach = np.maximum.accumulate(ended[order])
     kept = np.concatenate(([True], began[order][1:] >= reach[:-1]))[: len(order)]
     kept &= ended[order] > began[order]
-    place = np.full(len(order), _NONE, np.int64)
-    place[order[kept]] = np.arange(int(kept.sum()))
+    kept_index = np.full(len(order), _NONE, np.int64)
+    kept_index[order[kept]] = np.arange(int(kept.sum()))
     waits = Waits(*(column[order[kept]] for column in waits))
     is_explained = is_explained[order[kept]]
     pairs, offset = [], 0
     for device in of_devices:
-        pairs.append((place[offset + device.wait], device.activity))
+        pairs.append((kept_index[offset + device.wait], device.activity))
         offset += len(device.waits.thread)
     nothing = np.empty(0, np.int64)
     wait_of = np.concatenate([nothing, *(wait for wait, _ in pairs)])
-    activity = np.concatenate([nothing, *(which for _, which in pairs)])
+    activity = np.concatenate([nothing, *(rows for _, rows in pairs)])
     entry = np.flatnonzero(explained)
     return _Wait(
         waits,
         is_explained,
         waits.ended_ps - waits.resumed_ps > _RETURNS_PS,
         (wait_of[wait_of >= 0], activity[wait_of >= 0]),
-        (place[offset + entry], entry),
+        (kept_index[offset + entry], entry),
     )
 
 

@@ -71,7 +71,7 @@ def find_handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Hando
         The threads, in which short unexplained pauses count as work, and the handovers.
     """
     work = _Work.collect_work(threads)
-    quiet = [_silent_spans(threads, place) for place in range(len(threads))]
+    quiet = [_silent_spans(threads, number) for number in range(len(threads))]
     waits = _thread_waits(threads, work, quiet)
     starts = _work_starts(threads, work, quiet[0] if quiet else Spans.empty())
     # Short unexplained pauses of a driving thread count as its own work: the thread is
@@ -107,8 +107,8 @@ class _Work(Frozen, frozen=True, eq=True):
         cls, threads: Sequence[Thread], *, of_silence: bool = False
     ) -> _Work:
         parts = [
-            (place, thread.alive - thread.for_thread)
-            for place, thread in enumerate(threads)
+            (number, thread.alive - thread.for_thread)
+            for number, thread in enumerate(threads)
             if not thread.is_program and (thread.silent_for or not of_silence)
         ]
         nothing = np.empty(0, np.int64)
@@ -126,25 +126,25 @@ class _Work(Frozen, frozen=True, eq=True):
         source = np.full(len(when_ps), _NONE, np.int64)
         source_ps = when_ps.copy()
         ends = self.end_ps[self.by_end]
-        place = np.searchsorted(ends, when_ps, side="right") - 1
+        latest = np.searchsorted(ends, when_ps, side="right") - 1
         for back in range(_LOOKED_BACK):
-            index = np.maximum(place - back, 0)
+            index = np.maximum(latest - back, 0)
             row = self.by_end[index] if len(ends) else index
             if not len(ends):
                 break
-            fits = (source < 0) & (place >= back) & (self.thread[row] != thread)
+            fits = (source < 0) & (latest >= back) & (self.thread[row] != thread)
             source[fits], source_ps[fits] = self.thread[row][fits], ends[index][fits]
         return source, source_ps
 
     def last_begun(self, when_ps: Int64s, thread: Int64s) -> Int64s:
         """Return, for each time, the other working thread that started last."""
         source = np.full(len(when_ps), _NONE, np.int64)
-        place = np.searchsorted(self.start_ps, when_ps, side="left") - 1
+        latest = np.searchsorted(self.start_ps, when_ps, side="left") - 1
         for back in range(_LOOKED_BACK):
             if not len(self.start_ps):
                 break
-            index = np.maximum(place - back, 0)
-            fits = (source < 0) & (place >= back) & (self.thread[index] != thread)
+            index = np.maximum(latest - back, 0)
+            fits = (source < 0) & (latest >= back) & (self.thread[index] != thread)
             fits &= self.end_ps[index] >= when_ps
             source[fits] = self.thread[index][fits]
         return source
@@ -198,18 +198,18 @@ def _thread_waits(
     threads: Sequence[Thread], work: _Work, quiet: Sequence[Spans]
 ) -> Releases:
     releases = [
-        _explain_waits(work, place, thread.for_thread, thread.handed)
-        for place, thread in enumerate(threads)
+        _explain_waits(work, number, thread.for_thread, thread.handed)
+        for number, thread in enumerate(threads)
     ]
     if threads and threads[0].is_program:
         waiting = threads[0].for_thread | quiet[0]
         releases[1:] = [_handed_over(waits, waiting) for waits in releases[1:]]
     driving = _Work.collect_work(threads, of_silence=True)
-    for place, spans in enumerate(quiet):
+    for number, spans in enumerate(quiet):
         if not len(spans):
             continue
-        handed = spans if threads[place].is_program else Spans.empty()
-        silent = _explain_waits(driving, place, spans, handed)
+        handed = spans if threads[number].is_program else Spans.empty()
+        silent = _explain_waits(driving, number, spans, handed)
         # A silence whose end is unexplained is the thread's own work.
         ended = silent.source >= 0
         releases.append(Releases(*(column[ended] for column in silent)))
@@ -219,14 +219,14 @@ def _thread_waits(
     return Releases(*(np.concatenate(column) for column in zip(*releases, strict=True)))
 
 
-def _explain_waits(work: _Work, place: int, spans: Spans, handed: Spans) -> Releases:
+def _explain_waits(work: _Work, number: int, spans: Spans, handed: Spans) -> Releases:
     """Find out which thread ends each wait of one thread.
 
     Args:
         handed: Waits for work that was handed to threads that may continue afterwards.
     """
     began, when = spans.start_ps, spans.end_ps
-    thread = np.full(len(when), place, np.int64)
+    thread = np.full(len(when), number, np.int64)
     source, source_ps = work.last_ended(when, thread)
     near = when - source_ps <= np.maximum(_WAKES_PS, (when - began) // _PART)
     near &= source_ps > began
@@ -259,17 +259,17 @@ def _handed_over(waits: Releases, waiting: Spans) -> Releases:
 _PART: Final = 20
 
 
-def _silent_spans(threads: Sequence[Thread], place: int) -> Spans:
+def _silent_spans(threads: Sequence[Thread], number: int) -> Spans:
     """Return when a thread is silent while other threads work, perhaps for that thread.
 
     The others must work for half of the silence. Within a launching op of the program,
     the time from their first start to their last end counts as work.
     """
-    own = threads[place]
+    own = threads[number]
     busy = Spans.union_of(
         thread.alive
         for index, thread in enumerate(threads)
-        if thread.silent_for and not thread.is_program and index != place
+        if thread.silent_for and not thread.is_program and index != number
     )
     if not len(busy) or not (own.is_program or own.silent_for):
         return Spans.empty()
@@ -282,9 +282,9 @@ def _silent_spans(threads: Sequence[Thread], place: int) -> Spans:
     in_op = own.dispatching.within(quiet.start_ps, quiet.end_ps) == length
     first = np.searchsorted(busy.start_ps, quiet.start_ps, side="left")
     last = np.searchsorted(busy.end_ps, quiet.end_ps, side="right") - 1
-    some = in_op & (first <= last) & own.is_program
-    shared[some] = np.maximum(
-        shared[some], busy.end_ps[last[some]] - busy.start_ps[first[some]]
+    inside = in_op & (first <= last) & own.is_program
+    shared[inside] = np.maximum(
+        shared[inside], busy.end_ps[last[inside]] - busy.start_ps[first[inside]]
     )
     chosen = (shared >= _SHARED * length) & (length > _SILENCE_PS)
     begun, ended = quiet.start_ps[chosen], quiet.end_ps[chosen]

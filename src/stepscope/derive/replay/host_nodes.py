@@ -143,17 +143,17 @@ def host_nodes(
         moments: Pairs of (thread, time) at which to cut; times in a wait are ignored.
     """
     parts = [(index, thread.alive) for index, thread in enumerate(threads)]
-    starts = [lines.moment_keys(place, spans.start_ps) for place, spans in parts]
-    ends = [lines.moment_keys(place, spans.end_ps) for place, spans in parts]
+    starts = [lines.moment_keys(number, spans.start_ps) for number, spans in parts]
+    ends = [lines.moment_keys(number, spans.end_ps) for number, spans in parts]
     nothing = np.empty(0, np.int64)
     alive = Spans(np.concatenate([nothing, *starts]), np.concatenate([nothing, *ends]))
     began = lines.moment_keys(waits.thread, waits.began_ps)
     resumed = lines.moment_keys(waits.thread, waits.resumed_ps)
     ended = lines.moment_keys(waits.thread, waits.ended_ps)
-    gone = explained & (resumed > began)
-    order = np.argsort(began[gone], kind="stable")
+    removed = explained & (resumed > began)
+    order = np.argsort(began[removed], kind="stable")
     waited = Spans.from_events(
-        began[gone][order], resumed[gone][order] - began[gone][order]
+        began[removed][order], resumed[removed][order] - began[removed][order]
     )
     pieces = alive - waited
     cuts = [lines.moment_keys(thread, time) for thread, time in moments]
@@ -161,9 +161,9 @@ def host_nodes(
         np.concatenate([pieces.start_ps, pieces.end_ps, began, resumed, ended, *cuts])
     )
     start, end = edges[:-1], edges[1:]
-    place = np.searchsorted(pieces.start_ps, start, side="right") - 1
-    inside = place >= 0
-    inside[inside] = end[inside] <= pieces.end_ps[place[inside]]
+    piece = np.searchsorted(pieces.start_ps, start, side="right") - 1
+    inside = piece >= 0
+    inside[inside] = end[inside] <= pieces.end_ps[piece[inside]]
     start, end = start[inside], end[inside]
     kind = np.full(len(start), NodeKind.HOST, np.uint8)
     after = _piece_at_begin(start, resumed)
@@ -178,8 +178,8 @@ def host_nodes(
 def _piece_at_begin(start: Int64s, key: Int64s) -> Int64s:
     if not len(start):
         return np.full(len(key), _NONE, np.int64)
-    place = np.minimum(np.searchsorted(start, key, side="left"), len(start) - 1)
-    return np.where(start[place] == key, place, _NONE)
+    index = np.minimum(np.searchsorted(start, key, side="left"), len(start) - 1)
+    return np.where(start[index] == key, index, _NONE)
 
 
 def submitted_ps(activities: Activities, pace: Pace) -> Int64s:
@@ -208,7 +208,7 @@ def copy_waits(
     last = np.maximum(pace.latency_ps, length // _LAST_PART)
     blocks &= activities.end_ps <= activities.returned_ps + last
     rows = np.flatnonzero(blocks)
-    place_of = {thread.track: place for place, thread in enumerate(threads)}
+    place_of = {thread.track: number for number, thread in enumerate(threads)}
     thread = np.array(
         [place_of.get(int(track), _NONE) for track in activities.caller[rows]], np.int64
     )
@@ -248,21 +248,21 @@ def device_waits(
     spans = [thread.for_device for thread in threads]
     began = np.concatenate([np.empty(0, np.int64), *(part.start_ps for part in spans)])
     ended = np.concatenate([np.empty(0, np.int64), *(part.end_ps for part in spans)])
-    every = [
+    is_wide = [
         spans.within(thread.for_device.start_ps, thread.for_device.end_ps) > 0
         for thread, spans in zip(threads, whole_device, strict=True)
     ]
-    wide = np.concatenate([np.empty(0, np.bool_), *every])
+    wide = np.concatenate([np.empty(0, np.bool_), *is_wide])
     # The last activity by (stream, wait) that was launched and is done.
     edges = np.flatnonzero(np.diff(activities.track)) + 1
     last = np.full((len(edges) + 1, len(began)), _NONE, np.int64)
     for number, part in enumerate(np.split(np.arange(len(activities.row)), edges)):
         # Each activity of a stream ends after the previous ones.
         ends = np.maximum.accumulate(activities.end_ps[part])
-        place = np.searchsorted(ends, ended + clock_error_ps, side="right") - 1
-        some = place >= 0
-        some[some] = activities.called_ps[part[place[some]]] < ended[some]
-        last[number, some] = part[place[some]]
+        latest = np.searchsorted(ends, ended + clock_error_ps, side="right") - 1
+        exists = latest >= 0
+        exists[exists] = activities.called_ps[part[latest[exists]]] < ended[exists]
+        last[number, exists] = part[latest[exists]]
     if not last.size:
         nothing = np.empty(0, np.int64)
         return DeviceWaits(Waits(thread, began, began.copy(), ended), nothing, nothing)

@@ -79,9 +79,9 @@ def without_owners(
         candidate for candidate in account.devices if candidate.device == device
     )
     within = (graph.sampled.first_ps, graph.sampled.last_ps)
-    gone = idle_spans(accounted, owners, place=place, within=within)
+    removed = idle_spans(accounted, owners, place=place, within=within)
     nodes, edges = graph.nodes, graph.edges
-    less = np.zeros(graph.count, np.int64)
+    saved_ps = np.zeros(graph.count, np.int64)
     host = nodes.kind != NodeKind.DEVICE
     work = list(_work_by_owner(graph, owners, device_sets, tracks, place=place))
     busy = Spans.union_of(spans for spans, _ in work)
@@ -97,21 +97,23 @@ def without_owners(
                     worked.clip(*within)
                 )
         # While removed device work runs, only thread work of the same owners goes too.
-        stays, goes = Spans.union_of(kept_sets), Spans.union_of(own_sets)
-        spans = (gone - stays) | (busy & goes)
-        less[own_rows] = spans.within(nodes.start_ps[own_rows], graph.end_ps[own_rows])
+        other_work, own_work = Spans.union_of(kept_sets), Spans.union_of(own_sets)
+        spans = (removed - other_work) | (busy & own_work)
+        saved_ps[own_rows] = spans.within(
+            nodes.start_ps[own_rows], graph.end_ps[own_rows]
+        )
     for spans, rows in work:
-        less[rows] += spans.within(nodes.start_ps[rows], graph.end_ps[rows])
+        saved_ps[rows] += spans.within(nodes.start_ps[rows], graph.end_ps[rows])
     ready = nodes.start_ps - graph.slack_ps
-    held = graph.slack_ps - gone.within(ready, np.maximum(ready, nodes.start_ps))
+    held = graph.slack_ps - removed.within(ready, np.maximum(ready, nodes.start_ps))
     lag = edges.lag_ps
     if "launch" in owners:
         arriving = edges.kind == EdgeKind.LAUNCH
         begun = nodes.start_ps[edges.target]
         early = np.minimum(begun - np.maximum(lag, 0), begun)
-        lag = np.where(arriving, lag - gone.within(early, begun), lag)
+        lag = np.where(arriving, lag - removed.within(early, begun), lag)
     return Edit(
-        np.maximum(nodes.dur_ps - less, 0),
+        np.maximum(nodes.dur_ps - saved_ps, 0),
         lag,
         edges.from_start,
         np.minimum(graph.slack_ps, held),

@@ -143,12 +143,12 @@ class BackWalk:
         kind[:, :2] = _STEPS[:2]
         every = slice(0, len(reached) - 1)
         start, end = np.maximum(reached[1:], first_ps), reached[:-1]
-        some = start < end
+        nonempty = start < end
         return PathPieces(
-            np.repeat(node, len(_STEPS))[every][some],
-            kind.ravel()[every][some],
-            start[some],
-            end[some],
+            np.repeat(node, len(_STEPS))[every][nonempty],
+            kind.ravel()[every][nonempty],
+            start[nonempty],
+            end[nonempty],
         )
 
     def _path_nodes(self, last: int, first_ps: int) -> tuple[Int64s, Int64s, Bools]:

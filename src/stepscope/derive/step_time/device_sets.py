@@ -152,10 +152,10 @@ def _rows_by_device(device: Int32s) -> list[tuple[int, slice | NDArray[np.intp]]
 
 def owner_places(kind: UInt8s, precision: Precision) -> UInt8s:
     """Return the index in `BUSY_OWNERS` of each activity."""
-    place = np.zeros(256, np.uint8)
+    owner_of_kind = np.zeros(256, np.uint8)
     for name, owner in OWNER_OF_KIND.items():
-        place[ACTIVITY_CODES[name]] = BUSY_OWNERS.index(owner)
-    order: UInt8s = values_by_row(place, kind)
+        owner_of_kind[ACTIVITY_CODES[name]] = BUSY_OWNERS.index(owner)
+    order: UInt8s = values_by_row(owner_of_kind, kind)
     kernel = kind == ACTIVITY_CODES["kernel"]
     order[kernel & (precision.bits == 16)] = BUSY_OWNERS.index("compute_16")
     order[kernel & precision.tf32] = BUSY_OWNERS.index("compute_tf32")
@@ -167,10 +167,10 @@ def _charge_device(
     device: int, orders: dict[str, Spans], unknown: dict[str, Unavailable]
 ) -> OneDevice:
     charged = {}
-    for place, name in enumerate(BUSY_OWNERS):
+    for index, name in enumerate(BUSY_OWNERS):
         left = orders.get(name, Spans.empty())
         # Subtracting one owner at a time copies only the remaining spans.
-        for earlier in BUSY_OWNERS[:place]:
+        for earlier in BUSY_OWNERS[:index]:
             left = left - orders.get(earlier, Spans.empty())
         charged[name] = left
     return OneDevice(

@@ -180,8 +180,8 @@ def _rows_by_id(*, ids: Int64s, rows: Int32s, wanted: Int64s) -> Int64s:
         return row_of
     order = np.argsort(ids, kind="stable")
     index = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
-    hit = ids[order][index] == wanted
-    row_of[hit] = rows[order][index[hit]]
+    matches = ids[order][index] == wanted
+    row_of[matches] = rows[order][index[matches]]
     return row_of
 
 
@@ -205,9 +205,9 @@ def _spread_codes(
     while len(index):
         open_rows = ancestor >= 0
         ancestor, index = ancestor[open_rows], index[open_rows]
-        here = codes[ancestor]
-        takes = is_sticky[here] | ((code_of[index] == 0) & (here != 0))
-        code_of[index[takes]] = here[takes]
+        code = codes[ancestor]
+        takes = is_sticky[code] | ((code_of[index] == 0) & (code != 0))
+        code_of[index[takes]] = code[takes]
         ancestor = parent[ancestor]
     tasks.code[known] = code_of
     open_tasks = known[tasks.code[known] == 0]

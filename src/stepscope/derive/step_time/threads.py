@@ -98,9 +98,9 @@ def step_threads(
         if len(tracks_of) and not isinstance(correlation, Unavailable):
             launch = correlation.launch_of_activity
             if not isinstance(activity_steps, Unavailable):
-                hit = (launch >= 0) & (activity_steps >= 0)
-                window = window_of[activity_steps[hit]]
-                _mark_driven(launched, tracks_of[launch[hit]], window)
+                assigned = (launch >= 0) & (activity_steps >= 0)
+                window = window_of[activity_steps[assigned]]
+                _mark_driven(launched, tracks_of[launch[assigned]], window)
         if groups is not None:
             # The row of steps by stored group; -1 for no step. The last entry is -1.
             largest = int(groups.groups.max(initial=-1))

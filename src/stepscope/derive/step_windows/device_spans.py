@@ -141,13 +141,13 @@ def first_compute(
         ints(device_activity, "dur_ps"),
         count=groups.count,
     )
-    some = np.flatnonzero(ranges.count)
-    first = groups.first[some]
+    present = np.flatnonzero(ranges.count)
+    first = groups.first[present]
     rows = pl.DataFrame(
         {
             "step_row": step[first],
             "device": device[first],
-            "first_compute_ps": ranges.first_ps[some],
+            "first_compute_ps": ranges.first_ps[present],
         },
         schema=FIRST_COMPUTE,
     ).sort("step_row", "device")

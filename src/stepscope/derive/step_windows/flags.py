@@ -239,8 +239,8 @@ def _unrecorded_steps(steps: Steps, correlation: Correlation) -> Bools:
     leading = np.zeros(int(type_.max(initial=-1)) + 1, np.bool_)
     leading[type_[executed]] = True
     called = np.bincount(step[values_by_row(leading, type_)], minlength=n + 1)[1:]
-    some = np.bincount(step[executed], minlength=n + 1)[1:]
-    share = np.where(called > 0, some / np.maximum(called, 1), 1.0)
+    recorded = np.bincount(step[executed], minlength=n + 1)[1:]
+    share = np.where(called > 0, recorded / np.maximum(called, 1), 1.0)
     fewer = share < _FEWER_EXECUTED * share[called > 0].max(initial=0.0)
     unrecorded = np.logical_and.accumulate(fewer)
     unrecorded |= np.logical_and.accumulate(fewer[::-1])[::-1]
@@ -279,11 +279,11 @@ def other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:
     used = np.flatnonzero(sums.count)
     mean = np.maximum(total[used] / sums.count[used], 1)
     kept = np.argsort(-total[used], kind="stable")[: max(1, _CELLS // steps)]
-    place = np.full(name.count, -1, np.int32)
-    place[used[kept]] = np.arange(len(kept))
+    column = np.full(name.count, -1, np.int32)
+    column[used[kept]] = np.arange(len(kept))
     count = np.zeros((steps, len(kept)), np.int64)
     accepted_answer(
-        numbering.tally_names(np.ascontiguousarray(step), name.code, place, count)
+        numbering.tally_names(np.ascontiguousarray(step), name.code, column, count)
     )
     weighed: Int64s = (count * mean[kept]).astype(np.int64)
     table = weighed[judged]

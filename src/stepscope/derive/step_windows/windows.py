@@ -123,7 +123,7 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
         count = np.diff(np.append(entries, len(instructions)))
         missing = (0, n - runs)
         return StepKernels(
-            "executor", *(np.pad(each, missing) for each in (first, last, count))
+            "executor", *(np.pad(column, missing) for column in (first, last, count))
         )
     return None
 

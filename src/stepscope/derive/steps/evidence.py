@@ -137,7 +137,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     @cached_property
     def _compiled_calls(self) -> Int64s:
         calls = self._outermost_calls(self.event_kinds.has(EventFlag.PJIT)).values()
-        kinds = [np.empty(0, np.int32), *(of.type for of in calls)]
+        kinds = [np.empty(0, np.int32), *(call.type for call in calls)]
         return np.bincount(np.concatenate(kinds)).astype(np.int64)
 
     @cached_property

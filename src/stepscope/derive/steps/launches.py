@@ -176,8 +176,8 @@ def _begins_inside(events: pl.DataFrame, event: Int64s, outer: Int64s) -> Bools:
         handles(events, "track"),
     )
     for thread in np.unique(track[outer]).tolist():
-        there = outer[track[outer] == thread]
-        spans = Spans.from_events(start[there], dur[there])
+        outer_rows = outer[track[outer] == thread]
+        spans = Spans.from_events(start[outer_rows], dur[outer_rows])
         rows = np.flatnonzero(track[event] == thread)
         inside[rows] = spans.holding(start[event[rows]]) >= 0
     return inside

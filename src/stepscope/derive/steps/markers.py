@@ -115,11 +115,11 @@ def numbered_events(
         types = np.unique(shared.owner)
         shared_number, _ = owner_numbers(shared, types, number_key)
         of_type = handles(events, "type")
-        more = np.flatnonzero(np.isin(of_type, types)).astype(np.int32)
-        more = more[~np.isin(more, event[present])]
-        event = np.concatenate([event[present], more])
+        added = np.flatnonzero(np.isin(of_type, types)).astype(np.int32)
+        added = added[~np.isin(added, event[present])]
+        event = np.concatenate([event[present], added])
         number = np.concatenate(
-            [number[present], shared_number[np.searchsorted(types, of_type[more])]]
+            [number[present], shared_number[np.searchsorted(types, of_type[added])]]
         )
         own_root = rows_of_owners(stats, "event", np.sort(event))
         event, order = np.unique(event, return_index=True)

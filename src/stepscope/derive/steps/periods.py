@@ -229,12 +229,12 @@ def _begin_after_pause(sequence: SymbolSequence, first: Int64s) -> Int64s:
         return first
     regular = regular[even_indices(len(regular), max(1, _LONGEST_CYCLE // length))]
     pause = sequence.gap_ps[regular[:, None] + np.arange(length)].mean(axis=0)
-    place = int(np.argmax(pause))
-    symbols = sequence.symbol[regular + place]
+    offset = int(np.argmax(pause))
+    symbols = sequence.symbol[regular + offset]
     same = float((symbols == np.bincount(symbols).argmax()).mean())
-    if pause[place] < _CLEARLY_LONGER * pause[0] or same < ALIKE:
+    if pause[offset] < _CLEARLY_LONGER * pause[0] or same < ALIKE:
         return first
-    moved = np.append(first[0] + place - length, first + place)
+    moved = np.append(first[0] + offset - length, first + offset)
     return moved[(moved >= 0) & (moved < len(sequence))]
 
 
@@ -248,9 +248,9 @@ def _proposed_symbols(sequence: SymbolSequence) -> Int64s:
     if not (counts >= LEAST_STEPS).any():
         return np.empty(0, np.int64)
     weight = np.bincount(sequence.symbol, weights=sequence.weight)
-    values, which = np.unique(counts, return_inverse=True)
-    value_weight = np.bincount(which, weights=weight)
-    value_kinds = np.bincount(which).astype(np.float64)
+    values, group = np.unique(counts, return_inverse=True)
+    value_weight = np.bincount(group, weights=weight)
+    value_kinds = np.bincount(group).astype(np.float64)
     value_weight[values < LEAST_STEPS] = -1
     value_kinds[values < LEAST_STEPS] = -1
     half = _COUNTS_TRIED // 2
@@ -263,7 +263,7 @@ def _proposed_symbols(sequence: SymbolSequence) -> Int64s:
     )
     chosen = []
     for value in tried[values[tried] >= LEAST_STEPS]:
-        symbols = np.flatnonzero(which == value)
+        symbols = np.flatnonzero(group == value)
         order = np.argsort(-pause[symbols], kind="stable")[:_SYMBOLS_TRIED]
         chosen.append(symbols[order])
     return np.concatenate(chosen)

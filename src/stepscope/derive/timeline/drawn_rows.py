@@ -322,12 +322,14 @@ def _place_tracks(
     with_ranges = arranged.drop("line").with_columns(
         pl.Series("begin", [begin for begin, _ in ranges], pl.Int64),
         pl.Series("end", [end for _, end in ranges], pl.Int64),
-        pl.Series("rows", [_count_rows(each) for each in lanes], pl.Int32),
+        pl.Series(
+            "rows", [_count_rows(track_lanes) for track_lanes in lanes], pl.Int32
+        ),
         pl.Series(
             "drawn_rows",
             [
-                _count_rows([lane for lane in each if lane.kind != "undrawn"])
-                for each in lanes
+                _count_rows([lane for lane in track_lanes if lane.kind != "undrawn"])
+                for track_lanes in lanes
             ],
             pl.Int32,
         ),

@@ -145,12 +145,12 @@ def op_lines_of_devices(
     )
     lines: list[DerivedLine] = []
     for row, part in _track_ranges(track):
-        some = chosen[part]
-        if not some.any():
+        computing = chosen[part]
+        if not computing.any():
             continue
         ordinal = int(device[part.start])
         # A stream that only computes, as most do, is sliced without copying.
-        rows = part if some.all() else part.start + np.flatnonzero(some)
+        rows = part if computing.all() else part.start + np.flatnonzero(computing)
         starts = start_ps[rows]
         pieces = Pieces(
             starts,

@@ -46,7 +46,7 @@ class Names:
 
     def name_codes(self, shown: Iterable[str]) -> Int32s:
         """Return the codes of displayed names."""
-        return np.array([self.name_code(each) for each in shown], np.int32)
+        return np.array([self.name_code(name) for name in shown], np.int32)
 
     def name_texts(self) -> tuple[pl.Series, pl.Series]:
         """Return by code the displayed name, and the full name if it differs."""

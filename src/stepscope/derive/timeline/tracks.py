@@ -392,8 +392,8 @@ def _lay_groups(
         if below:
             np.add(row, np.int32(below), out=row, where=chosen)
         lanes += [
-            msgspec.structs.replace(each, first_row=each.first_row + below)
-            for each in group_lanes
+            msgspec.structs.replace(lane, first_row=lane.first_row + below)
+            for lane in group_lanes
         ]
     return row, tuple(lanes)
 
@@ -415,10 +415,10 @@ def _lay_chosen(
         return ()
     further = "overlap" if kind == "main" else kind
     if not nested:
-        some = np.arange(len(row)) if chosen is None else np.flatnonzero(chosen)
-        count = _spread_lanes(start_ps, dur_ps, some, row)
+        rows = np.arange(len(row)) if chosen is None else np.flatnonzero(chosen)
+        count = _spread_lanes(start_ps, dur_ps, rows, row)
         kinds = [kind, *[further] * (count - 1)]
-        return tuple(Lane(index, 1, each) for index, each in enumerate(kinds))
+        return tuple(Lane(index, 1, lane_kind) for index, lane_kind in enumerate(kinds))
     # Write the depths of the chosen spans.
     marks = np.empty(0, np.uint8) if chosen is None else chosen.view(np.uint8)
     answer = kernels.NO_ROOM
@@ -441,14 +441,14 @@ def _lay_chosen(
     return tuple(lanes)
 
 
-def _spread_lanes(start_ps: Int64s, dur_ps: Int64s, some: Int64s, row: Int32s) -> int:
-    starts = start_ps[some]
-    ends = starts + np.maximum(dur_ps[some], 0)
-    lane, free = (np.empty(len(some), np.int32) for _ in range(2))
+def _spread_lanes(start_ps: Int64s, dur_ps: Int64s, rows: Int64s, row: Int32s) -> int:
+    starts = start_ps[rows]
+    ends = starts + np.maximum(dur_ps[rows], 0)
+    lane, free = (np.empty(len(rows), np.int32) for _ in range(2))
     answer = kernels.spread_lanes(
         starts, ends, np.argsort(ends, kind="stable"), lane, free
     )
     if answer < 0:
-        raise ValueError(f"{len(some)} rows could not be laid out ({answer})")
-    row[some] = lane
+        raise ValueError(f"{len(rows)} rows could not be laid out ({answer})")
+    row[rows] = lane
     return int(answer)

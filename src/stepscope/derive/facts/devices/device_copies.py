@@ -229,7 +229,7 @@ def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
             size = tensor.size_bytes
             if size is not None and size >= THRESHOLDS.small_copy.value:
                 owners.setdefault(size, set()).add(name)
-    return {size: next(iter(of)) for size, of in owners.items() if len(of) == 1}
+    return {size: next(iter(ops)) for size, ops in owners.items() if len(ops) == 1}
 
 
 def _ops_around(

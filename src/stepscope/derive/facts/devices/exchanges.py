@@ -198,10 +198,10 @@ def exchange_signals(
     )
 
 
-def _large_reduces(every: pl.DataFrame) -> pl.DataFrame:
+def _large_reduces(reduces: pl.DataFrame) -> pl.DataFrame:
     """Return the large all-reduces, each once: `step`, `least_ps`, `bus_bytes`."""
     matched = matched_collectives(
-        every.filter(pl.col("bytes") >= THRESHOLDS.large_exchange.value)
+        reduces.filter(pl.col("bytes") >= THRESHOLDS.large_exchange.value)
     )
     own = pl.int_range(pl.len()) + len(matched)
     return (
@@ -219,13 +219,13 @@ def _large_reduces(every: pl.DataFrame) -> pl.DataFrame:
 
 
 def _matched_reduces(
-    every: pl.DataFrame, label: str, rate: float | None
+    reduces: pl.DataFrame, label: str, rate: float | None
 ) -> pl.DataFrame:
     """Return the matched all-reduces of one device, as in `ExchangeSignals.calls`."""
     host, _, device = label.rpartition(":")
     link = pl.col("bus_bytes") / (rate * _GIGA) * PS_PER_S if rate else None
     return (
-        matched_collectives(every)
+        matched_collectives(reduces)
         .filter((pl.col("instance") >= 0) & pl.col("bus_bytes").is_not_null())
         .with_columns(
             least_ps=pl.col("dur_ps").min().over("instance"),

@@ -169,8 +169,8 @@ def _narrow_speedups(rows: pl.DataFrame) -> pl.Series:
     narrow = known.group_by("shape").agg(
         narrow_ps=pl.col("time_ps").sum() / pl.col("count").sum()
     )
-    each = pl.col("time_ps") / pl.col("count")
-    faster = pl.max_horizontal(each / pl.col("narrow_ps"), 1.0)
+    mean_ps = pl.col("time_ps") / pl.col("count")
+    faster = pl.max_horizontal(mean_ps / pl.col("narrow_ps"), 1.0)
     wide = pl.col("precision").is_in(["32", "64", "tf32"]) & (pl.col("narrow_ps") > 0)
     return rows.join(narrow, on="shape", how="left", maintain_order="left").select(
         pl.when(wide & pl.col("told")).then(faster).alias("speedup")

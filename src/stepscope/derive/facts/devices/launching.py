@@ -126,10 +126,10 @@ def launches_one_program(
     return bool((held >= 0).mean() >= _HELD and used <= windows.rows.height)
 
 
-def _mark_rows(rows: NDArray[np.signedinteger], of: int) -> Bools:
-    """Return which row numbers below `of` occur in `rows`; -1 is ignored."""
+def _mark_rows(rows: NDArray[np.signedinteger], count: int) -> Bools:
+    """Return which row numbers below `count` occur in `rows`; -1 is ignored."""
     # The last entry receives -1.
-    marked = np.zeros(of + 1, np.bool_)
+    marked = np.zeros(count + 1, np.bool_)
     marked[rows] = True
     return marked[:-1]
 

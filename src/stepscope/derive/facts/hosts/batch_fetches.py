@@ -190,12 +190,12 @@ def _large_copies(
     pieces = {}
     for device in () if isinstance(ordered, Unavailable) else ordered.devices:
         # Indices in time order.
-        some = np.flatnonzero(counts[device.rows])
-        if not len(some):
+        counted = np.flatnonzero(counts[device.rows])
+        if not len(counted):
             continue
-        group = copied[device.rows[some]]
+        group = copied[device.rows[counted]]
         group[1:] &= ~group[:-1].copy()
-        begins = device.start_ps[some[group]]
+        begins = device.start_ps[counted[group]]
         first, last = (
             np.searchsorted(begins, ints(steps, name))
             for name in ("start_ps", "end_ps")
@@ -215,5 +215,5 @@ def _mean_fetches(
     begun = np.searchsorted(waits.start_ps, ends)
     fetches = begun - np.searchsorted(waits.end_ps, starts, side="right")
     length_ps = (waits if within is None else within).within(starts, ends)
-    some = fetches > 0
-    return tuple((length_ps[some] / fetches[some]).tolist())
+    fetched = fetches > 0
+    return tuple((length_ps[fetched] / fetches[fetched]).tolist())

@@ -88,10 +88,10 @@ def python_elements(
         )
     waiting = None
     if not isinstance(core_time, Unavailable):
-        every = [*core_time.threads.values(), *core_time.rest.values()]
-        known = called & Spans.union_of(time.seen for time in every)
+        clocks = [*core_time.threads.values(), *core_time.rest.values()]
+        known = called & Spans.union_of(time.seen for time in clocks)
         if len(known) and 2 * known.length_ps >= called.length_ps:
-            awake = Spans.union_of(time.awake for time in every)
+            awake = Spans.union_of(time.awake for time in clocks)
             waiting = 100 * (known - awake).length_ps / known.length_ps
     return PythonElements(
         100 * called.length_ps / waits.length_ps,

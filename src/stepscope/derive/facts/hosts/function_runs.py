@@ -107,7 +107,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         kinds = defaultdict(list)
         for kind, name in self.frames.names.items():
             kinds[name.function, name.file, name.line].append(kind)
-        return {key: FunctionTime(self, tuple(of)) for key, of in kinds.items()}
+        return {key: FunctionTime(self, tuple(types)) for key, types in kinds.items()}
 
     @cached_property
     def total_ps(self) -> int:
@@ -209,11 +209,11 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         types, start, length = self._runs_by_type
         first = np.searchsorted(types, kinds, side="left").tolist()
         past = np.searchsorted(types, kinds, side="right").tolist()
-        every = (
+        spans = (
             Spans.from_events(start[begin:end], length[begin:end])
             for begin, end in zip(first, past, strict=True)
         )
-        return Spans.union_of(every) & self.inside
+        return Spans.union_of(spans) & self.inside
 
     @cached_property
     def _runs_by_type(self) -> tuple[Int64s, ...]:
@@ -440,10 +440,10 @@ def function_runs(
     marked = driving.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pooled = host_states.classes.host_compute
     threads = np.flatnonzero(marked).tolist() or driving.driving_tracks()
-    every = {*host_states.threads, *threads}
-    own = every - (function_frames.of_framework - set(threads))
+    all_threads = {*host_states.threads, *threads}
+    own = all_threads - (function_frames.of_framework - set(threads))
     if not own.intersection(np.unique(function_frames.track).tolist()):
-        own = every
+        own = all_threads
     lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
     events = require_available(trace.table("events"))
     rows = rows_of_threads(host_states, [*host_states.threads])

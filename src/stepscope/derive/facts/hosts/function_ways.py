@@ -129,15 +129,13 @@ class FunctionWays(Frozen, frozen=True):
         if self.clocks is None:
             return None
         ids = [self.places[track] for track in tracks]
-        threads = [
-            thread for place in ids if (thread := self.clocks.threads.get(place))
-        ]
+        threads = [thread for key in ids if (thread := self.clocks.threads.get(key))]
         known = ran & Spans.union_of(time.seen for time in threads)
         if device is None:
             asleep, known = self.waits, known - self.ops
         else:
             asleep = Spans.union_of(time.asleep for time in threads)
-            other_clocks = [self.clocks.rest.get(place[:2]) for place in ids]
+            other_clocks = [self.clocks.rest.get(key[:2]) for key in ids]
             asleep = asleep - Spans.union_of(
                 clock.awake for clock in other_clocks if clock is not None
             )

@@ -204,13 +204,13 @@ def around_most(
     start, end, kind = (
         column[chosen] for column in (frames.start_ps, frames.end_ps, frames.type)
     )
-    kinds, place = np.unique(kind, return_inverse=True)
+    kinds, index = np.unique(kind, return_inverse=True)
     # This is an upper limit: nested calls of one function count the work twice.
-    longest_ps = np.bincount(place, weights=work.within(start, end))
+    longest_ps = np.bincount(index, weights=work.within(start, end))
     min_work_ps = _MOST_OF_WORK * work.length_ps
     best: tuple[int, int, int] | None = None
     for number in np.flatnonzero(longest_ps >= min_work_ps).tolist():
-        rows = place == number
+        rows = index == number
         calls = Spans.from_events(start[rows], end[rows] - start[rows])
         held = (work & calls).length_ps
         if held < min_work_ps or held < _OWN_PART * calls.length_ps:

@@ -84,9 +84,9 @@ class RanOps(Frozen, frozen=True, dict=True):
         held = np.bincount(
             self.kind, weights=time.ran.within(self.start_ps, self.end_ps + 1)
         )
-        every = np.bincount(self.kind, weights=length)
+        total = np.bincount(self.kind, weights=length)
         base_ps = max(time.seen.length_ps, time.of_ps // _SELDOM)
-        within: Bools = (2 * held * base_ps >= every * time.ran.length_ps) & (held > 0)
+        within: Bools = (2 * held * base_ps >= total * time.ran.length_ps) & (held > 0)
         return within
 
     def spans_of_other_kinds(self, time: SampledTime) -> Spans:
@@ -153,8 +153,8 @@ def ran_ops(
     rows, start = rows[begun], start[begun]
     end = start + ints(events, "dur_ps")[rows]
     types, kind = np.unique(handles(events, "type")[rows], return_inverse=True)
-    every = require_available(trace.table("event_types"))["name"]
-    names = [every[int(kind_row)] or "" for kind_row in types]
+    type_names = require_available(trace.table("event_types"))["name"]
+    names = [type_names[int(kind_row)] or "" for kind_row in types]
     # Names of the ops that have nodes in PyTorch's autograd graph.
     nodes = [_NODE.match(name) for name in names]
     differentiated = {_bare_name(node[1]) for node in nodes if node is not None}

@@ -216,11 +216,11 @@ class WorkerOps(Frozen, frozen=True):
         peers = [ops for name, ops in self.runs.items() if name != host]
         if not own_runs or not peers or not all(peers):
             return None
-        more = sum(
+        extra_runs = sum(
             max(runs - float(np.median([ops.get(name, 0.0) for ops in peers])), 0.0)
             for name, runs in own_runs.items()
         )
-        return 100 * more / sum(own_runs.values())
+        return 100 * extra_runs / sum(own_runs.values())
 
 
 def op_runs(
@@ -233,12 +233,12 @@ def op_runs(
     """Return the mean number of executions per step of each op of a host."""
     kind = handles(events, "type")
     inside = windows_of_times(windows.measured, ints(events, "start_ps")) >= 0
-    which, count = np.unique(
+    kinds, count = np.unique(
         kind[inside & event_kinds.is_op()[kind]], return_counts=True
     )
     return {
         str(event_types["name"][kind]): number / len(windows.measured)
-        for kind, number in zip(which.tolist(), count.tolist(), strict=True)
+        for kind, number in zip(kinds.tolist(), count.tolist(), strict=True)
     }
 
 

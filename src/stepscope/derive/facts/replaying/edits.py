@@ -278,9 +278,9 @@ def _carry_bytes(change: Carried, graph: Graph) -> Edits:
     rows = np.fromiter(change.needed_ps, np.int64, len(change.needed_ps))
     needed = np.fromiter(change.needed_ps.values(), np.int64, len(rows))
     order = np.argsort(rows)
-    place = np.minimum(np.searchsorted(rows[order], graph.nodes.row), len(rows) - 1)
-    chosen = rows[order][place] == graph.nodes.row
-    edit = exchanges_at_rate(graph, chosen, needed_ps=needed[order][place])
+    index = np.minimum(np.searchsorted(rows[order], graph.nodes.row), len(rows) - 1)
+    chosen = rows[order][index] == graph.nodes.row
+    edit = exchanges_at_rate(graph, chosen, needed_ps=needed[order][index])
     return Edits(edit, edit)
 
 

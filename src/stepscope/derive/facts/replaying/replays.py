@@ -197,7 +197,7 @@ class ReplaySignals(Frozen, frozen=True):
             for changes, label, _ in findings
         ]
         singles = [replay.gains_of_edits(own_edits) for own_edits in edits]
-        joint = replay.gains_of_edits([edit for each in edits for edit in each])
+        joint = replay.gains_of_edits([edit for group in edits for edit in group])
         if not all(gain.can_be_told for gain in joint):
             return None
         promised = [saving for _, _, saving in findings]
