@@ -77,7 +77,7 @@ def compose_report(profile: ProfileData, shown: Stages | None = None) -> Documen
     """Run every tool of a report and every rule, each once."""
     announce = (lambda _: None) if shown is None else shown.stage
     announce("Working out")
-    found = tool_answers(
+    results = tool_answers(
         profile,
         REPORTED,
         beside=(*OF_RULES, annotation_calls),
@@ -88,15 +88,15 @@ def compose_report(profile: ProfileData, shown: Stages | None = None) -> Documen
     headline = judged.headline
     if headline.percent is None and headline.finding is None:
         # A profile without times gets a headline on memory, or else on kernels.
-        said = peak_sentence(found["memory_profile"]) or measured_sentence(
+        sentence = peak_sentence(results["memory_profile"]) or measured_sentence(
             [profile.table(host, "kernel_metrics") for host in profile.hosts]
         )
-        if said is not None:
-            headline = msgspec.structs.replace(headline, text=said)
+        if sentence is not None:
+            headline = msgspec.structs.replace(headline, text=sentence)
     tables = (profile.table(host, "device_activity") for host in profile.hosts)
     return Document(
         profile=describe_profile(profile),
-        **{field: found[name] for name, field in REPORTED.items()},
+        **{field: results[name] for name, field in REPORTED.items()},
         headline=headline,
         findings=judged.findings,
         together=judged.together,
@@ -130,8 +130,8 @@ def explain_rule(profile: ProfileData, rule: str) -> Explanation:
 
     profile.prepare(OF_RULES)
     signals = signals_of(profile)
-    found = _fitting_findings(profile, signals)
-    return explanation(profile, rule, found, signals)
+    findings = _fitting_findings(profile, signals)
+    return explanation(profile, rule, findings, signals)
 
 
 def judge_profile(profile: ProfileData) -> Judgement:
@@ -141,17 +141,17 @@ def judge_profile(profile: ProfileData) -> Judgement:
 
 
 def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
-    found = _fitting_findings(profile, signals)
-    said = choose_lead_sentence(found, signals, THRESHOLDS)
+    findings = _fitting_findings(profile, signals)
+    lead = choose_lead_sentence(findings, signals, THRESHOLDS)
     return Judgement(
         headline=Headline(
-            text=first_sentence(said, found),
-            owner=said.owner,
-            percent=said.percent,
-            finding=said.finding,
+            text=first_sentence(lead, findings),
+            owner=lead.owner,
+            percent=lead.percent,
+            finding=lead.finding,
         ),
-        findings=found,
-        together=replay_together(found, signals, THRESHOLDS, first=said.finding),
+        findings=findings,
+        together=replay_together(findings, signals, THRESHOLDS, first=lead.finding),
         silent_device=signals.of(device_signals).sign,
         device_in_doubt=signals.of(device_signals).in_doubt,
     )
@@ -159,7 +159,7 @@ def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
 
 def _fitting_findings(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
     # Actions that need another recorder than the one of this profile are left out.
-    others: Recorder = (
+    other_recorder: Recorder = (
         "framework" if recorder_without_levels(profile) == NSIGHT else "nsight"
     )
     findings = (
@@ -169,7 +169,9 @@ def _fitting_findings(profile: ProfileData, signals: Signals) -> tuple[Finding, 
         msgspec.structs.replace(
             finding,
             actions=tuple(
-                action for action in finding.actions if action.recorder != others
+                action
+                for action in finding.actions
+                if action.recorder != other_recorder
             ),
         )
         for finding in findings

@@ -130,13 +130,13 @@ def _recorded_numbers(profile: ProfileData, column: str) -> dict[str, int]:
 
 def recording_doubts(profile: ProfileData) -> tuple[Doubt, ...]:
     """Return all rows of `quality`, and the contradictions in the recordings."""
-    found: list[Doubt] = []
+    doubts: list[Doubt] = []
     for host in profile.hosts:
         noticed = profile.derived(host, consistency)
         notes = [*profile.trace(host).quality_notes()]
         notes += () if isinstance(noticed, Unavailable) else noticed
-        found += (Doubt(host=host, **msgspec.structs.asdict(note)) for note in notes)
-    return tuple(found)
+        doubts += (Doubt(host=host, **msgspec.structs.asdict(note)) for note in notes)
+    return tuple(doubts)
 
 
 def result_doubts(result: msgspec.Struct | Unavailable) -> tuple[Doubt, ...]:

@@ -51,7 +51,9 @@ def render_parquet(frame: pl.DataFrame) -> bytes:
 
 def _has_empty(dtype: object) -> bool:
     if isinstance(dtype, pl.Struct):
-        return not dtype.fields or any(_has_empty(one.dtype) for one in dtype.fields)
+        return not dtype.fields or any(
+            _has_empty(field.dtype) for field in dtype.fields
+        )
     return isinstance(dtype, pl.List) and _has_empty(dtype.inner)
 
 
@@ -61,8 +63,8 @@ def _writable_cell(cell: pl.Expr, dtype: object) -> pl.Expr:
     if not isinstance(dtype, pl.Struct) or not dtype.fields:
         return pl.lit(None, pl.String)
     parts = [
-        _writable_cell(cell.struct.field(one.name), one.dtype).alias(one.name)
-        for one in dtype.fields
-        if _has_empty(one.dtype)
+        _writable_cell(cell.struct.field(field.name), field.dtype).alias(field.name)
+        for field in dtype.fields
+        if _has_empty(field.dtype)
     ]
     return cell.struct.with_fields(*parts)

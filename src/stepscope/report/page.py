@@ -37,7 +37,7 @@ Line = tuple[Piece, ...]
 
 def line(*pieces: Piece | str) -> Line:
     """Make a line from pieces and plain texts."""
-    return tuple(Piece(one) if isinstance(one, str) else one for one in pieces)
+    return tuple(Piece(piece) if isinstance(piece, str) else piece for piece in pieces)
 
 
 def more_line(command: str) -> Line:
@@ -47,7 +47,9 @@ def more_line(command: str) -> Line:
 
 def plain_text(lines: Iterable[Line]) -> str:
     """Return the text of the lines, without roles and without trailing blanks."""
-    written = ("".join(piece.text for piece in one).rstrip() for one in lines)
+    written = (
+        "".join(piece.text for piece in line_pieces).rstrip() for line_pieces in lines
+    )
     return "\n".join(map(printable_text, written)) + "\n"
 
 
@@ -106,7 +108,8 @@ def wrap_text(
         tied, max(width - indent, 20), break_long_words=False, break_on_hyphens=False
     )
     return [
-        line(" " * indent, Piece(one.replace("\u00a0", " "), role)) for one in lines
+        line(" " * indent, Piece(wrapped.replace("\u00a0", " "), role))
+        for wrapped in lines
     ]
 
 
@@ -124,8 +127,8 @@ def table_lines(
         max(len(row[column]) for row in (header, *body))
         for column in range(len(header))
     ]
-    others = sum(widths) - widths[stretch] + 2 * (len(widths) - 1) + indent
-    widths[stretch] = min(widths[stretch], max(width - others, 12))
+    other_width = sum(widths) - widths[stretch] + 2 * (len(widths) - 1) + indent
+    widths[stretch] = min(widths[stretch], max(width - other_width, 12))
 
     def row_line(row: Sequence[str], role: Role) -> Line:
         cells = [

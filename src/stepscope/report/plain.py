@@ -68,17 +68,19 @@ def _plain_cells(values: tuple[Any, ...]) -> list[Plain]:
     kind = kinds.pop() if len(kinds) == 1 else object
     if issubclass(kind, msgspec.Struct):
         columns = zip(*map(msgspec.structs.astuple, values), strict=True)
-        found = _row_objects(kind.__struct_fields__, map(_plain_cells, columns))
-        return found or [{} for _ in values]
+        objects = _row_objects(kind.__struct_fields__, map(_plain_cells, columns))
+        return objects or [{} for _ in values]
     if issubclass(kind, dict):
         members = iter(
             _plain_cells(tuple(chain.from_iterable(d.values() for d in values)))
         )
-        return [dict(zip(map(str, one), members, strict=False)) for one in values]
+        return [
+            dict(zip(map(str, mapping), members, strict=False)) for mapping in values
+        ]
     if issubclass(kind, list | tuple):
         members = iter(_plain_cells(tuple(chain.from_iterable(values))))
-        return [list(islice(members, len(one))) for one in values]
-    return [plain(one) for one in values]
+        return [list(islice(members, len(sequence))) for sequence in values]
+    return [plain(cell) for cell in values]
 
 
 def _are_exact(values: tuple[Any, ...], kinds: set[type]) -> bool:

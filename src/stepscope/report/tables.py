@@ -33,51 +33,53 @@ def tables(result: msgspec.Struct) -> dict[str, pl.DataFrame]:
     separate table, whose first column is the number of the outer row, from 0. The table
     of single values has the text columns `field` and `value`; an unknown value is null.
     """
-    found: dict[str, pl.DataFrame] = {}
+    frames: dict[str, pl.DataFrame] = {}
     lone: list[tuple[str, str | None]] = []
     for name, value in walk_fields(result):
         if isinstance(value, pl.DataFrame):
-            found[name] = value
+            frames[name] = value
         elif is_rows(value):
-            found |= _with_rows_inside(name, value)
+            frames |= _with_rows_inside(name, value)
         else:
             lone.append((name, _cell_text(plain(value))))
-    found[SUMMARY] = pl.DataFrame(
+    frames[SUMMARY] = pl.DataFrame(
         lone, schema={"field": pl.String, "value": pl.String}, orient="row"
     )
-    return found
+    return frames
 
 
-def choose_table(found: dict[str, pl.DataFrame], name: str | None) -> pl.DataFrame:
+def choose_table(frames: dict[str, pl.DataFrame], name: str | None) -> pl.DataFrame:
     """Return the table with a name, or the main table if no name is given."""
-    name = name or name_of_main(found)
-    if name not in found:
-        raise BadUsage.unknown_name("table", name, found)
-    return found[name]
+    name = name or name_of_main(frames)
+    if name not in frames:
+        raise BadUsage.unknown_name("table", name, frames)
+    return frames[name]
 
 
-def name_of_main(found: dict[str, pl.DataFrame]) -> str:
+def name_of_main(frames: dict[str, pl.DataFrame]) -> str:
     """Return the name of the table that is shown by default."""
-    return next((main for main in _MAIN if main in found), next(iter(found)))
+    return next((main for main in _MAIN if main in frames), next(iter(frames)))
 
 
 def flatten_table(frame: pl.DataFrame) -> pl.DataFrame:
     """Replace nested columns: a struct becomes several columns, a list becomes text."""
     while any(isinstance(dtype, pl.Struct) for dtype in frame.dtypes):
-        frame = pl.DataFrame([part for one in frame for part in _widen_struct(one)])
+        frame = pl.DataFrame(
+            [part for column in frame for part in _widen_struct(column)]
+        )
     return frame.with_columns(
         pl.Series(
-            one.name,
+            column.name,
             [
                 _cell_text(
                     plain(cell.to_list() if isinstance(cell, pl.Series) else cell)
                 )
-                for cell in one
+                for cell in column
             ],
             pl.String,
         )
-        for one in frame
-        if isinstance(one.dtype, pl.List | pl.Array)
+        for column in frame
+        if isinstance(column.dtype, pl.List | pl.Array)
     )
 
 
@@ -96,12 +98,14 @@ def _with_rows_inside(name: str, rows: Sequence[Row]) -> dict[str, pl.DataFrame]
         for field, value in (struct_fields(row) or {}).items():
             if is_rows(value):
                 of_field = inner.setdefault(f"{name}.{field}", [])
-                of_field += [{name: number, **plain_fields(one)} for one in value]
+                of_field += [
+                    {name: number, **plain_fields(inner_row)} for inner_row in value
+                ]
             else:
                 outer[-1][field] = plain(value)
     # A field with rows in some outer rows is a table, so no outer row keeps the field.
     outer = [
-        {field: one for field, one in row.items() if f"{name}.{field}" not in inner}
+        {field: cell for field, cell in row.items() if f"{name}.{field}" not in inner}
         for row in outer
     ]
     tables = {name: outer, **inner}
@@ -116,8 +120,10 @@ def _cell_text(value: Plain) -> str | None:
         return value
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else None
-    if isinstance(value, list) and all(isinstance(one, str | int) for one in value):
-        return "; ".join(str(one) for one in value)
+    if isinstance(value, list) and all(
+        isinstance(element, str | int) for element in value
+    ):
+        return "; ".join(str(element) for element in value)
     return msgspec.json.encode(value).decode()
 
 
@@ -146,11 +152,11 @@ def arrange_rows(
     if holding:
         texts = [name for name in shown.columns if shown.schema[name] == pl.String]
         wanted = holding.lower()
-        found = [
+        matches = [
             pl.col(name).str.to_lowercase().str.contains(wanted, literal=True)
             for name in texts
         ]
-        shown = shown.filter(pl.any_horizontal(found)) if found else shown.clear()
+        shown = shown.filter(pl.any_horizontal(matches)) if matches else shown.clear()
     if sort is None:
         return shown
     if sort not in shown.columns:

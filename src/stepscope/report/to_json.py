@@ -63,7 +63,7 @@ def render_envelope(answer: Envelope) -> bytes:
 
 
 def render_document(
-    document: Document, beside: dict[str, object] | None = None
+    document: Document, more_members: dict[str, object] | None = None
 ) -> bytes:
     """Write the findings, the results of all tools, and the profile once."""
     tools: dict[str, Plain] = {}
@@ -85,46 +85,50 @@ def render_document(
             "findings": plain(document.findings),
             "checklist": plain(document.checklist),
             "hardware": plain(document.hardware),
-            **plain_fields(beside or {}),
+            **plain_fields(more_members or {}),
         }
     )
 
 
 def render_comparison(
-    found: Comparison, beside: dict[str, object] | None = None
+    comparison: Comparison, more_members: dict[str, object] | None = None
 ) -> bytes:
     """Write a comparison of two runs as one object, with the sentences of its page."""
-    words: dict[str, object] = {
-        "verdict": verdict_sentence(found),
-        "explaining": explaining_sentences(found),
-        "checks": [check_words(one) for one in found.parity.checks],
+    texts: dict[str, object] = {
+        "verdict": verdict_sentence(comparison),
+        "explaining": explaining_sentences(comparison),
+        "checks": [check_words(check) for check in comparison.parity.checks],
         "promises": list(
-            promise_lines(found.promises, found.per, reasons=found.parity.comparable)
+            promise_lines(
+                comparison.promises,
+                comparison.per,
+                reasons=comparison.parity.comparable,
+            )
         ),
     }
-    members = {**plain_fields(found), "words": plain(words)}
-    return _indented_json({"schema": 1, **members, **plain_fields(beside or {})})
+    members = {**plain_fields(comparison), "words": plain(texts)}
+    return _indented_json({"schema": 1, **members, **plain_fields(more_members or {})})
 
 
-def render_explanation(found: Explanation) -> bytes:
+def render_explanation(explained: Explanation) -> bytes:
     """Write how a rule reached its verdict, as one object."""
-    return _indented_json({"schema": 1, **plain_fields(found)})
+    return _indented_json({"schema": 1, **plain_fields(explained)})
 
 
-def render_gap(found: GapExplanation | Unavailable) -> bytes:
+def render_gap(gap: GapExplanation | Unavailable) -> bytes:
     """Write the owners of an interval, with the sentences and labels of its page."""
-    if isinstance(found, Unavailable):
-        return _indented_json({"schema": 1, "unavailable": plain(found)})
+    if isinstance(gap, Unavailable):
+        return _indented_json({"schema": 1, "unavailable": plain(gap)})
     owners: list[Plain] = [
-        {"owner": one.owner, "label": OWNER_WORDS[one.owner], **plain_fields(one)}
-        for one in found.owners
+        {"owner": owned.owner, "label": OWNER_WORDS[owned.owner], **plain_fields(owned)}
+        for owned in gap.owners
     ]
     return _indented_json(
         {
             "schema": 1,
             "unavailable": None,
-            "text": gap_words(found),
-            **plain_fields(found),
+            "text": gap_words(gap),
+            **plain_fields(gap),
             "owners": owners,
         }
     )
@@ -133,7 +137,9 @@ def render_gap(found: GapExplanation | Unavailable) -> bytes:
 def plain_envelope(answer: Envelope) -> dict[str, Plain]:
     """Return the envelope as plain JSON values."""
     members = struct_fields(answer.data)
-    data = members and {k: one for k, one in members.items() if k not in _AROUND}
+    data = members and {
+        key: member for key, member in members.items() if key not in _AROUND
+    }
     return plain_fields({**(struct_fields(answer) or {}), "data": data})
 
 

@@ -108,10 +108,10 @@ def _fitting_columns(frame: pl.DataFrame, width: int) -> list[str]:
         ),
     )
     for name in ranked:
-        needed = max(len(name), *(len(_cell_text(one)) for one in frame[name]), 1)
+        needed = max(len(name), *(len(_cell_text(cell)) for cell in frame[name]), 1)
         if name in texts:
-            least = _WIDEST_TEXT if name == widest else _NARROWEST_TEXT
-            needed = min(needed, max(len(name), least))
+            width_limit = _WIDEST_TEXT if name == widest else _NARROWEST_TEXT
+            needed = min(needed, max(len(name), width_limit))
         if used + needed > width and chosen:
             continue
         used += needed + 2
@@ -122,16 +122,16 @@ def _fitting_columns(frame: pl.DataFrame, width: int) -> list[str]:
 def _table_body(frame: pl.DataFrame, width: int) -> list[Line]:
     align: list[Align] = [">" if dtype.is_numeric() else "<" for dtype in frame.dtypes]
     columns = [[_cell_text(value) for value in frame[name]] for name in frame.columns]
-    texts = [at for at, dtype in enumerate(frame.dtypes) if dtype == pl.String]
+    texts = [column for column, dtype in enumerate(frame.dtypes) if dtype == pl.String]
     # Only the longest text column is shortened to make the table fit.
     longest = max(
         texts or range(len(columns)),
-        key=lambda at: max((len(cell) for cell in columns[at]), default=0),
+        key=lambda column: max((len(cell) for cell in columns[column]), default=0),
     )
-    for at in texts:
-        if at != longest:
-            limit = max(len(frame.columns[at]), _NARROWEST_TEXT)
-            columns[at] = [cut(cell, limit) for cell in columns[at]]
+    for column in texts:
+        if column != longest:
+            limit = max(len(frame.columns[column]), _NARROWEST_TEXT)
+            columns[column] = [cut(cell, limit) for cell in columns[column]]
     return table_lines(
         frame.columns,
         list(zip(*columns, strict=True)),

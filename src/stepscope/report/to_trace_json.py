@@ -95,15 +95,15 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
     keys = _json_texts(piece.arguments.keys).gather(piece.arguments.key)
     value = pl.Series([None] * len(piece.arguments.key), dtype=pl.String)
     for kind, dtype in _NUMBER_TYPES.items():
-        at = np.flatnonzero(piece.arguments.kind == kind)
-        if len(at):
+        rows = np.flatnonzero(piece.arguments.kind == kind)
+        if len(rows):
             value = value.scatter(
-                at, _number_texts(piece.arguments.value[at].view(dtype))
+                rows, _number_texts(piece.arguments.value[rows].view(dtype))
             )
-    at = np.flatnonzero(piece.arguments.kind == TEXT)
-    if len(at):
+    rows = np.flatnonzero(piece.arguments.kind == TEXT)
+    if len(rows):
         value = value.scatter(
-            at, _json_texts(piece.arguments.texts).gather(piece.arguments.value[at])
+            rows, _json_texts(piece.arguments.texts).gather(piece.arguments.value[rows])
         )
     pairs = pl.DataFrame(
         {
@@ -141,7 +141,7 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
         _flow_lines(frame, *piece.leaves, start='{"ph":"s",'),
         _flow_lines(frame, *piece.arrives, start='{"ph":"f","bp":"e",'),
     ]
-    return ",\n".join([text, *(each for each in flows if each)]).encode()
+    return ",\n".join([text, *(flow for flow in flows if flow)]).encode()
 
 
 def _event_line() -> pl.Expr:
@@ -186,11 +186,11 @@ def _microseconds_text(column: str) -> pl.Expr:
     )
 
 
-def _flow_lines(frame: pl.DataFrame, at: Int64s, number: Int64s, start: str) -> str:
+def _flow_lines(frame: pl.DataFrame, rows: Int64s, number: Int64s, start: str) -> str:
     """Write one end of each arrow; viewers tie it to the slice that begins there."""
-    if not len(at):
+    if not len(rows):
         return ""
-    ends = frame.select("process", "thread", "start_ps")[at].with_columns(
+    ends = frame.select("process", "thread", "start_ps")[rows].with_columns(
         number=pl.Series(number)
     )
     lines = ends.select(

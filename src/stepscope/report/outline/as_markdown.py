@@ -104,8 +104,10 @@ def _table_of_bars(part: parts.Bars) -> parts.Table:
     """Return bars as rows of a table; the last cell says what a bar consists of."""
     notes = [
         "; ".join(
-            f"{one.text} {one.note}" if isinstance(one, parts.Excerpt) else one.text
-            for one in bar.below
+            f"{excerpt.text} {excerpt.note}"
+            if isinstance(excerpt, parts.Excerpt)
+            else excerpt.text
+            for excerpt in bar.below
         )
         for bar in part.bars
     ]
@@ -120,8 +122,8 @@ def _table_of_bars(part: parts.Bars) -> parts.Table:
 def _table_block(part: parts.Table) -> str:
     columns = range(len(part.header))
     left = part.left | part.words
-    sides = ["---" if at in left else "--:" for at in columns]
-    rows = [[_escape_text(one) for one in row] for row in (part.header, *part.rows)]
+    sides = ["---" if column in left else "--:" for column in columns]
+    rows = [[_escape_text(cell) for cell in row] for row in (part.header, *part.rows)]
     rows.insert(1, sides)
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

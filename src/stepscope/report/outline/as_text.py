@@ -40,11 +40,11 @@ def render(outline: Outline, *, width: int) -> list[Line]:
     Names of ops and kernels are shortened to fit; commands to copy are never shortened.
     """
     lines: list[Line] = []
-    for at, part in enumerate(outline):
+    for index, part in enumerate(outline):
         tables = isinstance(part, parts.Table) and isinstance(
-            outline[at - 1], parts.Table
+            outline[index - 1], parts.Table
         )
-        if at and (isinstance(part, parts.Heading) or tables):
+        if index and (isinstance(part, parts.Heading) or tables):
             lines.append(line())
         lines += _part_lines(part, width)
     return [*lines, line()]
@@ -61,8 +61,8 @@ def _part_lines(part: Part, width: int) -> list[Line]:  # noqa: PLR0911 - one fo
             label = Piece(f"    {'' if part.again else part.label:7}", "dim")
             if part.shortened:
                 return [line(label, cut(part.text, width - _LABEL_WIDTH))]
-            first, *others = wrap_text(part.text, width, indent=_LABEL_WIDTH)
-            return [line(label, first[1]), *others]
+            first, *more_lines = wrap_text(part.text, width, indent=_LABEL_WIDTH)
+            return [line(label, first[1]), *more_lines]
         case parts.Bullets():
             return _bullet_lines(part, width)
         case parts.Items() | parts.Bars():
@@ -84,13 +84,13 @@ def _lines_with_details(part: parts.Items | parts.Bars, width: int) -> list[Line
     lines: list[Line] = []
     for item in part.items if isinstance(part, parts.Items) else part.bars:
         if isinstance(item, parts.Item):
-            first, *others = wrap_text(item.text, width, indent=4)
+            first, *more_lines = wrap_text(item.text, width, indent=4)
             mark = Piece(item.mark, item.role)
-            lines += [line("  ", mark, " ", *first[1:]), *others]
+            lines += [line("  ", mark, " ", *first[1:]), *more_lines]
         else:
-            room = max(width - _NAME_WIDTH - _NUMBERS_WIDTH - 4, 10)
+            bar_width = max(width - _NAME_WIDTH - _NUMBERS_WIDTH - 4, 10)
             numbers = f"{item.time:>11}{percent(item.percent):>9}  "
-            drawn = Piece(bar(item.percent / 100, room), "bar")
+            drawn = Piece(bar(item.percent / 100, bar_width), "bar")
             lines.append(line(f"  {item.name:<{_NAME_WIDTH}}{numbers}", drawn))
         lines += [row for below in item.below for row in _part_lines(below, width)]
     return lines
@@ -109,10 +109,10 @@ def _part_line(part: Part, width: int) -> Line:  # noqa: PLR0911 - one for each 
         case parts.More():
             return more_line(part.command)
         case parts.Series():
-            room = width - 4 - len(part.label)
-            if len(part.values) > room:
-                room -= _NOTE_WIDTH
-            drawn, per_mark = sparkline(part.values, room)
+            mark_count = width - 4 - len(part.label)
+            if len(part.values) > mark_count:
+                mark_count -= _NOTE_WIDTH
+            drawn, per_mark = sparkline(part.values, mark_count)
             note = "" if per_mark == 1 else f"  each mark the longest of {per_mark}"
             return line(f"  {part.label}", Piece(drawn, "bar"), Piece(note, "dim"))
         case parts.Check():
@@ -125,9 +125,9 @@ def _part_line(part: Part, width: int) -> Line:  # noqa: PLR0911 - one for each 
 def _bullet_lines(part: parts.Bullets, width: int) -> list[Line]:
     lines: list[Line] = []
     for number, item in enumerate(part.items, 1):
-        first, *others = wrap_text(item, width, indent=4, role=part.role)
+        first, *more_lines = wrap_text(item, width, indent=4, role=part.role)
         mark = number if part.numbered else "•"
-        lines += [line(f"  {mark} ", first[1]), *others]
+        lines += [line(f"  {mark} ", first[1]), *more_lines]
     return lines
 
 
@@ -135,22 +135,26 @@ def _table_lines(part: parts.Table, width: int) -> list[Line]:
     for heading in part.expendable:
         if _least_width(part) > width:
             names = enumerate(part.header)
-            part = part.with_columns([at for at, name in names if name != heading])
+            part = part.with_columns(
+                [column for column, name in names if name != heading]
+            )
     if part.words and _least_width(part) > width:
         # Cells with sentences must be wrapped, which a table does not support.
         sentences = tuple(_row_sentence(part, row) for row in part.rows)
         return _bullet_lines(parts.Bullets(sentences), width)
     left = part.left | part.words
-    align: list[Align] = ["<" if at in left else ">" for at in range(len(part.header))]
+    align: list[Align] = [
+        "<" if column in left else ">" for column in range(len(part.header))
+    ]
     drawn = table_lines(part.header, part.rows, align=align, width=width, stretch=0)
     return drawn if any(part.header) else drawn[1:]
 
 
 def _least_width(part: parts.Table) -> int:
-    first, *others = (
+    first, *other_widths = (
         max(map(len, column)) for column in zip(part.header, *part.rows, strict=True)
     )
-    return min(first, _NARROWEST) + sum(others) + 2 * (1 + len(others))
+    return min(first, _NARROWEST) + sum(other_widths) + 2 * (1 + len(other_widths))
 
 
 def _row_sentence(part: parts.Table, row: tuple[str, ...]) -> str:

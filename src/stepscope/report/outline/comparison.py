@@ -61,14 +61,14 @@ _BECAME: Final = {
 }
 
 
-def verdict_sentence(found: Comparison) -> str:
+def verdict_sentence(comparison: Comparison) -> str:
     """Write in one sentence how the step time changed."""
-    time = found.step_time
+    time = comparison.step_time
     if time is None:
-        why = found.parity.unavailable
-        reason = why.reason if why is not None else found.missing[0].reason
+        why = comparison.parity.unavailable
+        reason = why.reason if why is not None else comparison.missing[0].reason
         return f"Not comparable. {reason}"
-    each = found.per
+    each = comparison.per
     interval = (
         f"95 % interval: {change_words(time.low_ms)} to {change_words(time.high_ms)}"
     )
@@ -97,102 +97,102 @@ def change_words(value: float) -> str:
     return f"{'+' if value > 0 else '−'}{ms(abs(value))}"
 
 
-def explaining_sentences(found: Comparison) -> tuple[str, ...]:
+def explaining_sentences(comparison: Comparison) -> tuple[str, ...]:
     """Write what explains the change of the step time; empty without steps."""
-    time = found.step_time
+    time = comparison.step_time
     if time is None:
         return ()
-    told = []
+    sentences = []
     if time.verdict != "noise":
-        certain = [one for one in found.owners or () if one.certain]
-        told += list(_owner_sentences(certain))
-    ops, kernels = found.ops or (), found.kernels or ()
+        certain = [owner for owner in comparison.owners or () if owner.certain]
+        sentences += list(_owner_sentences(certain))
+    ops, kernels = comparison.ops or (), comparison.kernels or ()
     for what, changes in (
-        ("Ops on the device", [one for one in ops if one.side == "device"]),
-        ("Ops on the host", [one for one in ops if one.side == "host"]),
+        ("Ops on the device", [op for op in ops if op.side == "device"]),
+        ("Ops on the host", [op for op in ops if op.side == "host"]),
         ("Kernels", kernels),
     ):
-        least = LEAST_SHARE * time.base_ms
+        min_ms = LEAST_SHARE * time.base_ms
         kinds = []
-        for kind, words in _BECAME.items():
+        for kind, verb in _BECAME.items():
             sizes_ms = [
                 change.change_ms
                 for change in changes
-                if change.kind == kind and abs(change.change_ms) >= least
+                if change.kind == kind and abs(change.change_ms) >= min_ms
             ]
             if sizes_ms:
                 size = change_words(sum(sizes_ms))
-                kinds.append(f"{len(sizes_ms):,} {words} ({size})")
+                kinds.append(f"{len(sizes_ms):,} {verb} ({size})")
         if kinds:
-            told.append(f"{what}, per {found.per}: {join_words(kinds)}.")
-    if found.parity.vouched:
-        told.append(_VOUCHED)
-    return tuple(told)
+            sentences.append(f"{what}, per {comparison.per}: {join_words(kinds)}.")
+    if comparison.parity.vouched:
+        sentences.append(_VOUCHED)
+    return tuple(sentences)
 
 
 def _owner_sentences(changes: Sequence[Change]) -> Iterator[str]:
     for lead, sign in (("Largest causes", 1), ("Opposite changes", -1)):
         named = [
-            f"{OWNER_WORDS[one.name]} {change_words(one.change_ms)} "
-            f"({percent(abs(one.share_percent))} of the change)"
-            for one in changes
-            if one.share_percent is not None
-            and sign * one.share_percent >= _LEAST_PERCENT
+            f"{OWNER_WORDS[change.name]} {change_words(change.change_ms)} "
+            f"({percent(abs(change.share_percent))} of the change)"
+            for change in changes
+            if change.share_percent is not None
+            and sign * change.share_percent >= _LEAST_PERCENT
         ]
         if named:
             yield f"{lead}: {join_words(named[:_MOST_OWNERS])}."
 
 
-def check_words(one: Check) -> str:
+def check_words(check: Check) -> str:
     """Write one check of whether both runs do the same work."""
     parts = []
-    if one.overlap is not None:
-        parts.append(f"{100 * one.overlap:.0f} % in common")
-    if one.base is not None and one.new is not None:
-        base, new = _grouped_digits(one.base), _grouped_digits(one.new)
+    if check.overlap is not None:
+        parts.append(f"{100 * check.overlap:.0f} % in common")
+    if check.base is not None and check.new is not None:
+        base, new = _grouped_digits(check.base), _grouped_digits(check.new)
         parts.append(base if base == new else f"base {base}, new {new}")
-    if one.by is not None:
-        parts.append(f"evidence: {_EVIDENCE.get(one.by, one.by)}")
-    beside = f" ({'; '.join(parts)})" if parts else ""
-    state: str = "unknown" if one.status == "unknown" else one.status
-    if one.status == "same" and one.overlap is not None and one.overlap < _ALL:
+    if check.by is not None:
+        parts.append(f"evidence: {_EVIDENCE.get(check.by, check.by)}")
+    details = f" ({'; '.join(parts)})" if parts else ""
+    state: str = "unknown" if check.status == "unknown" else check.status
+    if check.status == "same" and check.overlap is not None and check.overlap < _ALL:
         state = "almost the same"
-    elif one.topic == "steps" and one.status == "same" and one.base != one.new:
+    elif check.topic == "steps" and check.status == "same" and check.base != check.new:
         state = "enough in both"
-    elif one.status == "differs" and one.topic != "batch":
+    elif check.status == "differs" and check.topic != "batch":
         state = "differ"
-    return f"{_TOPICS[one.topic]}: {state}{beside}"
+    return f"{_TOPICS[check.topic]}: {state}{details}"
 
 
-def _grouped_digits(told: str) -> str:
-    return f"{int(told):,}" if told.isdecimal() else told
+def _grouped_digits(text: str) -> str:
+    return f"{int(text):,}" if text.isdecimal() else text
 
 
 _MOST_ROWS: Final = 10
 
 
 @outlined
-def comparison_outline(found: Comparison) -> Iterator[Part]:
+def comparison_outline(comparison: Comparison) -> Iterator[Part]:
     """Write the verdict, then whether the work is the same, then what changed."""
-    parity = found.parity
-    yield Heading(f"{found.new.run} against {found.base.run}", 1)
-    yield Paragraph(verdict_sentence(found), strong=True)
-    yield from _synthetic_parts(found.synthetic_input)
-    yield from _run_parts(found)
+    parity = comparison.parity
+    yield Heading(f"{comparison.new.run} against {comparison.base.run}", 1)
+    yield Paragraph(verdict_sentence(comparison), strong=True)
+    yield from _synthetic_parts(comparison.synthetic_input)
+    yield from _run_parts(comparison)
     yield Heading("Do both runs do the same work?")
     yield Bullets(tuple(check_words(check) for check in parity.checks))
     if parity.unavailable is not None:
         yield Paragraph(f"{parity.unavailable.reason} {parity.unavailable.remedy}")
     elif parity.vouched:
         yield Paragraph(_VOUCHED)
-    if sentences := explaining_sentences(found):
+    if sentences := explaining_sentences(comparison):
         yield Heading("What explains the change")
         yield Bullets(sentences)
-    yield from _breakdown_parts(found)
-    yield from _owner_parts(found)
-    yield from _change_parts(found, "ops", "Which ops changed", "op")
-    yield from _change_parts(found, "kernels", "Which kernels changed", "kernel")
-    if found.findings:
+    yield from _breakdown_parts(comparison)
+    yield from _owner_parts(comparison)
+    yield from _change_parts(comparison, "ops", "Which ops changed", "op")
+    yield from _change_parts(comparison, "kernels", "Which kernels changed", "kernel")
+    if comparison.findings:
         rows = tuple(
             (
                 f"{change.id}: {change.title}",
@@ -200,52 +200,54 @@ def comparison_outline(found: Comparison) -> Iterator[Part]:
                 _time_cell(change.base_ms),
                 _time_cell(change.new_ms),
             )
-            for change in found.findings
+            for change in comparison.findings
         )
         yield Heading("Findings")
         header = ("finding", "", "per step, base", "per step, new")
         yield Table(header, rows, frozenset({1}))
-    if found.promises:
+    if comparison.promises:
         yield Heading("Were the promised gains reached?")
         # The section on the same work already says why promises cannot be judged.
-        lines = promise_lines(found.promises, found.per, reasons=parity.comparable)
+        lines = promise_lines(
+            comparison.promises, comparison.per, reasons=parity.comparable
+        )
         yield Bullets(tuple(lines))
 
 
-def _synthetic_parts(found: SyntheticInput | None) -> Iterator[Part]:
-    if found is None:
+def _synthetic_parts(verdict: SyntheticInput | None) -> Iterator[Part]:
+    if verdict is None:
         return
-    if found.share_percent is None:
-        why = "" if found.unavailable is None else f" {found.unavailable.reason}"
+    if verdict.share_percent is None:
+        why = "" if verdict.unavailable is None else f" {verdict.unavailable.reason}"
         yield Paragraph(f"Cannot tell whether the base run waits for its input.{why}")
         return
-    share = percent(found.share_percent) if found.share_percent > 0 else "no"
-    limit = "" if found.threshold is None else f"{found.threshold.value:g} %"
-    waits = "waits" if found.status == "fail" else "does not wait"
+    share = percent(verdict.share_percent) if verdict.share_percent > 0 else "no"
+    limit = "" if verdict.threshold is None else f"{verdict.threshold.value:g} %"
+    waits = "waits" if verdict.status == "fail" else "does not wait"
     text = (
         f"The base run {waits} for its input: its steps take {share} less time on "
         f"synthetic data (threshold: {limit})."
     )
-    if found.copies_ms:
-        left = ms(found.copies_ms)
+    if verdict.copies_ms:
+        left = ms(verdict.copies_ms)
         text += f" Exposed copies of batches remain: {left} a step."
     yield Paragraph(text)
 
 
-def _run_parts(found: Comparison) -> Iterator[Part]:
+def _run_parts(comparison: Comparison) -> Iterator[Part]:
     rows = tuple(
         (
-            f"{label}: {one.run}",
-            f"{one.steps:,}",
-            _time_cell(one.mean_ms),
-            _time_cell(one.median_ms),
-            _time_cell(one.recording_ms),
+            f"{label}: {run.run}",
+            f"{run.steps:,}",
+            _time_cell(run.mean_ms),
+            _time_cell(run.median_ms),
+            _time_cell(run.recording_ms),
         )
-        for label, one in (("base", found.base), ("new", found.new))
+        for label, run in (("base", comparison.base), ("new", comparison.new))
     )
-    header = ("run", "steps", f"mean {found.per}", "median", "recording")
+    header = ("run", "steps", f"mean {comparison.per}", "median", "recording")
     yield Table(header, rows)
-    if found.base.recording_ms or found.new.recording_ms:
+    if comparison.base.recording_ms or comparison.new.recording_ms:
         yield Paragraph("All times exclude the time that the recording itself took.")
 
 
@@ -255,88 +257,101 @@ def _time_cell(value: float | None) -> str:
     return ms(value) if value else "0 ms"
 
 
-def _breakdown_parts(found: Comparison) -> Iterator[Part]:
-    told = [one for one in found.breakdown or () if one.base_ms or one.new_ms]
-    if not told:
+def _breakdown_parts(comparison: Comparison) -> Iterator[Part]:
+    changed = [
+        change
+        for change in comparison.breakdown or ()
+        if change.base_ms or change.new_ms
+    ]
+    if not changed:
         return
-    yield Heading(f"The {found.per}'s time by category")
+    yield Heading(f"The {comparison.per}'s time by category")
     rows = tuple(
         (
-            CATEGORY_NAMES[one.name],
-            _time_cell(one.base_ms),
-            _time_cell(one.new_ms),
-            change_words(one.change_ms) if one.certain else "by chance",
-            _share_cell(one),
+            CATEGORY_NAMES[change.name],
+            _time_cell(change.base_ms),
+            _time_cell(change.new_ms),
+            change_words(change.change_ms) if change.certain else "by chance",
+            _share_cell(change),
         )
-        for one in told
+        for change in changed
     )
     yield Table(("category", "base", "new", "change", "share of change"), rows)
 
 
-def _share_cell(one: Change) -> str:
-    if one.share_percent is None or one.certain is False:
+def _share_cell(change: Change) -> str:
+    if change.share_percent is None or change.certain is False:
         return "–"
-    size = percent(abs(one.share_percent))
-    if one.share_percent >= 0:
+    size = percent(abs(change.share_percent))
+    if change.share_percent >= 0:
         return size
     return f">−{size[1:]}" if size.startswith("<") else f"−{size}"
 
 
-def _owner_parts(found: Comparison) -> Iterator[Part]:
-    if not found.owners:
+def _owner_parts(comparison: Comparison) -> Iterator[Part]:
+    if not comparison.owners:
         return
-    yield Heading(f"Change by owner, mean {found.per}")
+    yield Heading(f"Change by owner, mean {comparison.per}")
     rows = tuple(
         (
-            OWNER_WORDS[one.name],
-            _time_cell(one.base_ms),
-            _time_cell(one.new_ms),
-            change_words(one.change_ms),
-            f"{change_words(one.low_ms or 0.0)} to {change_words(one.high_ms or 0.0)}"
-            if one.certain
+            OWNER_WORDS[change.name],
+            _time_cell(change.base_ms),
+            _time_cell(change.new_ms),
+            change_words(change.change_ms),
+            f"{change_words(change.low_ms or 0.0)} to "
+            f"{change_words(change.high_ms or 0.0)}"
+            if change.certain
             else "by chance",
-            _share_cell(one),
+            _share_cell(change),
         )
-        for one in found.owners[:_MOST_ROWS]
+        for change in comparison.owners[:_MOST_ROWS]
     )
     header = ("owner", "base", "new", "change", "95 % interval", "share of change")
     yield Table(header, rows)
 
 
 def _change_parts(
-    found: Comparison, field: str, title: str, what: str
+    comparison: Comparison, field: str, title: str, what: str
 ) -> Iterator[Part]:
-    changes: Sequence[Change] | None = getattr(found, field)
+    changes: Sequence[Change] | None = getattr(comparison, field)
     if changes is None:
-        absent = next((one for one in found.missing if one.field == field), None)
-        if found.step_time is not None and absent is not None:
+        absent = next(
+            (entry for entry in comparison.missing if entry.field == field), None
+        )
+        if comparison.step_time is not None and absent is not None:
             yield Heading(title)
             yield Paragraph(f"{absent.reason} {absent.remedy}")
         return
-    whole = 0.0 if found.step_time is None else found.step_time.base_ms
-    told = [one for one in changes if abs(one.change_ms) >= LEAST_SHARE * whole > 0]
-    if not told:
+    base_ms = 0.0 if comparison.step_time is None else comparison.step_time.base_ms
+    relevant = [
+        change
+        for change in changes
+        if abs(change.change_ms) >= LEAST_SHARE * base_ms > 0
+    ]
+    if not relevant:
         return
-    yield Heading(f"{title}, mean {found.per}")
-    rows = tuple(_change_row(one, what) for one in told[:_MOST_ROWS])
-    beside = ("runs",) if what == "kernel" else ()
-    header = (what, "base", "new", "change", "share of change", *beside)
+    yield Heading(f"{title}, mean {comparison.per}")
+    rows = tuple(_change_row(change, what) for change in relevant[:_MOST_ROWS])
+    more_columns = ("runs",) if what == "kernel" else ()
+    header = (what, "base", "new", "change", "share of change", *more_columns)
     yield Table(header, rows)
-    left = sum(bool(one.change_ms) for one in changes) - min(len(told), _MOST_ROWS)
+    left = sum(bool(change.change_ms) for change in changes) - min(
+        len(relevant), _MOST_ROWS
+    )
     if left:
         yield Paragraph(f"--format json lists {left} smaller changes.")
 
 
-def _change_row(one: Change, what: str) -> tuple[str, ...]:
-    side = f" ({one.side})" if one.side else ""
-    side += f" of {one.scope}" if one.scope else ""
+def _change_row(change: Change, what: str) -> tuple[str, ...]:
+    side = f" ({change.side})" if change.side else ""
+    side += f" of {change.scope}" if change.scope else ""
     row = (
-        f"{one.name}{side}",
-        "new" if one.base_ms is None else ms(one.base_ms),
-        "gone" if one.new_ms is None else ms(one.new_ms),
-        change_words(one.change_ms),
-        _share_cell(one),
+        f"{change.name}{side}",
+        "new" if change.base_ms is None else ms(change.base_ms),
+        "gone" if change.new_ms is None else ms(change.new_ms),
+        change_words(change.change_ms),
+        _share_cell(change),
     )
     if what != "kernel":
         return row
-    return (*row, f"{one.base_runs or 0:.4g} → {one.new_runs or 0:.4g}")
+    return (*row, f"{change.base_runs or 0:.4g} → {change.new_runs or 0:.4g}")

@@ -54,34 +54,34 @@ _FLAGS: Final = {
 
 
 @outlined
-def explanation_outline(found: Explanation) -> Iterator[Part]:
+def explanation_outline(explained: Explanation) -> Iterator[Part]:
     """Write verdict, numbers, evidence and left-out steps, then the rule itself."""
-    finding = found.finding
-    yield Heading(f"{finding.id} · {found.run}", 1)
+    finding = explained.finding
+    yield Heading(f"{finding.id} · {explained.run}", 1)
     yield Paragraph(finding_headline(finding), strong=True)
-    yield from _verdict_parts(found)
+    yield from _verdict_parts(explained)
     if rows := number_rows(finding):
         yield Heading("Numbers of the finding")
         yield Table(("number", "value", "from"), tuple(rows), frozenset({2}))
-    for one in found.signals:
-        yield from _signal_parts(one)
+    for signal in explained.signals:
+        yield from _signal_parts(signal)
     yield from _evidence_parts(finding)
-    yield from _critical_path_parts(found)
-    yield from _left_out_parts(found)
+    yield from _critical_path_parts(explained)
+    yield from _left_out_parts(explained)
     yield Heading("The rule")
-    yield from rule_definition(finding.id) or (Paragraph(found.about),)
+    yield from rule_definition(finding.id) or (Paragraph(explained.about),)
 
 
-def _verdict_parts(found: Explanation) -> Iterator[Part]:
-    finding = found.finding
+def _verdict_parts(explained: Explanation) -> Iterator[Part]:
+    finding = explained.finding
     severity = f", {finding.severity}" if finding.status == "fail" else ""
     status = finding.status.replace("_", " ")
     verdict = f"{status}{severity} ({standing_words(finding)})"
-    place = f"Stage {finding.stage} of the checklist: {found.stage}."
-    told = [f"Verdict: {verdict}. {place}"]
+    place = f"Stage {finding.stage} of the checklist: {explained.stage}."
+    sentences = [f"Verdict: {verdict}. {place}"]
     limit = finding.threshold
     if limit is not None:
-        told.append(
+        sentences.append(
             f"Threshold: {limit_words(limit)} (source: {limit.source}): "
             f"{limit.meaning}."
         )
@@ -94,13 +94,13 @@ def _verdict_parts(found: Explanation) -> Iterator[Part]:
         ("Test that would refute it", finding.refute),
     ):
         if text:
-            told.append(f"{label}: {text}")
+            sentences.append(f"{label}: {text}")
     if finding.explained_by:
         by = join_words(finding.explained_by)
-        told.append(f"The same time is explained in more detail by {by}.")
+        sentences.append(f"The same time is explained in more detail by {by}.")
     if finding.unavailable is not None and finding.unavailable.remedy:
-        told.append(f"To find out: {finding.unavailable.remedy}")
-    yield Bullets(tuple(told))
+        sentences.append(f"To find out: {finding.unavailable.remedy}")
+    yield Bullets(tuple(sentences))
 
 
 def _gain_with_basis(finding: Finding) -> str | None:
@@ -117,22 +117,22 @@ def _gain_with_basis(finding: Finding) -> str | None:
     return f"{text} ({basis}{missed})"
 
 
-def _signal_parts(one: SignalNumbers) -> Iterator[Part]:
-    yield Heading(f"Signal of the rule: {one.name.replace('_', ' ')}")
-    if one.about:
-        yield Paragraph(one.about)
-    if one.unavailable is not None:
+def _signal_parts(signal: SignalNumbers) -> Iterator[Part]:
+    yield Heading(f"Signal of the rule: {signal.name.replace('_', ' ')}")
+    if signal.about:
+        yield Paragraph(signal.about)
+    if signal.unavailable is not None:
         yield Paragraph(
-            f"Not available: {one.unavailable.reason} {one.unavailable.remedy}"
+            f"Not available: {signal.unavailable.reason} {signal.unavailable.remedy}"
         )
         return
     rows = tuple(
-        (name, _value_cell(name, value)) for name, value in one.numbers.items()
+        (name, _value_cell(name, value)) for name, value in signal.numbers.items()
     )
     if rows:
         yield Table(("number", "value"), rows, frozenset({1}))
-    if one.more:
-        yield Paragraph(f"{one.more:,} more numbers are not listed.")
+    if signal.more:
+        yield Paragraph(f"{signal.more:,} more numbers are not listed.")
 
 
 def _value_cell(name: str, value: float | str | None) -> str:
@@ -154,9 +154,9 @@ def _evidence_parts(finding: Finding) -> Iterator[Part]:
     yield Heading("Evidence on the timeline")
     yield Bullets(
         tuple(
-            f"{one.host}{'' if one.device is None else f', device {one.device}'}: "
-            f"{evidence_words(one)}"
-            for one in finding.evidence
+            f"{span.host}{'' if span.device is None else f', device {span.device}'}: "
+            f"{evidence_words(span)}"
+            for span in finding.evidence
         )
     )
     start = finding.evidence[0].start_ps / PS_PER_MS
@@ -167,14 +167,14 @@ def _evidence_parts(finding: Finding) -> Iterator[Part]:
     yield Code("stepscope show trace_viewer PATH --format json -o trace.json.gz")
 
 
-def _critical_path_parts(found: Explanation) -> Iterator[Part]:
-    path = found.critical_path
+def _critical_path_parts(explained: Explanation) -> Iterator[Part]:
+    path = explained.critical_path
     yield Heading("The critical path of a step")
     if path is None:
         yield from (
-            Paragraph(f"{one.reason} {one.remedy}")
-            for one in found.missing
-            if one.field != GAIN_FIELD
+            Paragraph(f"{entry.reason} {entry.remedy}")
+            for entry in explained.missing
+            if entry.field != GAIN_FIELD
         )
         return
     steps = "step" if path.steps == 1 else "steps"
@@ -190,34 +190,40 @@ def _critical_path_parts(found: Explanation) -> Iterator[Part]:
         rows = tuple(
             (
                 _NAMELESS
-                if one.name is None
-                else OWNER_WORDS.get(one.name, one.name)
+                if share.name is None
+                else OWNER_WORDS.get(share.name, share.name)
                 if what == "owner"
-                else one.name,
-                number_words(one.ms, "ms"),
-                number_words(one.percent, "percent"),
+                else share.name,
+                number_words(share.ms, "ms"),
+                number_words(share.percent, "percent"),
             )
-            for one in shares[:_MOST_ON_PATH]
-            if one.percent >= _LEAST_ON_PATH
+            for share in shares[:_MOST_ON_PATH]
+            if share.percent >= _LEAST_ON_PATH
         )
         yield Table((what, "of a step", "share"), rows)
 
 
-def _left_out_parts(found: Explanation) -> Iterator[Part]:
-    one = found.left_out
-    told = [f"{one.judged} of {one.windows} windows were judged."]
-    if one.open_end:
-        told.append(f"Windows that the end of the recording cut: {one.open_end}.")
-    told += [f"{_FLAGS.get(flag, flag)}: {n}." for flag, n in one.flags.items()]
-    if one.devices:
-        told.append(
-            "The effect is measured on the busiest device. Other examined devices: "
-            f"{', '.join(one.devices)}."
+def _left_out_parts(explained: Explanation) -> Iterator[Part]:
+    left_out = explained.left_out
+    sentences = [f"{left_out.judged} of {left_out.windows} windows were judged."]
+    if left_out.open_end:
+        sentences.append(
+            f"Windows that the end of the recording cut: {left_out.open_end}."
         )
-    told += [f"Limit of the gain: {text}" for text in found.finding.floors]
-    told += [one.reason for one in found.missing if one.field == GAIN_FIELD]
+    sentences += [
+        f"{_FLAGS.get(flag, flag)}: {n}." for flag, n in left_out.flags.items()
+    ]
+    if left_out.devices:
+        sentences.append(
+            "The effect is measured on the busiest device. Other examined devices: "
+            f"{', '.join(left_out.devices)}."
+        )
+    sentences += [f"Limit of the gain: {text}" for text in explained.finding.floors]
+    sentences += [
+        entry.reason for entry in explained.missing if entry.field == GAIN_FIELD
+    ]
     yield Heading("What was left out")
-    yield Bullets(tuple(told))
+    yield Bullets(tuple(sentences))
 
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
@@ -249,7 +255,7 @@ def parse_markdown(text: str) -> Iterator[Part]:
     for line in (*text.splitlines(), ""):
         if line.startswith("```"):
             if lines and fenced:
-                yield from (Code(one) for one in lines)
+                yield from (Code(code_line) for code_line in lines)
             elif lines:
                 yield from _block_parts(lines)
             lines, fenced = [], not fenced
@@ -268,17 +274,17 @@ def parse_markdown(text: str) -> Iterator[Part]:
 
 
 def _block_parts(lines: list[str]) -> Iterator[Part]:
-    if all(one.startswith("    ") for one in lines):
-        yield from (Code(one.strip()) for one in lines)
+    if all(line.startswith("    ") for line in lines):
+        yield from (Code(line.strip()) for line in lines)
     elif lines[0].startswith("|"):
-        rows = [_row_cells(one) for one in lines]
+        rows = [_row_cells(line) for line in lines]
         width = len(rows[0])
         body = tuple(row for row in rows[2:] if len(row) == width)
         yield Table(rows[0], body, frozenset(range(width)))
     elif _ITEM.match(lines[0]):
         yield Bullets(tuple(_list_items(lines)))
     else:
-        yield Paragraph(_without_links(" ".join(one.strip() for one in lines)))
+        yield Paragraph(_without_links(" ".join(line.strip() for line in lines)))
 
 
 def _list_items(lines: list[str]) -> Iterator[str]:
@@ -297,7 +303,7 @@ def _list_items(lines: list[str]) -> Iterator[str]:
 def _row_cells(line: str) -> tuple[str, ...]:
     inside = line.strip().strip("|").replace("\\|", "\0")
     return tuple(
-        _without_links(one.strip().replace("\0", "|")) for one in inside.split("|")
+        _without_links(cell.strip().replace("\0", "|")) for cell in inside.split("|")
     )
 
 

@@ -81,16 +81,18 @@ def checklist_parts(document: Document) -> Iterator[Part]:
     """Write a line for each stage of the checklist, with the failed checks below it."""
     items = []
     for stage in document.checklist:
-        mine = [one for one in document.findings if one.id in stage.findings]
+        findings = [
+            finding for finding in document.findings if finding.id in stage.findings
+        ]
         only_notes = stage.notes and not stage.fails
         mark, role = _NOTE if only_notes else _STAGE_MARKS[next(iter(stage.counts))]
         below = (
             part
-            for finding in sort_by_urgency(mine)
+            for finding in sort_by_urgency(findings)
             if finding.status == "fail"
             for part in _failing_parts(finding, document)
         )
-        items.append(Item(mark, role, stage_line(stage, mine), tuple(below)))
+        items.append(Item(mark, role, stage_line(stage, findings), tuple(below)))
     yield Items(tuple(items))
     yield Paragraph(
         "To see how a check reached its verdict: stepscope report PATH --explain RULE",
@@ -103,7 +105,7 @@ def _failing_parts(
 ) -> Iterator[Check | Paragraph | Labelled | Code]:
     yield Check(*_MARKS[finding.severity], finding.id, finding.title)
     yield Paragraph(finding_headline(finding), indent=4)
-    told = {
+    labelled = {
         "causes": cause_words(finding),
         "parts": part_shares(finding),
         "gain": gain_words(finding),
@@ -112,15 +114,17 @@ def _failing_parts(
     if finding.severity == "info":
         # A note shows only its sentence and its gain; `--explain` shows the rest.
         basis = None if finding.calibrated else UNCALIBRATED
-        told = {"gain": gain_words(finding), "basis": basis}
-    yield from (Labelled(label, text) for label, text in told.items() if text)
+        labelled = {"gain": gain_words(finding), "basis": basis}
+    yield from (Labelled(label, text) for label, text in labelled.items() if text)
     if finding.severity == "info":
         return
-    for at, evidence in enumerate(finding.evidence):
-        yield Labelled("see", evidence_words(evidence), again=at > 0, shortened=True)
-    for at, action in enumerate(fitting_actions(finding, document.frameworks)):
+    for number, evidence in enumerate(finding.evidence):
+        yield Labelled(
+            "see", evidence_words(evidence), again=number > 0, shortened=True
+        )
+    for number, action in enumerate(fitting_actions(finding, document.frameworks)):
         who = "" if action.framework == "any" else f" ({action.framework})"
-        yield Labelled("do", f"{action.text}{who}", again=at > 0)
+        yield Labelled("do", f"{action.text}{who}", again=number > 0)
         for text in (action.code, action.env):
             if text is not None:
                 yield Code(text, indent=13)
@@ -137,13 +141,18 @@ def unseen_parts(document: Document) -> Iterator[Part]:
         if doubt.severity == "warning":
             alike[doubt.message, doubt.remedy].append(doubt)
     grave = list(alike.values())
-    unsure = [one for one in document.findings if one.status == "cannot_tell"]
+    unsure = [
+        finding for finding in document.findings if finding.status == "cannot_tell"
+    ]
     checks: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for finding in unsure:
         why = finding.unavailable
         if why is not None and _matters_here(finding, why, document):
             checks[as_sentence(why.remedy)][as_sentence(why.reason)].append(finding.id)
-    by_remedy = sorted(checks.items(), key=lambda it: _remedy_rank(it[1], document))
+    by_remedy = sorted(
+        checks.items(),
+        key=lambda checks_of_remedy: _remedy_rank(checks_of_remedy[1], document),
+    )
     # Doubts take all points but one, which is for a remedy.
     doubted = grave[: _MOST - (1 if by_remedy else 0)]
     shown = by_remedy[: _MOST - len(doubted)]
@@ -154,25 +163,25 @@ def unseen_parts(document: Document) -> Iterator[Part]:
         yield Bullets(
             tuple(_remedy_point(reasons, remedy) for remedy, reasons in shown)
         )
-    told = {name for _, names in shown for those in names.values() for name in those}
-    said = {one.reason for one in memory_gaps(document)}
-    said |= {
-        one.unavailable.reason
-        for one in unsure
-        if one.id in told and one.unavailable is not None
+    listed = {name for _, names in shown for ids in names.values() for name in ids}
+    listed_reasons = {gap.reason for gap in memory_gaps(document)}
+    listed_reasons |= {
+        finding.unavailable.reason
+        for finding in unsure
+        if finding.id in listed and finding.unavailable is not None
     }
     remarks = len(doubts) - sum(map(len, doubted))
     left = _left_out_sentence(
-        checks=sum(one.id not in told for one in unsure),
+        checks=sum(finding.id not in listed for finding in unsure),
         reasons=len(
             {
-                one.reason
+                entry.reason
                 for result in document.tools.values()
-                for one in getattr(result, "missing", ())
+                for entry in getattr(result, "missing", ())
             }
-            - said
+            - listed_reasons
         ),
-        remarks=remarks - sum(one.severity == "error" for one in doubts),
+        remarks=remarks - sum(doubt.severity == "error" for doubt in doubts),
     )
     if left:
         yield Paragraph(left, role="dim")
@@ -181,17 +190,17 @@ def unseen_parts(document: Document) -> Iterator[Part]:
 def _doubt_sentence(same: Sequence[Doubt], document: Document) -> str:
     several = len(document.profile.hosts) > 1
     doubt = same[0]
-    named = [one.host for one in same if one.host is not None]
+    named = [host_doubt.host for host_doubt in same if host_doubt.host is not None]
     host = ""
     if several and named:
-        few = len(named) <= _MOST_HOSTS
-        host = f"{join_words(named) if few else f'{len(named)} hosts'}: "
+        few_hosts = len(named) <= _MOST_HOSTS
+        host = f"{join_words(named) if few_hosts else f'{len(named)} hosts'}: "
     remedy = f" {doubt.remedy}" if doubt.remedy else ""
     return f"{host}{as_sentence(doubt.message)}{remedy}"
 
 
 def _remedy_rank(reasons: dict[str, list[str]], document: Document) -> tuple[bool, int]:
-    names = [name for those in reasons.values() for name in those]
+    names = [name for ids in reasons.values() for name in ids]
     of_kernels = all(name.startswith(_OF_KERNELS) for name in names)
     return of_kernels and document.headline.owner != "busy", -len(names)
 
@@ -209,30 +218,33 @@ def _matters_here(finding: Finding, why: Unavailable, document: Document) -> boo
         return not frameworks or _NOTES_FAILURES in frameworks
     if finding.id in _OF_STAGES:
         waits = any(
-            one.id == "input.bound" and one.status in {"fail", "cannot_tell"}
-            for one in document.findings
+            check.id == "input.bound" and check.status in {"fail", "cannot_tell"}
+            for check in document.findings
         )
         return waits and (not frameworks or not _HAVE_STAGES.isdisjoint(frameworks))
     return True
 
 
 def _remedy_point(reasons: dict[str, list[str]], remedy: str) -> str:
-    names = [name for those in reasons.values() for name in those]
+    names = [name for ids in reasons.values() for name in ids]
     # A reason is left out if another reason begins with its text.
-    whole = [
-        one
-        for one in reasons
-        if not any(it != one and it.startswith(one.rstrip(".")) for it in reasons)
+    distinct = [
+        reason
+        for reason in reasons
+        if not any(
+            longer != reason and longer.startswith(reason.rstrip("."))
+            for longer in reasons
+        )
     ]
-    told = " ".join([*whole[:_MOST_REASONS], remedy])
+    text = " ".join([*distinct[:_MOST_REASONS], remedy])
     more = len(names) - _MOST_NAMES
     if more > 1:
-        return f"{told} ({', '.join(names[:_MOST_NAMES])} and {more} more)"
-    return f"{told} ({join_words(names)})"
+        return f"{text} ({', '.join(names[:_MOST_NAMES])} and {more} more)"
+    return f"{text} ({join_words(names)})"
 
 
 def _left_out_sentence(*, checks: int, reasons: int, remarks: int) -> str:
-    told = [
+    counts = [
         f"{number} {what}{'' if number == 1 else 's'} {which}"
         for number, what, which in (
             (checks, "check", "without a verdict"),
@@ -241,8 +253,8 @@ def _left_out_sentence(*, checks: int, reasons: int, remarks: int) -> str:
         )
         if number
     ]
-    rest = (
-        f"Not listed here: {join_words(told)}. --format json lists them; stepscope "
+    sentence = (
+        f"Not listed here: {join_words(counts)}. --format json lists them; stepscope "
         "doctor PATH shows which tables were recorded."
     )
-    return rest if told else ""
+    return sentence if counts else ""

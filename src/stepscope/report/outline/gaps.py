@@ -34,67 +34,68 @@ _UNEXPLAINED: Final = "unexplained"
 _LONGEST: Final = 60
 
 
-def gap_words(found: GapExplanation) -> str:
+def gap_words(gap: GapExplanation) -> str:
     """Write which owners the time of an interval belongs to."""
-    told = [_lead_sentence(found)]
+    sentences = [_lead_sentence(gap)]
     owners = [
-        one
-        for one in found.owners
-        if one.owner != _UNEXPLAINED and one.percent >= _LEAST
+        owner
+        for owner in gap.owners
+        if owner.owner != _UNEXPLAINED and owner.percent >= _LEAST
     ]
     shares = [
-        f"{_owner_words(one)} {percent(one.percent)}" for one in owners[:_MOST_OWNERS]
+        f"{_owner_words(owner)} {percent(owner.percent)}"
+        for owner in owners[:_MOST_OWNERS]
     ]
-    dark = found.not_explained_percent
+    dark = gap.not_explained_percent
     # Time outside of steps never has an owner and does not count as unexplained.
-    everywhere = found.outside_ps >= found.dur_ps
+    everywhere = gap.outside_ps >= gap.dur_ps
     no_answer = f"Unexplained: {percent(dark)} of the interval." if dark else None
     if everywhere:
         no_answer = None
-    if found.kind == "host" and len(found.owners) == 1 and not dark:
+    if gap.kind == "host" and len(gap.owners) == 1 and not dark:
         shares = []
     order = [f"Owners: {join_words(shares)}." if shares else None, no_answer]
     if dark > _NO_ANSWER:
         order.reverse()
-    told += [text for text in order if text]
-    if found.outside_ps:
-        part = "All" if everywhere else duration_text(found.outside_ps)
-        told.append(
+    sentences += [text for text in order if text]
+    if gap.outside_ps:
+        part = "All" if everywhere else duration_text(gap.outside_ps)
+        sentences.append(
             f"{part} of the interval is before the first recorded step or after the "
             "last, where owners are not determined."
         )
-    if found.remedy is not None:
-        told.append(f"To see more: {found.remedy}")
-    return " ".join(told)
+    if gap.remedy is not None:
+        sentences.append(f"To see more: {gap.remedy}")
+    return " ".join(sentences)
 
 
-def _lead_sentence(found: GapExplanation) -> str:
-    long = duration_text(found.dur_ps)
-    device = f"Device {found.device}"
-    if found.kind == "gap":
+def _lead_sentence(gap: GapExplanation) -> str:
+    long = duration_text(gap.dur_ps)
+    device = f"Device {gap.device}"
+    if gap.kind == "gap":
         ends = (
             f"{word} {cut_middle(plain_name(event.name), _LONGEST)}"
-            for word, event in (("after", found.before), ("before", found.after))
+            for word, event in (("after", gap.before), ("before", gap.after))
             if event is not None
         )
         return f"{device} is idle for {long} {join_words([*ends])}".rstrip() + "."
-    first = found.owners[0] if found.owners else None
-    if found.kind == "interval":
-        whose = "the step threads" if found.device is None else device.lower()
+    first = gap.owners[0] if gap.owners else None
+    if gap.kind == "interval":
+        whose = "the step threads" if gap.device is None else device.lower()
         return f"The interval covers {long} of {whose}."
     if first is None:
         return f"The interval of {long} is outside of the steps."
-    if found.kind == "busy":
-        words = OWNER_WORDS[first.owner]
-        return f"{device} is busy for {long}: {words}."
+    if gap.kind == "busy":
+        owner_text = OWNER_WORDS[first.owner]
+        return f"{device} is busy for {long}: {owner_text}."
     return f"Owner of {long} on the step threads: {_owner_words(first)}."
 
 
-def _owner_words(one: OwnedTime) -> str:
-    named = [part for part in one.parts if part.name is not None]
-    if not named or named[0].ps < _NAMED * one.ps:
-        return OWNER_WORDS[one.owner]
-    return f"{OWNER_WORDS[one.owner]} ({named_words(named[0])})"
+def _owner_words(owned: OwnedTime) -> str:
+    named = [part for part in owned.parts if part.name is not None]
+    if not named or named[0].ps < _NAMED * owned.ps:
+        return OWNER_WORDS[owned.owner]
+    return f"{OWNER_WORDS[owned.owner]} ({named_words(named[0])})"
 
 
 def named_words(part: NamedPart) -> str:
@@ -115,15 +116,15 @@ def named_words(part: NamedPart) -> str:
     )
 
 
-def where_words(found: GapExplanation) -> str:
+def where_words(gap: GapExplanation) -> str:
     """Write host, device, step, start and end of an interval."""
-    device = "" if found.device is None else f", device {found.device}"
-    step = "" if found.step is None else f", step {found.step}"
+    device = "" if gap.device is None else f", device {gap.device}"
+    step = "" if gap.step is None else f", step {gap.step}"
     # Nanoseconds (six decimals) are precise enough to select the interval again.
     begin, end = (
-        f"{time_ps / PS_PER_MS:,.6f} ms" for time_ps in (found.begin_ps, found.end_ps)
+        f"{time_ps / PS_PER_MS:,.6f} ms" for time_ps in (gap.begin_ps, gap.end_ps)
     )
-    return f"{found.host}{device}{step}, from {begin} to {end}"
+    return f"{gap.host}{device}{step}, from {begin} to {end}"
 
 
 #: Maximum number of names under an owner; minimum percentage of the interval.
@@ -133,11 +134,11 @@ _MOST_WORK: Final = 10
 
 
 @parts.outlined
-def gap_outline(found: GapExplanation) -> Iterator[parts.Part]:
+def gap_outline(gap: GapExplanation) -> Iterator[parts.Part]:
     """Write the sentence, then the owners by name, then the host's other work."""
-    yield parts.Heading(where_words(found), 1)
-    yield parts.Paragraph(gap_words(found), strong=True)
-    yield from _owner_parts(found)
+    yield parts.Heading(where_words(gap), 1)
+    yield parts.Paragraph(gap_words(gap), strong=True)
+    yield from _owner_parts(gap)
     rows = tuple(
         (
             f"{event.name} × {event.count:,}" if event.count > 1 else event.name,
@@ -145,7 +146,7 @@ def gap_outline(found: GapExplanation) -> Iterator[parts.Part]:
             duration_text(event.ps),
             percent(event.percent),
         )
-        for event in found.meanwhile[:_MOST_WORK]
+        for event in gap.meanwhile[:_MOST_WORK]
     )
     if rows:
         yield parts.Heading("What the host's threads did meanwhile")
@@ -154,19 +155,19 @@ def gap_outline(found: GapExplanation) -> Iterator[parts.Part]:
     yield parts.Heading("Confidence")
     yield parts.Bullets(
         (
-            f"Confidence of the explanation: {found.confidence}.",
-            f"Unexplained: {percent(found.not_explained_percent)} of the interval.",
+            f"Confidence of the explanation: {gap.confidence}.",
+            f"Unexplained: {percent(gap.not_explained_percent)} of the interval.",
         )
     )
 
 
-def _owner_parts(found: GapExplanation) -> Iterator[parts.Part]:
+def _owner_parts(gap: GapExplanation) -> Iterator[parts.Part]:
     rows = []
-    for one in found.owners:
+    for owned in gap.owners:
         rows.append(
-            (OWNER_WORDS[one.owner], duration_text(one.ps), percent(one.percent))
+            (OWNER_WORDS[owned.owner], duration_text(owned.ps), percent(owned.percent))
         )
-        named = [part for part in one.parts if part.name is not None]
+        named = [part for part in owned.parts if part.name is not None]
         rows += [
             (f"  {named_words(part)}", duration_text(part.ps), percent(part.percent))
             for part in named[:_MOST_NAMES]

@@ -106,19 +106,25 @@ class Table(Frozen, frozen=True, eq=True):
 
     def with_columns(self, shown: Sequence[int]) -> Table:
         """Return the table with only the columns at these indices."""
-        places = list(enumerate(shown))
+        positions = list(enumerate(shown))
         return Table(
             header=tuple(self.header[column] for column in shown),
             rows=tuple(tuple(row[column] for column in shown) for row in self.rows),
-            words=frozenset(place for place, it in places if it in self.words),
-            left=frozenset(place for place, it in places if it in self.left),
+            words=frozenset(
+                place for place, column in positions if column in self.words
+            ),
+            left=frozenset(place for place, column in positions if column in self.left),
             expendable=self.expendable,
         )
 
     def without_unknown(self) -> Table:
         """Return the table without columns in which every cell is a dash."""
         columns = zip(*self.rows, strict=True)
-        known = [at for at, cells in enumerate(columns) if not at or {*cells} != {"–"}]
+        known = [
+            column
+            for column, cells in enumerate(columns)
+            if not column or {*cells} != {"–"}
+        ]
         return self.with_columns(known) if self.rows else self
 
 

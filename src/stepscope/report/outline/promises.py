@@ -31,31 +31,31 @@ def promise_lines(
         per: "step" or "batch".
         reasons: Whether to write why runs are not comparable.
     """
-    for one in outcomes:
-        what = join_words(list(one.findings))
-        together = " together" if len(one.findings) > 1 else ""
-        size = f"{range_ms(one.low_ms, one.high_ms)} a {per}"
-        if not one.high_ms:
+    for outcome in outcomes:
+        what = join_words(list(outcome.findings))
+        together = " together" if len(outcome.findings) > 1 else ""
+        size = f"{range_ms(outcome.low_ms, outcome.high_ms)} a {per}"
+        if not outcome.high_ms:
             size = "no gain by itself"
         promised = f"{size} promised{together}"
-        yield f"{what}: {promised}; {_outcome_words(one, reasons=reasons)}"
+        yield f"{what}: {promised}; {_outcome_words(outcome, reasons=reasons)}"
 
 
-def _outcome_words(one: Outcome, *, reasons: bool) -> str:
+def _outcome_words(outcome: Outcome, *, reasons: bool) -> str:
     measured = ""
-    if one.measured_ms is not None:
+    if outcome.measured_ms is not None:
         measured = (
-            f"{_gain_text(one.measured_ms)} measured (95 % interval "
-            f"{_gain_text(one.measured_low_ms or 0.0)} to "
-            f"{_gain_text(one.measured_high_ms or 0.0)})"
+            f"{_gain_text(outcome.measured_ms)} measured (95 % interval "
+            f"{_gain_text(outcome.measured_low_ms or 0.0)} to "
+            f"{_gain_text(outcome.measured_high_ms or 0.0)})"
         )
-    if one.verdict in _KEPT:
-        return f"{measured}: {_KEPT[one.verdict]}."
-    if one.verdict == "untried":
+    if outcome.verdict in _KEPT:
+        return f"{measured}: {_KEPT[outcome.verdict]}."
+    if outcome.verdict == "untried":
         return "not tried: the cause still exists."
-    if one.verdict == "joint":
+    if outcome.verdict == "joint":
         return "changed together with other causes: see their joint promise."
-    why = f" {one.reason}" if reasons and one.reason else ""
+    why = f" {outcome.reason}" if reasons and outcome.reason else ""
     return f"{measured}{': ' if measured else ''}not comparable.{why}"
 
 
@@ -67,18 +67,18 @@ def _gain_text(value: float) -> str:
 def answers_outline(answers: Sequence[Answer], kept_in: str) -> Iterator[Part]:
     """Write the outcomes of earlier promises, and where this run's are kept."""
     yield Heading("Promises of earlier runs")
-    told = [one for one in answers if one.outcomes]
-    for one in told:
-        yield Paragraph(f"Promises of run {one.run}:")
-        yield Bullets(tuple(promise_lines(one.outcomes, "step")))
-    apart = [one for one in answers if not one.outcomes]
-    if apart:
+    comparable = [answer for answer in answers if answer.outcomes]
+    for answer in comparable:
+        yield Paragraph(f"Promises of run {answer.run}:")
+        yield Bullets(tuple(promise_lines(answer.outcomes, "step")))
+    not_comparable = [answer for answer in answers if not answer.outcomes]
+    if not_comparable:
         yield Paragraph("Runs that are not comparable with this run:")
         yield Bullets(
             tuple(
-                f"{one.run}: {one.unavailable.reason}"
-                for one in apart
-                if one.unavailable is not None
+                f"{answer.run}: {answer.unavailable.reason}"
+                for answer in not_comparable
+                if answer.unavailable is not None
             )
         )
     if not answers:

@@ -87,8 +87,12 @@ def where_time_went(document: Document) -> Iterator[Part]:
     if overview.breakdown_ms:
         yield _basis_paragraph(overview, overview.step_detection)
         of = "time of a step" if overview.window == "steps" else "recorded time"
-        one = len({(entry.host, entry.device) for entry in overview.account}) == 1
-        yield from _category_bars(overview, of, account=overview.account if one else ())
+        single_device = (
+            len({(entry.host, entry.device) for entry in overview.account}) == 1
+        )
+        yield from _category_bars(
+            overview, of, account=overview.account if single_device else ()
+        )
         yield from _categories_not_recorded(document, overview)
         yield from _naming_advice(document, overview)
         return
@@ -102,9 +106,9 @@ def where_time_went(document: Document) -> Iterator[Part]:
     yield from _categories_not_recorded(document, overview)
 
 
-def _basis_paragraph(summary: Summary, found: StepDetection) -> Paragraph:
+def _basis_paragraph(summary: Summary, detection: StepDetection) -> Paragraph:
     mean = summary.step_time_ms.mean
-    if found.source is None:
+    if detection.source is None:
         text = "No steps were found: shares are of the whole recording"
         return Paragraph(f"{text}{f', {ms(mean)}' if mean else ''}.", role="dim")
     count = summary.step_count
@@ -118,9 +122,9 @@ def _basis_paragraph(summary: Summary, found: StepDetection) -> Paragraph:
         )
         notes.append(f"left out: {', '.join(counts)}")
     host = summary.host_period_ms
-    if found.anchor in ("device", "executor") and host is not None and host.mean:
+    if detection.anchor in ("device", "executor") and host is not None and host.mean:
         notes.append(
-            f"steps are timed on the {found.anchor}, and the host starts one every "
+            f"steps are timed on the {detection.anchor}, and the host starts one every "
             f"{ms(host.mean)}"
         )
     return Paragraph("; ".join([text, *notes]), role="dim")
@@ -131,7 +135,7 @@ def _category_bars(
 ) -> Iterator[Part]:
     bars = []
     nothing = []
-    whole = sum(summary.breakdown_ms.values())
+    total_ms = sum(summary.breakdown_ms.values())
     input_percent = summary.breakdown_percent.get("input") or 0.0
     # Time that counts as input but is in category `other`: no event shows its cause.
     silent = (summary.input_percent or 0.0) - input_percent
@@ -145,7 +149,7 @@ def _category_bars(
             continue
         below: tuple[Paragraph | Excerpt, ...] = (
             *_owner_shares(summary, name, time),
-            *_named_excerpts(name, account, whole),
+            *_named_excerpts(name, account, total_ms),
         )
         if name == "other" and silent >= _SMALLEST_WRITTEN_PERCENT:
             before_copies = Paragraph(
@@ -167,24 +171,24 @@ def _owner_shares(summary: Summary, category: str, time: float) -> Iterator[Para
         name: summary.breakdown_detail_ms.get(part)
         for part, name in OWNERS_OF[category].items()
     }
-    told = {name: part for name, part in parts.items() if part}
-    whole = sum(summary.breakdown_ms.values())
-    if not whole or not time or 100 * time / whole < _TOLD_PERCENT:
+    known = {name: part for name, part in parts.items() if part}
+    total_ms = sum(summary.breakdown_ms.values())
+    if not total_ms or not time or 100 * time / total_ms < _TOLD_PERCENT:
         return
-    words = [
-        f"{name} {percent(100 * part / whole)}"
-        for name, part in sorted(told.items(), key=lambda one: -one[1])
-        if 100 * part / whole >= _SMALLEST_WRITTEN_PERCENT
+    shares = [
+        f"{name} {percent(100 * part / total_ms)}"
+        for name, part in sorted(known.items(), key=lambda pair: -pair[1])
+        if 100 * part / total_ms >= _SMALLEST_WRITTEN_PERCENT
     ]
     # A single part repeats what its category says, except in the category `other`.
-    if len(words) > 1 or (words and category == "other"):
-        yield Paragraph(f"parts: {join_words(words)}", role="dim", indent=4)
+    if len(shares) > 1 or (shares and category == "other"):
+        yield Paragraph(f"parts: {join_words(shares)}", role="dim", indent=4)
 
 
 def _named_excerpts(
-    category: str, account: Sequence[AccountEntry], whole: float
+    category: str, account: Sequence[AccountEntry], total_ms: float
 ) -> Iterator[Excerpt]:
-    if not whole:
+    if not total_ms:
         return
     # Parts with the same name inside steps and between steps are added up.
     took: dict[tuple[str, Role], float] = defaultdict(float)
@@ -193,13 +197,13 @@ def _named_excerpts(
             if entry.category == category and part.name is not None:
                 role: Role = "code" if part.function else "plain"
                 took[_part_words(part), role] += part.ms
-    largest = sorted(took.items(), key=lambda one: -one[1])[:_MOST_PARTS]
+    largest = sorted(took.items(), key=lambda pair: -pair[1])[:_MOST_PARTS]
     # Functions that a function calls are listed under their own names.
     own: dict[Role, str] = {"code": " self time"}
-    for (words, role), time in largest:
-        share = 100 * time / whole
+    for (text, role), time in largest:
+        share = 100 * time / total_ms
         if share >= _NAMED_PERCENT:
-            yield Excerpt(words, f"{percent(share)}{own.get(role, '')}", role)
+            yield Excerpt(text, f"{percent(share)}{own.get(role, '')}", role)
 
 
 def _part_words(part: AccountPart) -> str:
@@ -218,22 +222,30 @@ def _categories_not_recorded(
     document: Document, overview: OverviewPageResult
 ) -> Iterator[Paragraph]:
     why: dict[Missing, list[str]] = {}
-    absent = {one.field: one for one in overview.missing}
+    absent = {entry.field: entry for entry in overview.missing}
     for name in CATEGORY_NAMES:
         missing: Missing | None = absent.get(f"breakdown_ms.{name}")
         if name not in overview.breakdown_ms and missing is not None:
             key = msgspec.structs.replace(missing, field="")
             why.setdefault(key, []).append(name)
     for missing, names in why.items():
-        titles = [CATEGORY_NAMES[one] for one in names]
+        titles = [CATEGORY_NAMES[category] for category in names]
         if set(names) >= _ONLY_OF_DEVICES:
-            titles = [CATEGORY_NAMES[one] for one in names if one not in _OF_DEVICES]
+            titles = [
+                CATEGORY_NAMES[category]
+                for category in names
+                if category not in _OF_DEVICES
+            ]
             titles.append("all device work (launches, copies, compute)")
         text = f"Not recorded: {'; '.join(titles)}. {missing.reason}"
-        found = document.input_pipeline
-        if names == ["input"] and not isinstance(found, Unavailable):
-            most = found.input_at_most_percent
-            text += "" if most is None else f" Input takes at most {percent(most)}."
+        pipeline = document.input_pipeline
+        if names == ["input"] and not isinstance(pipeline, Unavailable):
+            max_percent = pipeline.input_at_most_percent
+            text += (
+                ""
+                if max_percent is None
+                else f" Input takes at most {percent(max_percent)}."
+            )
         # No tracer shows the device work of a program without a framework.
         if missing.code in _NO_DEVICE and not document.is_plain:
             text += f" {missing.remedy}"
@@ -244,15 +256,15 @@ def _naming_advice(
     document: Document, overview: OverviewPageResult
 ) -> Iterator[Paragraph]:
     """Write how to name unexplained time, unless a finding already says so."""
-    told = any(
+    has_advice = any(
         action.cause in _NAMING
         for finding in document.findings
         if finding.status == "fail"
         for action in finding.actions
     )
-    whole = sum(overview.breakdown_ms.values())
+    total_ms = sum(overview.breakdown_ms.values())
     unknown = overview.breakdown_detail_ms.get("unexplained") or 0.0
-    if told or 100 * unknown < _NAMED_PERCENT * whole or not whole:
+    if has_advice or 100 * unknown < _NAMED_PERCENT * total_ms or not total_ms:
         return
     functions = any(
         part.file is not None
@@ -283,9 +295,11 @@ def step_parts(document: Document) -> Iterator[Part]:
     overview = document.overview
     if isinstance(overview, Unavailable):
         return
-    found = overview.step_detection
-    if found.source is None:
-        why = next((one for one in overview.missing if one.code == "NO_STEPS"), None)
+    detection = overview.step_detection
+    if detection.source is None:
+        why = next(
+            (entry for entry in overview.missing if entry.code == "NO_STEPS"), None
+        )
         yield Paragraph("No steps." if why is None else f"No steps. {why.reason}")
         if why is not None and document.recorder == NSIGHT:
             yield Paragraph(why.remedy)
@@ -294,18 +308,20 @@ def step_parts(document: Document) -> Iterator[Part]:
             commands = Remedy.MARK_EACH_STEP.commands_for(document.frameworks)
             yield from map(Code, commands)
         return
-    source = SOURCE_WORDS.get(found.source, found.source)
+    source = SOURCE_WORDS.get(detection.source, detection.source)
     yield Paragraph(
-        f"{len(overview.steps)} steps, {source} (confidence {found.confidence:.2f})"
+        f"{len(overview.steps)} steps, {source} (confidence {detection.confidence:.2f})"
     )
     yield from _statistics_paragraphs(overview)
     several = len(document.profile.hosts) > 1
     for host in document.profile.hosts:
-        mine = tuple(one.duration_ms for one in overview.steps if one.host == host)
-        if len(mine) >= _LEAST_DRAWN:
-            yield Series(f"{host}: " if several else "", mine)
-    if words := _special_steps(overview):
-        yield Paragraph(" · ".join(words), role="dim")
+        durations = tuple(
+            step.duration_ms for step in overview.steps if step.host == host
+        )
+        if len(durations) >= _LEAST_DRAWN:
+            yield Series(f"{host}: " if several else "", durations)
+    if special := _special_steps(overview):
+        yield Paragraph(" · ".join(special), role="dim")
 
 
 def _special_steps(overview: OverviewPageResult) -> list[str]:
@@ -315,13 +331,13 @@ def _special_steps(overview: OverviewPageResult) -> list[str]:
         for flag in step.flags:
             if flag not in _USUAL_FLAGS:
                 numbers_by_flag[flag][number] = None
-    words = []
+    texts = []
     for flag, numbers in numbers_by_flag.items():
         listed = f"{'step' if len(numbers) == 1 else 'steps'} {', '.join(numbers)}"
         if len(numbers) > _MOST_NUMBERS:
             listed = f"{len(numbers)} steps"
-        words.append(f"{flag.replace('_', ' ')}: {listed}")
-    return words
+        texts.append(f"{flag.replace('_', ' ')}: {listed}")
+    return texts
 
 
 def _statistics_paragraphs(overview: OverviewPageResult) -> Iterator[Paragraph]:
@@ -336,8 +352,8 @@ def _statistics_paragraphs(overview: OverviewPageResult) -> Iterator[Paragraph]:
         yield Paragraph(text)
     batches = sorted({step.batches for step in overview.steps if step.batches})
     if overview.batch_time_ms is not None and batches[-1] > 1:
-        few, many = batches[0], batches[-1]
-        each = f"{many}" if few == many else f"{few} to {many}"
+        fewest, highest = batches[0], batches[-1]
+        each = f"{highest}" if fewest == highest else f"{fewest} to {highest}"
         time = ms(overview.batch_time_ms)
         yield Paragraph(f"{each} batches per step, {time} per batch", role="dim")
     device = overview.device_step_time_ms
@@ -363,12 +379,12 @@ def host_table(document: Document) -> Iterator[Table]:
 def _host_row(name: str, host: HostSummary | None) -> tuple[str, ...]:
     if host is None:
         return name, "0", "–", "–", "–"
-    found = host.summary
-    mean, shares = found.step_time_ms.mean, found.breakdown_percent
-    told = {each: share for each, share in shares.items() if share is not None}
-    if not mean or not told:
+    summary = host.summary
+    mean, shares = summary.step_time_ms.mean, summary.breakdown_percent
+    known = {category: share for category, share in shares.items() if share is not None}
+    if not mean or not known:
         return name, "0", "–", "–", "–"
-    largest = max(told, key=lambda category: told[category])
-    most = f"{CATEGORY_NAMES[largest]} {percent(told[largest])}"
-    fetched = percent(told["input"]) if "input" in told else "–"
-    return name, f"{found.step_count}", ms(mean), fetched, cut(most, 34)
+    largest = max(known, key=lambda category: known[category])
+    text = f"{CATEGORY_NAMES[largest]} {percent(known[largest])}"
+    fetched = percent(known["input"]) if "input" in known else "–"
+    return name, f"{summary.step_count}", ms(mean), fetched, cut(text, 34)

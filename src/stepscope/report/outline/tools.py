@@ -107,12 +107,12 @@ def input_pipeline(document: Document) -> Iterator[Part]:
 
 def _host_work_parts(result: InputPipelineResult) -> Iterator[Part]:
     bars = []
-    unseen = []
+    not_recorded = []
     for name, title in INPUT_CATEGORY_NAMES.items():
         time = result.host_breakdown_us.get(name)
         share = result.host_breakdown_percent.get(name)
         if time is None:
-            unseen.append(title)
+            not_recorded.append(title)
         elif time and share is not None:
             bars.append(Bar(title, us(time), share))
     if not bars:
@@ -120,17 +120,17 @@ def _host_work_parts(result: InputPipelineResult) -> Iterator[Part]:
     label = "Host work on input, summed over all threads (not the delay of the step):"
     yield Paragraph(label, role="dim")
     yield Bars(tuple(bars), "time")
-    if unseen:
-        yield Paragraph(f"Not recorded: {join_words(unseen)}.", role="dim")
+    if not_recorded:
+        yield Paragraph(f"Not recorded: {join_words(not_recorded)}.", role="dim")
 
 
 def _worker_paragraphs(result: InputPipelineResult) -> Iterator[Paragraph]:
     rows = result.worker_functions
     if not len(rows):
         if (result.input_ops["category"] == _WAITED_FOR).any():
-            for one in result.missing:
-                if one.field == "worker_functions":
-                    yield Paragraph(f"{one.reason} {one.remedy}")
+            for entry in result.missing:
+                if entry.field == "worker_functions":
+                    yield Paragraph(f"{entry.reason} {entry.remedy}")
         return
     several = rows["host"].n_unique() > 1
     workers = int(rows.unique("host")["workers"].sum())
@@ -187,13 +187,13 @@ def request_parts(document: Document) -> Iterator[Part]:
     if len(result.by_batch_size) > 1:
         rows = tuple(
             (
-                f"{one.batch_size:,}",
-                f"{one.requests:,}",
-                ms(one.latency_ms.p50),
-                ms(one.latency_ms.p99),
-                known(ms)(one.per_item_ms),
+                f"{size.batch_size:,}",
+                f"{size.requests:,}",
+                ms(size.latency_ms.p50),
+                ms(size.latency_ms.p99),
+                known(ms)(size.per_item_ms),
             )
-            for one in result.by_batch_size
+            for size in result.by_batch_size
         )
         header = ("batch size", "requests", "p50", "p99", "mean per item")
         yield Table(header, rows, left=frozenset())
@@ -205,7 +205,7 @@ def memory_parts(document: Document) -> Iterator[Part]:
     result = document.memory
     if isinstance(result, Unavailable):
         return
-    instant = all(one.level == "one_instant" for one in result.memories.values())
+    instant = all(memory.level == "one_instant" for memory in result.memories.values())
     shown = result.rows.head(_MOST_MEMORIES)
     yield table_of_rows(shown, _AT_ONE_INSTANT if instant else _MEMORIES)
     left = result.rows.height - shown.height
@@ -223,8 +223,8 @@ def memory_parts(document: Document) -> Iterator[Part]:
         )
         holding.setdefault(held, []).append(name)
     for held, names in holding.items():
-        others = len(names) - 1
-        of = f"{names[0]} (and {others} with equal contents)" if others else names[0]
+        further = len(names) - 1
+        of = f"{names[0]} (and {further} with equal contents)" if further else names[0]
         for part in held:
             yield Paragraph(f"{of}: {part}")
     for name, memory in result.memories.items():
@@ -234,7 +234,7 @@ def memory_parts(document: Document) -> Iterator[Part]:
                 share = percent(100 * warning.value)
                 text = f"{name}: {share} of its capacity is in use at the peak."
                 yield Paragraph(text, role=_ROLES[warning.severity])
-    gaps = dict.fromkeys((one.reason, one.remedy) for one in memory_gaps(document))
+    gaps = dict.fromkeys((gap.reason, gap.remedy) for gap in memory_gaps(document))
     for reason, remedy in gaps:
         yield Paragraph(f"– {as_sentence(reason)} {remedy}", role="dim")
     yield More("stepscope show memory_profile PATH")
@@ -244,8 +244,8 @@ def memory_gaps(document: Document) -> tuple[Missing, ...]:
     """Return why columns of the memory section are unknown."""
     if isinstance(document.memory, Unavailable):
         return ()
-    found = document.memory.missing
-    return tuple(one for one in found if one.field.startswith(_MEMORY_COLUMNS))
+    entries = document.memory.missing
+    return tuple(entry for entry in entries if entry.field.startswith(_MEMORY_COLUMNS))
 
 
 def collective_parts(document: Document) -> Iterator[Part]:
@@ -255,20 +255,20 @@ def collective_parts(document: Document) -> Iterator[Part]:
         return
     rows = tuple(
         (
-            one.kind,
-            f"{one.count:,}",
-            us(one.mean_us * one.count),
-            us(one.exposed_us),
-            known(bytes_text)(one.bytes),
-            rate_cell(one.gib_per_s),
-            rate_cell(one.bus_gib_per_s),
+            collective.kind,
+            f"{collective.count:,}",
+            us(collective.mean_us * collective.count),
+            us(collective.exposed_us),
+            known(bytes_text)(collective.bytes),
+            rate_cell(collective.gib_per_s),
+            rate_cell(collective.bus_gib_per_s),
         )
-        for one in overview.collectives
+        for collective in overview.collectives
     )
     header = ("kind", "count", "time", "exposed", "bytes", "GiB/s", "bus GiB/s")
     # A narrow page drops the two least informative columns.
     yield Table(header, rows, expendable=("exposed", "GiB/s"))
-    if any(one.bytes is not None for one in overview.collectives):
+    if any(collective.bytes is not None for collective in overview.collectives):
         yield Paragraph(_WAITING, role="dim")
 
 
@@ -317,11 +317,14 @@ def top_annotations(document: Document) -> Iterator[Part]:
     """Write the named ranges of the program with the most host time."""
     rows = tuple(
         (
-            one.name,
-            f"{one.occurrences:,}",
-            *map(us_cell, (one.total_us, one.step_us, one.total_device_us)),
+            annotation.name,
+            f"{annotation.occurrences:,}",
+            *map(
+                us_cell,
+                (annotation.total_us, annotation.step_us, annotation.total_device_us),
+            ),
         )
-        for one in document.annotations
+        for annotation in document.annotations
     )
     if rows:
         yield Table(("annotation", "calls", "host time", "per step", "device"), rows)

@@ -141,18 +141,20 @@ def _verdict_parts(document: Document) -> Iterator[Part]:
     context = hardware_words(document)
     if context is not None:
         yield Paragraph(context, role="dim", indent=0)
-    told = most_valuable(
+    valuable = most_valuable(
         document.findings,
         first=document.headline.finding,
         frameworks=document.frameworks,
     )
-    for one in told:
-        yield Paragraph(f"{one.label} ({one.finding}): {one.text}", indent=0)
+    for advised in valuable:
+        yield Paragraph(
+            f"{advised.label} ({advised.finding}): {advised.text}", indent=0
+        )
     joint = together_words(document.together)
-    if told and joint is not None:
+    if valuable and joint is not None:
         yield Paragraph(joint, indent=0)
-    unsure = sum(one.status == "cannot_tell" for one in document.findings)
-    if unsure and not told and not document.is_plain:
+    unsure = sum(finding.status == "cannot_tell" for finding in document.findings)
+    if unsure and not valuable and not document.is_plain:
         count = "One check" if unsure == 1 else f"{unsure} checks"
         yield Paragraph(f"{count} could not reach a verdict.", indent=0)
 
@@ -166,27 +168,27 @@ def _device_name(device: Device, document: Document) -> str:
         else document.overview.environment.devices
     )
     place = device.host, device.device
-    types = (one.type for one in known if (one.host, one.device) == place)
+    types = (entry.type for entry in known if (entry.host, entry.device) == place)
     return next(types, None) or device.type
 
 
 def hardware_words(document: Document) -> str | None:
     """Write the hardware of a run and how much of it was used; None if unknown."""
-    found = document.hardware
-    used = [one for one in document.profile.devices if one.activities]
-    kinds = Counter(_device_name(one, document) for one in used)
+    hardware = document.hardware
+    used = [device for device in document.profile.devices if device.activities]
+    kinds = Counter(_device_name(device, document) for device in used)
     parts = [f"{count} × {kind}" for kind, count in kinds.items()]
-    if found.cores is not None:
-        parts.append(f"{found.cores} {'core' if found.cores == 1 else 'cores'}")
-    covered = found.peak_covered_percent
-    if found.peak_percent is not None and covered is not None and covered >= _LEAST:
+    if hardware.cores is not None:
+        parts.append(f"{hardware.cores} {'core' if hardware.cores == 1 else 'cores'}")
+    covered = hardware.peak_covered_percent
+    if hardware.peak_percent is not None and covered is not None and covered >= _LEAST:
         whose = "its" if len(used) == 1 else "their"
         known = (
             "" if covered >= _ALL else f" (known for {percent(covered)} of the time)"
         )
         parts.append(
-            f"{whose} kernels reach {percent(found.peak_percent)} of the peak of the "
-            f"units that they use{known}"
+            f"{whose} kernels reach {percent(hardware.peak_percent)} of the peak of "
+            f"the units that they use{known}"
         )
     # The head of the page already names the devices.
     if len(parts) == len(kinds):
@@ -224,17 +226,21 @@ def report_outline(
     document: Document, *, sections: tuple[Section, ...] = SECTIONS
 ) -> Outline:
     """Return the outline of all sections that are not empty."""
-    first, *others = document.findings or (None,)
+    first, *other_findings = document.findings or (None,)
     if (
         first is not None
         and first.status == "cannot_tell"
-        and all(one.unavailable == first.unavailable for one in others)
+        and all(finding.unavailable == first.unavailable for finding in other_findings)
         and isinstance(document.overview, Unavailable)
         and isinstance(document.memory, Unavailable)
     ):
         sections = FIRST_SECTIONS
     elif _has_no_timeline(document):
-        sections = tuple(one for one in sections if one[0] not in _OF_TIMES)
+        sections = tuple(
+            named_section
+            for named_section in sections
+            if named_section[0] not in _OF_TIMES
+        )
     outline: list[Part] = []
     overview = document.overview
     for heading, section in sections:

@@ -115,7 +115,7 @@ def view_outline(
     yield from map(Paragraph, _view_notes(result, rows, view=view, others=others))
     hidden = _OF_VIEWS - {view} | ({_OUTSIDE} if view != _RANGES else set())
     yield from reason_parts(
-        [one for one in result.missing if one.field.split(".")[0] not in hidden]
+        [entry for entry in result.missing if entry.field.split(".")[0] not in hidden]
     )
 
 
@@ -264,7 +264,9 @@ def annotation_outline(
     yield Break()
     names = [name for name in others if name.startswith("detail.")]
     yield Paragraph(f"Full tables (--table NAME): {', '.join(['annotation', *names])}.")
-    own = [one for one in result.missing if one.field.split(".")[0] in _OF_ANNOTATION]
+    own = [
+        entry for entry in result.missing if entry.field.split(".")[0] in _OF_ANNOTATION
+    ]
     yield from reason_parts(own)
 
 

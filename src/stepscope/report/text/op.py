@@ -151,9 +151,11 @@ def op_outline(
     names = ", ".join(name for name in others if name in _TABLES)
     yield Paragraph(f"Full tables (--table NAME): {names}.")
     own = [
-        one for one in result.missing if one.field.partition("[")[0] not in _OF_THE_ROWS
+        entry
+        for entry in result.missing
+        if entry.field.partition("[")[0] not in _OF_THE_ROWS
     ]
-    own = [one for one in own if one.field.partition(".")[0] not in _OF_THE_ROWS]
+    own = [entry for entry in own if entry.field.partition(".")[0] not in _OF_THE_ROWS]
     yield from reason_parts(own)
 
 
@@ -172,8 +174,8 @@ def _head_parts(result: OpDetailResult) -> Iterator[Part]:
     if share.device_percent is not None:
         parts.append(f"{percent(share.device_percent)} on the device")
         if share.exposed_percent is not None:
-            alone = percent(share.exposed_percent)
-            parts[-1] += f" ({alone} while nothing else ran there)"
+            exposed = percent(share.exposed_percent)
+            parts[-1] += f" ({exposed} while nothing else ran there)"
     if share.host_percent is not None:
         parts.append(f"{percent(share.host_percent)} on the host")
     if parts:
@@ -182,8 +184,8 @@ def _head_parts(result: OpDetailResult) -> Iterator[Part]:
 
 def _cause_parts(result: OpDetailResult) -> Iterator[Part]:
     cause = result.cause
-    said = "The dominating cause is unknown; the reason is below."
-    yield Paragraph(_CAUSE.get(cause.dominant or "", said))
+    default_text = "The dominating cause is unknown; the reason is below."
+    yield Paragraph(_CAUSE.get(cause.dominant or "", default_text))
     rows = tuple(
         (
             what,

@@ -76,9 +76,9 @@ def pod_outline(
         )
     notes.append(f"Full tables (--table NAME): {', '.join(others)}.")
     yield Paragraph(" ".join(notes))
-    own = [one for one in result.missing if one.field.startswith("workers")]
+    own = [entry for entry in result.missing if entry.field.startswith("workers")]
     # A worker without a device is a host, so its null device is not a missing value.
-    yield from reason_parts([one for one in own if one.field != "workers.device"])
+    yield from reason_parts([entry for entry in own if entry.field != "workers.device"])
 
 
 def _clock_sentence(result: PodViewerResult) -> str:
@@ -99,17 +99,17 @@ def _worker_table(workers: Sequence[WorkerSummary]) -> Table:
     fields = [
         field
         for field in _COLUMNS
-        if any(getattr(one, field) is not None for one in workers)
+        if any(getattr(worker, field) is not None for worker in workers)
     ]
-    if not any(one.collective_untold_ms for one in workers):
+    if not any(worker.collective_untold_ms for worker in workers):
         fields = [field for field in fields if field != "collective_untold_ms"]
     rows = tuple(
         (
-            worker_name(one.host, one.device),
-            *(ms_cell(getattr(one, field)) for field in fields),
-            CATEGORY_NAMES[one.bottleneck],
+            worker_name(worker.host, worker.device),
+            *(ms_cell(getattr(worker, field)) for field in fields),
+            CATEGORY_NAMES[worker.bottleneck],
         )
-        for one in workers
+        for worker in workers
     )
     header = ("worker", *(_COLUMNS[field] for field in fields), "largest category")
     return Table(header, rows, left=frozenset({0, len(header) - 1}))
@@ -119,18 +119,19 @@ def _breakdown_table(workers: Sequence[WorkerSummary]) -> Table:
     shown = [
         category
         for category in _SHORT
-        if any(one.breakdown_ms.get(category) for one in workers)
+        if any(worker.breakdown_ms.get(category) for worker in workers)
     ]
     rows = tuple(
         (
-            worker_name(one.host, one.device),
+            worker_name(worker.host, worker.device),
             *(
                 UNKNOWN
-                if (part := one.breakdown_ms.get(category)) is None or not one.total_ms
-                else percent(100.0 * part / one.total_ms).removesuffix(" %")
+                if (part := worker.breakdown_ms.get(category)) is None
+                or not worker.total_ms
+                else percent(100.0 * part / worker.total_ms).removesuffix(" %")
                 for category in shown
             ),
         )
-        for one in workers
+        for worker in workers
     )
-    return Table(("% of the step", *(_SHORT[one] for one in shown)), rows)
+    return Table(("% of the step", *(_SHORT[category] for category in shown)), rows)

@@ -40,12 +40,12 @@ def stage_line(
     Checks that cannot tell are named, since they need a better recording. A page that
     lists the checks below the line leaves the names out.
     """
-    checks = [one for one in findings if one.id in stage.findings]
+    checks = [finding for finding in findings if finding.id in stage.findings]
     parts = []
     for status, count in stage.counts.items():
-        alike = [one for one in checks if one.status == status]
+        alike = [finding for finding in checks if finding.status == status]
         if status == "fail":
-            counts = Counter(one.severity for one in alike)
+            counts = Counter(finding.severity for finding in alike)
             parts += [
                 f"{counts[severity]} {word if counts[severity] == 1 else several}"
                 for severity, (word, several) in _SEVERITY_WORDS.items()
@@ -53,7 +53,7 @@ def stage_line(
             ]
             continue
         has_names = named and status == "cannot_tell"
-        names = f" ({', '.join(one.id for one in alike)})" if has_names else ""
+        names = f" ({', '.join(finding.id for finding in alike)})" if has_names else ""
         parts.append(f"{count} {status.replace('_', ' ')}{names}")
     return f"{stage.title}: {' · '.join(parts)}"
 
@@ -103,17 +103,19 @@ def most_valuable(
         first: Id of the headline's finding, which comes first; null without one.
     """
     worth = (
-        one
-        for one in findings_by_cost(findings)
-        if one.id == first or _gains_something(one)
+        finding
+        for finding in findings_by_cost(findings)
+        if finding.id == first or _gains_something(finding)
     )
-    ranked = sorted(worth, key=lambda one: one.id != first)
+    ranked = sorted(worth, key=lambda finding: finding.id != first)
     if ranked and ranked[0].note == "ended":
         # A program that ended before its steps has no other finding that matters.
         ranked = ranked[:1]
     return tuple(
-        _make_valuable(one, label, told=one.id == first, frameworks=frameworks)
-        for one, label in zip(ranked, _ORDER, strict=False)
+        _make_valuable(
+            finding, label, is_first=finding.id == first, frameworks=frameworks
+        )
+        for finding, label in zip(ranked, _ORDER, strict=False)
     )
 
 
@@ -122,7 +124,7 @@ def _gains_something(finding: Finding) -> bool:
 
 
 def _make_valuable(
-    finding: Finding, label: str, *, told: bool, frameworks: Collection[str]
+    finding: Finding, label: str, *, is_first: bool, frameworks: Collection[str]
 ) -> Valuable:
     actions = fitting_actions(finding, frameworks)
     action = actions[0].text if actions else ""
@@ -131,8 +133,8 @@ def _make_valuable(
     promise = gain_words(finding) if _gains_something(finding) else None
     return Valuable(
         finding=finding.id,
-        label="Do first" if told else label,
-        found="" if told and (action or promise) else lead_sentence(finding),
+        label="Do first" if is_first else label,
+        found="" if is_first and (action or promise) else lead_sentence(finding),
         action=action,
         promise=f"It may save {promise}." if promise else "",
         code=(actions[0].code or actions[0].env or "") if actions else "",
@@ -142,39 +144,44 @@ def _make_valuable(
 _TITLES: Final = {rule.item.id: f"“{rule.item.title}”" for rule in RULES}
 
 
-def together_words(found: Together, *, by_title: bool = False) -> str | None:
+def together_words(joined: Together, *, by_title: bool = False) -> str | None:
     """Write the joint gain and the next bottleneck; None if a replay knows neither.
 
     Args:
-        found: The findings, their joint gain, and the longest part of the step
+        joined: The findings, their joint gain, and the longest part of the step
             afterwards.
         by_title: Whether findings are called by title, for pages that do not show ids.
     """
     joint = None
-    if found.saving_ms is not None:
+    if joined.saving_ms is not None:
         names = join_words(
-            [_TITLES[one] if by_title else one for one in found.findings]
+            [
+                _TITLES[id_of_finding] if by_title else id_of_finding
+                for id_of_finding in joined.findings
+            ]
         )
-        joint = f"Fixing {names} together may save {saving_words(found.saving_ms)}."
-    told = [
+        joint = f"Fixing {names} together may save {saving_words(joined.saving_ms)}."
+    sentences = [
         sentence
-        for sentence in (joint, _next_bottleneck(found, by_title=by_title))
+        for sentence in (joint, _next_bottleneck(joined, by_title=by_title))
         if sentence is not None
     ]
-    return " ".join(told) or None
+    return " ".join(sentences) or None
 
 
-def _next_bottleneck(found: Together, *, by_title: bool) -> str | None:
-    if found.next_owner is None or found.next_percent is None:
+def _next_bottleneck(joined: Together, *, by_title: bool) -> str | None:
+    if joined.next_owner is None or joined.next_percent is None:
         return None
-    what = OWNER_WORDS[found.next_owner]
-    if found.next_hidden:
+    what = OWNER_WORDS[joined.next_owner]
+    if joined.next_hidden:
         what = f"more {what}, which other work hides now"
-    first = found.findings[0]
+    first = joined.findings[0]
     if by_title:
-        told = found.saving_ms is not None  # The sentence before names the finding.
-        first = "the first finding" if told else _TITLES[first]
+        is_named = (
+            joined.saving_ms is not None
+        )  # The sentence before names the finding.
+        first = "the first finding" if is_named else _TITLES[first]
     return (
         f"Once {first} is fixed, the longest part of a step would be {what} "
-        f"({percent(found.next_percent)} of its critical path)."
+        f"({percent(joined.next_percent)} of its critical path)."
     )

@@ -79,7 +79,7 @@ def threshold_words(finding: Finding) -> str | None:
 
 def number_rows(finding: Finding) -> list[tuple[str, str, str]]:
     """Return name, value and note of each known number of a finding."""
-    told = [
+    numbers = [
         ("value", finding.value, finding.unit, ""),
         ("effect of a step", finding.ms_per_step, "ms", ""),
         *(
@@ -89,7 +89,7 @@ def number_rows(finding: Finding) -> list[tuple[str, str, str]]:
     ]
     return [
         (name, number_words(value, unit), note)
-        for name, value, unit, note in told
+        for name, value, unit, note in numbers
         if value is not None
     ]
 
@@ -98,10 +98,10 @@ def sort_by_urgency(findings: Sequence[Finding]) -> list[Finding]:
     """Sort findings by status, severity and stage of the checklist."""
     return sorted(
         findings,
-        key=lambda one: (
-            STATUSES.index(one.status),
-            _SEVERITIES[one.severity],
-            one.stage,
+        key=lambda finding: (
+            STATUSES.index(finding.status),
+            _SEVERITIES[finding.severity],
+            finding.stage,
         ),
     )
 
@@ -116,20 +116,20 @@ def finding_headline(finding: Finding) -> str:
         return (
             f"Cannot tell whether {finding.title}. {why.reason if why else ''}".strip()
         )
-    words = _WORDS[finding.id]
-    text = words.sentences(finding.status, finding.note)
-    known = _known_values(finding, words)
-    told = [_first_complete(alternatives, known) for alternatives in text]
-    said = " ".join(sentence for sentence in told if sentence is not None)
-    return _fit_to_recording(finding, said)
+    declared = _WORDS[finding.id]
+    text = declared.sentences(finding.status, finding.note)
+    known = _known_values(finding, declared)
+    sentences = [_first_complete(alternatives, known) for alternatives in text]
+    headline = " ".join(sentence for sentence in sentences if sentence is not None)
+    return _fit_to_recording(finding, headline)
 
 
 def lead_sentence(finding: Finding) -> str:
     """Write the one sentence that begins a report about a failing finding."""
-    words = _WORDS[finding.id]
-    known = _known_values(finding, words)
-    text = words.sentences(finding.status, finding.note)
-    first = _first_complete((*words.lead, *text[0]), known)
+    declared = _WORDS[finding.id]
+    known = _known_values(finding, declared)
+    text = declared.sentences(finding.status, finding.note)
+    first = _first_complete((*declared.lead, *text[0]), known)
     return (
         finding_headline(finding)
         if first is None
@@ -172,7 +172,7 @@ def _first_complete(
     return None
 
 
-def _known_values(finding: Finding, words: Words) -> dict[str, _Told]:
+def _known_values(finding: Finding, declared: Words) -> dict[str, _Told]:
     numbers = [(fact.name, fact.value, fact.unit) for fact in finding.facts]
     numbers += [
         ("value", finding.value, finding.unit),
@@ -187,22 +187,24 @@ def _known_values(finding: Finding, words: Words) -> dict[str, _Told]:
     texts: dict[str, str | None] = {
         **{f"{fact.name}_note": fact.note for fact in finding.facts},
         "title": finding.title,
-        "passed": words.passed,
+        "passed": declared.passed,
         "threshold": None if limit is None else limit_words(limit),
         "pattern": pattern_sentence(finding),
         "function": _called_function(finding.parts),
         "worker_function": _called_function(finding.workers),
     }
     if finding.causes:
-        texts["cause"] = words.causes.get(finding.causes[0].cause)
+        texts["cause"] = declared.causes.get(finding.causes[0].cause)
     if finding.pattern is not None and finding.pattern.kind == "bursts":
         texts["bursts"] = burst_words(finding.pattern)
     if finding.parts:
         texts |= _largest_part_words(finding.parts[0])
-    elsewhere = next((one for one in finding.parts if one.thread is not None), None)
-    if elsewhere is not None:
-        bare = msgspec.structs.replace(elsewhere, detail=None, thread=None)
-        texts["elsewhere"] = f"thread `{elsewhere.thread}` is in {part_words(bare)}"
+    thread_part = next(
+        (part for part in finding.parts if part.thread is not None), None
+    )
+    if thread_part is not None:
+        bare = msgspec.structs.replace(thread_part, detail=None, thread=None)
+        texts["elsewhere"] = f"thread `{thread_part.thread}` is in {part_words(bare)}"
     return {
         **{
             name: _Told(_UNITS[unit](value), is_zero=value == 0)
@@ -257,15 +259,15 @@ def _largest_part_words(part: Part) -> dict[str, str | None]:
 
 def cause_words(finding: Finding) -> str | None:
     """Write the causes of the effect, with their shares."""
-    words = _WORDS[finding.id].causes
+    cause_texts = _WORDS[finding.id].causes
     parts = [
-        f"{words.get(cause.cause, cause.cause)} {percent(cause.share_percent)}"
+        f"{cause_texts.get(cause.cause, cause.cause)} {percent(cause.share_percent)}"
         for cause in finding.causes
     ]
     causes = join_words(parts)
-    because = join_words([words.get(one, one) for one in finding.because])
-    found = [part for part in (causes, because) if part]
-    return "; ".join(found) if found else None
+    because = join_words([cause_texts.get(key, key) for key in finding.because])
+    texts = [part for part in (causes, because) if part]
+    return "; ".join(texts) if texts else None
 
 
 def part_shares(finding: Finding) -> str | None:

@@ -28,53 +28,53 @@ _NUMBER: Final = Pattern(r"_\d+$")
 def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:
     """Write the first sentence of a report."""
     if lead.kind == "finding":
-        (finding,) = (one for one in findings if one.id == lead.finding)
+        (finding,) = (check for check in findings if check.id == lead.finding)
         return _name_place(lead_sentence(finding), lead if finding.owners else None)
-    said = _name_place(_time_sentence(lead), lead)
-    return said if lead.stepped else recording_words(said)
+    sentence = _name_place(_time_sentence(lead), lead)
+    return sentence if lead.stepped else recording_words(sentence)
 
 
-def _name_place(said: str, lead: Lead | None) -> str:
+def _name_place(sentence: str, lead: Lead | None) -> str:
     """Add the host or the device that a sentence is about if the run has several."""
     if lead is None or lead.host is None:
-        return said
+        return sentence
     if lead.hosts > 1:
         where = f"{lead.host}, one of {lead.hosts} hosts"
     elif lead.devices > 1 and lead.device is not None:
         where = f"device {lead.device}, one of {lead.devices} busy devices"
     else:
-        return said
-    return f"{said.removesuffix('.')} ({where})."
+        return sentence
+    return f"{sentence.removesuffix('.')} ({where})."
 
 
 def _time_sentence(lead: Lead) -> str:
     if lead.percent is None or lead.owner is None:
         why = lead.unavailable
-        told = "" if why is None else f" {why.reason} {why.remedy}"
-        return f"There is no time to explain.{told}"
+        reason = "" if why is None else f" {why.reason} {why.remedy}"
+        return f"There is no time to explain.{reason}"
     size = percent(lead.percent)
-    whole = "the step" if lead.steps else "the recording"
+    reference = "the step" if lead.steps else "the recording"
     if lead.owner == "between":
         # Time between steps is not part of a step.
-        whole = "the time"
+        reference = "the time"
     if lead.kind == "device":
-        return f"Compute-bound: the device is busy {size} of {whole}."
+        return f"Compute-bound: the device is busy {size} of {reference}."
     what = OWNER_WORDS[lead.owner]
     if lead.kind == "host" and not lead.steps and _is_function(lead):
         # The recording does not show whether the functions compute or wait.
         what = "time in functions of the program"
-    told = f"{what}{_part_names(lead)}"
+    subject = f"{what}{_part_names(lead)}"
     if lead.kind == "idle" and lead.owner == "compile" and not lead.stepped:
         # A program's first call and a later retracing look the same.
         return (
-            f"{size} of {whole} is {told}: a recording of later steps shows whether "
-            "this repeats."
+            f"{size} of {reference} is {subject}: a recording of later steps shows "
+            "whether this repeats."
         )
     if lead.kind == "idle" and not _is_function(lead):
-        return f"{size} of {whole} is {told}, and no check explains it."
+        return f"{size} of {reference} is {subject}, and no check explains it."
     if lead.kind in {"host", "idle"}:
-        return f"{size} of {whole} is {told}."
-    return f"The largest part of {whole}, {size}, is {told}."
+        return f"{size} of {reference} is {subject}."
+    return f"The largest part of {reference}, {size}, is {subject}."
 
 
 def _is_function(lead: Lead) -> bool:
@@ -118,15 +118,15 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
         return None
     every = known.rows(named=True)
     programs = {
-        it["memory_id"]
-        for it in every
+        row["memory_id"]
+        for row in every
         if (
-            set(result.memories[it["memory_id"]].breakdown["region_type"].to_list())
+            set(result.memories[row["memory_id"]].breakdown["region_type"].to_list())
             == {_CODE}
         )
     }
     # Memories that contain only compiled code come last.
-    fullest = min(every, key=lambda it: it["memory_id"] in programs)
+    fullest = min(every, key=lambda row: row["memory_id"] in programs)
     name = fullest["memory_id"]
     memory, size = result.memories[name], bytes_text(fullest["peak_bytes"])
     what = "programs compiled for" if name in programs else "tensors of"
@@ -137,18 +137,18 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
     lines = held.drop_nulls("source")
     if lines.is_empty():
         return f"{peak}."
-    most = lines.row(0, named=True)
-    share = most["share_percent"]
+    largest = lines.row(0, named=True)
+    share = largest["share_percent"]
     unknown = held.filter(held["source"].is_null())
     nameless = float(unknown["share_percent"].sum())
     if share is not None and share < min(_LEAST_PERCENT, nameless):
         return f"{peak}; {percent(nameless)} of it has no known program line."
     of_it = "" if share is None else f" ({percent(share)})"
-    size = bytes_text(most["allocation_bytes"])
+    size = bytes_text(largest["allocation_bytes"])
     # The part without a known line is mentioned only if it is the larger part.
     more = nameless > (share or 0.0)
-    rest = f", and {percent(nameless)} has no known program line" if more else ""
-    return f"{peak}; {size} of it{of_it} is in {what} {most['source']}{rest}."
+    remainder = f", and {percent(nameless)} has no known program line" if more else ""
+    return f"{peak}; {size} of it{of_it} is in {what} {largest['source']}{remainder}."
 
 
 #: Maximum length of a kernel's name, in characters.
@@ -164,20 +164,24 @@ def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | Non
     Returns:
         None if no duration was measured.
     """
-    known = [one for one in tables if not isinstance(one, Unavailable)]
+    known = [table for table in tables if not isinstance(table, Unavailable)]
     rows = pl.concat(known).filter(pl.col("duration_ps") > 0) if known else None
     if rows is None or rows.is_empty():
         return None
-    whole = int(rows["duration_ps"].sum())
+    total_ps = int(rows["duration_ps"].sum())
     by_name = rows.group_by("kernel_name", maintain_order=True).agg(
         pl.len(), pl.col("duration_ps").sum()
     )
-    most = by_name.sort("duration_ps", descending=True).row(0, named=True)
-    name = most["kernel_name"]
-    mine = rows.filter(pl.col("kernel_name") == name)
-    longest = mine.sort("duration_ps", descending=True).row(0, named=True)
-    which = "it" if len(mine) == 1 else "its longest launch"
-    told = "" if len(mine) == 1 else f" ({duration_text(longest['duration_ps'])})"
+    largest = by_name.sort("duration_ps", descending=True).row(0, named=True)
+    name = largest["kernel_name"]
+    launches_of_it = rows.filter(pl.col("kernel_name") == name)
+    longest = launches_of_it.sort("duration_ps", descending=True).row(0, named=True)
+    which = "it" if len(launches_of_it) == 1 else "its longest launch"
+    duration = (
+        ""
+        if len(launches_of_it) == 1
+        else f" ({duration_text(longest['duration_ps'])})"
+    )
     reached = [
         f"{percent(value)} of the peak {what} rate"
         for column, what in (
@@ -186,10 +190,10 @@ def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | Non
         )
         if (value := longest[column]) is not None
     ]
-    so = f"; {which}{told} reaches {' and '.join(reached)}" if reached else ""
+    so = f"; {which}{duration} reaches {' and '.join(reached)}" if reached else ""
     launches = f"{rows.height:,} measured launch{'' if rows.height == 1 else 'es'}"
     return (
         f"The kernel {cut_middle(plain_name(name), _LONGEST_NAME)} takes "
-        f"{percent(100 * most['duration_ps'] / whole)} of the {duration_text(whole)} "
-        f"of {launches}{so}."
+        f"{percent(100 * largest['duration_ps'] / total_ps)} of the "
+        f"{duration_text(total_ps)} of {launches}{so}."
     )

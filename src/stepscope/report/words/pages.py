@@ -26,15 +26,15 @@ _BY: Final = {
 
 def page_words(tool: str, result: object) -> dict[str, str]:
     """Return the sentences about a result by key; most tools have none."""
-    words = _WORDS.get(tool)
-    return {} if words is None else words(result)
+    write_words = _WORDS.get(tool)
+    return {} if write_words is None else write_words(result)
 
 
 def reason_sentences(missing: Sequence[Missing]) -> Iterator[str]:
     """Write each reason why fields of a result are null, with these fields."""
     fields: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for one in missing:
-        fields[one.reason, one.remedy].append(one.field)
+    for entry in missing:
+        fields[entry.reason, entry.remedy].append(entry.field)
     for (reason, remedy), names in fields.items():
         listed = ", ".join(names)
         if len(names) > _MOST_FIELDS:
@@ -52,7 +52,7 @@ def slowest_words(result: PodViewerResult) -> tuple[str, str]:
     """Write which worker is slowest, and why; or why none is, and an empty text."""
     slowest = result.slowest
     if slowest is None:
-        why = [one.reason for one in result.missing if one.field == "slowest"]
+        why = [entry.reason for entry in result.missing if entry.field == "slowest"]
         return " ".join(why), ""
     steps = f", in {slowest.steps} of {slowest.of_steps} steps"
     if slowest.of_steps == 1:
@@ -105,24 +105,24 @@ def _pod_words(result: PodViewerResult) -> dict[str, str]:
 
 def _request_words(result: InferenceProfileResult) -> dict[str, str]:
     latency, slow = result.latency_ms, result.slow
-    words = {
+    texts = {
         "latencies": f"Half of the requests take up to {ms(latency.p50)}, 95 % up to "
         f"{ms(latency.p95)}, 99 % up to {ms(latency.p99)}."
     }
     if slow is not None:
-        asked = f"{slow.requests:,} requests" if slow.requests != 1 else "1 request"
+        requests = f"{slow.requests:,} requests" if slow.requests != 1 else "1 request"
         part = slow.waited_for
-        most = (
+        part_text = (
             "spread over all parts"
             if part is None
             else CATEGORY_NAMES.get(part, part.replace("_", " ")).lower()
         )
-        words["slow"] = (
-            f"{asked} took {ms(slow.threshold_ms)} or longer, {ms(slow.latency_ms)} on "
-            f"average, against {ms(slow.typical_ms)} of the other requests. Most of "
-            f"the difference is {most}."
+        texts["slow"] = (
+            f"{requests} took {ms(slow.threshold_ms)} or longer, {ms(slow.latency_ms)} "
+            f"on average, against {ms(slow.typical_ms)} of the other requests. Most of "
+            f"the difference is {part_text}."
         )
-    return words
+    return texts
 
 
 _WORDS: Final[dict[str, Callable[[Any], dict[str, str]]]] = {
