@@ -65,7 +65,7 @@ def test_that_both_do_the_same_work_is_part_of_the_link(
     view: View, server: Server
 ) -> None:
     opened(view, server, "jax", "starved")
-    stated = view.page.get_by_label("I state that both do the same work in a step")
+    stated = view.page.get_by_label("I state that both runs do the same work in a step")
     stated.check()
     view.settle()
     assert view.fragment["same_work"] == "yes"
@@ -114,7 +114,7 @@ def test_the_words_are_those_of_the_command_line(view: View, server: Server) -> 
     ("title", "field"),
     [
         ("By category", "breakdown"),
-        ("Whose time changed", "owners"),
+        ("By owner of the time", "owners"),
         ("Ops", "ops"),
         ("Kernels", "kernels"),
     ],
@@ -224,7 +224,7 @@ def test_both_runs_lie_below_each_other_step_by_step(
     view: View, server: Server
 ) -> None:
     opened(view, server, "healthy", "graph")
-    view.page.get_by_role("link", name="Both in Trace, step by step").click()
+    view.page.get_by_role("link", name="Show both runs in Trace").click()
     view.settle()
     below = view.page.get_by_role("region", name="healthy, step by step")
     assert below.locator(".track").count() > 0

@@ -100,7 +100,7 @@ def test_a_newcomer_finds_the_sequential_map(view: View) -> None:
     said = start(view, "sequential_map")
     assert "Input-bound" in said
     assert "num_parallel_calls" in said
-    view.page.get_by_role("link", name="Why, and how").first.click()
+    view.page.get_by_role("link", name="Reason and instructions").first.click()
     card = view.page.locator("article.finding[data-id='input.bound']")
     card.get_by_role("link", name="tf.data").click()
     view.settle()
@@ -114,7 +114,7 @@ def test_a_newcomer_finds_the_launches(view: View) -> None:
     assert "The host cannot feed the device: 87.7 %" in said
     # Keras's step is a graph already.
     assert "Let the compiler fuse the ops of the graph" in said
-    view.page.get_by_role("link", name="Why, and how").first.click()
+    view.page.get_by_role("link", name="Reason and instructions").first.click()
     card = view.page.locator("article.finding[data-id='launch.delay']")
     card.get_by_role("link", name="Overview").click()
     view.settle()
@@ -154,7 +154,7 @@ def test_the_page_opens_with_what_to_do(
 
 def test_the_verdict_leads_to_its_check(view: View, server: Server) -> None:
     view.go("overview_page", run="keras")
-    view.page.get_by_role("link", name="Why, and how").first.click()
+    view.page.get_by_role("link", name="Reason and instructions").first.click()
     view.settle()
     first = server.report("keras")["headline"]["finding"]
     assert view.fragment["page"] == "findings"

@@ -293,7 +293,7 @@ def test_a_table_that_the_server_cut_says_so(
         view.go(TOOL)
         table = view.page.get_by_role("group", name="ops", exact=True)
         assert table.locator("tbody tr").count() == 10
-        assert "These are the first 10 rows only" in table.inner_text()
+        assert "Only the first 10 rows are shown" in table.inner_text()
         assert table.get_by_role("button", name="Show more rows").count() == 0
         table.get_by_label("Filter ops").fill("op42")
         table.locator("tbody tr").nth(1).wait_for(state="detached")

@@ -47,9 +47,7 @@ def test_a_host_below_shows_the_same_moments(
         assert window_of(below(timeline, other)) == pytest.approx(
             (begin - shift, end - shift), abs=0.01
         )
-    assert "aligned by collectives" in (
-        below(timeline, other).inner_text()
-    )
+    assert "aligned by collectives" in (below(timeline, other).inner_text())
     assert "to within" in below(timeline, other).inner_text()
 
 
@@ -125,7 +123,7 @@ def test_the_panel_below_scrolls_by_key(timeline: Timeline) -> None:
 
 def test_the_pod_leads_to_the_slowest_below_the_fastest(view: View) -> None:
     view.go("pod_viewer", run=RUN)
-    view.page.get_by_role("link", name="The slowest below the fastest").click()
+    view.page.get_by_role("link", name="Show the slowest host below").click()
     view.page.wait_for_selector(".companion .lanes[data-begin]")
     view.settle()
     step = next(

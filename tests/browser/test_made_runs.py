@@ -112,8 +112,8 @@ def test_a_wait_that_a_device_hides_is_told_from_what_the_step_lost(
     view.go(INPUT, run="hidden")
     said = view.page.get_by_role("region", name="Host side").inner_text()
     # 0.4 ms a step on the host; one of two devices idles meanwhile, the other works.
-    assert "waited 0.400 ms a step, in 1 wait, " in said
-    assert "0.200 ms of it count as input of the step" in said
+    assert "waited 0.400 ms per step, in 1 wait; " in said
+    assert "0.200 ms of this time count as input of the step" in said
 
 
 def test_advice_on_input_that_holds_nothing_up_is_called_so(view: View) -> None:
@@ -152,7 +152,7 @@ def test_one_step_of_each_run_is_a_table_and_no_chart(
 
 def test_a_program_without_lines_says_how_they_are_recorded(view: View) -> None:
     view.go("model_views", run="slow", view="source")
-    assert "names a line of the program" in view.page.locator("main").inner_text()
+    assert "has a line of the program" in view.page.locator("main").inner_text()
 
 
 def test_lines_of_the_chart_are_named_once_where_there_is_no_room_beside(

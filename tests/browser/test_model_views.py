@@ -22,7 +22,7 @@ def names(view: View) -> list[str]:
 
 def test_scopes_unfold_and_fold_by_keyboard(view: View) -> None:
     view.go("model_views", run="vector")
-    assert "In all 2.72 ms of self time" in view.page.locator("main").inner_text()
+    assert "In total 2.72 ms of self time" in view.page.locator("main").inner_text()
     shown = names(view)
     assert {"model", "model/dense", "model/dense_1"} <= set(shown)
     row = view.page.locator("[role=treegrid] tr", has_text="model").first
@@ -61,7 +61,7 @@ def test_a_scope_leads_to_its_ops(view: View) -> None:
 
 def test_names_can_be_chosen_by_pattern(view: View) -> None:
     view.go("model_views", run="vector", view="graph")
-    view.page.get_by_label("Names like").fill("dense_1")
+    view.page.get_by_label("Name matches").fill("dense_1")
     view.page.keyboard.press("Enter")
     view.settle()
     assert "model/dense_1/MatMul" in names(view)

@@ -146,13 +146,13 @@ def test_steps_that_are_in_no_mean_are_pale_and_counted(
     assert pale.get_attribute("x") == last.get_attribute("x")
     said = view.page.locator("main").inner_text()
     assert "Left out: 1 open end." in said
-    assert "Pale: not in the mean." in said
+    assert "Pale columns are not in the mean." in said
 
 
 def test_one_worker_is_compared_with_none(view: View) -> None:
     view.go("pod_viewer", run="vector")
     said = view.page.locator("main").inner_text()
-    assert "One worker was recorded" in said
+    assert "Only one worker was recorded" in said
     for word in ("Imbalance", "slowest first"):
         assert word not in said
 
@@ -168,6 +168,6 @@ def test_columns_that_are_unknown_in_every_row_wait_to_be_asked_for(
     assert "Step (ms)" in heads
     assert "waited for it" not in heads
     table.locator("summary", has_text="Columns").click()
-    table.get_by_label("Others waited for it (ms)").check()
+    table.get_by_label("Others waited for this worker (ms)").check()
     view.settle()
-    assert "waited for it" in table.locator("thead").inner_text()
+    assert "waited for this worker" in table.locator("thead").inner_text()

@@ -155,7 +155,7 @@ def test_one_step_has_no_statistics(view: View, server: Server) -> None:
         pytest.skip("needs the profiles of others")
     view.go("overview_page", run="starved")
     shown = view.page.locator("main").inner_text()
-    assert "Of 1 step; the parts add up to it." in shown
+    assert "Of 1 step; the parts add up to its time." in shown
     for words in ("95th percentile", "Standard deviation", "Step time, average"):
         assert words not in shown
 

@@ -86,7 +86,7 @@ def test_a_link_to_a_run_that_is_gone_shows_the_newest(view: View) -> None:
     view.page.goto(f"{view.server.address}#page=overview_page&run=000000000000")
     view.settle()
     assert (
-        "The run of this link is not here" in view.page.locator(".notice").inner_text()
+        "The run of this link is missing" in view.page.locator(".notice").inner_text()
     )
     assert view.picker("Run").input_value() == view.server.runs["vector"]
     assert "run" not in view.fragment
@@ -236,7 +236,7 @@ def test_an_empty_folder_says_what_to_do(chromium: Any, tmp_path: Path) -> None:
         view.page.goto(address)
         panel = view.page.locator(".absent")
         panel.wait_for()
-        assert "Way out" in panel.inner_text()
+        assert "What to do" in panel.inner_text()
         assert view.close() == []
 
 

@@ -197,7 +197,7 @@ def test_a_link_to_a_step_shows_it(timeline: Timeline) -> None:
 
 def test_an_op_in_detail_leads_to_its_events(timeline: Timeline) -> None:
     timeline.view.go("framework_op_stats", run="vector", op="model/dense_1/MatMul")
-    timeline.page.get_by_role("link", name="Its events in Trace").click()
+    timeline.page.get_by_role("link", name="Events of this op in Trace").click()
     timeline.settle()
     assert timeline.page.locator("main h1").inner_text() == "Trace"
     found = timeline.page.locator("output[data-found]")

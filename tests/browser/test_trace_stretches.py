@@ -17,14 +17,14 @@ def test_gaps_are_chosen_by_key_and_by_click(timeline: Timeline) -> None:
     timeline.click(STREAM, 3350)
     timeline.press("g")
     heading = timeline.heading
-    assert heading.inner_text() == "Nothing ran here for 20 µs"
+    assert heading.inner_text() == "No event ran here for 20 µs"
     timeline.press("g")
-    assert heading.inner_text() == "Nothing ran here for 20 µs"
+    assert heading.inner_text() == "No event ran here for 20 µs"
     assert timeline.selected != ""
     timeline.press("Shift+G")
-    assert heading.inner_text() == "Nothing ran here for 20 µs"
+    assert heading.inner_text() == "No event ran here for 20 µs"
     timeline.click(MAIN, 3950)
-    assert "Nothing ran here" in heading.inner_text()
+    assert "No event ran here" in heading.inner_text()
 
 
 def test_a_gap_is_as_long_as_it_is_however_little_of_it_is_seen(
@@ -37,7 +37,7 @@ def test_a_gap_is_as_long_as_it_is_however_little_of_it_is_seen(
     timeline.click(STREAM, 3801)
     heading = timeline.heading
     # From the end of the step's last kernel to the first one of the next step.
-    assert heading.inner_text() == "Nothing ran here for 700 µs"
+    assert heading.inner_text() == "No event ran here for 700 µs"
     timeline.open(t0=str(7800 * US), t1=str(7802 * US))
     timeline.click(STREAM, 7801)
     assert heading.locator("[data-ps]").get_attribute("data-ps") == str(
@@ -50,7 +50,7 @@ def test_a_gap_that_ends_beyond_the_window_is_chosen_by_key(timeline: Timeline) 
     timeline.open(t0=str(3580 * US), t1=str(3601 * US))
     timeline.click(STREAM, 3590)
     timeline.press("g")
-    assert timeline.heading.inner_text() == "Nothing ran here for 700 µs"
+    assert timeline.heading.inner_text() == "No event ran here for 700 µs"
     assert "from 3.600 ms to 4.300 ms" in timeline.details.inner_text()
 
 

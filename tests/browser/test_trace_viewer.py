@@ -118,7 +118,7 @@ def test_a_click_chooses_an_event_and_says_all_of_it(timeline: Timeline) -> None
     assert timeline.ps("Duration") == 100 * US
     assert timeline.ps("Start") == 3420 * US
     assert timeline.fact("Step").inner_text() == "103"
-    assert timeline.fact("Of this name").inner_text() == "8, together 800 µs"
+    assert timeline.fact("Events with this name").inner_text() == "8, together 800 µs"
     assert timeline.fact("Category").inner_text().startswith("Device compute")
     track = track_of(timeline, STREAM)
     assert timeline.selected is not None
@@ -185,11 +185,11 @@ def test_events_too_short_to_be_told_apart_are_counted(timeline: Timeline) -> No
     timeline.click(track["name"], at, row=int(columns["row"][widest]))
     count = int(columns["count"][widest])
     assert timeline.heading.inner_text() == (
-        f"{count} events, too short to be distinguished here"
+        f"{count} events, too short to be drawn separately"
     )
     assert timeline.ps("From first to last") == int(long[widest])
     assert timeline.ps("Busy") == int(columns["busy_ps"][widest])
-    timeline.page.get_by_role("button", name="Zoom in on them").click()
+    timeline.page.get_by_role("button", name="Zoom in on these events").click()
     timeline.settle()
     assert timeline.window[1] - timeline.window[0] < (end - begin) / 10
 
@@ -206,7 +206,7 @@ def test_full_stop_and_comma_go_to_the_events_of_the_same_name(
     assert timeline.ps("Start") == 2540 * US
     timeline.press(",", ",", ",")
     assert timeline.ps("Start") == 540 * US
-    assert timeline.said == "That was the first of its name."
+    assert timeline.said == "This was the first event with this name."
 
 
 def test_keys_move_the_window(timeline: Timeline) -> None:
@@ -406,7 +406,7 @@ def test_a_counter_says_its_value(timeline: Timeline) -> None:
     timeline.press("ArrowDown")
     assert timeline.heading.inner_text() == counter
     timeline.click(counter, 7, row=1)
-    assert timeline.fact("Value").inner_text() == "no value was set yet"
+    assert timeline.fact("Value").inner_text() == "no value before this time"
 
 
 def test_the_card_at_the_pointer_goes_with_the_keys(timeline: Timeline) -> None:

@@ -23,8 +23,8 @@ export function Account({ entries, each: whole }: { entries: AccountEntry[]; eac
   return (
     <section class="panel" aria-label="Account of the step">
       <Hatches />
-      <h2>Whose time it is, by name</h2>
-      <p>Each name has its self time, without what it calls.</p>
+      <h2>Owners of the time, by name</h2>
+      <p>Times are self times, without the calls inside.</p>
       {devices.length > 1 && (
         <p>
           <Pick
@@ -41,7 +41,7 @@ export function Account({ entries, each: whole }: { entries: AccountEntry[]; eac
             <tr>
               <th scope="col">Owner and name</th>
               {traced ? <th class="beside" scope="col">Function</th> : <td class="beside" />}
-              {["Time", `Of the ${whole}`].map((text) => (
+              {["Time", `Share of the ${whole}`].map((text) => (
                 <th key={text} scope="col" class="number">{text}</th>
               ))}
             </tr>

@@ -138,11 +138,11 @@ function Picture(props: Props & { room: number }) {
       </p>
       <p class="summary">
         {beyond.length > 0 &&
-          `▲ beyond the scale: ${counted(beyond.length, each)}, up to ${number(Math.max(...beyond.map((one) => one.total)))} ${unit}. `}
-        {shown.some((column) => column.outside) && "Pale: not in the mean. "}
+          `▲ above the scale: ${counted(beyond.length, each)}, up to ${number(Math.max(...beyond.map((one) => one.total)))} ${unit}. `}
+        {shown.some((column) => column.outside) && "Pale columns are not in the mean. "}
         {lines.map(({ label, value }) => value !== null && value > top && `${label} ${number(value)} ${unit}. `)}
         {shown.length < props.stacks.length &&
-          `${number(props.stacks.length)} ${each}s share ${number(shown.length)} columns; each shows the worst of its own.`}
+          `${number(props.stacks.length)} ${each}s share ${number(shown.length)} columns; each shows the longest of its ${each}s.`}
       </p>
     </>
   );
@@ -288,7 +288,7 @@ function labelled(index: number, labels: string[], width: number): boolean {
 }
 
 function titled(column: Drawn, each: string): string {
-  return column.of > 1 ? `${each} ${column.label}, the worst of ${column.of}` : `${each} ${column.label}`;
+  return column.of > 1 ? `${each} ${column.label}, the longest of ${column.of}` : `${each} ${column.label}`;
 }
 
 function said(column: Drawn, unit: string): string {

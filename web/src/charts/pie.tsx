@@ -113,6 +113,6 @@ export function LargestPie(props: Props) {
   if (!valued) return null;
   const whole = (100 * valued.value) / valued.percent;
   // A rest that is not larger than this gets no slice.
-  const rest = left > 0.05 ? [{ label: "All others", value: (whole * left) / 100, percent: left, rest: true }] : [];
+  const rest = left > 0.05 ? [{ label: "All other parts", value: (whole * left) / 100, percent: left, rest: true }] : [];
   return <Pie {...props} slices={[...named, ...rest]} key={`${props.title} ${percent(left)}`} />;
 }

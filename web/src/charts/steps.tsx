@@ -21,7 +21,7 @@ interface Props<T extends Shown> {
 export function StepGraph<T extends Shown>({ steps, all, times, each = "step", parts }: Props<T>) {
   if (steps.length < 2) {
     const [only] = steps;
-    return <p>{only ? `One ${each} was recorded, of ${ms(only.duration_ms)}: it has no course to draw.` : `No ${each} was found.`}</p>;
+    return <p>{only ? `One ${each} was recorded, of ${ms(only.duration_ms)}: there is no graph for a single ${each}.` : `No ${each} was found.`}</p>;
   }
   const outside = steps.map((step) => step.flags.some((flag) => OUTSIDE.includes(flag)));
   const pale = outside.includes(true) && outside.includes(false);

@@ -189,7 +189,7 @@ function Rest({ value, onMore }: Pick<Shown, "value" | "onMore">) {
   if (value.cut)
     return (
       <p class="cut">
-        These are the first {number(value.rows.length)} rows only: the texts of all are too long for one answer.
+        Only the first {number(value.rows.length)} rows are shown: the texts of all rows are too long for one answer.
         A filter brings others.
       </p>
     );
@@ -304,7 +304,7 @@ function OneCell({ value, table, row, column, index, to }: CellProps) {
           class="to-trace"
           href={link({ page: "trace_viewer", ...to })}
           aria-label={`${text} in Trace`}
-          title="The longest of its events in Trace"
+          title="Show the longest of these events in Trace"
           onClick={(event) => event.stopPropagation()}
           onKeyDown={(event) => event.key === "Enter" && event.stopPropagation()}
         />

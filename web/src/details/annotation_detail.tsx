@@ -11,7 +11,7 @@ const TABLES = {
   calls: ["Calls", "calls"],
   by_step: ["By step", "steps"],
   ops: ["Ops inside, on its thread", "ops"],
-  kernels: ["What it launched", "kernels"],
+  kernels: ["Kernels launched inside", "kernels"],
 } as const;
 
 export function AnnotationDetail({ data, options }: { data: AnnotationDetailResult; options: Options }) {

@@ -8,19 +8,19 @@ import { change, link, state } from "../state/url";
 import { kernelOf } from "../trace/questions";
 
 const DOMINANT: Record<string, string> = {
-  transfer: "Transfer dominates: copies and collectives take most of its device time.",
-  utilisation: "Utilisation dominates: the device waits for it, or its kernels do not fill the device.",
-  compute: "Compute dominates: for most of its device time its kernels fill the device.",
+  transfer: "Transfer dominates: copies and collectives take most of the op's device time.",
+  utilisation: "Utilisation dominates: the device waits for the op, or the op's kernels do not fill the device.",
+  compute: "Compute dominates: for most of the op's device time its kernels fill the device.",
   mixed: "No single cause dominates.",
 };
 
 const PARTS = [
   ["transfer_us", "Copies, memsets and collectives"],
-  ["waiting_us", "The device idle and waiting for it"],
-  ["small_grid_us", "Kernels of too few blocks"],
-  ["low_occupancy_us", "Kernels of low occupancy"],
+  ["waiting_us", "The device is idle and waits for the op"],
+  ["small_grid_us", "Kernels with too few blocks"],
+  ["low_occupancy_us", "Kernels with low occupancy"],
   ["compute_us", "Kernels that fill the device"],
-  ["unknown_us", "Kernels whose fill is not known"],
+  ["unknown_us", "Kernels with unknown utilisation"],
   ["untested_us", "Not tested"],
 ] as const;
 
@@ -33,7 +33,7 @@ export function OpDetail() {
     <section class="panel detail" aria-label="Op in detail">
       <p>
         <button onClick={() => change({ op: "", scope: "" }, { push: true })}>All ops</button>{" "}
-        <a href={link({ page: "trace_viewer", q: op || (scope ?? "") })}>Its events in Trace</a>
+        <a href={link({ page: "trace_viewer", q: op || (scope ?? "") })}>Events of this op in Trace</a>
       </p>
       <ToolPage tool="framework_op_stats" what="the calls of this op, with their kernels and copies" options={options}>
         {(data) => <Detail data={data as OpDetailResult} options={options} />}
@@ -50,15 +50,15 @@ function Detail({ data, options }: { data: OpDetailResult; options: { op?: strin
         <code>{data.selected}</code>, {counted(data.call_count, "call")}
       </h2>
       <ul class="cards">
-        <Card field="share.device_percent" title="Of the step, on the device" exact={share.device_percent} />
-        <Card field="share.exposed_percent" title="With nothing else running there" exact={share.exposed_percent} />
-        <Card field="share.host_percent" title="Of the step, on the host" exact={share.host_percent} />
+        <Card field="share.device_percent" title="Share of the step, on the device" exact={share.device_percent} />
+        <Card field="share.exposed_percent" title="With no other work on the device" exact={share.exposed_percent} />
+        <Card field="share.host_percent" title="Share of the step, on the host" exact={share.host_percent} />
       </ul>
       <p class="verdict" data-cause={cause.dominant ?? "unknown"}>
         {cause.dominant ? DOMINANT[cause.dominant] : "The cause is not known."}
       </p>
       <table class="twin">
-        <caption>Where its device time goes</caption>
+        <caption>Device time of the op by cause</caption>
         <tbody>
           {PARTS.filter(([name]) => cause[name] !== 0).map(([name, title]) => (
             <Line key={name} field={`cause.${name}`} title={title} exact={cause[name]} shown={lasting(cause[name])} />

@@ -22,8 +22,8 @@ interface Told extends Comparison {
 
 const ALONE = {
   code: "NO_RUNS",
-  reason: "The log directory holds one run that is complete.",
-  remedy: "Record another one into it; it appears here by itself.",
+  reason: "The log directory has only one complete run.",
+  remedy: "Record another run into it; the run then appears here automatically.",
 };
 
 export function Compare() {
@@ -60,7 +60,7 @@ function Both({ run, other }: { run: string; other: string }) {
           <Parity told={told} stated={stated} onState={(to) => change({ same_work: to ? "yes" : "" })} />
           <Steps told={told} />
           <Changes title="By category" caption="categories" rows={told.breakdown} per={told.per} titleOf={categoryTitle} />
-          <Changes title="Whose time changed" caption="owners" rows={told.owners} per={told.per} titleOf={(name) => OWNERS[name] ?? name} />
+          <Changes title="By owner of the time" caption="owners" rows={told.owners} per={told.per} titleOf={(name) => OWNERS[name] ?? name} />
           <Changes title="Ops" caption="ops" times="self times" rows={told.ops} per={told.per} />
           <Changes title="Kernels" caption="kernels" rows={told.kernels} per={told.per} />
           <Findings told={told} />
@@ -87,12 +87,12 @@ function Parity({ told, stated, onState }: { told: Told; stated: boolean; onStat
   const { unavailable } = told.parity;
   return (
     <details class="panel" open={unavailable !== null || stated}>
-      <summary>{unavailable ? "Is it the same work? Not proven" : "Is it the same work?"}</summary>
+      <summary>{unavailable ? "Do both runs do the same work? Not proven" : "Do both runs do the same work?"}</summary>
       <Sentences of={told.words.checks} />
       {(unavailable || stated) && (
         <label>
           <input type="checkbox" checked={stated} onChange={(event) => onState(event.currentTarget.checked)} /> I state
-          that both do the same work in a step
+          that both runs do the same work in a step
         </label>
       )}
     </details>
@@ -124,7 +124,7 @@ function Steps({ told }: { told: Told }) {
         />
       }
     >
-      <p><a href={link({ page: "trace_viewer", beside: "@base" })}>Both in Trace, step by step</a></p>
+      <p><a href={link({ page: "trace_viewer", beside: "@base" })}>Show both runs in Trace, aligned by steps</a></p>
       <Legend categories={present(every.map(({ parts }) => parts))} />
       {sides.map(([name, run, stacks]) => (
         <section key={name} aria-label={name}>
@@ -147,9 +147,9 @@ function OneStep({ sides }: { sides: (readonly [string, RunOfTwo, Stack[]])[] })
   const digits = decimals(Math.max(...sides.map(([, run]) => run.mean_ms ?? 0)));
   const cells = (of: (stack: Stack) => number | undefined) => sides.map(([, , [one]]) => number(one && (of(one) ?? 0), digits));
   return (
-    <section class="panel" aria-label="One step of each">
-      <h2>One step of each</h2>
-      <p><a href={link({ page: "trace_viewer", beside: "@base" })}>Both in Trace</a></p>
+    <section class="panel" aria-label="One step of each run">
+      <h2>One step of each run</h2>
+      <p><a href={link({ page: "trace_viewer", beside: "@base" })}>Show both runs in Trace</a></p>
       <Twin
         caption="Parts of the step (ms), without the cost of recording"
         head={["Part", ...sides.map(([name, run]) => `${name}: ${run.run}`)]}
@@ -175,8 +175,8 @@ function labelOf(run: RunOfTwo, at: number): string {
 
 const height = (stack: Stack) => Object.values(stack.parts).reduce((sum, value) => sum + value, 0);
 
-const KINDS = { appeared: "appeared", vanished: "vanished", slowed: "slower", quickened: "quicker", same: "same" };
-const NUMBERS = ["Base", "New", "Change", "Share of it"];
+const KINDS = { appeared: "appeared", vanished: "vanished", slowed: "slower", quickened: "faster", same: "same" };
+const NUMBERS = ["Base", "New", "Change", "Share of the change"];
 /** Rows that are shown before the others are asked for. */
 const FIRST = 12;
 
@@ -270,11 +270,11 @@ function Findings({ told }: { told: Told }) {
     <section class="panel" aria-label="Findings">
       <h2>Findings</h2>
       <Twin
-        caption={`Effect of each on a ${told.per}`}
+        caption={`Effect of each finding on a ${told.per}`}
         head={["Finding", "Became", "Base", "New"]}
         rows={told.findings.map((each) => [
           `${each.id}: ${each.title}`,
-          each.change === "unknown" ? "known in one" : each.change,
+          each.change === "unknown" ? "known in one run" : each.change,
           written(each.base_ms),
           written(each.new_ms),
         ])}

@@ -86,7 +86,7 @@ function Order() {
       <Pick
         label="Order"
         value={state.value.sort ?? "guide"}
-        of={{ guide: "as the guide goes", cost: "costliest first" }}
+        of={{ guide: "by stage", cost: "largest cost first" }}
         onPick={(sort) => change({ sort })}
       />
     </p>
@@ -113,7 +113,7 @@ function Card({ finding }: { finding: ToldFinding }) {
           <code>{finding.id}</code>
         </small>
       </header>
-      {words.remedy && <p>To know: <Prose text={words.remedy} /></p>}
+      {words.remedy && <p>To find out: <Prose text={words.remedy} /></p>}
       {words.gain && (
         <p class="verdict">
           Gain: {words.gain}
@@ -132,7 +132,7 @@ function Effect({ finding }: { finding: ToldFinding }) {
   const { words } = finding;
   const told: [string, string | null][] = [
     ["Share of the step", finding.share_percent === null ? null : percent(finding.share_percent)],
-    ["Whose time", words.owners.join(", ") || null],
+    ["Owners of the time", words.owners.join(", ") || null],
     // Some rules tell the pattern in their headline.
     ["Pattern", words.pattern && words.headline.includes(words.pattern) ? null : words.pattern],
     ["Why", words.reasons],
@@ -171,7 +171,7 @@ function Links({ finding }: { finding: ToldFinding }) {
     <>
       {evidence.length > 0 && (
         <>
-          <h4>Where to see it</h4>
+          <h4>Where to see the effect</h4>
           <ul class="evidence">
             {evidence.map((each) => (
               <li key={each.text}>
@@ -198,7 +198,7 @@ function Basis({ finding }: { finding: ToldFinding }) {
   if (!told) return null;
   return (
     <details>
-      <summary>Numbers, inputs and what would refute it</summary>
+      <summary>Numbers, inputs and how to refute the finding</summary>
       <dl class="facts">
         {numbers.map(([name, value, from]) => (
           <Fact key={name} name={name}>{from ? `${value} (${from})` : value}</Fact>
@@ -206,8 +206,8 @@ function Basis({ finding }: { finding: ToldFinding }) {
       </dl>
       {threshold && <p>Threshold: {threshold}</p>}
       {finding.confirm && <p>To confirm: <Prose text={finding.confirm} /></p>}
-      {finding.refute && <p>What would refute it: <Prose text={finding.refute} /></p>}
-      {finding.inputs.length > 0 && <p>Read from: <code>{finding.inputs.join(", ")}</code></p>}
+      {finding.refute && <p>To refute: <Prose text={finding.refute} /></p>}
+      {finding.inputs.length > 0 && <p>Inputs: <code>{finding.inputs.join(", ")}</code></p>}
     </details>
   );
 }

@@ -57,7 +57,7 @@ export function FrameworkOpStats() {
               {data.device_idle_us !== null && (
                 <>
                   {" "}
-                  Ops on the device are small whose runs last less than twice the launch latency of{" "}
+                  Ops on the device are small if an execution takes less than twice the launch latency of{" "}
                   <span class="whole">
                     <Value field="launch_latency_us" title="Launch latency" exact={data.launch_latency_us} shown={lasting(data.launch_latency_us)} />
                     {data.launch_latency_samples === 0 && " (assumed)"}.

@@ -27,7 +27,7 @@ export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
                   {each.promise && <strong><Prose text={each.promise} /></strong>}
                   <small>
                     {" "}
-                    <a href={link({ page: "findings", rule: each.finding })}>Why, and how</a>
+                    <a href={link({ page: "findings", rule: each.finding })}>Reason and instructions</a>
                     {each.place && <PlaceLinks place={each.place} />}
                     <PageLinks pages={each.place ? each.pages.filter((name) => name !== "trace_viewer") : each.pages} />
                   </small>

@@ -15,7 +15,7 @@ import { change, link, state } from "../state/url";
 
 export function InputPipelineAnalyzer() {
   return (
-    <ToolPage tool="input_pipeline_analyzer" what="how much of the step waits for input, and where the input's time goes">
+    <ToolPage tool="input_pipeline_analyzer" what="how much of the step waits for input, and where the input's time is spent">
       {(data) => (
         <>
           <Summary data={data} />
@@ -37,23 +37,23 @@ function Summary({ data }: { data: InputPipelineResult }) {
         <Card field="input_wait_percent" title="Waiting for a batch" exact={data.input_wait_percent} />
         <Card field="input_transfer_percent" title="Copying to the device" exact={data.input_transfer_percent} />
         <li>
-          <h2>Most of the host's input work is</h2>
+          <h2>Largest part of the host's input work</h2>
           {data.largest_category ? (INPUT_KINDS[data.largest_category] ?? data.largest_category) : "not known"}
         </li>
       </ul>
       <details>
-        <summary>Where TensorFlow's own page says another share</summary>
+        <summary>Why TensorFlow's own page may show another share</summary>
         <p>
-          Three things count differently here. Copies to the device that nothing hides are input under every name that
-          they have; TensorFlow knows one and takes the others for computation. A step lasts until the next one begins;
-          there it is the span of the device's work. An iterator that runs between the steps counts; there it gives
-          0 %. And time that nothing explains is no evidence of input: TensorFlow calls a program potentially input-bound
-          from 3 % of it on.
+          Four definitions differ. Exposed copies to the device are input here under every name of a copy; TensorFlow
+          recognises one name and counts all other copies as computation. A step lasts until the next step starts; in
+          TensorFlow it is the span of the device's work. An iterator that runs between the steps counts; TensorFlow
+          reports 0 %. Unexplained time is not input; TensorFlow reports a program as potentially input-bound from
+          3 % of unexplained time on.
         </p>
       </details>
       {data.bottleneck_iterator && (
         <p>
-          The slowest stage that a batch waits for is <code>{data.bottleneck_iterator}</code>: only the critical path counts, not what works beside it.{" "}
+          The slowest stage that a batch waits for is <code>{data.bottleneck_iterator}</code>: only the critical path counts, not parallel work.{" "}
           <a href={link({ page: "tf_data_bottleneck_analysis" })}>See it in the graph</a>
         </p>
       )}
@@ -78,7 +78,7 @@ function Summary({ data }: { data: InputPipelineResult }) {
 }
 
 const WAITING = "waiting";
-const PARTS = { all: "all categories", [WAITING]: "waiting against working" };
+const PARTS = { all: "all categories", [WAITING]: "waiting and working" };
 
 /** Two parts instead of all: what waits for input, and the rest of the step. */
 function parts(step: InputStep): Record<string, number> {
@@ -127,22 +127,22 @@ function Range({ data }: { data: InputPipelineResult }) {
   return (
     <Chart
       title="Share of the step that is input"
-      summary={course && several ? "The line is the mean of the devices; the band reaches from the least to the most." : ""}
+      summary={course && several ? "The line is the mean of the devices; the band is the range from the smallest to the largest value." : ""}
       table={
         <DataTable
           tool="input_pipeline_analyzer"
           table="steps"
           caption="steps"
           columns={[
-            "step", "input_percent_avg: Average of devices (%)", "input_percent_min: Least (%)", "input_percent_max: Most (%)",
+            "step", "input_percent_avg: Average of devices (%)", "input_percent_min: Minimum (%)", "input_percent_max: Maximum (%)",
           ]}
         />
       }
     >
       {course && <Band label="Share of each step that is input" each="Step" shares={shares} />}
       <Twin
-        caption="Over the steps, long and short ones alike"
-        head={["Average", "Standard deviation", "Least", "Most"]}
+        caption="Over the steps, each with the same weight"
+        head={["Average", "Standard deviation", "Minimum", "Maximum"]}
         rows={[[of.mean, of.std, of.min, of.max].map(percent)]}
       />
       {data.devices.length > 1 && <DataTable tool="input_pipeline_analyzer" table="devices" caption="workers" />}
@@ -213,7 +213,7 @@ function Workers({ data }: { data: InputPipelineResult }) {
         <p><Prose text={`${why.reason} ${why.remedy}`} /></p>
       ) : (
         <>
-          <p>What they do while steps run, as shares of the time for which they were sampled; none of it is a step's own time.</p>
+          <p>Work of these processes while steps run, as shares of their sampled time. This time is not part of the steps' time.</p>
           <DataTable
             tool="input_pipeline_analyzer"
             table="worker_functions"
@@ -234,9 +234,9 @@ function Waits({ of }: { of: InputPipelineResult["consumer_wait"] }) {
   if (!of || of.waits === 0) return null;
   return (
     <p>
-      The consumer waited {ms(of.per_step_ms)} a step, in {counted(of.waits, "wait")}, the longest {ms(of.longest_ms)}
+      The step threads waited {ms(of.per_step_ms)} per step, in {counted(of.waits, "wait")}; the longest took {ms(of.longest_ms)}
       {of.hidden_ms !== null && of.hidden_ms > 0 &&
-        `; ${ms(of.exposed_per_step_ms)} of it count as input of the step, and in the rest the device worked, or stood still for another reason`}.
+        `; ${ms(of.exposed_per_step_ms)} of this time count as input of the step; during the rest the device was busy, or idle for another reason`}.
     </p>
   );
 }

@@ -9,7 +9,7 @@ import { change, link, state } from "../state/url";
 import { kernelOf } from "../trace/questions";
 
 const COLUMNS: Columns = [
-  "rank", { name: "total_us", bar: true }, "device_time_percent", "kernel_name", "op_name: Op that launched it",
+  "rank", { name: "total_us", bar: true }, "device_time_percent", "kernel_name", "op_name: Launching op",
   "occurrences", "avg_us", "min_us", "max_us", "registers: Registers per thread", "shared_memory_bytes",
   "block_dim: Block dimension", "grid_dim: Grid dimension", "occupancy_percent", "occupancy_limiter",
   "tensor_core_eligible: Op eligible for Tensor Cores", "uses_tensor_core: Kernel uses Tensor Cores",

@@ -15,7 +15,7 @@ export function MemoryProfile() {
   // An instant belongs to one memory.
   const options = at && chosen ? { memory: chosen, at_ms: at } : {};
   return (
-    <ToolPage tool="memory_profile" what="allocations over time, the peak, and what was alive at it" options={options}>
+    <ToolPage tool="memory_profile" what="allocations over time, the peak, and the blocks allocated at the peak" options={options}>
       {(data) => <Memories data={data} options={options} />}
     </ToolPage>
   );
@@ -34,14 +34,14 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
       </p>
       <Summary id={id} memory={memory} />
       {memory.level === "one_instant" ? (
-        <p>The file shows one instant of the program, and nothing of the time before.</p>
+        <p>The file has data of only one instant of the program, not of the time before.</p>
       ) : (
         <Timeline id={id} memory={memory} />
       )}
       {memory.lines.length > 0 && <Lines id={id} rows={memory.lines} options={options} />}
       <section class="panel" aria-label="Memory breakdown">
         <h2>
-          What was alive at {ms(memory.breakdown_time_ms)}
+          Allocated blocks at {ms(memory.breakdown_time_ms)}
           {options.at_ms ? "" : ", the peak"}
         </h2>
         {options.at_ms && <button onClick={() => change({ at: "" })}>Back to the peak</button>}
@@ -65,7 +65,7 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
 function Lines({ id, rows, options }: { id: string; rows: Row[]; options: Record<string, string> }) {
   return (
     <section class="panel" aria-label="Memory by line of the program">
-      <h2>Which lines asked for it</h2>
+      <h2>Lines that allocated this memory</h2>
       <DataTable
         tool="memory_profile"
         table={`memories.${id}.lines`}
@@ -106,7 +106,7 @@ function Summary({ id, memory }: { id: string; memory: Memory }) {
             <Line title="Time" field={`${of}.peak.time_ms`} exact={peak?.time_ms ?? null} shown={ms(peak?.time_ms)} />
             <Line title="Stack reservation" field={`${of}.peak.stack_bytes`} exact={peak?.stack_bytes ?? null} shown={size(peak?.stack_bytes, peak?.memory_in_use_bytes)} />
             <Line title="Heap allocation" field={`${of}.peak.heap_bytes`} exact={peak?.heap_bytes ?? null} shown={size(peak?.heap_bytes, peak?.memory_in_use_bytes)} />
-            <Line title={partly(memory) ? "Free, of what is reserved" : "Free memory"} field={`${of}.peak.free_bytes`} exact={peak?.free_bytes ?? null} shown={size(peak?.free_bytes)} />
+            <Line title={partly(memory) ? "Free part of reserved memory" : "Free memory"} field={`${of}.peak.free_bytes`} exact={peak?.free_bytes ?? null} shown={size(peak?.free_bytes)} />
             <Line title="Fragmentation (lower is better)" field={`${of}.peak.fragmentation`} exact={shared} shown={percent(shared && 100 * shared)} />
           </tbody>
         </table>
@@ -123,7 +123,7 @@ function partly({ capacity_bytes: capacity, peak }: Memory): boolean {
 
 /** Below this share of the capacity, what is used has a scale of its own. */
 const SMALL = 0.5;
-const SCALES = { used: "what is used", capacity: "the whole memory" };
+const SCALES = { used: "used memory", capacity: "the whole memory" };
 
 function Timeline({ id, memory }: { id: string; memory: Memory }) {
   const rows = memory.timeline;
@@ -151,13 +151,13 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
   return (
     <Chart
       title="Memory over time"
-      summary={`${stack ? "Stack and heap on top of each other" : "The heap"}${whole ? ", and what is free" : ""}${line ? "; the dashed line is fragmentation" : ""}. Click, or press Enter, for what was alive at that moment.`}
+      summary={`${stack ? "Stack and heap on top of each other" : "The heap"}${whole ? ", and free memory" : ""}${line ? "; the dashed line is fragmentation" : ""}. Click, or press Enter, to see the allocated blocks at this time.`}
       controls={
         capacity !== null && (
           <Pick
             label="Scale of"
             value={whole ? "capacity" : "used"}
-            of={memory.capacity_bytes === null ? { ...SCALES, capacity: "what is reserved" } : SCALES}
+            of={memory.capacity_bytes === null ? { ...SCALES, capacity: "reserved memory" } : SCALES}
             onPick={(view) => change({ view })}
           />
         )

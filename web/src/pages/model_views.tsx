@@ -24,7 +24,7 @@ const VIEWS = {
   annotation: "by annotation",
 };
 const PRESETS: Record<string, string> = {
-  "": "own choice",
+  "": "none",
   time_and_memory: "time and memory",
   trainable_variables_parameter: "trainable variables' parameters",
   float_operation: "float operations",
@@ -77,10 +77,10 @@ function Controls({ view }: { view: View }) {
       <Pick
         label="Order"
         value={state.value.sort ?? ""}
-        of={{ "": "as the preset says", ...ORDERS }}
+        of={{ "": "order of the preset", ...ORDERS }}
         onPick={(sort) => change({ sort })}
       />
-      <Typed label="Names like" value={state.value.find ?? ""} onType={(find) => change({ find })} />
+      <Typed label="Name matches" value={state.value.find ?? ""} onType={(find) => change({ find })} />
       <Typed label="At least (µs)" value={state.value.at ?? ""} onType={(at) => change({ at })} />
     </p>
   );
@@ -115,7 +115,7 @@ function Filled({ data, view, options, onView }: { data: ModelViewsResult; view:
       {ranges && "detail" in data && <AnnotationDetail data={data as AnnotationDetailResult} options={options} />}
       <Chart title={`Cost ${VIEWS[view]}`} table={<DataTable tool="model_views" table={view} caption="nodes" options={options} />}>
         {data[view].length === 0 ? (
-          <p>Nothing of this kind was recorded, or nothing that the choices above let through.</p>
+          <p>No data of this kind was recorded, or the filters above hide all of it.</p>
         ) : (
           <Tree
             label={`Cost ${VIEWS[view]}`}
@@ -153,7 +153,7 @@ function Nested({ rows, onChoose }: { rows: Row[]; onChoose: ((name: string) => 
   return (
     <Chart
       title="Nested by scope"
-      summary={`As wide as the ${title} of each scope with all that is in it.`}
+      summary={`The width of a scope is its ${title}, including everything inside the scope.`}
       controls={
         <Pick
           label="Width"
@@ -172,7 +172,7 @@ function Nested({ rows, onChoose }: { rows: Row[]; onChoose: ((name: string) => 
 function OfCosts({ data }: { data: ModelViewsResult }) {
   return (
     <p>
-      In all{" "}
+      In total{" "}
       <Value field="total_us" title="Total" exact={data.total_us} shown={lasting(data.total_us)} />{" "}
       of self time; operations are known for{" "}
       <Value field="flops_known_percent" title="Time with known operations" exact={data.flops_known_percent} shown={percent(data.flops_known_percent)} />{" "}
@@ -185,8 +185,8 @@ function OfRanges({ data }: { data: ModelViewsResult }) {
   const outside = data.unannotated_device_us;
   return (
     <p>
-      Time of the host's clock in the ranges that the program named, and of the device work that was launched there. Launched in none of
-      them:{" "}
+      Host time in the ranges that the program annotated, and device time of the work launched in these ranges. Work launched outside
+      all ranges:{" "}
       <span class="whole">
         <Value field="unannotated_device_us" title="Device time outside of all ranges" exact={outside} shown={lasting(outside)} />.
       </span>

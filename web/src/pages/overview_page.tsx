@@ -86,7 +86,7 @@ function Cards({ data }: { data: OverviewPageResult }) {
     <ul class="cards">
       {hasSteps && <Card field="step_time_ms.mean" title={several ? "Step time, average" : "Step time"} exact={data.step_time_ms.mean} shown={ms(data.step_time_ms.mean)} />}
       {severalBatches && (
-        <Card field="batch_time_ms" title="Time of a batch" exact={data.batch_time_ms} shown={ms(data.batch_time_ms)} />
+        <Card field="batch_time_ms" title="Time per batch" exact={data.batch_time_ms} shown={ms(data.batch_time_ms)} />
       )}
       {hasSteps && several && <Card name="95th percentile" field="step_time_ms.p95" title="Step time, 95th percentile" exact={data.step_time_ms.p95} shown={ms(data.step_time_ms.p95)} />}
       <Card name={data.breakdown_detail_ms?.transfer_wait ? "Device busy or waiting for transfers" : "Device busy"} field="device_execution_percent" title="Device busy" exact={data.device_execution_percent} />
@@ -99,7 +99,7 @@ function Cards({ data }: { data: OverviewPageResult }) {
 const PRECISIONS = [
   ["16bit", "in 16 bits or fewer", ""],
   ["32bit", "in 32 bits or more", ", "],
-  ["tf32", "as TF32", "; among them "],
+  ["tf32", "as TF32", "; including "],
   ["64bit", "in 64 bits", " and "],
 ] as const;
 
@@ -112,7 +112,7 @@ function Summary({ data }: { data: OverviewPageResult }) {
       {data.window !== "steps" && <p>No steps were found: times and shares are of the whole recording.</p>}
       {data.step_count > 0 && (
         <p>
-          Of {counted(data.step_count, data.window === "steps" ? "step" : "window")}; the parts add up to {data.step_count > 1 ? "the average" : "it"}.{leftOut(data)}
+          Of {counted(data.step_count, data.window === "steps" ? "step" : "window")}; the parts add up to {data.step_count > 1 ? "the average" : "its time"}.{leftOut(data)}
         </p>
       )}
       <Breakdown
@@ -173,7 +173,7 @@ function TopOps({ data }: { data: OverviewPageResult }) {
   return (
     <section class="panel">
       <h2>Top 10 operations{sides.has("Device") ? " on the device" : sides.has("Host") && " on the host"}</h2>
-      <p>Shares are of the self time of all named ops{sides.has("Host") && ", those of the input pipeline left out"}.</p>
+      <p>Shares are of the self time of all named ops{sides.has("Host") && ", without those of the input pipeline"}.</p>
       <DataTable
         tool="overview_page"
         table="top_ops"
@@ -181,7 +181,7 @@ function TopOps({ data }: { data: OverviewPageResult }) {
         inTrace={opOf}
         columns={[
           "rank", { name: "self_time_us", bar: true }, "self_time_percent", "name: Operation",
-          ...(data.top_ops?.every((each) => each.category === each.name) ? [] : ["category"]), "cumulative_percent: Added up (%)", "occurrences: Runs", "tensor_core_eligible: Fits Tensor Cores", "tensor_core_used: On Tensor Cores",
+          ...(data.top_ops?.every((each) => each.category === each.name) ? [] : ["category"]), "cumulative_percent: Cumulative (%)", "occurrences: Runs", "tensor_core_eligible: Can use Tensor Cores", "tensor_core_used: Uses Tensor Cores",
         ]}
       />
       <a href={link({ page: "framework_op_stats" })}>All operations</a>

@@ -16,7 +16,7 @@ import { change, join, link, state } from "../state/url";
 
 export function PodViewer() {
   return (
-    <ToolPage tool="pod_viewer" what="every step across all workers, and the worker that makes the others wait">
+    <ToolPage tool="pod_viewer" what="every step across all workers, and the worker that the others wait for">
       {(data, { words }) => (
         <>
           <Summary data={data} words={words} />
@@ -35,7 +35,7 @@ export function PodViewer() {
 /** The parts of a worker's step are in the chart above, and among the further columns. */
 const WORKERS = [
   "host", "device", "steps", "slowest_in: Slowest in (steps)", "total_ms: Step (ms)", "bottleneck: Largest part", "device_work_ms",
-  "waited_for_ms: Others waited for it (ms)", "collective_wait_ms: Waited for others (ms)", "collective_transfer_ms: Transferred (ms)",
+  "waited_for_ms: Others waited for this worker (ms)", "collective_wait_ms: Waited for others (ms)", "collective_transfer_ms: Transferred (ms)",
 ];
 
 /** Without steps the recording is the one that there is. */
@@ -49,8 +49,8 @@ function Summary({ data, words }: { data: PodViewerResult; words: Record<string,
   if (data.workers.length === 1)
     return (
       <section class="panel" aria-label="Summary">
-        One worker was recorded, so there is none to compare it with.{" "}
-        <a href={link({ page: "overview_page" })}>The overview shows all of it</a>
+        Only one worker was recorded, so there is no comparison.{" "}
+        <a href={link({ page: "overview_page" })}>The overview shows this worker</a>
       </section>
     );
   return (
@@ -119,7 +119,7 @@ function OneStep({ data }: { data: PodViewerResult }) {
       {step.slowest && quick && quick.host !== step.slowest.host && (
         <p>
           <a href={link({ page: "trace_viewer", host: quick.host, beside: join([step.slowest.host]), step: String(step.step ?? "") })}>
-            The slowest below the fastest in Trace, on one clock
+            Show the slowest host below the fastest in Trace, on one clock
           </a>
         </p>
       )}
@@ -152,8 +152,8 @@ function firstWhole(steps: PodStep[]): number {
 const COLLECTIVES = [
   ["collective_wait_ms", "Waiting for others"],
   ["collective_transfer_ms", "Transferring"],
-  ["collective_untold_ms", "Not distinguished"],
-  ["waited_for_ms", "Others waited for it"],
+  ["collective_untold_ms", "Waiting or transfer, not known"],
+  ["waited_for_ms", "Others waited for this worker"],
 ] as const;
 
 function Card({ worker }: { worker: Worker | undefined }) {
@@ -191,7 +191,7 @@ function Clocks({ data }: { data: PodViewerResult }) {
       {data.collectives_matched + data.collectives_unmatched > 0 && (
         <p>
           {counted(data.collectives_matched, "collective")} matched across hosts, {number(data.collectives_unmatched)} not.
-          Offsets hold to within the doubt beside them.
+          The table has the uncertainty of each offset.
         </p>
       )}
       <DataTable tool="pod_viewer" table="clocks" caption="hosts" />

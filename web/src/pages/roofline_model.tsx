@@ -17,11 +17,11 @@ const TABLES: Record<string, string> = { ops: "ops", kernels: "kernels" };
 /** By itself: numbers of a logarithmic axis have no decimals in common. */
 const figures = (cell: Cell) => number(Number(cell));
 const SUMMARY =
-  "A circle is an op or kernel, its area the share of the self time; full: measured by counters, hollow: from shapes and bytes. The lines are what the device allows.";
+  "Each circle is an op or kernel; its area is the share of the self time. Filled circles are measured by counters, hollow circles are computed from shapes and bytes. The lines are the limits of the device.";
 
 const COLUMNS: Columns = [
-  "rank", { name: "self_us", title: "Self time (µs)", bar: true }, { name: "time_percent", title: "Self time (%)", bar: true }, "name", "kernel_name", "op_name: Op that launched it",
-  "evidence: Work known by", "of_roof_percent: Of the roof", "bound_by",
+  "rank", { name: "self_us", title: "Self time (µs)", bar: true }, { name: "time_percent", title: "Self time (%)", bar: true }, "name", "kernel_name", "op_name: Launching op",
+  "evidence: Source of the work", "of_roof_percent: Of the roof", "bound_by",
   { name: "operational_intensity", title: "FLOP per byte", show: figures },
   { name: "gflops_per_s", title: "GFLOP/s", show: figures },
   "roof_gflops_per_s: Roof, GFLOP/s", { name: "gb_per_s", title: "GB/s", show: figures },
@@ -72,11 +72,11 @@ function Model({ data }: { data: RooflineModelResult }) {
     <>
       <p>
         For{" "}
-        <Value field={`unknown_${by}_percent`} title="Time without a known place" exact={unknown} shown={percent(unknown)} />{" "}
+        <Value field={`unknown_${by}_percent`} title="Time without a point in the chart" exact={unknown} shown={percent(unknown)} />{" "}
         of the self time of {TABLES[by]} it is not known how much was computed or moved.{" "}
         {drawn.length > 0
-          ? `${number(drawn.length)} of ${number(rows.length)} are drawn; the table holds the others too, such as those that compute nothing.`
-          : "None has a place in a chart; the table holds all."}
+          ? `${number(drawn.length)} of ${number(rows.length)} are drawn; the table also has the others, such as those without operations.`
+          : "None has a point in the chart; the table has all."}
       </p>
       <p>
         <Pick label="Show" value={by} of={TABLES} onPick={(by) => change({ by })} />
@@ -95,7 +95,7 @@ function Model({ data }: { data: RooflineModelResult }) {
         table
       )}
       <section class="panel" aria-label="Roofs">
-        <h2>What the device allows</h2>
+        <h2>Limits of the device</h2>
         {data.roofs.length > 0 ? (
           <DataTable tool="roofline_model" table="roofs" caption="roofs" columns={ROOFS} />
         ) : (

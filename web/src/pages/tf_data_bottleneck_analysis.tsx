@@ -16,7 +16,7 @@ export function TfDataBottleneckAnalysis() {
   return (
     <ToolPage
       tool="tf_data_bottleneck_analysis"
-      what="the input pipelines as graphs, and the stage that holds them up"
+      what="the input pipelines as graphs, and the stage that delays them"
       options={{ pipeline: pipe, rank }}
     >
       {(data) => (
@@ -42,7 +42,7 @@ function Summary({ data }: { data: TfDataBottleneckAnalysisResult }) {
         <p>
           On host <b>{of.host}</b>, pipeline <b>{of.pipeline}</b>, the slowest call took{" "}
           <Value field="summary.max_latency_us" title="Maximum latency" exact={of.max_latency_us} shown={lasting(of.max_latency_us)} />
-          . The bottleneck is <b>{of.bottleneck.type}</b>, the slowest stage that it waited for: <code>{of.bottleneck.long_name}</code>
+          . The bottleneck is <b>{of.bottleneck.type}</b>, the slowest stage that the call waited for: <code>{of.bottleneck.long_name}</code>
         </p>
       )}
       {of.suggestion && <p>{of.suggestion}</p>}
@@ -50,7 +50,7 @@ function Summary({ data }: { data: TfDataBottleneckAnalysisResult }) {
         <summary>How to read a long name</summary>
         <p>
           In <code>Iterator::A::B::C</code> the last part, C, is the stage itself. The parts before it
-          are the stages downstream, which ask it for elements: A is the one nearest to the program.
+          are the downstream stages, which request elements from C: A is the stage nearest to the program.
         </p>
       </details>
     </section>
@@ -68,7 +68,7 @@ function PipelineGraph({ data }: { data: TfDataBottleneckAnalysisResult }) {
   return (
     <Chart
       title="Input pipeline graph"
-      summary={`Bold outline: on the critical path. Red outline and the word “bottleneck”: longest self time on that path. Dashed: the others.${passing(shown)}`}
+      summary={`Bold outline: on the critical path. Red outline and the word “bottleneck”: longest self time on this path. Dashed outline: all other stages.${passing(shown)}`}
       controls={
         <>
           <Pick label="Host" value={shown.host} of={hosts} onPick={(host) => change({ host })} />
@@ -97,7 +97,7 @@ function passing({ nodes }: Graph): string {
   const most = nodes.find((node) => node.bottleneck)?.self_us ?? Infinity;
   const longer = nodes.filter((node) => node.critical && node.transparent && node.self_us > most).map(({ type }) => type);
   if (longer.length === 0) return "";
-  return ` ${[...new Set(longer)].join(" and ")} only ${longer.length > 1 ? "pass" : "passes"} elements on and cannot be made quicker, so ${longer.length > 1 ? "they are" : "it is"} no bottleneck.`;
+  return ` ${[...new Set(longer)].join(" and ")} only ${longer.length > 1 ? "pass" : "passes"} elements on and cannot be made faster, so ${longer.length > 1 ? "they are not bottlenecks" : "this stage is not a bottleneck"}.`;
 }
 
 function Stages({ graph }: { graph: Graph }) {

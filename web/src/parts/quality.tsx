@@ -45,7 +45,7 @@ export function Quality({ doubts }: { doubts: Doubt[] }) {
           <li key={text}>
             {hosts.length > 0 && <b>{hosts.length > FEW ? `${hosts.length} hosts` : hosts.join(", ")}: </b>}
             <Prose text={text} />
-            {differ && <small> (The numbers are those of {hosts[0]}.)</small>}
+            {differ && <small> (The numbers are from {hosts[0]}.)</small>}
           </li>
         ))}
       </ul>

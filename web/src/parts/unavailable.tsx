@@ -14,9 +14,9 @@ export function Absent({ what, why }: { what: string; why: Unavailable }) {
     <section class="panel absent" data-code={why.code}>
       <h2>Nothing to show</h2>
       <dl>
-        <Fact name="Here would be">{what}</Fact>
+        <Fact name="This page shows">{what}</Fact>
         <Fact name="Missing"><Prose text={sentence(why.reason)} /></Fact>
-        <Fact name="Way out"><Prose text={why.remedy} /></Fact>
+        <Fact name="What to do"><Prose text={why.remedy} /></Fact>
       </dl>
     </section>
   );
@@ -98,7 +98,7 @@ export function Show<T>(props: {
   const bad = error && FORGIVEN.includes(error.code) && Object.keys(state.value).some((name) => !KEPT.includes(name));
   useEffect(() => {
     if (!bad) return;
-    notice.value = `A part of this link fits nothing here and is left out: ${error.message}.`;
+    notice.value = `A part of this link is not valid here and is ignored: ${error.message}.`;
     reset({ hosts: error.code !== "unknown_host" });
   }, [error]);
   if (answer.state === "waiting" || bad) return <Waiting />;

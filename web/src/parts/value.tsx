@@ -69,7 +69,7 @@ function Explained(props: {
     <dl>
       <Fact name="Field"><code>{props.tool}: {props.field}</code></Fact>
       {definition && <Fact name="Definition">{definition}</Fact>}
-      {exact !== undefined && exact !== null && <Fact name="Exactly">{typeof exact === "number" ? `${exact} ${unitOf(props.field)}`.trim() : exact}</Fact>}
+      {exact !== undefined && exact !== null && <Fact name="Exact value">{typeof exact === "number" ? `${exact} ${unitOf(props.field)}`.trim() : exact}</Fact>}
       {why && <Fact name="Not measured"><Prose text={`${why.reason} ${why.remedy}`} /></Fact>}
       {evidence && <Fact name="Evidence">{evidence}</Fact>}
     </dl>

@@ -36,15 +36,15 @@ interface Captures {
 const POLL_MS = 400;
 const NUMBERS = [
   ["duration_ms", "Duration (ms)", 2000, 1, 600_000],
-  ["delay_ms", "Begin later by (ms)", 0, 0, 60_000],
+  ["delay_ms", "Delay of the start (ms)", 0, 0, 60_000],
   ["attempts", "Attempts per program", 3, 1, 10],
 ] as const;
 const LEVELS = [
-  ["host_tracer_level", "Host", 2, ["nothing of ops", "critical ops", "all ops", "all ops, verbose"]],
-  ["device_tracer_level", "Devices", 1, ["nothing", "what ran on them"]],
-  ["python_tracer_level", "Python", 0, ["no calls", "every call of a function"]],
+  ["host_tracer_level", "Host", 2, ["no ops", "critical ops", "all ops", "all ops, verbose"]],
+  ["device_tracer_level", "Devices", 1, ["no activity", "all activity"]],
+  ["python_tracer_level", "Python", 0, ["no calls", "every function call"]],
 ] as const;
-const STATES = { ok: "recorded", empty: "recorded nothing", error: "was not recorded" };
+const STATES = { ok: "recorded", empty: "recorded no events", error: "was not recorded" };
 
 const found = signal<Captures | null>(null);
 
@@ -111,7 +111,7 @@ function Form({ addresses, recording }: { addresses: string[]; recording: boolea
         ))}
       </fieldset>
       <fieldset disabled={recording}>
-        <legend>How long and how much</legend>
+        <legend>Duration and level of detail</legend>
         {NUMBERS.map(([name, title, value, min, max]) => (
           <label class="field" key={name}>
             <span>{title}</span>
@@ -146,7 +146,7 @@ function Progress({ job, onShow }: { job: Job; onShow: () => void }) {
       {job.state === "recording" ? (
         <p>
           <progress max={whole} value={Math.min(job.elapsed_ms, whole)} aria-label="Time recorded" />{" "}
-          {job.elapsed_ms < whole ? `${number(Math.round(job.elapsed_ms / 100) / 10)} of ${number(whole / 1000)} s` : "collecting what was recorded"}
+          {job.elapsed_ms < whole ? `${number(Math.round(job.elapsed_ms / 100) / 10)} of ${number(whole / 1000)} s` : "collecting the recorded events"}
         </p>
       ) : (
         <p role="status">{said}</p>

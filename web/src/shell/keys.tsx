@@ -10,10 +10,10 @@ import { KEYS as TIMELINE } from "../trace/keys";
 export const help = signal(false);
 
 const KEYS: [string, string][] = [
-  ["?", "This list"],
-  ["/", "To the page's first filter"],
-  ["T", "Show the first chart as a table, and back"],
-  ["Esc", "Close what is open"],
+  ["?", "Show this list"],
+  ["/", "Go to the page's first filter"],
+  ["T", "Show the first chart as a table, or as a chart again"],
+  ["Esc", "Close the open dialog"],
 ];
 
 export function useKeys(): void {
@@ -86,8 +86,8 @@ export function Help() {
         Single-letter keys
       </label>
       <p>
-        Click a number to see how it is defined. Zero is 0; “–” means that it was not measured,
-        and says why.
+        Click a number to see its definition. 0 means zero; “–” means that the number was not measured.
+        Click “–” to see the reason.
       </p>
       <form method="dialog">
         <button>Close</button>

@@ -24,8 +24,8 @@ const SLACK = 4;
 
 /** In the place of a host: the run to compare with. */
 export const OTHER_RUN = "@base";
-const STEP_BY_STEP = "Aligned step by step: the step in the middle of the window begins at the same place in both runs.";
-const TOO_LARGE = "Runs of more than 200,000 events are not drawn below each other: open each in a separate window.";
+const STEP_BY_STEP = "Aligned by steps: the step in the middle of the window starts at the same place in both runs.";
+const TOO_LARGE = "Runs with more than 200,000 events cannot be drawn below each other: open each run in a separate window.";
 
 /** What to draw below, as far as it is there. */
 export function besides(catalogue: Catalogue): string[] {
@@ -78,7 +78,7 @@ function Hosts({ hosts, catalogue, scene }: { hosts: string[]; catalogue: Catalo
 /** How surely the times of two hosts can be compared: their errors add up. */
 function clockWords(source: string, doubts: number[]): string {
   const doubt = doubts.reduce((sum, each) => sum + each, 0);
-  return `${CLOCKS[source] ?? source}${Number.isNaN(doubt) ? "" : `, to within ${us(doubt)}`}.`;
+  return `${CLOCKS[source] ?? source}${Number.isNaN(doubt) ? "" : `, with an error of at most ${us(doubt)}`}.`;
 }
 
 interface Props {
@@ -201,7 +201,7 @@ function Strip({ catalogue, run, main, scene: above, shift }: Props & { catalogu
           class="overlay"
           role="application"
           tabIndex={0}
-          aria-label={`Events of ${catalogue.host}. Arrow keys go from event to event, Enter shows the event above.`}
+          aria-label={`Events of ${catalogue.host}. Arrow keys move between events, Enter shows the event in the main timeline.`}
           onClick={choose}
           onKeyDown={press}
         />

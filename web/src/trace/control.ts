@@ -103,7 +103,7 @@ export class Control {
     const times = this.values(track).flatMap(({ tile }) => [...tile.start]).filter((each) => each >= begin && each < end);
     const others = times.filter((each) => (forward ? each > at : each < at));
     if (others.length > 0) choose({ kind: "counter", track, at: forward ? Math.min(...others) : Math.max(...others) });
-    else said.value = `That was the ${forward ? "last" : "first"} value in view.`;
+    else said.value = `This was the ${forward ? "last" : "first"} value in view.`;
   }
 
   /** Choose the only span of a slice, or all that one pixel holds. */
@@ -121,7 +121,7 @@ export class Control {
   }
 
   /** Choose a span wherever it is, and bring it into view. */
-  go(to: Place | null, none = "There is no other."): void {
+  go(to: Place | null, none = "There is no other event."): void {
     if (!to) {
       said.value = none;
       return;
@@ -163,7 +163,7 @@ export class Control {
   instance(forward: boolean): void {
     const equals = this.details?.same_name;
     if (!equals) said.value = "Choose an event first.";
-    else this.go(forward ? equals.next : equals.previous, `That was the ${forward ? "last" : "first"} of its name.`);
+    else this.go(forward ? equals.next : equals.previous, `This was the ${forward ? "last" : "first"} event with this name.`);
   }
 
   /** The next or previous span of the lane; exact, also where several share a pixel. */
@@ -188,7 +188,7 @@ export class Control {
     const first = here.first + Math.max(place, 0) + (forward ? 1 : -1);
     const [next] = first < 0 ? [] : await this.unfold(at.track, first, 1).catch(() => []);
     if (next) this.go({ ...details, item: next.item, start_ps: next.start_ps, dur_ps: next.end_ps - next.start_ps, row: at.row });
-    else said.value = `That was the ${forward ? "last" : "first"} on this lane.`;
+    else said.value = `This was the ${forward ? "last" : "first"} event on this lane.`;
   }
 
   /** The nearest span of the lane above or below. */
@@ -239,7 +239,7 @@ export class Control {
     const around = gapAt(this.scene.pieces(track), row, ps);
     const empty = around.begin <= ps && around.end > ps && sliceAt(this.scene.pieces(track), track, row, ps, 0) === null;
     if (ps < begin || ps > end || !empty) {
-      said.value = "No gap of this lane is wide enough to be seen here. Zoom out to see more of it.";
+      said.value = "No gap on this lane is wide enough to be visible. Zoom out to see more of the lane.";
       return;
     }
     choose({ kind: "gap", track, row, at: ps });
@@ -345,7 +345,7 @@ export class Control {
   /** Whether a track is a counter, which has no gap; then that is said. */
   private isCounter(track: number): boolean {
     const { counter } = this.scene.catalogue.tracks[track] ?? { counter: false };
-    if (counter) said.value = "A counter has no gaps: it keeps each value until the next one.";
+    if (counter) said.value = "A counter has no gaps: each value lasts until the next value.";
     return counter;
   }
 

@@ -6,17 +6,17 @@ import type { Control } from "./control";
 
 /** What the list of keys says. */
 export const KEYS: [string, string][] = [
-  ["W S", "Zoom in and out at the pointer; Ctrl and the wheel do so, too"],
-  ["A D", "Move to earlier and later times; so does the wheel with Shift"],
+  ["W S", "Zoom in and out at the pointer; also Ctrl with the wheel"],
+  ["A D", "Move to earlier and later times; also Shift with the wheel"],
   ["1 2 3 4", "Tools: Select, Pan, Zoom, Timing"],
   ["← →", "Previous and next event on the lane. Pan: earlier, later. Zoom: out, in. Timing: extend the measured time"],
   ["↑ ↓", "The lane above and below; Zoom: in, out"],
   [", .", "Previous and next event of the same name"],
   ["G", "Next gap on the lane; with Shift the previous one"],
-  ["E", "Explain the gap or the chosen time"],
-  ["F", "Fill the window with what is chosen; 0 or Z: the whole trace"],
-  ["M", "Set or remove a mark at what is chosen"],
-  ["R", "Sums of the chosen or measured time"],
+  ["E", "Explain the gap or the selected time"],
+  ["F", "Fit the window to the selection; 0 or Z: the whole trace"],
+  ["M", "Set or remove a mark at the selection"],
+  ["R", "Sums of the selected or measured time"],
   ["P H", "On the name of a track: pin it, hide it; Alt and arrows move it"],
   ["Enter", "In the search: next event; with Shift the previous one"],
 ];

@@ -113,7 +113,7 @@ export function Pane({ catalogue }: { catalogue: Catalogue }) {
             class="overlay"
             role="application"
             tabIndex={0}
-            aria-label="Timeline. Arrow keys go from event to event; the question mark lists all keys."
+            aria-label="Timeline. Arrow keys move between events; the question mark lists all keys."
           />
           {pointed && control && <Card at={pointed} width={control.scene.view.width} />}
         </div>
@@ -215,8 +215,8 @@ function Chosen({ control, known }: { control: Control; known: ReturnType<typeof
       <>
         <p class="hint">
           {touch.value
-            ? "Tap an event or a gap. Drag to move, pinch to zoom; drag over the ruler for the sums of a time."
-            : "Choose an event, or drag over a time for its sums. W and S zoom, A and D move, ? lists all keys."}
+            ? "Tap an event or a gap. Drag to move, pinch to zoom; drag on the ruler to sum the times of an interval."
+            : "Click an event, or drag to sum the times of an interval. W and S zoom, A and D move, ? lists all keys."}
         </p>
         <Legend categories={CATEGORIES} />
       </>

@@ -36,7 +36,7 @@ export function Span({ span, control }: { span: Details; control: Control }) {
           <Fact name="Step">
             {span.step === null ? UNKNOWN : <a href={link({ page: "pod_viewer", step: String(span.step) })}>{span.step}</a>}
           </Fact>
-          <Fact name="Of this name">
+          <Fact name="Events with this name">
             {number(equals.count)}, together {duration(equals.total_ps)}
           </Fact>
           <Fact name="Percentile">{percent(equals.percentile)}</Fact>

@@ -94,9 +94,9 @@ export function Folded({ of, control }: { of: Extract<Choice, { kind: "folded" }
   return (
     <>
       <header>
-        <h2>{number(slice.count)} events, too short to be distinguished here</h2>
+        <h2>{number(slice.count)} events, too short to be drawn separately</h2>
         <span class="tools">
-          <button onClick={() => control.scene.look(around(slice, control.scene.extent, 0.8))}>Zoom in on them</button>
+          <button onClick={() => control.scene.look(around(slice, control.scene.extent, 0.8))}>Zoom in on these events</button>
           <button onClick={() => control.go({ ...slice, start_ps: slice.begin, dur_ps: slice.end - slice.begin })}>The longest: {slice.name}</button>
         </span>
       </header>
@@ -116,7 +116,7 @@ export function Area({ of, control }: { of: Extract<Choice, { kind: "area" }>; c
     <>
       <header>
         <h2>
-          Chosen time: <span data-ps={Math.round(of.end - of.begin)}>{duration(of.end - of.begin)}</span>
+          Selected time: <span data-ps={Math.round(of.end - of.begin)}>{duration(of.end - of.begin)}</span>
         </h2>
         <span class="tools">
           <button title="Key F" onClick={() => control.fit()}>Fit</button>
@@ -143,7 +143,7 @@ function Sums({ answer, control }: { answer: Answer<Totals>; control: Control })
         {devices.map((device) => (
           <SumTable
             key={device}
-            title={`Whose time it is${device !== null && devices.length > 1 ? `, device ${device}` : ""}`}
+            title={`Owners of the time${device !== null && devices.length > 1 ? `, device ${device}` : ""}`}
             rows={mostFirst(owners.filter((each) => each.device === device && each.time_ps)).map(({ owner, category, time_ps }) => ({
               owner,
               category: categoryOf(category),
@@ -156,7 +156,7 @@ function Sums({ answer, control }: { answer: Answer<Totals>; control: Control })
         <SumTable title="Ops on the device" rows={summed(ops)} />
         <SumTable title="Ops on the host" rows={summed(host_ops)} />
         <SumTable title="Kernels" rows={summed(kernels)} />
-        {ops.length + host_ops.length + kernels.length === 0 && <SumTable title="Events by name, nested ones included" rows={summed(names)} />}
+        {ops.length + host_ops.length + kernels.length === 0 && <SumTable title="Events by name, including nested events" rows={summed(names)} />}
       </div>
       <MissingFields missing={missing} />
     </>
@@ -202,7 +202,7 @@ function SumTable({ title, rows }: { title: string; rows: Summed[] }) {
 }
 
 function summed(rows: Sum[]): Summed[] {
-  return rows.slice(0, MOST_SUMS).map(({ name, time_ps, count }) => ({ what: name === null ? "all others" : <Name text={name} />, title: name, ps: time_ps, beside: `${number(count)} ×` }));
+  return rows.slice(0, MOST_SUMS).map(({ name, time_ps, count }) => ({ what: name === null ? "all other events" : <Name text={name} />, title: name, ps: time_ps, beside: `${number(count)} ×` }));
 }
 
 export function Gap({ of, gap, control }: { of: Extract<Choice, { kind: "gap" }>; gap: Extent; control: Control }) {
@@ -212,7 +212,7 @@ export function Gap({ of, gap, control }: { of: Extract<Choice, { kind: "gap" }>
     <>
       <header>
         <h2>
-          Nothing ran here for <span data-ps={gap.end - gap.begin}>{duration(gap.end - gap.begin)}</span>
+          No event ran here for <span data-ps={gap.end - gap.begin}>{duration(gap.end - gap.begin)}</span>
         </h2>
         <span class="tools">
           <button title="Key F" onClick={() => control.fit()}>Fit</button>
@@ -268,7 +268,7 @@ function Told({ of, control }: { of: Explanation; control: Control }) {
       <p class="verdict">{of.text}</p>
       <div class="columns-of-facts">
         <SumTable
-          title="Whose time it is"
+          title="Owners of the time"
           rows={of.owners.map(({ owner, label, parts, ps, percent: share }) => ({
             owner,
             category: categoryOf(owner),
@@ -294,7 +294,7 @@ function Told({ of, control }: { of: Explanation; control: Control }) {
           <Time name="Interval" ps={of.dur_ps} />
           {of.before && <Fact name="Before"><Way to={of.before} control={control} /></Fact>}
           {of.after && <Fact name="After"><Way to={of.after} control={control} /></Fact>}
-          <Fact name="Not explained">{percent(of.not_explained_percent)}</Fact>
+          <Fact name="Unexplained">{percent(of.not_explained_percent)}</Fact>
           <Fact name="Confidence">{of.confidence}</Fact>
           {of.remedy && <Fact name="To see more">{of.remedy}</Fact>}
         </dl>

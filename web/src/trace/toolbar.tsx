@@ -55,7 +55,7 @@ export function Toolbar({ catalogue, control, as, asTable, onTable }: Props) {
       <button data-twin aria-pressed={asTable} title="Key T" onClick={onTable}>
         {asTable ? "As a timeline" : "As a table"}
       </button>
-      <button title="What the window shows, for Perfetto" onClick={() => saveWindow(control)}>Save</button>
+      <button title="Save the visible window for Perfetto" onClick={() => saveWindow(control)}>Save</button>
     </div>
   );
 }
@@ -92,7 +92,7 @@ function Search({ control }: { control: Control | null }) {
     const from = now?.kind === "span" ? { track: now.track, item: now.item } : { from_ps: control.scene.target.begin };
     try {
       const { place } = await question<{ place: Place | null }>("trace/find", { text, ...from, direction: forward ? "next" : "previous" });
-      control.go(place, `No ${forward ? "later" : "earlier"} event is called so.`);
+      control.go(place, `No ${forward ? "later" : "earlier"} event matches.`);
     } catch (error) {
       said.value = (error as Error).message;
     }
@@ -110,8 +110,8 @@ function Search({ control }: { control: Control | null }) {
           if (event.key === "Escape") (event.currentTarget.closest(".trace")?.querySelector("[role=application]") as HTMLElement | null)?.focus();
         }}
       />
-      <button aria-label="Previous found event" onClick={() => void go(false)}>‹</button>
-      <button aria-label="Next found event" onClick={() => void go(true)}>›</button>
+      <button aria-label="Previous matching event" onClick={() => void go(false)}>‹</button>
+      <button aria-label="Next matching event" onClick={() => void go(true)}>›</button>
       <output data-found={found?.count}>
         {asked && answer.state === "refused" ? answer.error.message : found ? counted(found.count, "event") : ""}
       </output>
@@ -147,7 +147,7 @@ function Marks({ control }: { control: Control | null }) {
     <details class="choose">
       <summary>Marks{all.length > 0 && ` (${all.length})`}</summary>
       <fieldset>
-        <legend>Marks and notes, kept in the address</legend>
+        <legend>Marks and notes, stored in the address</legend>
         <button onClick={() => control?.mark()}>Mark the selection</button>
         {all.map((mark, place) => (
           <span class="mark" key={`${mark.begin} ${mark.end}`}>

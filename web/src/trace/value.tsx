@@ -45,4 +45,4 @@ export function CounterValue({ of, control }: { of: Extract<Choice, { kind: "cou
   );
 }
 
-const NO_VALUE = "no value was set yet";
+const NO_VALUE = "no value before this time";
