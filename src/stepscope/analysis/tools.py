@@ -93,32 +93,32 @@ def tool_answers(
     profile: ProfileData,
     names: Iterable[str],
     *,
-    beside: Iterable[Wanted] = (),
+    also: Iterable[Wanted] = (),
     readers: Iterable[Reader] = (),
     begun: Callable[[Tool], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Run several tools with default options, in parallel if that is worth it.
 
-    The tables and derivations in `beside` are prepared at the same time, and the
+    The tables and derivations in `also` are prepared at the same time, and the
     functions in `readers` run at the same time. `begun` is called with each tool when
     the tool starts, from any thread.
     """
     tools = [find_tool(name) for name in names]
     # `Any`: only the tool, which is loaded by name, knows the class of its result.
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
 
     def reader(tool: Tool) -> Reader:
         def run() -> None:
             begun(tool)
-            found[tool.name] = with_fitting_remedies(
+            results[tool.name] = with_fitting_remedies(
                 profile, tool.analyse(profile, tool.options())
             )
 
         return Reader(tool.needs, run)
 
     of_tools = [reader(tool) for tool in tools]
-    profile.prepare((*_DOUBTS, *beside), readers=[*of_tools, *readers])
-    return {tool.name: found[tool.name] for tool in tools}
+    profile.prepare((*_DOUBTS, *also), readers=[*of_tools, *readers])
+    return {tool.name: results[tool.name] for tool in tools}
 
 
 def analyse(

@@ -80,7 +80,7 @@ def compose_report(profile: ProfileData, shown: Stages | None = None) -> Documen
     results = tool_answers(
         profile,
         REPORTED,
-        beside=(*OF_RULES, annotation_calls),
+        also=(*OF_RULES, annotation_calls),
         begun=lambda tool: announce(tool.title),
     )
     announce("Findings")

@@ -75,7 +75,7 @@ def test_every_long_gap_has_an_owner_or_is_called_unexplained(
     for one in devices(profile):
         if one.busy is None:
             continue
-        gaps = one.busy.busy.gaps(*one.hull)
+        gaps = one.busy.busy.gaps(*one.account_range)
         length = gaps.end_ps - gaps.start_ps
         long = np.flatnonzero(length > step_ps(profile, one.host) // 100)
         for at in long[np.argsort(-length[long], kind="stable")][:MOST_GAPS].tolist():

@@ -217,21 +217,23 @@ def overview_page(
 
 def compat_input_ops(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:
     """Return the input ops of a host by TensorFlow's rules; columns `INPUT_OP_ROWS`."""
-    found = profile.derived(host, host_op_events)
-    if isinstance(found, Unavailable):
-        return found
+    executions = profile.derived(host, host_op_events)
+    if isinstance(executions, Unavailable):
+        return executions
     events = profile.table(host, "events")
     if isinstance(events, Unavailable):
         return events
-    ops = found.ops
+    ops = executions.ops
     dataset = (ops["category"] == int(OpCategory.DATASET)) & (ops["type"] == "Dataset")
     infeed = ops["type"].str.contains(_INFEED)
     chosen = (dataset | infeed).fill_null(value=False).to_numpy()
     count = len(ops)
-    own = totals_by_code(found.op, found.self_ps, count=count)
-    outer = totals_by_code(found.op, found.dur_ps, count=count, where=found.outermost)
-    pairs = number_rows([found.op, handles(events, "track")[found.event]])
-    threads = np.bincount(found.op[pairs.first], minlength=count)
+    own = totals_by_code(executions.op, executions.self_ps, count=count)
+    outer = totals_by_code(
+        executions.op, executions.dur_ps, count=count, where=executions.outermost
+    )
+    pairs = number_rows([executions.op, handles(events, "track")[executions.event]])
+    threads = np.bincount(executions.op[pairs.first], minlength=count)
     name = pl.col("name")
     category = (
         pl.when(pl.col("type").str.contains(_INFEED))
@@ -279,8 +281,12 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
                 input_percent_max=spent_percent,
             )
         )
-    stats, few = sample_statistics(
-        [one.input_percent_avg for one in steps if one.input_percent_avg is not None],
+    stats, no_spread = sample_statistics(
+        [
+            input_step.input_percent_avg
+            for input_step in steps
+            if input_step.input_percent_avg is not None
+        ],
         field="input_percent_stats",
     )
     absent = (
@@ -288,12 +294,14 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
         *(f"steps.{name}" for name in _NOT_OF_THEIRS),
         *(f"by_host.{name}" for name in PERCENTS[1:]),
     )
-    kept = [one for one in missing if one.field.startswith((*STEP_TIMES, "steps."))]
+    kept = [
+        entry for entry in missing if entry.field.startswith((*STEP_TIMES, "steps."))
+    ]
     # The device's step time equals the step time, so its nulls have the same reasons.
     kept += [
-        msgspec.structs.replace(one, field=f"device_{one.field}")
-        for one in kept
-        if one.field.startswith(STEP_TIMES[0])
+        msgspec.structs.replace(entry, field=f"device_{entry.field}")
+        for entry in kept
+        if entry.field.startswith(STEP_TIMES[0])
     ]
     return DeviceSide(
         verdict=verdict_on_share(percent),
@@ -306,7 +314,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
         devices=pl.DataFrame(schema=DEVICE_ROWS.dtypes()),
         missing=(
             *kept,
-            *few,
+            *no_spread,
             *(_WHY["not_in_compat"].missing_field(field) for field in absent),
         ),
     )
@@ -335,24 +343,24 @@ def input_pipeline_analyzer(
         return swept
     times = compat_summary(swept)
     percent = times.summary.input_percent
-    other = times.summary.breakdown_percent["other"]
-    if percent is None or other is None:
+    other_percent = times.summary.breakdown_percent["other"]
+    if percent is None or other_percent is None:
         return _WHY["no_step_time"]
     steps = compat_device_side(times, percent)
     work = host_side(measured.run, rows_of=compat_input_ops)
     by_host = []
     for host in measured.names:
-        mine = [step for step in steps.steps if step.host == host]
-        spent = sum(step.input_ms or 0.0 for step in mine)
-        whole = sum(step.duration_ms for step in mine)
-        share = 100.0 * spent / whole if whole else None
+        host_steps = [step for step in steps.steps if step.host == host]
+        spent = sum(step.input_ms or 0.0 for step in host_steps)
+        total_ms = sum(step.duration_ms for step in host_steps)
+        share = 100.0 * spent / total_ms if total_ms else None
         by_host.append(
             HostInput(
                 host=host,
                 verdict=verdict_on_share(share),
                 input_percent=share,
                 largest_category=work.largest_by_host.get(host),
-                step_count=len(mine),
+                step_count=len(host_steps),
             )
         )
     result = combine_sides(measured, steps, work, tuple(by_host))
@@ -363,14 +371,14 @@ def input_pipeline_analyzer(
     elif percent >= THRESHOLDS.input_warn.value:
         word = "MODERATELY"
     else:
-        word = "POTENTIALLY" if other >= _POTENTIALLY_PERCENT else "NOT"
+        word = "POTENTIALLY" if other_percent >= _POTENTIALLY_PERCENT else "NOT"
     if word != "POTENTIALLY":
         remark = ""
     else:
         remark = (
             " TensorFlow's own page calls it POTENTIALLY input-bound, because "
-            f"{other:.1f} % of the step has no class there. stepscope does not count "
-            "unexplained time as input."
+            f"{other_percent:.1f} % of the step has no class there. stepscope does not "
+            "count unexplained time as input."
         )
     return msgspec.structs.replace(
         result, compat=PRODUCER, compat_verdict=word, text=result.text + remark

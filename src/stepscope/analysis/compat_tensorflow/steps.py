@@ -101,14 +101,14 @@ class Events(Frozen, frozen=True):
 
     def spans_of_markers(self) -> dict[int, tuple[str, int, int]]:
         """Map each group to name, start and end of the longest event that marks it."""
-        found: dict[int, tuple[str, int, int]] = {}
+        spans: dict[int, tuple[str, int, int]] = {}
         for row in np.flatnonzero(self.is_marker).tolist():
             group, begin = int(self.group[row]), int(self.start_ps[row])
             end = begin + int(self.dur_ps[row])
-            _, first, last = found.get(group, ("", 0, -1))
+            _, first, last = spans.get(group, ("", 0, -1))
             if end - begin > last - first:
-                found[group] = (str(group), begin, end)
-        return found
+                spans[group] = (str(group), begin, end)
+        return spans
 
     def spans_of_class(self, group: int, number: int) -> Spans:
         """Return when events of a class in a step group were active."""
@@ -119,12 +119,14 @@ class Events(Frozen, frozen=True):
 def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
     """Return the events of host threads that have a stored step group."""
     events, tracks = tables["events"], tables["tracks"]
-    found = rows_with_key(
+    group_values = rows_with_key(
         tables["stats"], "event", find_handle(trace.strings, StatKey.GROUP_ID)
     )
     on_host = tracks["device"].is_null().to_numpy() & (codes(tracks, "kind") == _THREAD)
-    kept = on_host[handles(events, "track")[found.owner]] & (found.value >= 0)
-    rows, groups = found.owner[kept], found.value[kept]
+    kept = on_host[handles(events, "track")[group_values.owner]] & (
+        group_values.value >= 0
+    )
+    rows, groups = group_values.owner[kept], group_values.value[kept]
     by_name = _numbers_by_name(
         tables["event_types"]["name"], _HOST_RULES, otherwise=HOST_COMPUTE
     )
@@ -180,7 +182,7 @@ def device_events(
 def _numbers_by_name(
     names: pl.Series, rules: Sequence[tuple[int, str]], otherwise: int
 ) -> UInt8s:
-    found: UInt8s = (
+    numbers: UInt8s = (
         pl.select(
             pl.coalesce(
                 *(
@@ -194,7 +196,7 @@ def _numbers_by_name(
         .to_series()
         .to_numpy()
     )
-    return found
+    return numbers
 
 
 class CompatStep(Frozen, frozen=True, eq=True):
@@ -223,7 +225,7 @@ def compat_steps(
         Steps by host and group; `Unavailable` if the file has no stored step groups,
         because only they determine the events of the sweep.
     """
-    found: list[CompatStep] = []
+    all_steps: list[CompatStep] = []
     for host in hosts:
         trace = profile.trace(host)
         tables = {}
@@ -246,12 +248,12 @@ def compat_steps(
         on_host = host_events(trace, tables)
         sweep = _Sweep(host, on_host.without_device() if on_cpu else on_host, swept)
         spans = on_host.spans_of_markers() if on_cpu else _stored_spans(trace, tables)
-        found += [
+        all_steps += [
             sweep.sweep_step(group, *span) for group, span in sorted(spans.items())
         ]
-    if not found:
+    if not all_steps:
         return _WHY["not_grouped"]
-    return tuple(found)
+    return tuple(all_steps)
 
 
 class _Sweep(Frozen, frozen=True):
@@ -300,23 +302,27 @@ def _stored_spans(
     Without stored steps, a group's range is the range of its device activity.
     """
     tracks, events = tables["tracks"], tables["events"]
-    found = rows_with_key(
+    group_values = rows_with_key(
         tables["stats"], "event", find_handle(trace.strings, StatKey.GROUP_ID)
     )
     is_steps = codes(tracks, "derived") == _STEPS_LINE
-    kept = is_steps[handles(events, "track")[found.owner]] & (found.value >= 0)
+    kept = is_steps[handles(events, "track")[group_values.owner]] & (
+        group_values.value >= 0
+    )
     starts, durs = ints(events, "start_ps"), ints(events, "dur_ps")
     spans: dict[int, tuple[str, int, int]] = {}
     names = tables["event_types"]["name"]
     for row, group in zip(
-        found.owner[kept].tolist(), found.value[kept].tolist(), strict=True
+        group_values.owner[kept].tolist(),
+        group_values.value[kept].tolist(),
+        strict=True,
     ):
         begin, end = int(starts[row]), int(starts[row] + durs[row])
         if group not in spans or end - begin > spans[group][2] - spans[group][1]:
             spans[group] = (names[int(events["type"][row])], begin, end)
     if spans:
         return spans
-    hulls = (
+    activity_spans = (
         tables["device_activity"]
         .filter(pl.col("group") >= 0)
         .group_by("group")
@@ -327,5 +333,5 @@ def _stored_spans(
     )
     return {
         group: (str(group), start_ps, end_ps)
-        for group, start_ps, end_ps in hulls.iter_rows()
+        for group, start_ps, end_ps in activity_spans.iter_rows()
     }

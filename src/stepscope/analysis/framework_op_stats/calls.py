@@ -57,12 +57,12 @@ def call_rows(
     works: Sequence[OpWork],
     shapes: Sequence[pl.Series],
     *,
-    most: int | None,
+    max_calls: int | None,
 ) -> pl.DataFrame:
     """Return the calls by time on devices, then on hosts; columns `CALL_ROWS`.
 
     Args:
-        most: Maximum number of rows; None keeps all.
+        max_calls: Maximum number of rows; None keeps all.
     """
     frames = [
         _calls_of_host(profile, work).with_columns(shape)
@@ -73,8 +73,8 @@ def call_rows(
         descending=[True, True, False, False, False],
         nulls_last=True,
     )
-    if most is not None:
-        ordered = ordered.head(most)
+    if max_calls is not None:
+        ordered = ordered.head(max_calls)
     return (
         ordered.with_row_index("rank", offset=1)
         .with_columns(
@@ -108,12 +108,12 @@ def _calls_of_host(profile: ProfileData, work: OpWork) -> pl.DataFrame:
         return calls.with_columns(
             pl.lit(None, dtype).alias(name) for name, dtype in kinds.items()
         )
-    found = pl.DataFrame(_device_columns(profile, work))
+    device_columns = pl.DataFrame(_device_columns(profile, work))
     if "launches" in work.absent:
         # Without launches, the device work of a call on the host is unknown.
-        seen = pl.int_range(pl.len()) >= work.executions
-        found = found.select(pl.when(seen).then(pl.all()))
-    return calls.hstack(found)
+        only_on_device = pl.int_range(pl.len()) >= work.executions
+        device_columns = device_columns.select(pl.when(only_on_device).then(pl.all()))
+    return calls.hstack(device_columns)
 
 
 def _device_columns(profile: ProfileData, work: OpWork) -> list[pl.Series]:
@@ -153,8 +153,8 @@ def _device_columns(profile: ProfileData, work: OpWork) -> list[pl.Series]:
         pl.Series("device_ps", spent),
         _idle_times(profile, work, device, end_ps),
         *(
-            pl.Series(name, np.bincount(work.call[mine], minlength=count))
-            for name, mine in counts.items()
+            pl.Series(name, np.bincount(work.call[of_kind], minlength=count))
+            for name, of_kind in counts.items()
         ),
         nullable_series("copy_bytes", copied, sized),
         devices,
@@ -174,14 +174,14 @@ def _idle_times(
     with_work = np.zeros(count, np.bool_)
     with_work[work.call] = True
     timeline = require_available(profile.derived(work.host, device_timeline))
-    for one in timeline.devices:
-        mine = device == one.device
-        if not mine.any():
+    for timeline_device in timeline.devices:
+        on_device = device == timeline_device.device
+        if not on_device.any():
             continue
         last = np.full(count, np.iinfo(np.int64).min)
-        np.maximum.at(last, work.call[mine], end_ps[mine])
+        np.maximum.at(last, work.call[on_device], end_ps[on_device])
         calls = np.flatnonzero(last > start_ps)
-        busy = Spans.from_events(one.start_ps, one.dur_ps)
+        busy = Spans.from_events(timeline_device.start_ps, timeline_device.dur_ps)
         begins, ends = start_ps[calls], last[calls]
         waited[calls] += ends - begins - busy.within(begins, ends)
     known = with_work & work.calls["launched"].to_numpy()
@@ -194,22 +194,24 @@ def _step_numbers(profile: ProfileData, work: OpWork) -> pl.Series:
     A call's step is the step of its device work. If the device work has no known step,
     the call's step is the step during which the call began on the host.
     """
-    found = profile.derived(work.host, steps)
+    host_steps = profile.derived(work.host, steps)
     row = np.full(len(work.calls), -1, np.int64)
-    if not isinstance(found, Unavailable):
-        if not found.on_device:
-            starts = ints(found.rows, "start_ps")
-            at = np.searchsorted(starts, ints(work.calls, "start_ps"), side="right") - 1
-            row = np.where(work.calls["launched"].to_numpy(), at, -1)
+    if not isinstance(host_steps, Unavailable):
+        if not host_steps.on_device:
+            starts = ints(host_steps.rows, "start_ps")
+            started = (
+                np.searchsorted(starts, ints(work.calls, "start_ps"), side="right") - 1
+            )
+            row = np.where(work.calls["launched"].to_numpy(), started, -1)
         of_activity = profile.derived(work.host, activity_steps)
         if not isinstance(of_activity, Unavailable):
             step = of_activity[work.activity]
             known = np.flatnonzero(step >= 0)[::-1]
             row[work.call[known]] = step[known]
-    if isinstance(found, Unavailable):
+    if isinstance(host_steps, Unavailable):
         return pl.Series("step", [None] * len(row), pl.Int64)
-    numbers = pl.concat([found.rows["step"], pl.Series("step", [None], pl.Int64)])
-    of_call: pl.Series = numbers.gather(np.where(row < 0, len(found.rows), row))
+    numbers = pl.concat([host_steps.rows["step"], pl.Series("step", [None], pl.Int64)])
+    of_call: pl.Series = numbers.gather(np.where(row < 0, len(host_steps.rows), row))
     return of_call
 
 
@@ -245,7 +247,7 @@ def kernel_rows(
         )
         kind = kinds[rows["class"].to_numpy()]
         frames.append(
-            rows.with_columns(kind=pl.Series([_KINDS[one] for one in kind]))
+            rows.with_columns(kind=pl.Series([_KINDS[code] for code in kind]))
             .filter(pl.Series(np.isin(kind, _KERNELS), dtype=pl.Boolean))
             .with_columns(
                 launch_dimensions("grid"),
@@ -254,10 +256,10 @@ def kernel_rows(
             )
             .select(*_SHAPE, "host", "device", "n", "sum_ps", "least_ps", "most_ps")
         )
-    whole = pl.concat(frames)
-    total = int(whole["sum_ps"].sum())
+    all_rows = pl.concat(frames)
+    total = int(all_rows["sum_ps"].sum())
     return _rank_by_time(
-        _sum_by_key(whole, _SHAPE).with_columns(
+        _sum_by_key(all_rows, _SHAPE).with_columns(
             (pl.col("least_ps") / PS_PER_US).alias("min_us"),
             share_percent(pl.col("sum_ps"), total).alias("percent"),
         ),
@@ -290,20 +292,18 @@ def copy_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
                 "bytes",
             )
         )
-    whole = pl.concat(frames)
+    all_rows = pl.concat(frames)
     key = ("kind", "name", "op_name")
     sizes = pl.when(pl.col("bytes").null_count() == 0).then(pl.col("bytes").sum())
     rate = pl.col("bytes") * (PS_PER_S / GIB) / pl.col("sum_ps")
-    summed = _sum_by_key(whole, key, sizes.alias("bytes")).with_columns(
+    summed = _sum_by_key(all_rows, key, sizes.alias("bytes")).with_columns(
         pl.when(pl.col("sum_ps") > 0).then(rate).alias("gib_per_s")
     )
     return _rank_by_time(summed, COPY_ROWS, key)
 
 
-def _sum_by_key(
-    whole: pl.DataFrame, key: Sequence[str], *more: pl.Expr
-) -> pl.DataFrame:
-    return whole.group_by(*key).agg(
+def _sum_by_key(rows: pl.DataFrame, key: Sequence[str], *more: pl.Expr) -> pl.DataFrame:
+    return rows.group_by(*key).agg(
         pl.col("n").sum().alias("occurrences"),
         pl.col("sum_ps").sum(),
         pl.col("least_ps").min(),

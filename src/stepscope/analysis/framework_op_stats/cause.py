@@ -194,29 +194,29 @@ def device_time_parts(
     device = handles(activity, "device")[work.activity]
     start_ps = ints(activity, "start_ps")[work.activity]
     dur_ps = ints(activity, "dur_ps")[work.activity]
-    found = dict.fromkeys(_PARTS, 0)
+    part_ps = dict.fromkeys(_PARTS, 0)
     untested_ps = 0
     waiting_ps = 0
-    for one in timeline.devices:
-        mine = device == one.device
-        if not mine.any():
+    for timeline_device in timeline.devices:
+        on_device = device == timeline_device.device
+        if not on_device.any():
             continue
         taken = Spans.empty()
         for number, name in enumerate(_PARTS):
-            rows = mine & (of_row == number)
+            rows = on_device & (of_row == number)
             spans = Spans.from_events(start_ps[rows], dur_ps[rows])
-            found[name] += (spans - taken).length_ps
+            part_ps[name] += (spans - taken).length_ps
             taken |= spans
-        rows = mine & untested[code] & (kind == _KERNEL)
-        tested = mine & (of_row == 0) & ~untested[code]
+        rows = on_device & untested[code] & (kind == _KERNEL)
+        tested = on_device & (of_row == 0) & ~untested[code]
         untested_ps += (
             Spans.from_events(start_ps[rows], dur_ps[rows])
             - Spans.from_events(start_ps[tested], dur_ps[tested])
         ).length_ps
-        busy = Spans.from_events(one.start_ps, one.dur_ps)
-        calls = np.unique(work.call[mine])
+        busy = Spans.from_events(timeline_device.start_ps, timeline_device.dur_ps)
+        calls = np.unique(work.call[on_device])
         last = np.full(len(work.calls), np.iinfo(np.int64).min)
-        np.maximum.at(last, work.call[mine], (start_ps + dur_ps)[mine])
+        np.maximum.at(last, work.call[on_device], (start_ps + dur_ps)[on_device])
         launched = work.calls["launched"].to_numpy()
         calls = calls[launched[calls]]
         begins = ints(work.calls, "start_ps")[calls]
@@ -226,7 +226,7 @@ def device_time_parts(
     with_starts = work.calls["launched"].to_numpy()[with_work]
     needed = LIMITS["known_starts_percent"].value
     return Parts(
-        found,
+        part_ps,
         waiting_ps
         if bool(len(with_starts) and 100.0 * with_starts.mean() >= needed)
         else None,
@@ -262,9 +262,13 @@ def dominant_cause(
         nothing = dict.fromkeys(Cause.__struct_fields__)
         why = absent or _WHY["no_work"]
         return Cause(**nothing), [why.missing_field("cause")]
-    ps = {name: sum(one.ps[name] for one in parts) for name in _PARTS}
-    untested = sum(one.untested_ps for one in parts)
-    waits = [one.waiting_ps for one in parts if one.waiting_ps is not None]
+    ps = {name: sum(host_parts.ps[name] for host_parts in parts) for name in _PARTS}
+    untested = sum(host_parts.untested_ps for host_parts in parts)
+    waits = [
+        host_parts.waiting_ps
+        for host_parts in parts
+        if host_parts.waiting_ps is not None
+    ]
     waiting = sum(waits) if len(waits) == len(parts) else None
     total = None if waiting is None else sum(ps.values()) + waiting
     poor = ps["low_occupancy"] + ps["small_grid"]

@@ -163,12 +163,12 @@ def op_detail(
     share, of_share = _step_share(profile, works, with_device)
     shaped = shape_rows(profile, works, shapes)
     known = msgspec.structs.asdict(stats)
-    found = OpDetailResult(
+    detail = OpDetailResult(
         **known,
         selected=selection.words,
         # The selected ops ran, so no calls means that no calls were recorded.
         call_count=sum(len(work.calls) for work in works) or None,
-        calls=call_rows(profile, works, shapes, most=most_calls),
+        calls=call_rows(profile, works, shapes, max_calls=most_calls),
         kernels=kernel_rows(profile, with_device, fills) if with_device else None,
         copies=copy_rows(profile, with_device) if with_device else None,
         launches=launch_rows(profile, with_launches) if with_launches else None,
@@ -176,8 +176,8 @@ def op_detail(
         share=share,
         cause=cause,
     )
-    more = (*missing, *of_share, *_missing_entries(profile, found, works))
-    return msgspec.structs.replace(found, missing=(*stats.missing, *more))
+    more = (*missing, *of_share, *_missing_entries(profile, detail, works))
+    return msgspec.structs.replace(detail, missing=(*stats.missing, *more))
 
 
 def _first_reason(works: Sequence[OpWork], part: str) -> Unavailable | None:
@@ -187,31 +187,37 @@ def _first_reason(works: Sequence[OpWork], part: str) -> Unavailable | None:
 def _step_share(
     profile: ProfileData, works: Sequence[OpWork], with_device: Sequence[OpWork]
 ) -> tuple[StepShare, list[Missing]]:
-    found: dict[str, Any] = dict.fromkeys(StepShare.__struct_fields__)
+    shares: dict[str, Any] = dict.fromkeys(StepShare.__struct_fields__)
     by_host = {work.host: profile.derived(work.host, windows) for work in works}
     stepped = {
-        host: one
-        for host, one in by_host.items()
-        if not isinstance(one, Unavailable) and one.has_steps
+        host: host_windows
+        for host, host_windows in by_host.items()
+        if not isinstance(host_windows, Unavailable) and host_windows.has_steps
     }
     if not stepped:
         why = without_steps(profile)
-        return StepShare(**found), [why.missing_field("share")]
-    found["steps"] = sum(len(one.measured) for one in stepped.values())
+        return StepShare(**shares), [why.missing_field("share")]
+    shares["steps"] = sum(
+        len(host_windows.measured) for host_windows in stepped.values()
+    )
     missing = []
     devices = [work for work in with_device if work.host in stepped]
-    whole, busy, alone = 0, 0, 0
+    steps_ps, busy, exposed = 0, 0, 0
     for work in devices:
         of_host = _device_share(profile, work, stepped[work.host])
-        whole, busy, alone = whole + of_host[0], busy + of_host[1], alone + of_host[2]
-    if whole:
-        found["device_percent"] = 100.0 * busy / whole
-        found["exposed_percent"] = 100.0 * alone / whole
+        steps_ps, busy, exposed = (
+            steps_ps + of_host[0],
+            busy + of_host[1],
+            exposed + of_host[2],
+        )
+    if steps_ps:
+        shares["device_percent"] = 100.0 * busy / steps_ps
+        shares["exposed_percent"] = 100.0 * exposed / steps_ps
     else:
         why = _first_reason(works, "device_activity") or without_steps(profile)
         names = ("device_percent", "exposed_percent")
         missing += [why.missing_field(f"share.{name}") for name in names]
-    whole, inside = 0, 0
+    steps_ps, inside = 0, 0
     for work in works:
         if not work.executions or work.host not in stepped:
             continue
@@ -219,12 +225,12 @@ def _step_share(
         calls = work.calls.head(work.executions)
         spans = Spans.from_events(ints(calls, "start_ps"), ints(calls, "host_ps"))
         inside += (spans & steps).length_ps
-        whole += steps.length_ps
-    found["host_percent"] = 100.0 * inside / whole if whole else None
-    if found["host_percent"] is None:
+        steps_ps += steps.length_ps
+    shares["host_percent"] = 100.0 * inside / steps_ps if steps_ps else None
+    if shares["host_percent"] is None:
         why = _first_reason(works, "host_op_events") or _WHY["no_host_event"]
         missing.append(why.missing_field("share.host_percent"))
-    return StepShare(**found), missing
+    return StepShare(**shares), missing
 
 
 def _device_share(
@@ -237,18 +243,18 @@ def _device_share(
     chosen[work.activity] = True
     device = handles(activity, "device")
     start_ps, dur_ps = ints(activity, "start_ps"), ints(activity, "dur_ps")
-    busy, alone = 0, 0
+    busy, exposed = 0, 0
     timeline = require_available(profile.derived(work.host, device_timeline))
-    for one in timeline.devices:
-        on_device = device == one.device
-        mine = on_device & chosen
-        inside = Spans.from_events(start_ps[mine], dur_ps[mine]) & steps
-        others = on_device & ~chosen
+    for timeline_device in timeline.devices:
+        on_device = device == timeline_device.device
+        of_op = on_device & chosen
+        inside = Spans.from_events(start_ps[of_op], dur_ps[of_op]) & steps
+        of_other_ops = on_device & ~chosen
         busy += inside.length_ps
-        alone += (
-            inside - Spans.from_events(start_ps[others], dur_ps[others])
+        exposed += (
+            inside - Spans.from_events(start_ps[of_other_ops], dur_ps[of_other_ops])
         ).length_ps
-    return steps.length_ps * len(timeline.devices), busy, alone
+    return steps.length_ps * len(timeline.devices), busy, exposed
 
 
 def _measured_spans(windows: Windows) -> Spans:

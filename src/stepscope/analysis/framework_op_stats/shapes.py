@@ -82,22 +82,22 @@ def _fill_host_calls(
         ).launched
     # An op that only calls other ops has own values that do not include their work.
     types = work.calls["type"].head(work.executions).fill_null("").to_list()
-    callers = {one: calls_only(one) for one in set(types)}
-    tells = ~np.array([callers[one] for one in types], np.bool_)
+    callers = {op_type: calls_only(op_type) for op_type in set(types)}
+    tells = ~np.array([callers[op_type] for op_type in types], np.bool_)
     inside = call >= 0
     telling = tells & (costs.flops[place] >= 0)
     flops[: work.executions] = _sum_by_call(costs.flops, call, inside, worked, telling)
     # An op's own operands give the bytes that it accesses. The operands of the ops that
     # it calls include intermediate results.
     own = costs.accessed_bytes[place]
-    others = _sum_by_call(costs.accessed_bytes, call, inside & worked, worked, own >= 0)
+    inner = _sum_by_call(costs.accessed_bytes, call, inside & worked, worked, own >= 0)
     parent = costs.parent[place]
     around = np.zeros(len(place), np.bool_)
     above = call[parent[parent >= 0]]
     around[above[above >= 0]] = True
     # The time of a call around another selected call is partly the inner call's.
     accessed[: work.executions] = np.where(
-        around, _UNKNOWN, np.where(own >= 0, own, others)
+        around, _UNKNOWN, np.where(own >= 0, own, inner)
     )
 
 
@@ -109,10 +109,10 @@ def _sum_by_call(
     known = inside & (values >= 0)
     total = np.zeros(count, np.int64)
     np.add.at(total, call[known], values[known])
-    told = np.bincount(call[known], minlength=count) > 0
+    has_value = np.bincount(call[known], minlength=count) > 0
     lost = inside & worked & (values < 0)
     doubtful = np.bincount(call[lost], minlength=count) > 0
-    complete = told & (~doubtful | telling)
+    complete = has_value & (~doubtful | telling)
     return np.where(complete, total, _UNKNOWN)
 
 
@@ -126,8 +126,8 @@ def _fill_device_calls(
     ops = require_available(profile.derived(work.host, activity_ops))
     if isinstance(costs, Unavailable):
         return
-    mine = work.call >= work.executions
-    call, op = work.call[mine], ops.op[work.activity[mine]]
+    only_on_device = work.call >= work.executions
+    call, op = work.call[only_on_device], ops.op[work.activity[only_on_device]]
     # An instruction counts once per call, however many kernels it has.
     runs = number_rows([call.astype(np.int32), op.astype(np.int32)]).first
     call, op = call[runs], op[runs]
@@ -148,8 +148,11 @@ def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
     texts = pl.Series("shape", [None], pl.String).extend_constant(
         None, max(len(work.calls) - 1, 0)
     )[: len(work.calls)]
-    for found in (_shapes_of_activity(profile, work), _shapes_of_events(profile, work)):
-        call, code, known = found
+    for source_shapes in (
+        _shapes_of_activity(profile, work),
+        _shapes_of_events(profile, work),
+    ):
+        call, code, known = source_shapes
         if len(call):
             number = np.full(len(work.calls), -1, np.int64)
             # If a call has several shapes, the first one counts.
@@ -172,7 +175,7 @@ def _shapes_of_activity(profile: ProfileData, work: OpWork) -> _Found:
     known = handle >= 0
     distinct, code = np.unique(handle[known], return_inverse=True)
     strings = profile.trace(work.host).strings
-    texts = [strings[one] for one in distinct.tolist()]
+    texts = [strings[handle_of_shape] for handle_of_shape in distinct.tolist()]
     return work.call[known], code.astype(np.int64), texts
 
 
@@ -201,9 +204,9 @@ def _shapes_of_events(profile: ProfileData, work: OpWork) -> _Found:
     code = frame.join(
         distinct.with_row_index("code"), on="sizes", how="left", maintain_order="left"
     )
-    at = np.searchsorted(events, frame["event"].to_numpy())
+    call = np.searchsorted(events, frame["event"].to_numpy())
     return (
-        at.astype(np.int64),
+        call.astype(np.int64),
         code["code"].to_numpy().astype(np.int64),
         distinct["sizes"].to_list(),
     )
@@ -215,10 +218,10 @@ def _recorded_texts(
     """Return `event` and `text` for the first of the names that any event has."""
     for name in names:
         handle = find_handle(trace.strings, name)
-        found = values.only(values.key == handle)
-        if handle < 0 or not len(found.owner):
+        named_values = values.only(values.key == handle)
+        if handle < 0 or not len(named_values.owner):
             continue
-        owner, code, texts = text_codes(trace, found)
+        owner, code, texts = text_codes(trace, named_values)
         written = pl.Series("text", texts, pl.String)[code]
         return pl.DataFrame({"event": owner, "text": written}).filter(
             pl.col("text") != ""

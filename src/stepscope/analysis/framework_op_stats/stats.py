@@ -98,7 +98,7 @@ def analyse(
             read["host_op_executions"] = int(on_host.rows["occurrences"].sum())
         if not isinstance(on_device, Unavailable):
             read["device_activities"] = int(on_device.rows["activities"].sum())
-    whole = FrameworkOpStatsResult(
+    stats = FrameworkOpStatsResult(
         rows=rows if meant is None else rows.filter(meant.matches_names("name")),
         pies=Pies(
             host_by_op=_time_pie(host, "name"),
@@ -114,11 +114,11 @@ def analyse(
         inputs=inputs,
     )
     if meant is None:
-        return whole
+        return stats
     # Details are computed only for ops that the options select.
     from stepscope.analysis.framework_op_stats.detail import op_detail  # noqa: PLC0415
 
-    return op_detail(profile, whole, meant, most_calls=options.most_calls)
+    return op_detail(profile, stats, meant, most_calls=options.most_calls)
 
 
 def _rows_of_side(
@@ -126,9 +126,9 @@ def _rows_of_side(
 ) -> pl.DataFrame:
     """Return the rows of one side in order of rank, without the column `rank`."""
     merged = side.rows.hstack(work_rates(side.rows, costs))
-    whole = int(merged["self_ps"].sum())
+    total_ps = int(merged["self_ps"].sum())
     if idle:
-        whole += side.idle_ps
+        total_ps += side.idle_ps
         row = {"name": [_IDLE], "type": [_IDLE], "category": [_IDLE]}
         times = {"total_ps": [side.idle_ps], "self_ps": [side.idle_ps]}
         own = pl.DataFrame(row | times | {"occurrences": [0]})
@@ -136,8 +136,8 @@ def _rows_of_side(
             "self_ps", "name", "module", descending=[True, False, False]
         )
     on_device = name == "Device"
-    percent = share_percent(pl.col("self_ps"), whole)
-    cumulative = share_percent(pl.col("self_ps").cum_sum(), whole)
+    percent = share_percent(pl.col("self_ps"), total_ps)
+    cumulative = share_percent(pl.col("self_ps").cum_sum(), total_ps)
     zero = pl.lit(0.0)
     known = (pl.col("kernel_ps") > 0) & (pl.col("tensor_core_unknown_ps") == 0)
     eager, function = pl.col("eager") > 0, pl.col("function") > 0
@@ -203,9 +203,9 @@ def _is_small_op(step_count: int | None, latency_ps: float) -> pl.Expr:
         THRESHOLDS.small_op_runs.value,
         THRESHOLDS.small_op_latencies.value,
     )
-    many = pl.col("occurrences") / step_count >= runs
+    frequent = pl.col("occurrences") / step_count >= runs
     short = pl.col("total_ps") / pl.col("activities") < latencies * latency_ps
-    return pl.when(pl.col("activities").is_not_null()).then(many & short)
+    return pl.when(pl.col("activities").is_not_null()).then(frequent & short)
 
 
 def _time_pie(side: Side, label: str) -> Pie | None:
@@ -215,9 +215,9 @@ def _time_pie(side: Side, label: str) -> Pie | None:
     idle = pl.DataFrame({label: [_IDLE], "self_ps": [side.idle_ps]})
 
     def slices(frame: pl.DataFrame) -> pl.DataFrame:
-        found = other_slices(frame, label=label, value="self_ps", slices=_SLICES)
+        largest = other_slices(frame, label=label, value="self_ps", slices=_SLICES)
         times = (pl.col("self_ps") / PS_PER_US).alias("self_time_us")
-        return found.select("name", times, "percent")
+        return largest.select("name", times, "percent")
 
     return Pie(without_idle=slices(ops), with_idle=slices(pl.concat([ops, idle])))
 
@@ -233,14 +233,14 @@ def _missing_entries(
     reasons |= dict.fromkeys(("exposed_time_us", "activities"), no_device)
     units = _WHY["no_units"] if len(device.rows) else no_device
     reasons |= dict.fromkeys(_TENSOR_CORES, units)
-    found = missing_columns(rows, reasons, prefix="rows.")
+    missing = missing_columns(rows, reasons, prefix="rows.")
     for side, word in ((device, "device"), (host, "host")):
         if side.absent and not len(side.rows):
             why = next(iter(side.absent.values()))
             names = (f"rows[{word}]", f"pies.{word}_by_op", f"pies.{word}_by_type")
-            found += [why.missing_field(name) for name in (*names, f"{word}_idle_us")]
+            missing += [why.missing_field(name) for name in (*names, f"{word}_idle_us")]
         else:
-            found += [
+            missing += [
                 why.missing_field(f"rows[{word}, {name}]")
                 for name, why in side.absent.items()
             ]
@@ -248,5 +248,5 @@ def _missing_entries(
         ops = profile.derived(name, host_ops)
         if not isinstance(ops, Unavailable) and ops.without_values is not None:
             field = f"rows[host, {name}, compiled programs]"
-            found.append(ops.without_values.missing_field(field))
-    return found
+            missing.append(ops.without_values.missing_field(field))
+    return missing

@@ -73,11 +73,11 @@ def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
     """
     absent: dict[str, Unavailable] = {}
 
-    def known(part: str, found: Any) -> Any:
-        if isinstance(found, Unavailable):
-            absent.setdefault(part, found)
+    def known(part: str, table: Any) -> Any:
+        if isinstance(table, Unavailable):
+            absent.setdefault(part, table)
             return None
-        return found
+        return table
 
     events = known("host_op_events", profile.derived(host, host_op_events))
     nesting = known("host_op_events", profile.derived(host, event_nesting))
@@ -147,14 +147,14 @@ def _add_device_work(
     """Add the device work of the calls, and the calls that only devices show."""
     executions = len(side.executed)
     call = values_by_row(side.launch_call, launch_of, none=-1).astype(np.int64)
-    rest = np.flatnonzero(_selected_ops(ops.ops, selection)[ops.op] & (call < 0))
-    number, further = _calls_by_kernel(activity, ops, rest)
-    call[rest] = number + executions
+    unlaunched = np.flatnonzero(_selected_ops(ops.ops, selection)[ops.op] & (call < 0))
+    number, further = _calls_by_kernel(activity, ops, unlaunched)
+    call[unlaunched] = number + executions
     rows = np.flatnonzero(call >= 0)
-    start_ps = ints(activity, "start_ps")[rest].copy()
-    launched = launch_of[rest] >= 0
+    start_ps = ints(activity, "start_ps")[unlaunched].copy()
+    launched = launch_of[unlaunched] >= 0
     if side.launches is not None and launched.any():
-        called = ints(side.launches, "start_ps")[launch_of[rest[launched]]]
+        called = ints(side.launches, "start_ps")[launch_of[unlaunched[launched]]]
         # A call starts no later than its work, even if the two clocks disagree.
         start_ps[launched] = np.minimum(start_ps[launched], called)
     begins = np.full(len(further), np.iinfo(np.int64).max)
@@ -166,9 +166,9 @@ def _add_device_work(
     )
     owner = side.launch_call.astype(np.int64)
     # A launch that started work of several calls belongs to the first of these calls.
-    others = np.flatnonzero(launched)[::-1]
-    outside = others[owner[launch_of[rest[others]]] < 0]
-    owner[launch_of[rest[outside]]] = call[rest[outside]]
+    last_first = np.flatnonzero(launched)[::-1]
+    outside = last_first[owner[launch_of[unlaunched[last_first]]] < 0]
+    owner[launch_of[unlaunched[outside]]] = call[unlaunched[outside]]
     launch = np.flatnonzero(owner >= 0)
     return OpWork(
         side.host,
@@ -183,8 +183,8 @@ def _add_device_work(
 
 
 def _selected_ops(ops: pl.DataFrame, selection: OpSelection) -> Bools:
-    found: Bools = ops.select(selection.matches_names("name")).to_series().to_numpy()
-    return found
+    selected: Bools = ops.select(selection.matches_names("name")).to_series().to_numpy()
+    return selected
 
 
 def _calls_around(parent: Int32s, event: Int32s, wanted: Int32s) -> Int32s:

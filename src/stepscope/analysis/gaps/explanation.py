@@ -60,70 +60,73 @@ _LAUNCH_KNOWN: Final = 0.5
 
 
 def explain_gap(
-    profile: ProfileData, host: str, asked: Asked, *, device: int | None = None
+    profile: ProfileData, host: str, requested: Asked, *, device: int | None = None
 ) -> GapExplanation | Unavailable:
     """Explain a time range of a device, or of the step threads without a device.
 
     Args:
-        asked: Instant or (start, end) of a range, in ps since the profile's start.
+        requested: Instant or (start, end) of a range, in ps since the profile's start.
         device: Ordinal of the device; None chooses the device with the longest gap at
             the instant, or the busiest device for a range.
 
     Raises:
         BadUsage: The host, the device or the time is not in the recording.
     """
-    found = owned_time(profile, host, device)
-    if isinstance(found, Unavailable):
-        return found
-    stretch = (
-        stretch_around_instant(found, asked)
-        if isinstance(asked, int)
-        else stretch_between(found, *asked)
+    devices = owned_time(profile, host, device)
+    if isinstance(devices, Unavailable):
+        return devices
+    time_range = (
+        stretch_around_instant(devices, requested)
+        if isinstance(requested, int)
+        else stretch_between(devices, *requested)
     )
     named = profile.derived(host, naming)
     names = None if isinstance(named, Unavailable) else named
     where = shown_events(profile, host)
-    hull = stretch.owned.hull
-    begin, end = max(stretch.begin_ps, hull[0]), min(stretch.end_ps, hull[1])
-    owners = tuple(
-        _owned_time(profile, stretch, (owner, spans), names=names, where=where)
-        for owner, whole in stretch.owned.spans_by_owner().items()
-        if len(spans := whole.clip(begin, end))
+    account_range = time_range.owned.account_range
+    begin, end = (
+        max(time_range.begin_ps, account_range[0]),
+        min(time_range.end_ps, account_range[1]),
     )
-    dur = stretch.end_ps - stretch.begin_ps
-    outside = dur - sum(one.ps for one in owners)
+    owners = tuple(
+        _owned_time(profile, time_range, (owner, spans), names=names, where=where)
+        for owner, owner_spans in time_range.owned.spans_by_owner().items()
+        if len(spans := owner_spans.clip(begin, end))
+    )
+    dur = time_range.end_ps - time_range.begin_ps
+    outside = dur - sum(owned.ps for owned in owners)
     nameless_ps = sum(
         part.ps
-        for one in owners
-        if one.owner == _IF_NAMED
-        for part in one.parts
+        for owned in owners
+        if owned.owner == _IF_NAMED
+        for part in owned.parts
         if part.name is None
     )
-    dark_ps = sum(one.ps for one in owners if one.owner in _DARK) + nameless_ps
+    dark_ps = sum(owned.ps for owned in owners if owned.owner in _DARK) + nameless_ps
     dark = 100 * (dark_ps + outside) / dur
     tracks = profile.table(host, "tracks")
-    before, after = gap_neighbours(profile, stretch, where)
+    before, after = gap_neighbours(profile, time_range, where)
     # Carrier of the remedy for unexplained time, which is adapted to the recording.
     see_more = Unavailable(
         code="NOT_RECORDED", reason="", remedy=Remedy.RECORD_UNKNOWN_TIME
     )
     return GapExplanation(
         host=host,
-        device=stretch.owned.device.device,
-        kind=stretch.kind,
-        begin_ps=stretch.begin_ps,
-        end_ps=stretch.end_ps,
+        device=time_range.owned.device.device,
+        kind=time_range.kind,
+        begin_ps=time_range.begin_ps,
+        end_ps=time_range.end_ps,
         dur_ps=dur,
-        step=step_number_at(profile, host, stretch.begin_ps),
-        owners=tuple(sorted(owners, key=lambda one: -one.ps)),
+        step=step_number_at(profile, host, time_range.begin_ps),
+        owners=tuple(sorted(owners, key=lambda owned: -owned.ps)),
         outside_ps=outside,
         before=before,
         after=after,
         meanwhile=()
         if names is None or isinstance(tracks, Unavailable)
-        else on_host(stretch, names, tracks, where),
+        else on_host(time_range, names, tracks, where),
         not_explained_percent=dark,
-        confidence=_confidence_level(stretch, dark),
+        confidence=_confidence_level(time_range, dark),
         remedy=with_fitting_remedies(profile, see_more).remedy
         if dark >= _WORTH_SAYING > 100 * outside / dur
         else None,
@@ -132,21 +135,21 @@ def explain_gap(
 
 def _owned_time(
     profile: ProfileData,
-    stretch: Stretch,
-    mine: tuple[str, Spans],
+    time_range: Stretch,
+    owner_spans: tuple[str, Spans],
     *,
     names: Naming | None,
     where: Shown,
 ) -> OwnedTime:
-    owner, spans = mine
-    whole = stretch.end_ps - stretch.begin_ps
+    owner, spans = owner_spans
+    range_ps = time_range.end_ps - time_range.begin_ps
     if owner in BUSY_OWNERS:
-        ran, parts = _device_activities(profile, stretch, owner, spans)
+        ran, parts = _device_activities(profile, time_range, owner, spans)
     elif names is None:
         ran = interval_parts(spans, most=_MOST_INTERVALS)
         parts = [(UNNAMED, spans.length_ps)]
     else:
-        device = stretch.owned.device
+        device = time_range.owned.device
         ran = what_ran(names, device, owner, spans, most=_MOST_INTERVALS)
         parts = names.named_parts(device, owner, spans)
     grouped: dict[Name, int] = {}
@@ -155,7 +158,7 @@ def _owned_time(
     return OwnedTime(
         owner=owner,
         ps=spans.length_ps,
-        percent=100 * spans.length_ps / whole,
+        percent=100 * spans.length_ps / range_ps,
         parts=tuple(
             NamedPart(
                 name=name.name,
@@ -164,49 +167,49 @@ def _owned_time(
                 file=name.file,
                 line=name.line,
                 ps=time,
-                percent=100 * time / whole,
+                percent=100 * time / range_ps,
             )
-            for name, time in sorted(grouped.items(), key=lambda one: -one[1])
+            for name, time in sorted(grouped.items(), key=lambda pair: -pair[1])
             if time
         ),
         intervals=tuple(
             Interval(
-                begin_ps=max(one.start_ps, stretch.begin_ps),
-                end_ps=min(one.end_ps, stretch.end_ps),
-                track=where.track_of_event(one.event),
-                item=None if one.event < 0 else one.event,
-                name=one.name.name,
-                ps=one.time_ps,
-                percent=100 * one.time_ps / whole,
+                begin_ps=max(interval.start_ps, time_range.begin_ps),
+                end_ps=min(interval.end_ps, time_range.end_ps),
+                track=where.track_of_event(interval.event),
+                item=None if interval.event < 0 else interval.event,
+                name=interval.name.name,
+                ps=interval.time_ps,
+                percent=100 * interval.time_ps / range_ps,
             )
-            for one in sorted(ran.ran)
+            for interval in sorted(ran.ran)
         ),
         interval_count=ran.number,
     )
 
 
 def _device_activities(
-    profile: ProfileData, stretch: Stretch, owner: str, spans: Spans
+    profile: ProfileData, time_range: Stretch, owner: str, spans: Spans
 ) -> tuple[RanMost, list[tuple[Name, int]]]:
     """Return the device's activities of an owner, and their time by name."""
-    host = stretch.owned.host
+    host = time_range.owned.host
     activity, types = (
         profile.table(host, name) for name in ("device_activity", "event_types")
     )
-    widths = profile.derived(host, precision)
+    kernel_precision = profile.derived(host, precision)
     if (
         isinstance(activity, Unavailable)
         or isinstance(types, Unavailable)
-        or isinstance(widths, Unavailable)
+        or isinstance(kernel_precision, Unavailable)
     ):
-        whole = [(UNNAMED, spans.length_ps)]
-        return interval_parts(spans, most=_MOST_INTERVALS), whole
+        unnamed = [(UNNAMED, spans.length_ps)]
+        return interval_parts(spans, most=_MOST_INTERVALS), unnamed
     start = ints(activity, "start_ps")
     end = start + ints(activity, "dur_ps")
-    mine = handles(activity, "device") == stretch.owned.device.device
-    mine &= (start < stretch.end_ps) & (end > stretch.begin_ps)
-    place = owner_places(codes(activity, "kind"), widths)
-    rows = np.flatnonzero(mine & (place == BUSY_OWNERS.index(owner)))
+    in_range = handles(activity, "device") == time_range.owned.device.device
+    in_range &= (start < time_range.end_ps) & (end > time_range.begin_ps)
+    place = owner_places(codes(activity, "kind"), kernel_precision)
+    rows = np.flatnonzero(in_range & (place == BUSY_OWNERS.index(owner)))
     rows = rows[np.argsort(start[rows], kind="stable")]
     # An activity is charged only for time that no earlier activity covers.
     fresh, ends = start[rows], end[rows]
@@ -214,24 +217,24 @@ def _device_activities(
     time = spans.within(fresh, ends)
     events, kinds = handles(activity, "event")[rows], handles(activity, "type")[rows]
 
-    def made(at: int) -> tuple[int, int, int, Name]:
-        row, name = rows[at], UNNAMED._replace(name=types["name"][int(kinds[at])])
-        return int(start[row]), int(end[row]), int(events[at]), name
+    def activity_of_row(index: int) -> tuple[int, int, int, Name]:
+        row, name = rows[index], UNNAMED._replace(name=types["name"][int(kinds[index])])
+        return int(start[row]), int(end[row]), int(events[index]), name
 
-    used, at = np.unique(kinds, return_inverse=True)
+    used, type_index = np.unique(kinds, return_inverse=True)
     total = np.zeros(len(used), np.int64)
-    np.add.at(total, at, time)
+    np.add.at(total, type_index, time)
     parts = [
         (UNNAMED._replace(name=name), spent)
         for name, spent in zip(
             types["name"].gather(used).to_list(), total.tolist(), strict=True
         )
     ]
-    return largest_times(time, made, most=_MOST_INTERVALS), parts
+    return largest_times(time, activity_of_row, most=_MOST_INTERVALS), parts
 
 
 def _confidence_level(
-    stretch: Stretch, dark: float
+    time_range: Stretch, dark: float
 ) -> Literal["high", "medium", "low"]:
     """Return how certain the owners are.
 
@@ -240,15 +243,15 @@ def _confidence_level(
     """
     if dark > _UNSURE:
         return "low"
-    device = stretch.owned.device
-    walked = stretch.spans
+    device = time_range.owned.device
+    range_spans = time_range.spans
     known = sum(
-        (spans & walked).length_ps
+        (spans & range_spans).length_ps
         for track, spans in device.walked_by.items()
         if track >= 0
     )
     unknown = sum(
-        (spans & walked).length_ps
+        (spans & range_spans).length_ps
         for track, spans in device.walked_by.items()
         if track < 0
     )

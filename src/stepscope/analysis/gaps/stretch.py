@@ -59,8 +59,8 @@ class Shown(Frozen, frozen=True):
         """Return the timeline track that shows an event; None if no track does."""
         if event < 0:
             return None
-        found = int(self.track[self.of_event[event]])
-        return found if found >= 0 else None
+        track = int(self.track[self.of_event[event]])
+        return track if track >= 0 else None
 
 
 def shown_events(profile: ProfileData, host: str) -> Shown:
@@ -77,30 +77,31 @@ def shown_events(profile: ProfileData, host: str) -> Shown:
 
 
 def on_host(
-    stretch: Stretch, naming: Naming, tracks: pl.DataFrame, where: Shown
+    time_range: Stretch, naming: Naming, tracks: pl.DataFrame, where: Shown
 ) -> tuple[HostWork, ...]:
     """Return what the threads of a host did during a time range, by event name."""
-    device = stretch.owned.device
-    walked = {
+    device = time_range.owned.device
+    launching = {
         track
         for track, spans in device.walked_by.items()
-        if track >= 0 and len(spans & stretch.spans)
+        if track >= 0 and len(spans & time_range.spans)
     }
-    found: list[HostWork] = []
+    works_of_host: list[HostWork] = []
     for track in naming.asked_threads(device):
         name = tracks["name"][track]
-        works = _thread_work(stretch, naming, track, where)
-        found += [
-            HostWork(thread=name, launching=track in walked, **work) for work in works
+        works = _thread_work(time_range, naming, track, where)
+        works_of_host += [
+            HostWork(thread=name, launching=track in launching, **work)
+            for work in works
         ]
-    found.sort(key=lambda one: (not one.launching, -one.ps))
-    return tuple(found[:_MOST])
+    works_of_host.sort(key=lambda host_work: (not host_work.launching, -host_work.ps))
+    return tuple(works_of_host[:_MOST])
 
 
 def _thread_work(
-    stretch: Stretch, naming: Naming, track: int, where: Shown
+    time_range: Stretch, naming: Naming, track: int, where: Shown
 ) -> Iterator[dict[str, Any]]:
-    begin, end = stretch.begin_ps, stretch.end_ps
+    begin, end = time_range.begin_ps, time_range.end_ps
     table = naming.classes.rows
     rows = table.track_rows(track)
     start = table.start_ps[rows]
@@ -115,16 +116,16 @@ def _thread_work(
     np.add.at(total, place, nested.self_ps)
     # Step markers do not describe work.
     total[naming.marks[kinds]] = 0
-    least = max(_LEAST * (end - begin), 1)
+    min_ps = max(_LEAST * (end - begin), 1)
     for kind in np.argsort(-total, kind="stable")[:_OF_A_THREAD].tolist():
-        if total[kind] < least:
+        if total[kind] < min_ps:
             break
-        mine = np.flatnonzero(place == kind)
-        longest = int(mine[np.argmax(nested.self_ps[mine])])
+        of_kind = np.flatnonzero(place == kind)
+        longest = int(of_kind[np.argmax(nested.self_ps[of_kind])])
         event = rows.start + int(met[longest])
         yield {
             "name": naming.names[int(kinds[kind])],
-            "count": len(mine),
+            "count": len(of_kind),
             "ps": int(total[kind]),
             "percent": 100 * int(total[kind]) / (end - begin),
             "begin_ps": int(first[longest]),
@@ -135,40 +136,44 @@ def _thread_work(
 
 
 def gap_neighbours(
-    profile: ProfileData, stretch: Stretch, where: Shown
+    profile: ProfileData, time_range: Stretch, where: Shown
 ) -> tuple[Neighbour | None, Neighbour | None]:
     """Return the last activity before a gap and the first activity after it."""
-    activity = profile.table(stretch.owned.host, "device_activity")
-    types = profile.table(stretch.owned.host, "event_types")
+    activity = profile.table(time_range.owned.host, "device_activity")
+    types = profile.table(time_range.owned.host, "event_types")
     if (
-        stretch.kind != "gap"
+        time_range.kind != "gap"
         or isinstance(activity, Unavailable)
         or isinstance(types, Unavailable)
     ):
         return None, None
-    mine = np.flatnonzero(handles(activity, "device") == stretch.owned.device.device)
-    start = ints(activity, "start_ps")[mine]
-    end = start + ints(activity, "dur_ps")[mine]
-    over, later = end <= stretch.begin_ps, start >= stretch.end_ps
+    device_rows = np.flatnonzero(
+        handles(activity, "device") == time_range.owned.device.device
+    )
+    start = ints(activity, "start_ps")[device_rows]
+    end = start + ints(activity, "dur_ps")[device_rows]
+    over, later = end <= time_range.begin_ps, start >= time_range.end_ps
     before = after = None
     if over.any():
-        before = mine[int(np.argmax(np.where(over, end, -1)))]
+        before = device_rows[int(np.argmax(np.where(over, end, -1)))]
     if later.any():
-        after = mine[int(np.argmin(np.where(later, start, np.iinfo(np.int64).max)))]
-    found: list[Neighbour | None] = [None, None]
+        after = device_rows[
+            int(np.argmin(np.where(later, start, np.iinfo(np.int64).max)))
+        ]
+    neighbours: list[Neighbour | None] = [None, None]
     columns = activity.select("event", "type", "start_ps", "dur_ps")
     for place, row in enumerate((before, after)):
         if row is None:
             continue
         event, kind, start_ps, dur_ps = columns.row(int(row))
-        found[place] = Neighbour(
+        neighbours[place] = Neighbour(
             name=types["name"][kind] or "",
             track=None if event is None else where.track_of_event(event),
             item=event,
             start_ps=start_ps,
             dur_ps=dur_ps,
         )
-    return found[0], found[1]
+    return neighbours[0], neighbours[1]
 
 
 class Owned(Frozen, frozen=True):
@@ -178,7 +183,7 @@ class Owned(Frozen, frozen=True):
         device: Idle time by owner.
         busy: Busy time of the device; None without a device.
         unknown: Owners whose time could not be measured; it counts as unexplained.
-        hull: Start of the first window and end of the last one, in ps.
+        account_range: Start of the first window and end of the last one, in ps.
         end_ps: End of the recording.
     """
 
@@ -186,17 +191,17 @@ class Owned(Frozen, frozen=True):
     device: DeviceAccount
     busy: OneDevice | None
     unknown: frozenset[str]
-    hull: tuple[int, int]
+    account_range: tuple[int, int]
     end_ps: int
 
     def spans_by_owner(self) -> dict[str, Spans]:
-        """Return owner → its spans, which are disjoint within `hull`."""
+        """Return owner → its spans, which are disjoint within `account_range`."""
         charged = {} if self.busy is None else self.busy.charged
         every = {**charged, **self.device.idle}
-        found = {name: every[name] for name in every if name not in self.unknown}
+        by_owner = {name: every[name] for name in every if name not in self.unknown}
         lost = (every[name] for name in every if name in self.unknown)
-        found[_REST] = Spans.union_of((every[_REST], *lost))
-        return found
+        by_owner[_REST] = Spans.union_of((every[_REST], *lost))
+        return by_owner
 
 
 class Stretch(Frozen, frozen=True):
@@ -225,42 +230,47 @@ def owned_time(
     Raises:
         BadUsage: The host or device does not exist.
     """
-    found = profile.derived(host, account)
+    accounted = profile.derived(host, account)
     wide = profile.derived(host, windows)
-    if isinstance(found, Unavailable):
-        return found
+    if isinstance(accounted, Unavailable):
+        return accounted
     if isinstance(wide, Unavailable):
         return wide
-    hull = int(ints(wide.rows, "start_ps").min()), int(ints(wide.rows, "end_ps").max())
-    end_ps, events = hull[1], profile.table(host, "events")
+    account_range = (
+        int(ints(wide.rows, "start_ps").min()),
+        int(ints(wide.rows, "end_ps").max()),
+    )
+    end_ps, events = account_range[1], profile.table(host, "events")
     if not isinstance(events, Unavailable) and events.height:
         ends = ints(events, "start_ps") + ints(events, "dur_ps")
         end_ps = max(end_ps, int(ends.max()))
     sets = profile.derived(host, device_sets)
     busy = (
-        {} if isinstance(sets, Unavailable) else {it.device: it for it in sets.devices}
+        {}
+        if isinstance(sets, Unavailable)
+        else {device_set.device: device_set for device_set in sets.devices}
     )
     every = [
         Owned(
             host,
-            one,
-            None if one.device is None else busy[one.device],
-            frozenset(found.missing),
-            hull,
+            device_account,
+            None if device_account.device is None else busy[device_account.device],
+            frozenset(accounted.missing),
+            account_range,
             end_ps,
         )
-        for one in found.devices
+        for device_account in accounted.devices
     ]
-    chosen = tuple(one for one in every if device in (None, one.device.device))
+    chosen = tuple(owned for owned in every if device in (None, owned.device.device))
     if not chosen:
-        known = [str(one.device.device) for one in every if one.busy is not None]
+        known = [str(owned.device.device) for owned in every if owned.busy is not None]
         if not known:
             raise BadUsage(f"device {device}: the recording of {host} has no device")
         raise BadUsage.unknown_name("device", str(device), known)
     return chosen
 
 
-def stretch_around_instant(found: tuple[Owned, ...], at_ps: int) -> Stretch:
+def stretch_around_instant(devices: tuple[Owned, ...], at_ps: int) -> Stretch:
     """Return the time range around an instant.
 
     The range is the longest gap of any device at the instant. If all devices work, the
@@ -270,13 +280,16 @@ def stretch_around_instant(found: tuple[Owned, ...], at_ps: int) -> Stretch:
     Raises:
         BadUsage: The instant is outside the recording.
     """
-    _check_times(found[0], at_ps, at_ps + 1)
-    every = [_stretch_in_device(one, at_ps) for one in found]
-    gaps = [one for one in every if one.kind == "gap"]
-    return max(gaps or every[:1], key=lambda one: one.end_ps - one.begin_ps)
+    _check_times(devices[0], at_ps, at_ps + 1)
+    every = [_stretch_in_device(owned, at_ps) for owned in devices]
+    gaps = [time_range for time_range in every if time_range.kind == "gap"]
+    return max(
+        gaps or every[:1],
+        key=lambda time_range: time_range.end_ps - time_range.begin_ps,
+    )
 
 
-def stretch_between(found: tuple[Owned, ...], from_ps: int, to_ps: int) -> Stretch:
+def stretch_between(devices: tuple[Owned, ...], from_ps: int, to_ps: int) -> Stretch:
     """Return the given time range, on the busiest device of the recording.
 
     Raises:
@@ -287,50 +300,58 @@ def stretch_between(found: tuple[Owned, ...], from_ps: int, to_ps: int) -> Stret
             f"the end, {duration_text(to_ps)}, is not after the start, "
             f"{duration_text(from_ps)}"
         )
-    _check_times(found[0], from_ps, to_ps)
+    _check_times(devices[0], from_ps, to_ps)
 
-    def work(one: Owned) -> int:
-        return 0 if one.busy is None else one.busy.busy.length_ps
+    def work(owned: Owned) -> int:
+        return 0 if owned.busy is None else owned.busy.busy.length_ps
 
-    return Stretch(max(found, key=work), "interval", from_ps, to_ps)
+    return Stretch(max(devices, key=work), "interval", from_ps, to_ps)
 
 
-def _check_times(one: Owned, from_ps: int, to_ps: int) -> None:
+def _check_times(owned: Owned, from_ps: int, to_ps: int) -> None:
     for time_ps, inside in (
-        (from_ps, 0 <= from_ps < one.end_ps),
-        (to_ps, to_ps <= one.end_ps),
+        (from_ps, 0 <= from_ps < owned.end_ps),
+        (to_ps, to_ps <= owned.end_ps),
     ):
         if not inside:
             raise BadUsage(
                 f"{duration_text(time_ps)} is outside the recording of "
-                f"{one.host}, which lasts {duration_text(one.end_ps)}"
+                f"{owned.host}, which lasts {duration_text(owned.end_ps)}"
             )
 
 
-def _stretch_in_device(one: Owned, at_ps: int) -> Stretch:
-    """Return a device's range around an instant, inside `hull` or on one side of it."""
-    edges = (0, *one.hull, one.end_ps)
+def _stretch_in_device(owned: Owned, at_ps: int) -> Stretch:
+    """Return a range around an instant, inside `account_range` or on one side of it."""
+    edges = (0, *owned.account_range, owned.end_ps)
     place = int(np.searchsorted(edges[1:3], at_ps, side="right"))
     begin, end = edges[place], max(edges[place + 1], at_ps + 1)
-    if one.busy is None:
+    if owned.busy is None:
         if place != _INSIDE:
-            return Stretch(one, "host", begin, end)
-        held = (_interval_around(spans, at_ps) for spans in one.device.idle.values())
-        return Stretch(one, "host", *next((it for it in held if it), (begin, end)))
-    gap = _interval_around(one.busy.busy.gaps(begin, end), at_ps)
+            return Stretch(owned, "host", begin, end)
+        held = (_interval_around(spans, at_ps) for spans in owned.device.idle.values())
+        return Stretch(
+            owned,
+            "host",
+            *next((interval for interval in held if interval), (begin, end)),
+        )
+    gap = _interval_around(owned.busy.busy.gaps(begin, end), at_ps)
     if gap is not None:
-        return Stretch(one, "gap", *gap)
-    worked = (_interval_around(spans, at_ps) for spans in one.busy.charged.values())
-    return Stretch(one, "busy", *next((it for it in worked if it), (begin, end)))
+        return Stretch(owned, "gap", *gap)
+    worked = (_interval_around(spans, at_ps) for spans in owned.busy.charged.values())
+    return Stretch(
+        owned,
+        "busy",
+        *next((interval for interval in worked if interval), (begin, end)),
+    )
 
 
-#: Index of the range inside `Owned.hull`; 0 is the range before the hull, 2 after it.
+#: Index of the range inside `account_range`; 0 is the range before it, 2 after it.
 _INSIDE: Final = 1
 
 
 def _interval_around(spans: Spans, at_ps: int) -> tuple[int, int] | None:
     """Return the interval of the spans that contains an instant; None if none does."""
-    at = int(np.searchsorted(spans.end_ps, at_ps, side="right"))
-    if at == len(spans) or spans.start_ps[at] > at_ps:
+    index = int(np.searchsorted(spans.end_ps, at_ps, side="right"))
+    if index == len(spans) or spans.start_ps[index] > at_ps:
         return None
-    return int(spans.start_ps[at]), int(spans.end_ps[at])
+    return int(spans.start_ps[index]), int(spans.end_ps[index])

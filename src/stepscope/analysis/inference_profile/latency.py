@@ -85,8 +85,8 @@ def bucket_columns(
         )
     ]
     columns = [pl.col(f"{name}_ps").alias(name) for name in names]
-    rest = pl.col("dur_ps") - (pl.sum_horizontal(*columns) if columns else 0)
-    return rows.select(*columns, rest.alias(_REST.name))
+    remainder = pl.col("dur_ps") - (pl.sum_horizontal(*columns) if columns else 0)
+    return rows.select(*columns, remainder.alias(_REST.name))
 
 
 def category_columns(buckets: pl.DataFrame) -> pl.DataFrame:
@@ -111,18 +111,20 @@ def left_out(
 ) -> list[Missing]:
     """Return why categories and buckets are not shown."""
     shown = category_columns(buckets).columns
-    found = []
+    entries = []
     for category in CATEGORIES:
-        mine = [one.name for one in REQUEST_BUCKETS if one.category == category]
-        why = next((missing[name] for name in mine if name in missing), None)
+        bucket_names = [
+            bucket.name for bucket in REQUEST_BUCKETS if bucket.category == category
+        ]
+        why = next((missing[name] for name in bucket_names if name in missing), None)
         if category not in shown and why is not None:
-            found.append(why.missing_field(f"breakdown_ms.{category}"))
-    found += [
+            entries.append(why.missing_field(f"breakdown_ms.{category}"))
+    entries += [
         missing[bucket.name].missing_field(f"breakdown_detail_ms.{bucket.name}")
         for bucket in REQUEST_BUCKETS
         if bucket.name not in buckets.columns and bucket.name in missing
     ]
-    return found
+    return entries
 
 
 def means_ms(columns: pl.DataFrame) -> dict[str, float]:
@@ -155,7 +157,7 @@ def slow_requests(
         name: _mean_time(paired[name] - paired[f"{name}_usual"]) / PS_PER_MS
         for name in names
     }
-    most = max(excess, key=lambda name: excess[name])
+    largest = max(excess, key=lambda name: excess[name])
     return SlowRequests(
         threshold_ms=threshold_ps / PS_PER_MS,
         requests=slow.height,
@@ -163,7 +165,7 @@ def slow_requests(
         typical_ms=_mean_time(paired["dur_ps_usual"]) / PS_PER_MS,
         breakdown_ms=means_ms(slow.select(names)),
         excess_ms=excess,
-        waited_for=most if excess[most] > 0 else None,
+        waited_for=largest if excess[largest] > 0 else None,
     )
 
 

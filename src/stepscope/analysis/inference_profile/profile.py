@@ -147,38 +147,38 @@ def analyse(
     Definition: docs/tools/inference_profile.md.
     """
     run = profile.select([options.host]) if options.host else profile
-    found, absent = _requests_by_host(run, options.name)
-    if not found:
+    by_host, absent = _requests_by_host(run, options.name)
+    if not by_host:
         return next(iter(absent.values()))
-    rows = pl.concat(found.values())
-    buckets, missing = _request_buckets(run, found)
+    rows = pl.concat(by_host.values())
+    buckets, missing = _request_buckets(run, by_host)
     missing += [why.missing_field(f"by_host[{host}]") for host, why in absent.items()]
     lost = [
-        asked.without_values
-        for asked in (run.derived(host, requests) for host in run.hosts)
-        if not isinstance(asked, Unavailable) and asked.without_values
+        host_requests.without_values
+        for host_requests in (run.derived(host, requests) for host in run.hosts)
+        if not isinstance(host_requests, Unavailable) and host_requests.without_values
     ]
     reasons = dict.fromkeys(_REASONS, lost[0]) if lost else _REASONS
     missing += missing_columns(rows, reasons, prefix="requests.")
     times = ints(rows, "dur_ps")
-    sizes, few = _by_batch_size(rows)
+    sizes, no_spread = _by_batch_size(rows)
     hosts = []
-    for host, mine in found.items():
-        span = _span_ps(mine)
+    for host, host_rows in by_host.items():
+        span = _span_ps(host_rows)
         hosts.append(
             HostRequests(
                 host=host,
-                requests=len(mine),
-                threads=mine["track"].n_unique(),
-                latency_ms=describe_latency(ints(mine, "dur_ps"), scale=PS_PER_MS),
-                throughput_per_s=len(mine) * PS_PER_S / span if span else None,
-                concurrency=int(mine["dur_ps"].sum()) / span if span else None,
+                requests=len(host_rows),
+                threads=host_rows["track"].n_unique(),
+                latency_ms=describe_latency(ints(host_rows, "dur_ps"), scale=PS_PER_MS),
+                throughput_per_s=len(host_rows) * PS_PER_S / span if span else None,
+                concurrency=int(host_rows["dur_ps"].sum()) / span if span else None,
             )
         )
     rates, no_rate = _request_rates(rows, hosts)
     if len(times) == 1:
         missing.append(SINGLE_SAMPLE.missing_field("latency_ms.std"))
-    missing += [*few, *no_rate]
+    missing += [*no_spread, *no_rate]
     slow = None
     if len(times) > 1 and buckets is not None:
         threshold = nearest_rank(np.sort(times), _SLOW_PER_MILLE)
@@ -202,11 +202,11 @@ def analyse(
         breakdown_detail_ms=None if buckets is None else means_ms(buckets),
         slow=slow,
         by_host=tuple(hosts),
-        missing=tuple({(one.field, one.code): one for one in missing}.values()),
+        missing=tuple({(entry.field, entry.code): entry for entry in missing}.values()),
         inputs={
             host: rows_read(run, host)
-            | {"requests": len(mine), "threads": mine["track"].n_unique()}
-            for host, mine in found.items()
+            | {"requests": len(host_rows), "threads": host_rows["track"].n_unique()}
+            for host, host_rows in by_host.items()
         },
     )
 
@@ -214,40 +214,42 @@ def analyse(
 def _requests_by_host(
     run: ProfileData, name: str
 ) -> tuple[dict[str, pl.DataFrame], dict[str, Unavailable]]:
-    found: dict[str, pl.DataFrame] = {}
+    by_host: dict[str, pl.DataFrame] = {}
     absent: dict[str, Unavailable] = {}
     for host in run.hosts:
-        asked = run.derived(host, requests)
-        if isinstance(asked, Unavailable):
-            absent[host] = asked
+        host_requests = run.derived(host, requests)
+        if isinstance(host_requests, Unavailable):
+            absent[host] = host_requests
             continue
         tracks = run.table(host, "tracks")
-        threads = pl.Series("thread", [None] * asked.rows.height, dtype=pl.String)
+        threads = pl.Series(
+            "thread", [None] * host_requests.rows.height, dtype=pl.String
+        )
         if not isinstance(tracks, Unavailable):
-            threads = tracks["name"].gather(asked.rows["track"]).alias("thread")
-        rows = asked.rows.with_columns(
+            threads = tracks["name"].gather(host_requests.rows["track"]).alias("thread")
+        rows = host_requests.rows.with_columns(
             threads, host=pl.lit(host), at=pl.int_range(pl.len())
         )
         if name:
             rows = rows.filter(pl.col("name") == name)
         if len(rows):
-            found[host] = rows
+            by_host[host] = rows
         else:
             absent[host] = Unavailable(
                 code="NO_SAMPLES",
                 reason=f"No request of this host is named {name!r}.",
                 remedy="Omit the option `name` to see all requests.",
             )
-    return found, absent
+    return by_host, absent
 
 
 def _request_buckets(
-    run: ProfileData, found: Mapping[str, pl.DataFrame]
+    run: ProfileData, by_host: Mapping[str, pl.DataFrame]
 ) -> tuple[pl.DataFrame | None, list[Missing]]:
     """Return the time of every request by bucket, in the order of the requests."""
     frames: list[pl.DataFrame] = []
     why: dict[str, Unavailable] = {}
-    for host, rows in found.items():
+    for host, rows in by_host.items():
         waits = run.derived(host, request_waits)
         if isinstance(waits, Unavailable):
             return None, [waits.missing_field(field) for field in _OF_BUCKETS]
@@ -267,23 +269,27 @@ def _by_batch_size(rows: pl.DataFrame) -> tuple[tuple[BatchSize, ...], list[Miss
     sized = rows.filter(pl.col("batch_size").is_not_null())
     if not len(sized):
         return (), [_REASONS["batch_size"].missing_field("by_batch_size")]
-    found = []
-    for (size,), mine in sorted(sized.partition_by("batch_size", as_dict=True).items()):
-        latency = describe_latency(ints(mine, "dur_ps"), scale=PS_PER_MS)
-        found.append(
+    batch_sizes = []
+    for (size,), same_size in sorted(
+        sized.partition_by("batch_size", as_dict=True).items()
+    ):
+        latency = describe_latency(ints(same_size, "dur_ps"), scale=PS_PER_MS)
+        batch_sizes.append(
             BatchSize(
                 batch_size=size,
-                requests=len(mine),
+                requests=len(same_size),
                 latency_ms=latency,
                 per_item_ms=latency.mean / size if size else None,
             )
         )
     missing = [
-        SINGLE_SAMPLE.missing_field(f"by_batch_size[{one.batch_size}].latency_ms.std")
-        for one in found
-        if one.requests == 1
+        SINGLE_SAMPLE.missing_field(
+            f"by_batch_size[{batch_size.batch_size}].latency_ms.std"
+        )
+        for batch_size in batch_sizes
+        if batch_size.requests == 1
     ]
-    return tuple(found), missing
+    return tuple(batch_sizes), missing
 
 
 def _span_ps(rows: pl.DataFrame) -> int:
@@ -295,8 +301,8 @@ def _request_rates(
     rows: pl.DataFrame, hosts: list[HostRequests]
 ) -> tuple[dict[str, float | None], list[Missing]]:
     """Return rates of all hosts, which serve in parallel and need no common clock."""
-    requests = [one.throughput_per_s for one in hosts if one.throughput_per_s]
-    busy = [one.concurrency for one in hosts if one.concurrency is not None]
+    requests = [host.throughput_per_s for host in hosts if host.throughput_per_s]
+    busy = [host.concurrency for host in hosts if host.concurrency is not None]
     if len(requests) < len(hosts):
         rates = dict.fromkeys(("throughput_per_s", "items_per_s", "concurrency"))
         return rates, [_WHY["no_span"].missing_field(field) for field in rates]
@@ -306,8 +312,8 @@ def _request_rates(
         missing.append(_REASONS["batch_size"].missing_field("items_per_s"))
     else:
         items = sum(
-            int(mine["batch_size"].sum()) * PS_PER_S / _span_ps(mine)
-            for mine in rows.partition_by("host")
+            int(host_rows["batch_size"].sum()) * PS_PER_S / _span_ps(host_rows)
+            for host_rows in rows.partition_by("host")
         )
     return {
         "throughput_per_s": sum(requests),

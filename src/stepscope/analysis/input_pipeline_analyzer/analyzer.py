@@ -201,13 +201,13 @@ def combine_sides(
     by_host: tuple[HostInput, ...],
 ) -> InputPipelineResult | Unavailable:
     """Combine device side and host side; unavailable if neither shows any input."""
-    run, found = measured.run, measured.hosts
-    lacks = [host.account.missing for host in found]
+    run, hosts = measured.run, measured.hosts
+    lacks = [host.account.missing for host in hosts]
     if not work.calls and all({"input", "copy_in"} <= lack.keys() for lack in lacks):
         return lacks[0]["input"]
-    between = between_steps(run, found)
+    between = between_steps(run, hosts)
     workers = worker_side(run)
-    has_steps = all(host.windows.has_steps for host in found)
+    has_steps = all(host.windows.has_steps for host in hosts)
     known = None if isinstance(between, Unavailable) else between
     sending = work.input_ops.filter(pl.col("category") == "enqueue")
     waiting = work.input_ops.filter(pl.col("category") == WAITING_FOR_WORKERS)
@@ -260,7 +260,7 @@ def combine_sides(
                 "windows": host.windows.rows.height,
                 "input_op_calls": work.calls.get(host.host),
             }
-            for host in found
+            for host in hosts
         },
     )
 
@@ -284,14 +284,17 @@ def _missing_entries(
         if isinstance(host.steps, Unavailable)
     ]
     reasons = {host: steps.reasons_of_host(host) for host in steps.shares}
-    for one in by_host:
-        lacks = {"largest_category": work.why_no_category, **reasons.get(one.host, {})}
+    for host_input in by_host:
+        lacks = {
+            "largest_category": work.why_no_category,
+            **reasons.get(host_input.host, {}),
+        }
         missing += [
             why.missing_field(f"by_host.{field}")
             for field, why in lacks.items()
-            if getattr(one, field) is None
+            if getattr(host_input, field) is None
         ]
-    return tuple({(one.field, one.code): one for one in missing}.values())
+    return tuple({(entry.field, entry.code): entry for entry in missing}.values())
 
 
 _TABLES_READ: Final = ("tracks", "events", "iterators", "device_activity", "launches")

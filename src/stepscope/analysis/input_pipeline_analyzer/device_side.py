@@ -84,16 +84,18 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         waits[host.host] = None
         if not isinstance(of_threads, Unavailable) and "input" not in host.missing:
             waits[host.host] = of_threads.input_wait
-    asked = {name for name in waits if shows_batch_requests(run, name)}
+    asking_hosts = {name for name in waits if shows_batch_requests(run, name)}
     shares = {host.host: input_share(run, host, excluded_flags) for host in hosts}
     decided = judged_input(run, hosts, excluded_flags)
     known = {
-        name: found
-        for name, found in waits.items()
-        if found is not None and shares[name].wait_ps is not None
+        name: host_waits
+        for name, host_waits in waits.items()
+        if host_waits is not None and shares[name].wait_ps is not None
     }
     # A host without recorded requests for batches may have waited for them unseen.
-    batches = {name: found for name, found in known.items() if name in asked}
+    batches = {
+        name: host_waits for name, host_waits in known.items() if name in asking_hosts
+    }
     steps = tuple(
         step
         for host in hosts
@@ -110,26 +112,28 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         device_rows(host, excluded_flags=excluded_flags, wait_known=host.host in known)
         for host in hosts
     )
-    whole = InputShare.sum_shares(shares.values())
+    total = InputShare.sum_shares(shares.values())
     waiting, lacks = consumer_wait(
         [(host, batches[host.host]) for host in hosts if host.host in batches],
         excluded_flags=excluded_flags,
     )
-    stats, few = _step_shares(steps, whole)
+    stats, no_spread = _step_shares(steps, total)
     summary, of_summary = step_summary(run, hosts, excluded_flags=excluded_flags)
     missing = [
         *lacks,
-        *few,
-        *_missing_columns(whole, steps, devices, hosts),
-        *_missing_of_run(whole, matching, of_summary),
+        *no_spread,
+        *_missing_columns(total, steps, devices, hosts),
+        *_missing_of_run(total, matching, of_summary),
         _WHY["not_ours"].missing_field("compat_verdict"),
     ]
     if decided.word == UNKNOWN:
-        why = decided.why or whole.why_no_input or _WHY["unsaid"]
+        why = decided.why or total.why_no_input or _WHY["unsaid"]
         missing.append(why.missing_field("verdict"))
     if waiting is None:
-        unseen = _WHY["unsaid"] if asked else UNASKED
-        missing.append((whole.why_no_wait or unseen).missing_field("consumer_wait"))
+        why_unknown = _WHY["unsaid"] if asking_hosts else UNASKED
+        missing.append(
+            (total.why_no_wait or why_unknown).missing_field("consumer_wait")
+        )
     return DeviceSide(
         verdict=decided.word,
         **_shares_of_run(shares, matching, summary),
@@ -156,12 +160,12 @@ def _shares_of_run(
             "step_time_ms": Statistics(),
             "device_step_time_ms": None,
         }
-    whole = InputShare.sum_shares(shares.values())
+    total = InputShare.sum_shares(shares.values())
     return {
-        "input_percent": whole.percent_of_windows(whole.input_ps),
-        "input_at_most_percent": whole.percent_of_windows(whole.at_most_ps),
-        "input_wait_percent": whole.percent_of_windows(whole.wait_ps),
-        "input_transfer_percent": whole.percent_of_windows(whole.transfer_ps),
+        "input_percent": total.percent_of_windows(total.input_ps),
+        "input_at_most_percent": total.percent_of_windows(total.at_most_ps),
+        "input_wait_percent": total.percent_of_windows(total.wait_ps),
+        "input_transfer_percent": total.percent_of_windows(total.transfer_ps),
         "step_time_ms": summary.step_time_ms,
         "device_step_time_ms": summary.device_step_time_ms,
     }
@@ -178,31 +182,31 @@ STEP_TIMES: Final = ("step_time_ms", "device_step_time_ms")
 
 
 def _missing_of_run(
-    whole: InputShare, matching: StepMatching, of_summary: Sequence[Missing]
+    total: InputShare, matching: StepMatching, of_summary: Sequence[Missing]
 ) -> list[Missing]:
     missing = [
-        one for one in of_summary if one.field.startswith((*STEP_TIMES, "steps."))
+        entry for entry in of_summary if entry.field.startswith((*STEP_TIMES, "steps."))
     ]
     missing += [
-        msgspec.structs.replace(one, field=f"steps.{one.field}")
-        for one in of_summary
-        if one.field.startswith("breakdown_ms.")
+        msgspec.structs.replace(entry, field=f"steps.{entry.field}")
+        for entry in of_summary
+        if entry.field.startswith("breakdown_ms.")
     ]
     if matching.in_lock_step:
-        no_input = whole.why_no_input or _WHY["unsaid"]
+        no_input = total.why_no_input or _WHY["unsaid"]
         values = {
-            "input_percent": (whole.percent_of_windows(whole.input_ps), no_input),
+            "input_percent": (total.percent_of_windows(total.input_ps), no_input),
             "input_at_most_percent": (
-                whole.percent_of_windows(whole.at_most_ps),
+                total.percent_of_windows(total.at_most_ps),
                 no_input,
             ),
             "input_wait_percent": (
-                whole.percent_of_windows(whole.wait_ps),
-                whole.why_no_wait or no_input,
+                total.percent_of_windows(total.wait_ps),
+                total.why_no_wait or no_input,
             ),
             "input_transfer_percent": (
-                whole.percent_of_windows(whole.transfer_ps),
-                whole.why_no_transfer or no_input,
+                total.percent_of_windows(total.transfer_ps),
+                total.why_no_transfer or no_input,
             ),
         }
         lacks = [
@@ -218,27 +222,27 @@ def _missing_of_run(
     )
     return [
         *(why.missing_field(field) for field in (*PERCENTS, *STEP_TIMES)),
-        *(one for one in missing if not one.field.startswith(STEP_TIMES)),
+        *(entry for entry in missing if not entry.field.startswith(STEP_TIMES)),
     ]
 
 
 def _missing_columns(
-    whole: InputShare,
+    total: InputShare,
     steps: Sequence[InputStep],
     devices: pl.DataFrame,
     hosts: Sequence[HostSteps],
 ) -> list[Missing]:
-    no_wait = whole.why_no_wait or _WHY["unsaid"]
-    no_transfer = whole.why_no_transfer or _WHY["unsaid"]
-    no_input = whole.why_no_input or _WHY["unsaid"]
+    no_wait = total.why_no_wait or _WHY["unsaid"]
+    no_transfer = total.why_no_transfer or _WHY["unsaid"]
+    no_input = total.why_no_input or _WHY["unsaid"]
     of_steps = {
         "input_wait_ms": no_wait,
-        "consumer_wait_ms": whole.why_no_wait or UNASKED,
+        "consumer_wait_ms": total.why_no_wait or UNASKED,
         "input_transfer_ms": no_transfer,
         "input_ms": no_input,
         **{f"input_percent_{kind}": no_input for kind in _RANGE},
     }
-    found = [
+    missing = [
         why.missing_field(f"steps.{field}")
         for field, why in of_steps.items()
         if steps and all(getattr(step, field) is None for step in steps)
@@ -249,18 +253,18 @@ def _missing_columns(
         "input_transfer_percent": no_transfer,
         "device": why_no_owner(hosts).get("compute_32", _WHY["unsaid"]),
     }
-    return [*found, *missing_columns(devices, reasons, prefix="devices.")]
+    return [*missing, *missing_columns(devices, reasons, prefix="devices.")]
 
 
 _RANGE: Final = ("avg", "min", "max")
 
 
 def _step_shares(
-    steps: Sequence[InputStep], whole: InputShare
+    steps: Sequence[InputStep], total: InputShare
 ) -> tuple[Statistics, tuple[Missing, ...]]:
     shares = [step.input_percent_avg for step in steps if step.counted]
     known = [share for share in shares if share is not None]
     if shares and not known:
-        why = whole.why_no_input or _WHY["unsaid"]
+        why = total.why_no_input or _WHY["unsaid"]
         return Statistics(), (why.missing_field("input_percent_stats"),)
     return sample_statistics(known, field="input_percent_stats")

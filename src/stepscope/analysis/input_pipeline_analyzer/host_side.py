@@ -68,7 +68,7 @@ def host_side(
     Args:
         rows_of: Function that returns a host's input ops; None for stepscope's rules.
     """
-    found: dict[str, pl.DataFrame] = {}
+    ops_by_host: dict[str, pl.DataFrame] = {}
     reasons: dict[str, list[Unavailable]] = {name: [] for name in INPUT_CATEGORIES}
     absent: list[Unavailable] = []
     for host in run.hosts:
@@ -76,20 +76,20 @@ def host_side(
         if isinstance(own, Unavailable):
             absent.append(own)
         elif isinstance(own, pl.DataFrame):
-            found[host] = own
+            ops_by_host[host] = own
         else:
-            found[host] = own.rows
+            ops_by_host[host] = own.rows
             for category, why in own.doubts.items():
                 reasons[category].append(why)
     doubts = {name: [*absent, *some] for name, some in reasons.items()}
-    spent = _breakdown_us(found, doubts)
-    whole = sum(time for time in spent.values() if time is not None)
+    spent = _breakdown_us(ops_by_host, doubts)
+    total_us = sum(time for time in spent.values() if time is not None)
     shares = {
-        name: None if time is None or not whole else 100.0 * time / whole
+        name: None if time is None or not total_us else 100.0 * time / total_us
         for name, time in spent.items()
     }
     paths = {host: _critical_path(run, host) for host in run.hosts}
-    ops = _input_op_rows(found, paths)
+    ops = _input_op_rows(ops_by_host, paths)
     bottleneck = _bottleneck_stage(paths)
     biggest = _largest_category(spent, waiting_us=_waiting_us(ops))
     missing = [
@@ -113,9 +113,9 @@ def host_side(
                 _breakdown_us({host: rows}, {}),
                 waiting_us=_waiting_us(ops.filter(pl.col("host") == host)),
             )
-            for host, rows in found.items()
+            for host, rows in ops_by_host.items()
         },
-        calls={host: int(rows["count"].sum()) for host, rows in found.items()},
+        calls={host: int(rows["count"].sum()) for host, rows in ops_by_host.items()},
         why_no_category=no_category,
         missing=tuple(missing),
     )
@@ -182,7 +182,8 @@ def _critical_path(run: ProfileData, host: str) -> _Critical | Unavailable:
 
 
 def _input_op_rows(
-    found: Mapping[str, pl.DataFrame], critical: Mapping[str, _Critical | Unavailable]
+    ops_by_host: Mapping[str, pl.DataFrame],
+    critical: Mapping[str, _Critical | Unavailable],
 ) -> pl.DataFrame:
     """Return a row per host and op, by self time descending, then name, then host.
 
@@ -190,7 +191,7 @@ def _input_op_rows(
     which is the total time spent on input.
     """
     frames = []
-    for host, rows in found.items():
+    for host, rows in ops_by_host.items():
         path = critical.get(host)
         times = path.stages_ps if isinstance(path, _Critical) else {}
         known = [times.get(name) for name in rows["name"].to_list()]
@@ -202,14 +203,14 @@ def _input_op_rows(
     if not frames:
         return pl.DataFrame(schema=INPUT_OPS.dtypes())
     everything = pl.concat(frames)
-    whole = int(everything["self_ps"].sum())
+    total_ps = int(everything["self_ps"].sum())
     return (
         everything.sort("self_ps", "name", "host", descending=[True, False, False])
         .with_columns(
             (pl.col("total_ps") / PS_PER_US).alias("total_time_us"),
-            share_percent(pl.col("total_ps"), whole).alias("total_time_percent"),
+            share_percent(pl.col("total_ps"), total_ps).alias("total_time_percent"),
             (pl.col("self_ps") / PS_PER_US).alias("self_time_us"),
-            share_percent(pl.col("self_ps"), whole).alias("self_time_percent"),
+            share_percent(pl.col("self_ps"), total_ps).alias("self_time_percent"),
             (pl.col("critical_ps") / PS_PER_MS).alias("critical_time_ms"),
         )
         .select(INPUT_OPS.cast_columns())
@@ -226,7 +227,7 @@ def _missing_of_ops(
     missing = []
     without = ops["critical_time_ms"].null_count()
     if without:
-        lost = [one for one in critical.values() if isinstance(one, Unavailable)]
+        lost = [path for path in critical.values() if isinstance(path, Unavailable)]
         why = lost[0] if lost and without == len(ops) else _WHY["no_stage"]
         missing.append(why.missing_field("input_ops.critical_time_ms"))
     if ops["self_time_percent"].null_count():
@@ -238,12 +239,12 @@ def _missing_of_ops(
 
 
 def _breakdown_us(
-    found: Mapping[str, pl.DataFrame], doubts: Mapping[str, Sequence[Unavailable]]
+    ops_by_host: Mapping[str, pl.DataFrame], doubts: Mapping[str, Sequence[Unavailable]]
 ) -> dict[str, float | None]:
     """Add up self times by category; null instead of 0 if time may be lost."""
     spent: dict[str, float | None] = {}
     totals: Counter[str] = Counter()
-    for rows in found.values():
+    for rows in ops_by_host.values():
         sums = rows.group_by("category").agg(pl.col("self_ps").sum())
         totals.update(dict(sums.iter_rows()))
     for category in INPUT_CATEGORIES:
@@ -312,30 +313,43 @@ def worker_side(run: ProfileData) -> WorkerSide:
 
     Definition: docs/tools/input_pipeline_analyzer.md#worker-processes.
     """
-    found, absent = derived_by_host(run, worker_functions)
+    by_host, absent = derived_by_host(run, worker_functions)
     rows: list[tuple[object, ...]] = []
     nowhere = (None,) * 5
-    for host, seen in found.items():
+    for host, samples in by_host.items():
         works = [
             (
-                ("works", one.function, one.inside, one.file, one.line, one.hot_line),
-                one.time_ps,
+                (
+                    "works",
+                    function.function,
+                    function.inside,
+                    function.file,
+                    function.line,
+                    function.hot_line,
+                ),
+                function.time_ps,
             )
-            for one in seen.functions
+            for function in samples.functions
         ]
-        untold_ps = seen.works_ps - sum(one.time_ps for one in seen.functions)
-        others = (
-            (("works", *nowhere), untold_ps),
-            (("hands_over", *nowhere), seen.gives_ps),
-            (("waits_for_work", *nowhere), seen.waits_ps),
+        unnamed_ps = samples.works_ps - sum(
+            function.time_ps for function in samples.functions
         )
-        for words, time_ps in (*works, *(row for row in others if row[1] > 0)):
-            percent = 100 * time_ps / seen.looked_ps
-            rows.append((*words, time_ps / PS_PER_MS, percent, seen.workers, host))
-    awaited = sum(one.awaited_ps for one in found.values())
-    idle = sum(one.idle_ps for one in found.values())
-    named = [one.worth_naming for one in found.values() if one.worth_naming is not None]
-    busiest = max(named, key=lambda one: one.time_ps, default=None)
+        remaining = (
+            (("works", *nowhere), unnamed_ps),
+            (("hands_over", *nowhere), samples.gives_ps),
+            (("waits_for_work", *nowhere), samples.waits_ps),
+        )
+        for cells, time_ps in (*works, *(row for row in remaining if row[1] > 0)):
+            percent = 100 * time_ps / samples.looked_ps
+            rows.append((*cells, time_ps / PS_PER_MS, percent, samples.workers, host))
+    awaited = sum(samples.awaited_ps for samples in by_host.values())
+    idle = sum(samples.idle_ps for samples in by_host.values())
+    named = [
+        samples.worth_naming
+        for samples in by_host.values()
+        if samples.worth_naming is not None
+    ]
+    busiest = max(named, key=lambda function: function.time_ps, default=None)
     return WorkerSide(
         functions=pl.DataFrame(rows, schema=WORKER_FUNCTIONS.dtypes(), orient="row"),
         idle=idle >= _MOST * awaited if awaited else None,

@@ -122,17 +122,21 @@ def verdict_text(
             return "Whether the program is input-bound is not known."
         who = decided.label if decided is not None and decided.label else "The program"
         return f"{who} is {_WORDS[verdict]}. Each host is judged separately."
-    whole = "step time" if has_steps else "recording (no steps are known)"
+    reference = "step time" if has_steps else "recording (no steps are known)"
     if input_percent is None:
         share = f"at most {max(at_most_percent, 0.1):.1f} %"
     elif at_most_percent - input_percent < _VISIBLE:
         share = _percent_text(input_percent)
     else:
         share = f"at least {input_percent:.1f} %"
-    spent = f"{share} of the {whole} is spent waiting for input or transferring it"
+    spent = f"{share} of the {reference} is spent waiting for input or transferring it"
     if verdict != UNKNOWN:
-        rest = " Work on the rest of the step." if has_steps else " Work on the rest."
-        then = {HIGHLY: " Work on the input first.", NOT: rest}.get(verdict, "")
+        remaining_work = (
+            " Work on the rest of the step." if has_steps else " Work on the rest."
+        )
+        then = {HIGHLY: " Work on the input first.", NOT: remaining_work}.get(
+            verdict, ""
+        )
         starved = 0.0 if decided is None else decided.part_percent("starved")
         of_it = (
             f" ({starved:.1f} % is idle time before the copy of a batch, without a "
@@ -149,31 +153,31 @@ def verdict_text(
         )
     known = "nothing" if input_percent is None else _percent_text(input_percent)
     return (
-        f"Whether the program is input-bound is not known: {known} of the {whole} is "
-        f"known to be input, but up to {at_most_percent:.1f} % may be."
+        f"Whether the program is input-bound is not known: {known} of the {reference} "
+        f"is known to be input, but up to {at_most_percent:.1f} % may be."
     )
 
 
 def _verdict_reasons(decided: InputVerdict, input_percent: float | None) -> str:
     """Return sentences that explain a verdict which the share alone would not give."""
     share = decided.share_percent
-    found = []
+    sentences = []
     if input_percent is None or abs(share - input_percent) >= _VISIBLE:
         share_text = f"whose share is {_percent_text(share)}"
-        found.append(f"The verdict is that of {decided.label}, {share_text}.")
+        sentences.append(f"The verdict is that of {decided.label}, {share_text}.")
     warn, critical = THRESHOLDS.input_warn.value, THRESHOLDS.input_critical.value
     steps = len(decided.series.window_ps)
     if share >= warn and decided.word == NOT:
-        least_us = THRESHOLDS.smallest_effect.value / PS_PER_US
-        found.append(f"The input takes less than {least_us:g} µs per step.")
+        min_us = THRESHOLDS.smallest_effect.value / PS_PER_US
+        sentences.append(f"The input takes less than {min_us:g} µs per step.")
     elif decided.status.note == "once":
-        found.append("Without the longest wait, the share is below the threshold.")
+        sentences.append("Without the longest wait, the share is below the threshold.")
     elif decided.status.note == "noisy":
-        found.append("The time varies strongly from step to step.")
+        sentences.append("The time varies strongly from step to step.")
     elif share >= critical and decided.word == MODERATELY:
         judged = "1 step is" if steps == 1 else f"{steps} steps are"
-        found.append(f"{judged} too few for the verdict highly input-bound.")
-    return "".join(f" {one}" for one in found)
+        sentences.append(f"{judged} too few for the verdict highly input-bound.")
+    return "".join(f" {sentence}" for sentence in sentences)
 
 
 _WORDS: Final = {

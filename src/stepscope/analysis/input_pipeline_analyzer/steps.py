@@ -175,13 +175,13 @@ def _input_parts(
         wait = pl.when(wait > 0).then(wait)
     no_transfers = host.missing.get("copy_in")
     no_device = no_transfers is not None and no_transfers.code == _NO_DEVICE
-    whole = pl.col("wait_ps") if no_device else pl.col("wait_ps") + pl.col("copy_in_ps")
+    total = pl.col("wait_ps") if no_device else pl.col("wait_ps") + pl.col("copy_in_ps")
     some = [pl.when(pl.col(name) > 0).then(name) for name in ("wait_ps", "copy_in_ps")]
     return (
         rows.select(
             "window", "device", "window_ps", "copy_in_ps", wait.alias("wait_ps")
         )
-        .with_columns(input_ps=pl.coalesce(whole, *some))
+        .with_columns(input_ps=pl.coalesce(total, *some))
         .rename({"copy_in_ps": "transfer_ps"})
     )
 
@@ -196,15 +196,15 @@ def device_rows(
     """
     counted = measured_rows(host, excluded_flags)
     parts = _input_parts(host, counted, wait_known=wait_known)
-    whole = pl.col("window_ps").sum()
+    total_ps = pl.col("window_ps").sum()
     steps = pl.len() if host.windows.has_steps else pl.lit(0)
     return (
         parts.group_by("device", maintain_order=True)
         .agg(
             steps.alias("steps"),
             *(
-                pl.when((pl.col(part).null_count() == 0) & (whole > 0))
-                .then(100.0 * pl.col(part).sum() / whole)
+                pl.when((pl.col(part).null_count() == 0) & (total_ps > 0))
+                .then(100.0 * pl.col(part).sum() / total_ps)
                 .alias(name)
                 for name, part in _SHARES.items()
             ),
@@ -233,17 +233,19 @@ def consumer_wait(
     lengths: list[Int64s] = []
     for host, waits in hosts:
         counted = measured_rows(host, excluded_flags)
-        at = counted["window"].unique().sort().to_numpy()
-        starts = ints(host.windows.rows, "start_ps")[at]
-        ends = ints(host.windows.rows, "end_ps")[at]
+        window_rows = counted["window"].unique().sort().to_numpy()
+        starts = ints(host.windows.rows, "start_ps")[window_rows]
+        ends = ints(host.windows.rows, "end_ps")[window_rows]
         inside = waits & Spans.from_events(starts, ends - starts)
         total += inside.length_ps
         # The account's input also contains blocking copies and functions that fetch
         # data, which are not waits for a batch.
-        idle = [(inside & one.idle["input"]).length_ps for one in host.account.devices]
+        idle = [
+            (inside & device.idle["input"]).length_ps for device in host.account.devices
+        ]
         exposed += round(sum(idle) / len(idle))
         lengths.append(inside.end_ps - inside.start_ps)
-        windows += len(at)
+        windows += len(window_rows)
     if not windows:
         return None, ()
     every = np.concatenate(lengths)
@@ -267,18 +269,18 @@ def between_steps(
     run: ProfileData, hosts: Sequence[HostSteps]
 ) -> BetweenSteps | Unavailable:
     """Measure the waits between step markers, over all hosts with markers."""
-    found: list[InputBetweenSteps] = []
+    host_waits: list[InputBetweenSteps] = []
     for host in hosts:
-        one = run.derived(host.host, input_between_steps)
-        if isinstance(one, Unavailable):
-            return one
-        if one is not None:
-            found.append(one)
-    if not found:
+        host_wait = run.derived(host.host, input_between_steps)
+        if isinstance(host_wait, Unavailable):
+            return host_wait
+        if host_wait is not None:
+            host_waits.append(host_wait)
+    if not host_waits:
         return _WHY["no_markers"]
     return BetweenSteps(
-        outside_markers=any(one.outside for one in found),
-        wait_ms=sum(one.wait_ps for one in found) / PS_PER_MS,
-        gaps=sum(one.gaps for one in found),
-        gaps_with_wait=sum(one.gaps_with_wait for one in found),
+        outside_markers=any(wait.outside for wait in host_waits),
+        wait_ms=sum(wait.wait_ps for wait in host_waits) / PS_PER_MS,
+        gaps=sum(wait.gaps for wait in host_waits),
+        gaps_with_wait=sum(wait.gaps_with_wait for wait in host_waits),
     )

@@ -41,8 +41,8 @@ def without_measures(profile: ProfileData) -> dict[str, Unavailable]:
 
 def measured_columns(profile: ProfileData, host: str) -> pl.DataFrame:
     """Return the measured columns by `class`; no rows without measurements."""
-    found = profile.derived(host, measured_kernels)
-    if isinstance(found, Unavailable):
+    measured = profile.derived(host, measured_kernels)
+    if isinstance(measured, Unavailable):
         return pl.DataFrame(schema={"class": pl.Int32, **MEASURED_COLUMNS})
     derived = {
         "measured_launches": pl.col("launches"),
@@ -51,7 +51,7 @@ def measured_columns(profile: ProfileData, host: str) -> pl.DataFrame:
         "measured_us": pl.col("duration_ps") / PS_PER_US,
         "local_memory_bytes": pl.col("local_memory_sectors") * _SECTOR,
     }
-    return found.rows.select(
+    return measured.rows.select(
         "class",
         *(
             derived.get(name, pl.col(name)).cast(dtype).alias(name)
@@ -102,14 +102,14 @@ def launch_rows(profile: ProfileData) -> pl.DataFrame:
 def nvidia_rows(profile: ProfileData) -> pl.DataFrame | Unavailable:
     """Return the results of NVIDIA's rules, or why they are unknown."""
     host = profile.hosts[0]
-    said = profile.table(host, "kernel_rule_results")
+    rule_results = profile.table(host, "kernel_rule_results")
     members = _measured_launches(profile)
-    if isinstance(said, Unavailable) or members is None:
-        return said if isinstance(said, Unavailable) else NOT_MEASURED
+    if isinstance(rule_results, Unavailable) or members is None:
+        return rule_results if isinstance(rule_results, Unavailable) else NOT_MEASURED
     only = pl.when(pl.col("ops").list.len() == 1).then(pl.col("ops").list.first())
     key = ["kernel_name", "op_name", "rule", "kind", "text", "speedup_kind"]
     return (
-        said.join(members, on="row", how="left", maintain_order="left")
+        rule_results.join(members, on="row", how="left", maintain_order="left")
         .with_columns(only.alias("op_name"))
         .group_by(*key, maintain_order=True)
         .agg(

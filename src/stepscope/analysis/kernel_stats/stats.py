@@ -136,7 +136,7 @@ def analyse(
     Raises:
         BadUsage: No kernel belongs to the requested op or scope.
     """
-    found, absent = derived_by_host(profile, kernels)
+    by_host, absent = derived_by_host(profile, kernels)
     frames = [
         of_host.rows.with_columns(host=pl.lit(host))
         .join(
@@ -146,26 +146,26 @@ def analyse(
             maintain_order="left",
         )
         .with_columns(_kernel_places(profile, host, of_host.rows["class"]))
-        for host, of_host in found.items()
+        for host, of_host in by_host.items()
     ]
     everything = pl.concat(frames) if frames else pl.DataFrame()
     if everything.is_empty():
         return next(iter(absent.values()), _WHY["no_kernels"])
-    stepped, _ = derived_by_host(profile, steps, found)
+    stepped, _ = derived_by_host(profile, steps, by_host)
     step_count = sum(len(host_steps.rows) for host_steps in stepped.values())
-    whole = int(everything["total_ps"].sum())
+    total_ps = int(everything["total_ps"].sum())
     merged = _merge_by_key(everything)
     named = merged.filter(pl.col("op_name") != "")["op_name"]
     meant = select_ops(options.op, options.scope, named, what="op with kernels")
     chosen = merged if meant is None else merged.filter(meant.matches_names("op_name"))
-    rows = _kernel_rows(chosen, whole=whole, step_count=step_count)
+    rows = _kernel_rows(chosen, total_ps=total_ps, step_count=step_count)
     reasons = _REASONS | {"per_step_us": without_steps(profile)}
     reasons |= without_measures(profile)
     missing = missing_columns(rows, reasons, prefix="rows.")
-    said = nvidia_rows(profile)
-    if isinstance(said, Unavailable):
-        missing.append(said.missing_field("nvidia_rules"))
-        said = pl.DataFrame(schema=NVIDIA_ROWS.dtypes())
+    nvidia_results = nvidia_rows(profile)
+    if isinstance(nvidia_results, Unavailable):
+        missing.append(nvidia_results.missing_field("nvidia_rules"))
+        nvidia_results = pl.DataFrame(schema=NVIDIA_ROWS.dtypes())
     missing += [why.missing_field(f"hosts.{host}") for host, why in absent.items()]
     computes = everything.filter(pl.col("precision").is_not_null())
     time = computes.group_by("precision").agg(pl.col("total_ps").sum())
@@ -175,18 +175,19 @@ def analyse(
     return KernelStatsResult(
         rows=rows,
         by_pair=_rows_by_name(
-            chosen, PAIR_ROWS, ("kernel_name", "op_name"), whole=whole
+            chosen, PAIR_ROWS, ("kernel_name", "op_name"), total_ps=total_ps
         ),
-        by_kernel=_rows_by_name(chosen, NAME_ROWS, ("kernel_name",), whole=whole),
+        by_kernel=_rows_by_name(chosen, NAME_ROWS, ("kernel_name",), total_ps=total_ps),
         pie=slices.select(
             "name", (pl.col("total_ps") / PS_PER_US).alias("total_us"), "percent"
         ),
         measured=launch_rows(profile),
-        nvidia_rules=said,
+        nvidia_rules=nvidia_results,
         kernel_count=int(everything["count"].sum()),
-        kernel_time_us=whole / PS_PER_US,
+        kernel_time_us=total_ps / PS_PER_US,
         time_us_by_precision={
-            width: ps / PS_PER_US for width, ps in time.sort("precision").iter_rows()
+            precision: ps / PS_PER_US
+            for precision, ps in time.sort("precision").iter_rows()
         },
         missing=tuple(missing),
         inputs={
@@ -195,7 +196,7 @@ def analyse(
                 "devices": of_host.rows["device"].n_unique(),
                 "distinct_launches": len(of_host.rows),
             }
-            for host, of_host in found.items()
+            for host, of_host in by_host.items()
         },
     )
 
@@ -203,14 +204,14 @@ def analyse(
 def _kernel_places(
     profile: ProfileData, host: str, of_class: pl.Series
 ) -> pl.DataFrame:
-    found = profile.derived(host, kernel_places)
-    if isinstance(found, Unavailable):
+    places = profile.derived(host, kernel_places)
+    if isinstance(places, Unavailable):
         nothing = [None] * len(of_class)
         return pl.DataFrame(
             {"source": nothing, "module": nothing},
             schema={"source": pl.String, "module": pl.String},
         )
-    return found[of_class]
+    return places[of_class]
 
 
 def _merge_by_key(everything: pl.DataFrame) -> pl.DataFrame:
@@ -236,7 +237,9 @@ def _merge_by_key(everything: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _kernel_rows(merged: pl.DataFrame, *, whole: int, step_count: int) -> pl.DataFrame:
+def _kernel_rows(
+    merged: pl.DataFrame, *, total_ps: int, step_count: int
+) -> pl.DataFrame:
     ordered = merged.sort(
         "total_ps", *_ORDER, descending=[True, *[False] * len(_ORDER)]
     )
@@ -250,7 +253,7 @@ def _kernel_rows(merged: pl.DataFrame, *, whole: int, step_count: int) -> pl.Dat
         .with_columns(
             launch_dimensions("block"),
             launch_dimensions("grid"),
-            *_time_columns(whole),
+            *_time_columns(total_ps),
             per_step.alias("per_step_us"),
             (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
         )
@@ -258,19 +261,19 @@ def _kernel_rows(merged: pl.DataFrame, *, whole: int, step_count: int) -> pl.Dat
     )
 
 
-def _time_columns(whole: int) -> list[pl.Expr]:
+def _time_columns(total_ps: int) -> list[pl.Expr]:
     return [
         pl.col("count").alias("occurrences"),
         (pl.col("total_ps") / PS_PER_US).alias("total_us"),
         (pl.col("total_ps") / pl.col("count") / PS_PER_US).alias("avg_us"),
         (pl.col("min_ps") / PS_PER_US).alias("min_us"),
         (pl.col("max_ps") / PS_PER_US).alias("max_us"),
-        share_percent(pl.col("total_ps"), whole).alias("device_time_percent"),
+        share_percent(pl.col("total_ps"), total_ps).alias("device_time_percent"),
     ]
 
 
 def _rows_by_name(
-    merged: pl.DataFrame, schema: TableSchema, key: Sequence[str], *, whole: int
+    merged: pl.DataFrame, schema: TableSchema, key: Sequence[str], *, total_ps: int
 ) -> pl.DataFrame:
     """Return one row per kernel, or per kernel and op, over all launch shapes."""
     shape = pl.concat_str(
@@ -295,6 +298,6 @@ def _rows_by_name(
     return (
         united.sort("total_ps", *key, descending=[True, *[False] * len(key)])
         .with_row_index("rank", offset=1)
-        .with_columns(pl.col("rank").cast(pl.Int64), *_time_columns(whole))
+        .with_columns(pl.col("rank").cast(pl.Int64), *_time_columns(total_ps))
         .select(*schema.dtypes())
     )

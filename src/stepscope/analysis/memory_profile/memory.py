@@ -183,12 +183,12 @@ def passed_thresholds(
     """
     if peak is None or not capacity:
         return ()
-    found = []
+    warnings = []
     used = peak.memory_in_use_bytes / capacity
     nearly, full = THRESHOLDS.memory_warn.value, THRESHOLDS.memory_critical.value
     if used >= nearly:
         critical = used >= full
-        found.append(
+        warnings.append(
             MemoryWarning(
                 kind="near_capacity",
                 severity="critical" if critical else "warning",
@@ -204,7 +204,7 @@ def passed_thresholds(
         and free is not None
         and free >= THRESHOLDS.worth_defragmenting.value * capacity
     ):
-        found.append(
+        warnings.append(
             MemoryWarning(
                 kind="fragmentation",
                 severity="warning",
@@ -212,7 +212,7 @@ def passed_thresholds(
                 threshold=THRESHOLDS.fragmented.value,
             )
         )
-    return tuple(found)
+    return tuple(warnings)
 
 
 _RECORD_MORE: Final = (
@@ -255,10 +255,11 @@ def missing_of_rows(
     """Return the columns of the summary that are null for every memory."""
     reasons = _column_reasons(SUMMARY_ROWS)
     if rows["peak_bytes"].is_not_null().any():
-        told = any(
-            it.timeline["fragmentation"].is_not_null().any() for it in memories.values()
+        fragmentation_known = any(
+            memory.timeline["fragmentation"].is_not_null().any()
+            for memory in memories.values()
         )
-        if told:
+        if fragmentation_known:
             reasons["peak_fragmentation"] = _WHY["not_at_peak"]
         reasons["peak_capacity_percent"] = reasons["capacity_bytes"]
     return missing_columns(rows, reasons, prefix="rows.")
@@ -268,30 +269,30 @@ def missing_of_memory(name: str, memory: Memory, view: MemoryView) -> list[Missi
     """Return every null field of a memory, and every column without values."""
     path = f"memories.{name}"
     of_rows = _column_reasons(SUMMARY_ROWS)
-    found = [
+    missing = [
         of_rows[field].missing_field(f"{path}.{field}")
         for field in memory.__struct_fields__
         if field in of_rows and getattr(memory, field) is None
     ]
     if memory.unmatched_deallocations is None:
         nowhere = of_rows["unmatched_deallocations"]
-        found.append(nowhere.missing_field(f"{path}.breakdown"))
+        missing.append(nowhere.missing_field(f"{path}.breakdown"))
     if view.steps.why is not None:
-        found += [
+        missing += [
             view.steps.why.missing_field(f"{path}.{field}")
             for field in ("steps", "growth_bytes_per_step")
         ]
     else:
         field = f"{path}.growth_bytes_per_step"
-        found += growth_statistics(memory.steps, field=field)[1]
+        missing += growth_statistics(memory.steps, field=field)[1]
     no_step = {"step_id": view.steps.why or _WHY["in_no_step"]}
-    found += _missing_at_peak(path, memory, _column_reasons(TIMELINE_ROWS) | no_step)
+    missing += _missing_at_peak(path, memory, _column_reasons(TIMELINE_ROWS) | no_step)
     if memory.lines.is_empty() and not memory.breakdown.is_empty():
-        found.append(
+        missing.append(
             _column_reasons(LINE_ROWS)["source"].missing_field(f"{path}.lines")
         )
     if view.older_uncounted and memory.breakdown["allocation_bytes"].null_count():
-        found.append(
+        missing.append(
             _WHY["older_uncounted"].missing_field(f"{path}.breakdown.allocation_bytes")
         )
     for table in (TIMELINE_ROWS, BREAKDOWN_ROWS, LINE_ROWS, STEP_ROWS):
@@ -299,13 +300,13 @@ def missing_of_memory(name: str, memory: Memory, view: MemoryView) -> list[Missi
         reasons = _column_reasons(table)
         # Rows that are not allocations have no requested size.
         itemised = pl.col("occurrences").is_not_null()
-        found += missing_columns(
+        missing += missing_columns(
             getattr(memory, field),
             reasons | no_step if "step_id" in reasons else reasons,
             prefix=f"{path}.{field}.",
             where=itemised if table is BREAKDOWN_ROWS else None,
         )
-    return found
+    return missing
 
 
 def _missing_at_peak(
@@ -319,40 +320,40 @@ def _missing_at_peak(
         return [
             reasons["heap_bytes"].missing_field(f"{path}.{field}") for field in fields
         ]
-    found = []
+    missing = []
     for field in peak.__struct_fields__:
         if getattr(peak, field) is not None:
             continue
-        elsewhere = memory.timeline[field].is_not_null().any()
-        why = _WHY["not_at_peak"] if elsewhere else reasons[field]
+        known_at_other_times = memory.timeline[field].is_not_null().any()
+        why = _WHY["not_at_peak"] if known_at_other_times else reasons[field]
         if field == "fragmentation" and peak.free_bytes == 0:
             why = _WHY["nothing_free"]
         if field == "step_id":
             why = reasons[field]
-        found.append(why.missing_field(f"{path}.peak.{field}"))
-    return found
+        missing.append(why.missing_field(f"{path}.peak.{field}"))
+    return missing
 
 
 def memory_doubts(
     name: str, memory: Memory, view: MemoryView, facts: Facts
 ) -> list[QualityNote]:
     """Return the contradictions in the events of one memory."""
-    found = []
-    least, greatest = facts.least_capacity, facts.capacity
-    if least is not None and greatest is not None and least != greatest:
-        found.append(
+    notes = []
+    smallest, greatest = facts.least_capacity, facts.capacity
+    if smallest is not None and greatest is not None and smallest != greatest:
+        notes.append(
             QualityNote(
                 kind="memory_capacity_changed",
                 severity="warning",
                 scope=name,
                 message=f"The capacity of {name} changes from "
-                f"{bytes_text(least)} to {bytes_text(greatest)}. The largest value "
+                f"{bytes_text(smallest)} to {bytes_text(greatest)}. The largest value "
                 "is shown.",
             )
         )
     lost = memory.breakdown.filter(pl.col("op_name") == LOST)
     if len(lost):
-        found.append(
+        notes.append(
             QualityNote(
                 kind="allocator_events_lost",
                 severity="warning",
@@ -364,7 +365,7 @@ def memory_doubts(
             )
         )
     if view.older_uncounted:
-        found.append(
+        notes.append(
             QualityNote(
                 kind="memory_use_since_start",
                 severity="info",
@@ -375,7 +376,7 @@ def memory_doubts(
             )
         )
     if view.memory.replayed and memory.peak is not None:
-        found.append(
+        notes.append(
             QualityNote(
                 kind="memory_use_replayed",
                 severity="info",
@@ -385,4 +386,4 @@ def memory_doubts(
                 "included only if the profile contains their deallocation.",
             )
         )
-    return found
+    return notes

@@ -89,19 +89,19 @@ def analyse(
         replay = require_available(profile.derived(host, memory_replay))
         steps = require_available(profile.derived(host, allocation_steps))
         strings = profile.trace(host).strings
-        found = [
+        host_views = [
             MemoryView(allocations, replay, memory, steps, strings)
             for memory in replay.memories
         ]
         # Fullest memory first.
-        found.sort(key=lambda view: (-view.most_in_use_bytes, view.memory.name))
+        host_views.sort(key=lambda view: (-view.most_in_use_bytes, view.memory.name))
         inputs[host] = {
-            "allocator_events": len(found[0].allocations),
-            "memories": len(found),
+            "allocator_events": len(host_views[0].allocations),
+            "memories": len(host_views),
         }
         prefix = f"{host}/" if len(profile.hosts) > 1 else ""
-        views |= {f"{prefix}{view.memory.name}": view for view in found}
-        host_of |= {f"{prefix}{view.memory.name}": host for view in found}
+        views |= {f"{prefix}{view.memory.name}": view for view in host_views}
+        host_of |= {f"{prefix}{view.memory.name}": host for view in host_views}
     if not views:
         return next(iter(absent.values()), _WHY["no_events"])
     if options.memory is not None:

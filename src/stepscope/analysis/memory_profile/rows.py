@@ -92,11 +92,11 @@ class MemoryView(Frozen, frozen=True, dict=True):
         If the heap is unknown, it is None and the stack is 0.
         """
         memory = self.memory
-        at = max(place, 0)
-        if not memory.known[at]:
+        index = max(place, 0)
+        if not memory.known[index]:
             return None, 0
-        heap = int(memory.heap_bytes[at])
-        stack = int(memory.in_use_bytes[at]) - heap
+        heap = int(memory.heap_bytes[index])
+        stack = int(memory.in_use_bytes[index]) - heap
         if place >= 0:
             return heap, stack
         row = int(self.memory.rows[0])
@@ -112,10 +112,10 @@ class MemoryView(Frozen, frozen=True, dict=True):
         return heap + size if freed else heap - size, stack
 
 
-def timeline_rows(view: MemoryView, places: Int64s) -> pl.DataFrame:
+def timeline_rows(view: MemoryView, indexes: Int64s) -> pl.DataFrame:
     """Return the events at these indexes, columns `TIMELINE_ROWS`."""
     memory = view.memory
-    rows = memory.rows[places]
+    rows = memory.rows[indexes]
     source = view.replay.source[rows]
     event = view.allocations[rows]
     # Deallocations have no op or shape; use those of their allocations.
@@ -123,7 +123,7 @@ def timeline_rows(view: MemoryView, places: Int64s) -> pl.DataFrame:
         *_OWN, "dtype", "allocated_bytes", "requested_bytes"
     ).select(pl.all().gather(nullable_series("row", source, source >= 0)))
     freed = pl.Series(event["kind"] == "deallocate")
-    known = memory.known[places]
+    known = memory.known[indexes]
     size = {
         name: event[f"{column}_bytes"].fill_null(of[f"{column}_bytes"])
         for name, column in (
@@ -131,7 +131,7 @@ def timeline_rows(view: MemoryView, places: Int64s) -> pl.DataFrame:
             ("allocation_bytes", "allocated"),
         )
     }
-    heap = pl.lit(nullable_series("heap_bytes", memory.heap_bytes[places], known))
+    heap = pl.lit(nullable_series("heap_bytes", memory.heap_bytes[indexes], known))
     meaningless = (pl.col("free_bytes") == 0) | ~pl.col("fragmentation").is_finite()
     frame = event.select(
         (pl.col("start_ps") / PS_PER_MS).alias("time_ms"),
@@ -151,7 +151,7 @@ def timeline_rows(view: MemoryView, places: Int64s) -> pl.DataFrame:
         *(of[column].alias(name) for column, name in _OWN.items()),
         of.select(data_type_name(pl.col("dtype")).alias("data_type")).to_series(),
         view.steps.step.gather(rows).alias("step_id"),
-        nullable_series("memory_in_use_bytes", memory.in_use_bytes[places], known),
+        nullable_series("memory_in_use_bytes", memory.in_use_bytes[indexes], known),
     )
     return frame.select(TIMELINE_ROWS.cast_columns())
 
@@ -177,8 +177,8 @@ def shown_places(view: MemoryView, points: int | None) -> Int64s:
     kept = []
     for sign in (1, -1):
         level = np.where(memory.known, sign * memory.in_use_bytes, highest)
-        least = np.minimum.reduceat(level, first)
-        hits = np.flatnonzero(level == np.repeat(least, size))
+        lowest = np.minimum.reduceat(level, first)
+        hits = np.flatnonzero(level == np.repeat(lowest, size))
         kept.append(hits[np.searchsorted(hits, first)])
     peak = [] if memory.peak is None else [memory.peak]
     return np.unique(np.concatenate([*kept, np.array(peak, np.int64)]))
@@ -208,13 +208,13 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
         .select(BREAKDOWN_ROWS.cast_columns())
     )
     heap, stack = view.use_after(place)
-    rest = None if heap is None else heap - int(live["allocation_bytes"].sum())
+    remainder = None if heap is None else heap - int(live["allocation_bytes"].sum())
     # If older blocks were not counted, a rest of 0 means an unknown size.
-    shown = None if rest == 0 and view.older_uncounted else rest
+    shown = None if remainder == 0 and view.older_uncounted else remainder
     special: list[tuple[str, int | None, str | None]] = []
     # If older blocks are known one by one, a rest of 0 needs no row.
-    if rest != 0 or not view.older_known:
-        if rest is not None and rest < 0:
+    if remainder != 0 or not view.older_known:
+        if remainder is not None and remainder < 0:
             rest_name = LOST
         else:
             until = view.memory.rows[: place + 1]
@@ -252,8 +252,12 @@ def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
         pl.col("allocated_bytes").sum().alias("held"), _block_count().alias("blocks")
     )
     heap, stack = view.use_after(place)
-    whole = (heap or 0) + stack
-    share = 100.0 * pl.col("allocation_bytes") / whole if whole else pl.lit(None)
+    in_use_bytes = (heap or 0) + stack
+    share = (
+        100.0 * pl.col("allocation_bytes") / in_use_bytes
+        if in_use_bytes
+        else pl.lit(None)
+    )
     rows = (
         by_stack.sort("held", "stack", descending=[True, False], nulls_last=True)
         .group_by("source", maintain_order=True)
@@ -265,7 +269,9 @@ def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
         )
         .sort("allocation_bytes", "source", descending=[True, False], nulls_last=True)
     )
-    texts = [None if it is None else view.strings[it] for it in rows["stack"].to_list()]
+    texts = [
+        None if text is None else view.strings[text] for text in rows["stack"].to_list()
+    ]
     return rows.with_columns(
         share.alias("share_percent"), pl.Series("stack", texts, pl.String)
     ).select(LINE_ROWS.cast_columns())
@@ -290,12 +296,12 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
     # The last entry is the use before the first event, so index -1 finds it.
     level = np.append(memory.in_use_bytes, (heap or 0) + stack)
     known = np.append(memory.known, heap is not None)
-    least, greatest = (
+    lowest, greatest = (
         _extreme_level(sign, level, known, first - 1, last) for sign in (1, -1)
     )
     start, end = (
-        nullable_series(f"{name}_bytes", level[at - 1], known[at - 1])
-        for name, at in (("start", first), ("end", last))
+        nullable_series(f"{name}_bytes", level[index - 1], known[index - 1])
+        for name, index in (("start", first), ("end", last))
     )
     frame = intervals.select(
         pl.col("step").alias("step_id"),
@@ -306,7 +312,7 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
         start,
         end,
         (end - start).alias("growth_bytes"),
-        nullable_series("min_bytes", *least),
+        nullable_series("min_bytes", *lowest),
         nullable_series("max_bytes", *greatest),
     )
     return frame.select(STEP_ROWS.cast_columns())
@@ -325,5 +331,5 @@ def _extreme_level(
     # Move the last entry to the front, and end the last range with a sentinel.
     turned = np.concatenate((signed[-1:], signed[:-1], [highest]))
     bounds = np.stack((before + 1, last + 1), axis=1).ravel()
-    found = np.minimum.reduceat(turned, bounds)[::2]
-    return sign * found, found != highest
+    extreme = np.minimum.reduceat(turned, bounds)[::2]
+    return sign * extreme, extreme != highest

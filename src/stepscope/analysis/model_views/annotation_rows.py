@@ -147,10 +147,10 @@ def annotation_rows(
     more = np.zeros((count, 3), np.int64)
     busy_ps = np.zeros(count, np.int64)
     library = np.ones(count, np.bool_)
-    for host, places in zip(hosts, node_of_place, strict=True):
+    for host, place_nodes in zip(hosts, node_of_place, strict=True):
         calls = host.calls
-        library[places] &= calls.library[calls.places.key]
-        node = np.where(host.chosen, places[calls.places.node], np.int32(-1))
+        library[place_nodes] &= calls.library[calls.places.key]
+        node = np.where(host.chosen, place_nodes[calls.places.node], np.int32(-1))
         in_step = np.where(calls.step >= 0, node, np.int32(-1))
         for metric, values in (
             ("occurrences", np.ones(len(node), np.int64)),
@@ -305,14 +305,14 @@ class TopAnnotation(msgspec.Struct, frozen=True, kw_only=True):
     total_device_us: float | None
 
 
-def top_annotations(profile: ProfileData, most: int) -> tuple[TopAnnotation, ...]:
+def top_annotations(profile: ProfileData, max_count: int) -> tuple[TopAnnotation, ...]:
     """Return the ranges with the most host time; empty without named ranges.
 
     Ranges that only mark steps and ranges of a framework are left out, because other
     parts of a report show them.
     """
-    found = [annotated_host(profile, host, None) for host in profile.hosts]
-    hosts = [host for host in found if isinstance(host, AnnotatedHost)]
+    every_host = [annotated_host(profile, host, None) for host in profile.hosts]
+    hosts = [host for host in every_host if isinstance(host, AnnotatedHost)]
     if not hosts:
         return ()
     rows = annotation_rows(hosts, Settings(), busy=False)
@@ -339,6 +339,6 @@ def top_annotations(profile: ProfileData, most: int) -> tuple[TopAnnotation, ...
         .group_by("name")
         .agg(pl.col("occurrences").sum(), *map(sum_of_known, times))
         .sort("total_us", "name", descending=[True, False])
-        .head(most)
+        .head(max_count)
     )
     return tuple(TopAnnotation(**row) for row in summed.iter_rows(named=True))

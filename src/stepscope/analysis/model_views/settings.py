@@ -138,9 +138,9 @@ def choose_steps(
         raise BadUsage(f"last_steps={options.last_steps} is not a number of steps")
     derived = {host: profile.derived(host, steps) for host in hosts}
     marked = {
-        host: found.rows.select("step", "marker").rows()
-        for host, found in derived.items()
-        if not isinstance(found, Unavailable)
+        host: derived_steps.rows.select("step", "marker").rows()
+        for host, derived_steps in derived.items()
+        if not isinstance(derived_steps, Unavailable)
     }
     if not any(marked.values()):
         why = derived[hosts[0]]

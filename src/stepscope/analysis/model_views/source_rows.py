@@ -52,10 +52,10 @@ class SourceView(NamedTuple):
 
 def hosts_with_functions(profile: ProfileData) -> frozenset[str]:
     """Return the hosts on which functions of the program were recorded."""
-    found = {name: profile.derived(name, source_lines) for name in profile.hosts}
+    by_host = {name: profile.derived(name, source_lines) for name in profile.hosts}
     return frozenset(
         name
-        for name, lines in found.items()
+        for name, lines in by_host.items()
         if not isinstance(lines, Unavailable) and len(lines.functions.line)
     )
 

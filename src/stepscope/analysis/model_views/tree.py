@@ -194,9 +194,9 @@ def grow_tree(
     for at_node, costs in parts:
         of_host = np.zeros_like(own)
         np.add.at(of_host, at_node, costs)
-        most = np.maximum(own[:, _VARIABLES], of_host[:, _VARIABLES])
+        largest = np.maximum(own[:, _VARIABLES], of_host[:, _VARIABLES])
         own += of_host
-        own[:, _VARIABLES] = most
+        own[:, _VARIABLES] = largest
     only_types = [
         next(iter(types[node])) if len(types.get(node, ())) == 1 else None
         for node in range(len(own))
@@ -326,8 +326,8 @@ def show_nodes(tree: Tree, settings: Settings) -> ShownNodes:
     def reaches_thresholds(tree: Tree) -> Bools:
         reached = np.ones(len(tree.name), np.bool_)
         for option, (metric, unit) in _THRESHOLDS.items():
-            least = getattr(settings, option) * unit
-            reached &= tree.metric_values(metric, total=True) >= least
+            minimum = getattr(settings, option) * unit
+            reached &= tree.metric_values(metric, total=True) >= minimum
         if settings.show_trainable_variables:
             reached |= tree.metric_values("parameters", total=True) > 0
         return reached & wanted
@@ -371,15 +371,15 @@ def _ordered_nodes(
 
     def shown_below(nodes: list[int], parent: int) -> list[tuple[int, int]]:
         """Return shown nodes, and shown nodes below hidden ones; in reverse order."""
-        waiting, found = list(nodes), []
+        waiting, visible = list(nodes), []
         while waiting:
             node = waiting.pop()
             if shown[node]:
-                found.append(node)
+                visible.append(node)
             else:
                 waiting.extend(children.get(node, ()))
-        found.sort(key=lambda node: (-values[node], tree.name[node]))
-        return [(node, parent) for node in reversed(found)]
+        visible.sort(key=lambda node: (-values[node], tree.name[node]))
+        return [(node, parent) for node in reversed(visible)]
 
     order: list[int] = []
     above: dict[int, int] = {}

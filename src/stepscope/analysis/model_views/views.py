@@ -157,8 +157,8 @@ def analyse(
     known = works.keys() | named | lined
     if not known:
         return next(iter(absent.values()), NO_OPS)
-    seen = [name for name in profile.hosts if name in known]
-    chosen = choose_steps(profile, seen, options)
+    known_hosts = [name for name in profile.hosts if name in known]
+    chosen = choose_steps(profile, known_hosts, options)
     if isinstance(chosen, Unavailable):
         return chosen
     everything = chosen.numbers is None
@@ -268,8 +268,8 @@ def _add_annotations(
     options: ModelViewsOptions,
 ) -> ModelViewsResult:
     """Add the named ranges, and the details of one range if requested."""
-    found = [annotated_host(profile, name, rows) for name, rows in chosen.items()]
-    hosts = [host for host in found if isinstance(host, AnnotatedHost)]
+    every_host = [annotated_host(profile, name, rows) for name, rows in chosen.items()]
+    hosts = [host for host in every_host if isinstance(host, AnnotatedHost)]
     if not hosts:
         calls = profile.derived(profile.hosts[0], annotation_calls)
         why = calls if isinstance(calls, Unavailable) else NO_OPS
@@ -298,9 +298,9 @@ def _add_annotations(
     detail, missing = annotation_detail(
         profile, hosts, meant.op, most_calls=options.most_calls
     )
-    whole = msgspec.structs.asdict(views)
-    whole |= {"view": ANNOTATION, "missing": (*views.missing, *missing)}
-    return AnnotationDetailResult(**whole, detail=detail)
+    members = msgspec.structs.asdict(views)
+    members |= {"view": ANNOTATION, "missing": (*views.missing, *missing)}
+    return AnnotationDetailResult(**members, detail=detail)
 
 
 def _count_inputs(work: ModelWork) -> dict[str, int]:

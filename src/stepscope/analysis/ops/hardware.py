@@ -56,9 +56,9 @@ def run_hardware(profile: ProfileData) -> Hardware:
         handle = find_handle(profile.trace(host).strings, StatKey.CPU_BUDGET)
         values = rows_with_key(stats, "event", handle)
         events = np.unique(values.owner)
-        mine = events[np.isin(events, handles(stages, "event"))]
-        numbers, known = owner_numbers(values, mine, handle)
-        counts += [one for one in numbers[known].tolist() if one > 0]
+        stage_events = events[np.isin(events, handles(stages, "event"))]
+        numbers, known = owner_numbers(values, stage_events, handle)
+        counts += [count for count in numbers[known].tolist() if count > 0]
     cores = min(counts, default=None)
     peak = _peak_share(profile)
     missing = [] if cores is not None else [_WHY["no_cores"].missing_field("cores")]
@@ -78,15 +78,15 @@ def run_hardware(profile: ProfileData) -> Hardware:
 
 def _peak_share(profile: ProfileData) -> tuple[float, float] | Unavailable:
     """Return percent of the peak, and percent of device time with a known peak."""
-    done = possible = 0.0
+    performed = possible = 0.0
     known_ps = whole_ps = 0
     why: Unavailable = _WHY["no_peak"]
     for host in profile.hosts:
         costs = profile.derived(host, op_costs)
         ops = profile.derived(host, device_ops)
-        for one in (costs, ops):
-            if isinstance(one, Unavailable):
-                why = one
+        for table in (costs, ops):
+            if isinstance(table, Unavailable):
+                why = table
         if isinstance(costs, Unavailable) or isinstance(ops, Unavailable):
             continue
         rows = costs[["device", "module", "name", "flops", "peak_flops"]].join(
@@ -97,10 +97,10 @@ def _peak_share(profile: ProfileData) -> tuple[float, float] | Unavailable:
         counted = rows.filter(
             (pl.col("flops") > 0) & pl.col("peak_flops").is_not_null()
         )
-        done += float(counted["flops"].sum())
+        performed += float(counted["flops"].sum())
         possible += float(counted["peak_flops"].sum())
         known_ps += int(counted["total_ps"].sum())
         whole_ps += int(ops.rows["total_ps"].sum())
     if not possible or not whole_ps:
         return why
-    return 100 * done / possible, 100 * known_ps / whole_ps
+    return 100 * performed / possible, 100 * known_ps / whole_ps

@@ -85,9 +85,9 @@ NO_COSTS: Final = _WHY["no_costs"]
 
 def why_no_rates(rows: pl.DataFrame) -> dict[str, Unavailable]:
     """Return why each of the columns `RATES` can be null in all of these rows."""
-    told = rows["operational_intensity"].count()
+    any_known = rows["operational_intensity"].count()
     return dict.fromkeys(RATES, NO_COSTS) | (
-        {"bound_by": _WHY["no_peaks"]} if told else {}
+        {"bound_by": _WHY["no_peaks"]} if any_known else {}
     )
 
 
@@ -109,16 +109,20 @@ def _merged_costs(
     """Add up by op; a value unknown on any host or device is unknown in the sum."""
     frames = [pl.DataFrame(schema=COSTS)]
     of_host = {host: profile.derived(host, costs) for host in profile.hosts}
-    if all(isinstance(found, Unavailable) for found in of_host.values()):
+    if all(
+        isinstance(costs_of_host, Unavailable) for costs_of_host in of_host.values()
+    ):
         return frames[0]
-    for host, found in of_host.items():
+    for host, costs_of_host in of_host.items():
         rows = profile.derived(host, ops)
         if isinstance(rows, Unavailable):
             continue
-        told = rows.rows if isinstance(found, Unavailable) else found
+        costs_or_ops = (
+            rows.rows if isinstance(costs_of_host, Unavailable) else costs_of_host
+        )
         frames.append(
-            told.select(
-                (pl.col(name) if name in told.columns else pl.lit(None))
+            costs_or_ops.select(
+                (pl.col(name) if name in costs_or_ops.columns else pl.lit(None))
                 .cast(dtype)
                 .alias(name)
                 for name, dtype in COSTS.items()
@@ -128,7 +132,7 @@ def _merged_costs(
     return (
         pl.concat(frames)
         .group_by(_KEY)
-        .agg(pl.when(one.null_count() == 0).then(one.sum()) for one in counts)
+        .agg(pl.when(column.null_count() == 0).then(column.sum()) for column in counts)
     )
 
 
@@ -213,11 +217,13 @@ def device_side(profile: ProfileData) -> Side:
 def _merged_side(
     profile: ProfileData, ops: Callable[..., DeviceOps | HostOps | Unavailable]
 ) -> Side:
-    words = {int(category): category.name.lower() for category in OpCategory}
+    category_names = {int(category): category.name.lower() for category in OpCategory}
     on_device = ops is device_ops
     added = [pl.col("total_ps").alias("self_ps")]
     if not on_device:
-        category = pl.col("category").replace_strict(words, return_dtype=pl.String)
+        category = pl.col("category").replace_strict(
+            category_names, return_dtype=pl.String
+        )
         added = [category, pl.col("step_self_ps").alias("step_ps")]
     frames: list[pl.DataFrame] = []
     absent: dict[str, Unavailable] = {}
@@ -245,9 +251,9 @@ NO_OPS: Final = _WHY["no_ops"]
 def without_steps(profile: ProfileData) -> Unavailable:
     """Return why times per step are unknown, if all of them are unknown."""
     for host in profile.hosts:
-        for found in (profile.derived(host, steps), profile.derived(host, windows)):
-            if isinstance(found, Unavailable):
-                return found
+        for derived in (profile.derived(host, steps), profile.derived(host, windows)):
+            if isinstance(derived, Unavailable):
+                return derived
     return _WHY["no_step_of_activity"]
 
 
@@ -267,7 +273,7 @@ def launch_latency_ps(profile: ProfileData) -> tuple[int, int]:
 def _merge_ops(frames: list[pl.DataFrame]) -> pl.DataFrame:
     if not frames:
         return pl.DataFrame(schema=MERGED_ROWS)
-    whole = pl.concat(
+    all_rows = pl.concat(
         [
             frame.select(
                 "host",
@@ -282,7 +288,7 @@ def _merge_ops(frames: list[pl.DataFrame]) -> pl.DataFrame:
             for frame in frames
         ]
     )
-    grouped = whole.group_by("module", "name", maintain_order=True).agg(
+    grouped = all_rows.group_by("module", "name", maintain_order=True).agg(
         *(
             pl.col(name).drop_nulls().first()
             for name in ("type", "category", "source_file", "source_line")

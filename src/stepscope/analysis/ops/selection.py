@@ -30,12 +30,12 @@ def op_names(profile: ProfileData) -> frozenset[str]:
     """Return the names of the ops in the op tables of all hosts."""
     names: set[str] = set()
     for host in profile.hosts:
-        for found in (
+        for table in (
             profile.derived(host, host_op_events),
             profile.derived(host, activity_ops),
         ):
-            if not isinstance(found, Unavailable):
-                names.update(found.ops["name"].drop_nulls().to_list())
+            if not isinstance(table, Unavailable):
+                names.update(table.ops["name"].drop_nulls().to_list())
     return frozenset(names)
 
 
@@ -55,10 +55,10 @@ class OpSelection(Frozen, frozen=True, eq=True):
         name = pl.col(column)
         if self.op is not None:
             return (name == self.op).fill_null(value=False)
-        found = name == self.scope
+        matches = name == self.scope
         for separator in _SEPARATORS:
-            found |= name.str.starts_with(f"{self.scope}{separator}")
-        return found.fill_null(value=False)
+            matches |= name.str.starts_with(f"{self.scope}{separator}")
+        return matches.fill_null(value=False)
 
     @property
     def words(self) -> str:
@@ -111,16 +111,16 @@ def _matching_name(op: str, known: pl.Series, what: str) -> str:
     if _CUT in op:
         first, _, last = op.partition(_CUT)
         long = known.str.len_chars() > len(first) + len(last)
-        whole = known.filter(
+        matches = known.filter(
             long & known.str.starts_with(first) & known.str.ends_with(last)
         )
-        if len(whole) == 1:
-            return str(whole[0])
-        if len(whole):
-            names = ", ".join(whole.head(_NAMED).to_list())
-            rest = len(whole) - _NAMED
-            more = f" and {rest} more" if rest > 0 else ""
-            message = f"{op!r} can be short for {len(whole)} names: {names}{more}"
+        if len(matches) == 1:
+            return str(matches[0])
+        if len(matches):
+            names = ", ".join(matches.head(_NAMED).to_list())
+            further = len(matches) - _NAMED
+            more = f" and {further} more" if further > 0 else ""
+            message = f"{op!r} can be short for {len(matches)} names: {names}{more}"
             raise BadUsage(message)
     raise BadUsage(
         f"there is no {what} {op!r}{_nearest_words(_nearest_names(op, known))}"
@@ -142,5 +142,5 @@ def _nearest_names(wanted: str, known: pl.Series) -> list[str]:
     holding = sorted(inside.to_list() if wanted else [], key=len)
     by_lowered = dict(zip(lowered.to_list(), known.to_list(), strict=True))
     alike = get_close_matches(wanted.lower(), by_lowered, n=_NAMED)
-    found = dict.fromkeys([*holding, *(by_lowered[name] for name in alike)])
-    return list(found)[:_NAMED]
+    nearest = dict.fromkeys([*holding, *(by_lowered[name] for name in alike)])
+    return list(nearest)[:_NAMED]

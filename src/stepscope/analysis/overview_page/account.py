@@ -84,14 +84,14 @@ def account_entries(
 def _host_entries(
     run: ProfileData, host: HostSteps, measured: pl.DataFrame
 ) -> list[AccountEntry]:
-    found = []
+    all_entries = []
     for device in measured["device"].unique().sort().to_list():
-        mine = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
-        rows = measured.filter(mine)
-        between = host.account.between.filter(mine).join(
+        of_device = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
+        rows = measured.filter(of_device)
+        between = host.account.between.filter(of_device).join(
             rows.select("window"), on="window", how="semi"
         )
-        whole = int(rows["window_ps"].sum())
+        total_ps = int(rows["window_ps"].sum())
         count = len(rows)
         entries = []
         for owner in OWNERS:
@@ -109,7 +109,7 @@ def _host_entries(
                     owner=owner.name,
                     category=owner.category,
                     ms=time / count / PS_PER_MS,
-                    percent=100 * time / whole,
+                    percent=100 * time / total_ps,
                     between_ms=outside,
                     parts=None,
                 )
@@ -117,30 +117,30 @@ def _host_entries(
         parts = run.derived(host.host, account_parts)
         # Parts cover all closed windows, so they fit only if all of these are counted.
         if not isinstance(parts, Unavailable) and parts.windows == len(rows):
-            of_owner = parts.rows.filter(mine).partition_by("owner", as_dict=True)
+            of_owner = parts.rows.filter(of_device).partition_by("owner", as_dict=True)
             entries = [
                 _add_parts(entry, of_owner.get((entry.owner,)), parts.windows)
                 for entry in entries
             ]
-        found += sorted(entries, key=lambda entry: -entry.ms)
-    return found
+        all_entries += sorted(entries, key=lambda entry: -entry.ms)
+    return all_entries
 
 
 def _add_parts(
-    entry: AccountEntry, mine: pl.DataFrame | None, windows: int
+    entry: AccountEntry, owner_rows: pl.DataFrame | None, windows: int
 ) -> AccountEntry:
-    if mine is None:
+    if owner_rows is None:
         return entry
-    rows = (row for row in mine.iter_rows(named=True) if row["name"] is not None)
+    rows = (row for row in owner_rows.iter_rows(named=True) if row["name"] is not None)
     named = [*islice(rows, _MOST_PARTS)]
-    found = [
+    parts = [
         AccountPart(
             ms=row["time_ps"] / windows / PS_PER_MS,
             **{name: row[name] for name in AccountPart.__struct_fields__[:-1]},
         )
         for row in named
     ]
-    left = entry.ms - sum(part.ms for part in found)
-    if len(named) < len(mine) and left > 0:
-        found.append(AccountPart(place=mine["place"][0], ms=left))
-    return msgspec.structs.replace(entry, parts=tuple(found))
+    left = entry.ms - sum(part.ms for part in parts)
+    if len(named) < len(owner_rows) and left > 0:
+        parts.append(AccountPart(place=owner_rows["place"][0], ms=left))
+    return msgspec.structs.replace(entry, parts=tuple(parts))

@@ -90,15 +90,15 @@ def collective_kinds(
         parameters: Number of the model's parameters; None if unknown.
         gib_per_s: Bandwidth between devices, from the user; None if not given.
     """
-    found, absent = derived_by_host(profile, collectives, hosts)
-    if not found:
+    by_host, absent = derived_by_host(profile, collectives, hosts)
+    if not by_host:
         return next(reversed(absent.values()), _WHY["no_kernels"])
     expected = None
     if parameters is not None and gib_per_s:
         seconds = parameters * _BYTES_PER_PARAMETER / (gib_per_s * GIB)
         expected = seconds * PS_PER_S / PS_PER_US
     rows = (
-        pl.concat(found.values())
+        pl.concat(by_host.values())
         .with_columns(mean=pl.col("total_ps") / pl.col("count"))
         .group_by("kind")
         .agg(
@@ -139,7 +139,7 @@ def missing_of_collectives(collectives: Sequence[Collective] | None) -> list[Mis
     return [
         why.missing_field(f"collectives.{field}")
         for field, why in reasons.items()
-        if any(getattr(one, field) is None for one in collectives or ())
+        if any(getattr(collective, field) is None for collective in collectives or ())
     ]
 
 

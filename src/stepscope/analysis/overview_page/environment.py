@@ -113,14 +113,14 @@ def run_environment(profile: ProfileData) -> tuple[RunEnvironment, tuple[Missing
     missing: list[Missing] = []
     known = True
     for host in hosts:
-        found = profile.table(host, "devices")
-        if isinstance(found, Unavailable) and found.code != "NO_DEVICE_PLANE":
+        table = profile.table(host, "devices")
+        if isinstance(table, Unavailable) and table.code != "NO_DEVICE_PLANE":
             known = False
             missing += [
-                found.missing_field(f"environment.{name}") for name in _OF_DEVICES
+                table.missing_field(f"environment.{name}") for name in _OF_DEVICES
             ]
-        elif not isinstance(found, Unavailable):
-            devices += _device_entries(host, found)
+        elif not isinstance(table, Unavailable):
+            devices += _device_entries(host, table)
         capture = _capture_entry(profile, host)
         if isinstance(capture, Unavailable):
             missing.append(capture.missing_field("environment.captures"))

@@ -210,8 +210,8 @@ def top_ops_of(
         absent = host.absent
     else:
         absent = device.absent
-    whole = int(rows["self_ps"].sum())
-    if not whole:
+    total_ps = int(rows["self_ps"].sum())
+    if not total_ps:
         why = next(iter(absent.values()), _WHY["no_names"])
         return None, (why.missing_field("top_ops"),)
     top = rows.head(_TOP)
@@ -219,20 +219,20 @@ def top_ops_of(
     top = top.hstack(work_rates(top, costs))
     if top["measured_flop_rate"].null_count():
         lacking.append(NO_COSTS.missing_field("top_ops.flop_rate_gflops"))
-    found, running = [], 0
+    top_ops, running = [], 0
     for rank, row in enumerate(top.iter_rows(named=True), start=1):
         running += row["self_ps"]
         tensor_ps, unknown_ps = row["tensor_core_ps"], row["tensor_core_unknown_ps"]
         names_silent = tensor_ps is None or (unknown_ps and not tensor_ps)
-        found.append(
+        top_ops.append(
             TopOp(
                 rank=rank,
                 host_or_device=side,
                 name=row["name"],
                 category=row["type"],
                 self_time_us=row["self_ps"] / PS_PER_US,
-                self_time_percent=100.0 * row["self_ps"] / whole,
-                cumulative_percent=100.0 * running / whole,
+                self_time_percent=100.0 * row["self_ps"] / total_ps,
+                cumulative_percent=100.0 * running / total_ps,
                 occurrences=row["occurrences"],
                 flop_rate_gflops=row["measured_flop_rate"],
                 tensor_core_eligible=row["tensor_core_eligible"],
@@ -240,7 +240,7 @@ def top_ops_of(
                 hosts=tuple(row["hosts"]),
             )
         )
-    return tuple(found), tuple(lacking)
+    return tuple(top_ops), tuple(lacking)
 
 
 def precision_shares(profile: ProfileData) -> PrecisionShares | Unavailable:
@@ -273,10 +273,11 @@ def precision_shares(profile: ProfileData) -> PrecisionShares | Unavailable:
     if not time["all"]:
         return why or _WHY["no_kernels_of_ops"]
     shares = {name: 100.0 * value / time["all"] for name, value in time.items()}
-    untold = untold_widths(time["default"] / time["all"]) is not None
+    is_unknown = untold_widths(time["default"] / time["all"]) is not None
     # If the precision of many kernels is unknown, a share of 0 is unknown too.
     known = {
-        name: None if untold and not share else share for name, share in shares.items()
+        name: None if is_unknown and not share else share
+        for name, share in shares.items()
     }
     narrow_share = known["16"]
     return PrecisionShares(
@@ -304,13 +305,13 @@ def missing_of_precision(shares: PrecisionShares | None) -> list[Missing]:
 
 def op_placements(profile: ProfileData) -> Placed:
     """Measure executions and self times by side, eager shares, and training."""
-    found, absent = derived_by_host(profile, op_placement)
-    if not found:
+    by_host, absent = derived_by_host(profile, op_placement)
+    if not by_host:
         why = next(reversed(absent.values()), _WHY["no_names"])
         fields = ("op_placement", "eager", "is_training")
         return Placed(None, None, None, tuple(map(why.missing_field, fields)))
     parts = {
-        name: [getattr(placed, name) for placed in found.values()]
+        name: [getattr(placed, name) for placed in by_host.values()]
         for name in (
             *("host_executions", "device_executions", "dataset_executions"),
             *("host_self_ps", "device_self_ps"),
@@ -337,8 +338,8 @@ def op_placements(profile: ProfileData) -> Placed:
             total["device_eager_self_ps"], total["device_self_ps"]
         ),
     )
-    seen = [placed.is_training for placed in found.values()]
-    known = [training for training in seen if training is not None]
+    answers = [placed.is_training for placed in by_host.values()]
+    known = [training for training in answers if training is not None]
     training = any(known) if known else None
     missing = _placement_missing(profile, placement, eager)
     if training is None:
@@ -354,8 +355,8 @@ def _side_shares(
     return 100.0 * host / (host + device), 100.0 * device / (host + device)
 
 
-def _ratio_percent(part: int | None, whole: int | None) -> float | None:
-    return None if part is None or not whole else 100.0 * part / whole
+def _ratio_percent(part: int | None, total: int | None) -> float | None:
+    return None if part is None or not total else 100.0 * part / total
 
 
 def _placement_missing(
@@ -390,17 +391,17 @@ def graph_functions(profile: ProfileData) -> Functions | Unavailable:
         .agg(pl.col("calls", "self_ps").sum(), pl.col("tracing_count").max())
         .sort("self_ps", "name", "mode", descending=[True, False, False])
     )
-    whole = int(merged["self_ps"].sum())
+    total_ps = int(merged["self_ps"].sum())
     expensive = merged.filter(pl.col("mode").is_in(EXPENSIVE_MODES))["self_ps"].sum()
     return Functions(
-        expensive_percent=_ratio_percent(int(expensive), whole),
+        expensive_percent=_ratio_percent(int(expensive), total_ps),
         calls=tuple(
             FunctionMode(
                 name=row["name"],
                 mode=row["mode"],
                 calls=row["calls"],
                 self_time_us=row["self_ps"] / PS_PER_US,
-                percent=_ratio_percent(row["self_ps"], whole),
+                percent=_ratio_percent(row["self_ps"], total_ps),
                 tracing_count=row["tracing_count"],
             )
             # This loop runs once per function of the program, not per event.

@@ -240,11 +240,15 @@ def compose_page(
     placed: Placed,
 ) -> OverviewPageResult:
     """Combine all parts of the page."""
-    run, found, matching = measured.run, measured.hosts, measured.matching
-    by_host = _each_host(run, found, options)
+    run, hosts, matching = measured.run, measured.hosts, measured.matching
+    by_host = _each_host(run, hosts, options)
     detection = min(
         (host.step_detection for host in by_host),
-        key=lambda one: -1.0 if one.confidence is None else one.confidence,
+        key=lambda detection_of_host: (
+            -1.0
+            if detection_of_host.confidence is None
+            else detection_of_host.confidence
+        ),
     )
     environment, unknown = run_environment(run)
     top_ops, no_ops = top_ops_of(run)
@@ -257,7 +261,7 @@ def compose_page(
         # The numbers of a host without steps refer to the whole recording.
         *(
             host.steps.missing_field("step_detection.source")
-            for host in found
+            for host in hosts
             if isinstance(host.steps, Unavailable)
         ),
         *unknown,
@@ -270,11 +274,11 @@ def compose_page(
     missing += [
         _WHY["announced"].missing_field(f"step_detection.candidates.{field}")
         for field in ("coverage", "cv", "period_ms")
-        if any(getattr(one, field) is None for one in detection.candidates)
+        if any(getattr(candidate, field) is None for candidate in detection.candidates)
     ]
     note = _Notes(missing)
-    collectives = _run_collectives(run, found, options)
-    names = [host.host for host in found]
+    collectives = _run_collectives(run, hosts, options)
+    names = [host.host for host in hosts]
     phased, _ = derived_by_host(run, phases, names)
     classes, _ = derived_by_host(run, host_classes, names)
     page = OverviewPageResult(
@@ -286,14 +290,14 @@ def compose_page(
         step_detection=detection,
         precision=note.value_or_note("precision", precision_shares(run)),
         top_ops=top_ops,
-        phases_ms=_phase_times(run, found, note, matching),
+        phases_ms=_phase_times(run, hosts, note, matching),
         environment=environment,
         op_placement=placed.placement,
         eager=placed.eager,
         collectives=note.value_or_note("collectives", collectives),
         tf_function=note.value_or_note("tf_function", graph_functions(run)),
         # Op names show training; where names are instructions, phases show it.
-        is_training=any(one.seen & _TRAINING for one in phased.values())
+        is_training=any(host_phases.seen & _TRAINING for host_phases in phased.values())
         or placed.is_training,
         hosts_matched_by=matching.by,
         by_host=by_host,
@@ -307,7 +311,7 @@ def compose_page(
                 if host.host in classes
                 else None,
             }
-            for host in found
+            for host in hosts
         },
     )
     return msgspec.structs.replace(page, missing=_every_missing(page, note.missing))
@@ -401,8 +405,10 @@ def _step_detection(run: ProfileData, host: HostSteps) -> StepDetection:
     steps = host.steps
     if isinstance(steps, Unavailable):
         tried = run.derived(host.host, step_candidates)
-        found = [] if isinstance(tried, Unavailable) else tried.found
-        candidates: Sequence[Candidate] = [one.candidate for one in found]
+        rejected = [] if isinstance(tried, Unavailable) else tried.found
+        candidates: Sequence[Candidate] = [
+            candidate_steps.candidate for candidate_steps in rejected
+        ]
     else:
         candidates = steps.candidates
     entries = tuple(
@@ -436,18 +442,18 @@ def _phase_times(
     if not matching.in_lock_step:
         return note.value_or_note("phases_ms", _not_averaged(matching))
     frames = []
-    seen: set[str] = set()
+    seen_phases: set[str] = set()
     for host in hosts:
-        found = run.derived(host.host, phases)
-        if isinstance(found, Unavailable):
-            return note.value_or_note("phases_ms", found)
-        frames.append(host.windows.rows_of_measured(found.rows))
-        seen |= found.seen
+        host_phases = run.derived(host.host, phases)
+        if isinstance(host_phases, Unavailable):
+            return note.value_or_note("phases_ms", host_phases)
+        frames.append(host.windows.rows_of_measured(host_phases.rows))
+        seen_phases |= host_phases.seen
     rows = pl.concat(frames)
     times: dict[str, float | None] = {}
     for phase in PHASES:
         times[phase] = int(rows[f"{phase}_ps"].sum()) / rows.height / PS_PER_MS
-        if phase not in seen and phase != "unknown":
+        if phase not in seen_phases and phase != "unknown":
             times[phase] = note.value_or_note(
                 f"phases_ms.{phase}", _WHY["no_such_phase"]
             )

@@ -161,20 +161,20 @@ def compare_steps(
 def _scale_ends() -> list[pl.Expr]:
     """Return the rows at both ends of each scale, and whether the two ends differ."""
     alike = THRESHOLDS.worker_difference.value
-    least = pl.max_horizontal(alike * pl.col("window_ps").median(), 1.0)
+    min_difference = pl.max_horizontal(alike * pl.col("window_ps").median(), 1.0)
     # Mean time per other worker that was spent waiting for the most awaited worker.
     per_other = pl.col("waited_for_ps").max().fill_null(0) / (pl.len() - 1)
     work, window = pl.col("work_ps"), pl.col("window_ps")
     return [
-        (per_other >= least).alias("collectives"),
+        (per_other >= min_difference).alias("collectives"),
         _row_at_end("waited_for_ps").alias("collectives_slowest"),
         _row_at_end("wait_ps").alias("collectives_fastest"),
         pl.when(work.null_count() == 0)
-        .then(work.max() - work.min() >= least)
+        .then(work.max() - work.min() >= min_difference)
         .alias("device_work"),
         _row_at_end("work_ps").alias("device_work_slowest"),
         _row_at_end("work_ps", descending=False).alias("device_work_fastest"),
-        (window.max() - window.min() >= least).alias("step_time"),
+        (window.max() - window.min() >= min_difference).alias("step_time"),
         _row_at_end("window_ps").alias("step_time_slowest"),
         _row_at_end("window_ps", descending=False).alias("step_time_fastest"),
     ]
@@ -225,10 +225,12 @@ def slowest_worker(
         categories: The categories that are known for all workers.
         on_one_clock: Whether the starts of the workers can be compared.
     """
-    found = [(name, by) for name, by in named if name is not None and by is not None]
-    if not found:
+    known_names = [
+        (name, by) for name, by in named if name is not None and by is not None
+    ]
+    if not known_names:
         return ALIKE if named else _WHY["one_worker"]
-    by = min((by for _, by in found), key=BASES.index)
+    by = min((by for _, by in known_names), key=BASES.index)
     scale = {BASES[0]: "waited_for_ps", BASES[1]: "work_ps", BASES[2]: "window_ps"}[by]
     totals = (
         rows.group_by("host", "device", maintain_order=True)
@@ -250,19 +252,22 @@ def slowest_worker(
     means = (
         rows.with_columns(**spent).group_by("host", "device").agg(pl.col(*spent).mean())
     )
-    is_it = (pl.col("host") == name.host) & pl.col("device").eq_missing(name.device)
-    mine, others = means.filter(is_it), means.filter(~is_it)
+    is_slowest = (pl.col("host") == name.host) & pl.col("device").eq_missing(
+        name.device
+    )
+    own_means, other_means = means.filter(is_slowest), means.filter(~is_slowest)
     excess = {
-        each: (mine[each][0] - others[each].median()) / PS_PER_MS
-        for each in spent
-        if mine[each][0] is not None and others[each].median() is not None
+        category: (own_means[category][0] - other_means[category].median()) / PS_PER_MS
+        for category in spent
+        if own_means[category][0] is not None
+        and other_means[category].median() is not None
     }
     worst = max(excess, key=excess.__getitem__, default=None)
     return SlowestWorker(
         host=host,
         device=device,
         by=by,
-        steps=sum(one == name for one, _ in found),
+        steps=sum(step_name == name for step_name, _ in known_names),
         of_steps=len(named),
         waited_for_ms=total / PS_PER_MS if by == BASES[0] else None,
         cause=worst if worst is not None and excess[worst] > 0 else None,

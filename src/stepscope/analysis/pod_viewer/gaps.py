@@ -46,11 +46,11 @@ def pod_gaps(
         slowest: The slowest worker, or why none is named.
         why: The collectives, with a reason for each host without collectives.
     """
-    found = [
+    missing = [
         reason.missing_field(f"workers[{host}]") for host, reason in absent.items()
     ]
     if isinstance(slowest, Unavailable):
-        found.append(slowest.missing_field("slowest"))
+        missing.append(slowest.missing_field("slowest"))
     lacking: dict[str, Missing] = {}
     for host in hosts:
         shown, _ = present_categories(host.rows, host.missing)
@@ -60,7 +60,7 @@ def pod_gaps(
                 for place in _PLACES:
                     field = f"{place}.breakdown_ms.{category}"
                     lacking.setdefault(field, reason.missing_field(field))
-    found += list(lacking.values())
+    missing += list(lacking.values())
     reasons = _worker_reasons(hosts, why) | _step_reasons(result, hosts, slowest)
     sources = {clock.source for clock in result.clocks}
     doubt = "not_checked" if "recorded" in sources else "tied_by_steps"
@@ -74,7 +74,7 @@ def pod_gaps(
     null = {
         path for name, value in result_parts(result) for path in null_paths(value, name)
     }
-    return found + [
+    return missing + [
         reason.missing_field(field)
         for field, reason in reasons.items()
         if field in null
@@ -166,14 +166,14 @@ def result_parts(result: PodViewerResult) -> list[tuple[str, object]]:
 
 def _any_null(rows: Sequence[msgspec.Struct]) -> dict[str, object]:
     """Return field → None if it is null in any row; nested structs field by field."""
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for name in rows[0].__struct_fields__ if rows else ():
         values = list(map(attrgetter(name), rows))
         kinds = set(map(type, values))
         if type(None) in kinds:
-            found[name] = None
+            fields[name] = None
         elif any(issubclass(kind, msgspec.Struct) for kind in kinds):
-            found[name] = _any_null(values)
+            fields[name] = _any_null(values)
         else:
-            found[name] = ()
-    return found
+            fields[name] = ()
+    return fields

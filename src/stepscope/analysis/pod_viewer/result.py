@@ -133,18 +133,18 @@ def step_workers(
         hosts: Host → its steps, in the order of the run.
     """
     node = {name: number for number, name in enumerate(hosts)}
-    found: dict[int, list[Worker]] = {slot: [] for slot in rows["slot"].unique()}
-    for (name,), mine in rows.partition_by(
+    by_slot: dict[int, list[Worker]] = {slot: [] for slot in rows["slot"].unique()}
+    for (name,), host_rows in rows.partition_by(
         "host", as_dict=True, maintain_order=True
     ).items():
-        parts = _columns_ms(category_columns(mine, hosts[name].missing), "_ps")
-        _, names = present_categories(mine, hosts[name].missing)
+        parts = _columns_ms(category_columns(host_rows, hosts[name].missing), "_ps")
+        _, names = present_categories(host_rows, hosts[name].missing)
         known = [owner.name for owner in OWNERS if owner.name in names]
-        detail = _columns_ms(mine.select(f"{owner}_ps" for owner in known), "_ps")
-        times = _columns_ms(mine.select(**(_TIMES | _STARTS)))
+        detail = _columns_ms(host_rows.select(f"{owner}_ps" for owner in known), "_ps")
+        times = _columns_ms(host_rows.select(**(_TIMES | _STARTS)))
         # This loop runs once per worker and step, not per event.
         for row, time, split, fine in zip(
-            mine.select("slot", "host", "device", "step", "flags").iter_rows(
+            host_rows.select("slot", "host", "device", "step", "flags").iter_rows(
                 named=True
             ),
             times.iter_rows(named=True),
@@ -152,7 +152,7 @@ def step_workers(
             detail.iter_rows(named=True),
             strict=True,
         ):
-            found[row["slot"]].append(
+            by_slot[row["slot"]].append(
                 Worker(
                     host=row["host"],
                     device=row["device"],
@@ -166,10 +166,10 @@ def step_workers(
                     bottleneck=_largest_category(split),
                 )
             )
-    order = {name: at for at, name in enumerate(node)}
+    order = {name: position for position, name in enumerate(node)}
     return {
-        slot: sorted(workers, key=lambda it: order[it.host])
-        for slot, workers in found.items()
+        slot: sorted(workers, key=lambda worker: order[worker.host])
+        for slot, workers in by_slot.items()
     }
 
 
@@ -183,22 +183,22 @@ def worker_summaries(
     Args:
         compared: Slot → comparison of its workers.
     """
-    found = []
+    summaries = []
     for host in hosts:
-        mine = rows.filter((pl.col("host") == host.host) & pl.col("counted"))
+        host_rows = rows.filter((pl.col("host") == host.host) & pl.col("counted"))
         # A category is shown for all devices of a host or for none.
-        split = category_columns(mine, host.missing)
-        both = mine.drop(split.columns, strict=False).hstack(split)
-        for one in both.partition_by("device", maintain_order=True):
-            parts = _mean_ms(one.select(split.columns), "_ps")
-            device = one["device"][0]
-            slowest = [compared[slot].slowest for slot in one["slot"].to_list()]
-            times: dict[str, Any] = _mean_ms(one.select(**_TIMES))
-            found.append(
+        split = category_columns(host_rows, host.missing)
+        both = host_rows.drop(split.columns, strict=False).hstack(split)
+        for device_rows in both.partition_by("device", maintain_order=True):
+            parts = _mean_ms(device_rows.select(split.columns), "_ps")
+            device = device_rows["device"][0]
+            slowest = [compared[slot].slowest for slot in device_rows["slot"].to_list()]
+            times: dict[str, Any] = _mean_ms(device_rows.select(**_TIMES))
+            summaries.append(
                 WorkerSummary(
                     host=host.host,
                     device=device,
-                    steps=len(one) if host.windows.has_steps else 0,
+                    steps=len(device_rows) if host.windows.has_steps else 0,
                     slowest_in=sum(
                         worker is not None
                         and (worker.host, worker.device) == (host.host, device)
@@ -209,7 +209,7 @@ def worker_summaries(
                     breakdown_ms=parts,
                 )
             )
-    return tuple(found)
+    return tuple(summaries)
 
 
 def _mean_ms(frame: pl.DataFrame, suffix: str = "") -> dict[str, Any]:
@@ -231,11 +231,11 @@ def _columns_ms(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
     return pl.DataFrame(
         [
             pl.Series(
-                one.name.removesuffix(suffix),
-                [None if ps is None else ps / PS_PER_MS for ps in one.to_list()],
+                column.name.removesuffix(suffix),
+                [None if ps is None else ps / PS_PER_MS for ps in column.to_list()],
                 pl.Float64,
             )
-            for one in frame
+            for column in frame
         ]
     )
 

@@ -121,8 +121,8 @@ def worker_collectives(
     matched = matched_collectives(calls)
     shared_steps = {}
     for host in hosts:
-        mine = slots.filter((pl.col("host") == host.host) & pl.col("shared"))
-        rows = mine.join(host.by_window, on="window")
+        shared_slots = slots.filter((pl.col("host") == host.host) & pl.col("shared"))
+        rows = shared_slots.join(host.by_window, on="window")
         # This loop runs once per step, not per event.
         shared_steps[host.host] = {
             slot: (start, dur)
@@ -261,8 +261,8 @@ def worker_rows(
             # A worker without a device has no device work.
             work_ps=pl.when(pl.col("device").is_not_null()).then("work_ps")
         )
-        mine = collectives.calls.filter(pl.col("host") == host.host)
-        rows = _add_waits(run.derived(host.host, device_sets), host, rows, mine)
+        host_calls = collectives.calls.filter(pl.col("host") == host.host)
+        rows = _add_waits(run.derived(host.host, device_sets), host, rows, host_calls)
         frames.append(
             rows.join(
                 waited,
@@ -324,12 +324,16 @@ def _add_waits(
     else:
         parts = []
         for device in sets.devices:
-            mine = waiting_spans(calls.filter(pl.col("device") == device.device))
-            exposed = [device.idle_until(_BEFORE_COLLECTIVES, spans) for spans in mine]
+            device_spans = waiting_spans(
+                calls.filter(pl.col("device") == device.device)
+            )
+            exposed = [
+                device.idle_until(_BEFORE_COLLECTIVES, spans) for spans in device_spans
+            ]
             parts.append(_parts_by_window(exposed, device.device, starts, ends))
         split = pl.concat(parts)
-    told = pl.col("wait_ps") + pl.col("transfer_ps")
-    known = (told > 0) | (pl.col("untold_ps") == 0)
+    explained = pl.col("wait_ps") + pl.col("transfer_ps")
+    known = (explained > 0) | (pl.col("untold_ps") == 0)
     return rows.join(
         split,
         on=["window", "device"],

@@ -106,19 +106,21 @@ def analyse(
     compared = compare_steps(rows, collectives.clocks, any_device)
     incomplete = _why_incomplete(profile, hosts)
     if incomplete is not None:
-        compared = {slot: one.withhold_work() for slot, one in compared.items()}
+        compared = {
+            slot: comparison.withhold_work() for slot, comparison in compared.items()
+        }
     steps = _pod_steps(rows, by_name, compared, len(hosts), options.hosts)
     slowest = incomplete or _slowest_worker(
         rows, hosts, compared, collectives, matching
     )
     matched = collectives.calls["instance"] >= 0
     tables = [profile.table(host, "environment") for host in profile.hosts]
-    said = [
+    process_counts = [
         table["processes"][0]
         for table in tables
         if not isinstance(table, Unavailable) and table["processes"][0] is not None
     ]
-    processes = max(said, default=None)
+    processes = max(process_counts, default=None)
     display_names = {owner.category: owner.display for owner in OWNERS}
     result = PodViewerResult(
         workers=worker_summaries(rows, shown, compared),
@@ -156,7 +158,7 @@ def _pod_steps(
     wanted: tuple[str, ...],
 ) -> tuple[PodStep, ...]:
     workers = step_workers(rows, hosts)
-    found = []
+    pod_steps = []
     listed = rows.group_by("slot", maintain_order=True).agg(
         pl.col("step", "name", "shared").first(),
         pl.col("counted").all(),
@@ -167,7 +169,7 @@ def _pod_steps(
         if wanted and not set(wanted) & set(names):
             continue
         comparison = compared[slot]
-        found.append(
+        pod_steps.append(
             PodStep(
                 step=step,
                 name=name,
@@ -185,7 +187,7 @@ def _pod_steps(
                 },
             )
         )
-    return tuple(found)
+    return tuple(pod_steps)
 
 
 def _slowest_worker(
@@ -202,16 +204,16 @@ def _slowest_worker(
             remedy="Look at one host at a time, because the hosts do not run the same "
             "steps.",
         )
-    many = rows.filter(pl.col("counted").all().over("slot"))
-    many = many.filter((pl.len() > 1).over("slot"))
-    slots = many["slot"].unique(maintain_order=True).to_list()
-    whole = category_columns(many, why_no_owner(hosts))
+    several_workers = rows.filter(pl.col("counted").all().over("slot"))
+    several_workers = several_workers.filter((pl.len() > 1).over("slot"))
+    slots = several_workers["slot"].unique(maintain_order=True).to_list()
+    categories = category_columns(several_workers, why_no_owner(hosts))
     sources = {clock.source for clock in collectives.clocks.values()}
     return slowest_worker(
         # Drop owners with the name of a category, so that the category replaces them.
-        many.drop(whole.columns, strict=False).hstack(whole),
+        several_workers.drop(categories.columns, strict=False).hstack(categories),
         [(compared[slot].slowest, compared[slot].slowest_by) for slot in slots],
-        [name.removesuffix("_ps") for name in whole.columns],
+        [name.removesuffix("_ps") for name in categories.columns],
         on_one_clock=not sources & _UNCHECKED,
     )
 
@@ -219,11 +221,11 @@ def _slowest_worker(
 def _why_incomplete(run: ProfileData, hosts: Sequence[HostSteps]) -> Unavailable | None:
     """Return why devices cannot be compared, if records of some devices are missing."""
     for host in hosts:
-        found = run.derived(host.host, unrecorded_devices)
-        if not isinstance(found, Unavailable) and found.silent:
+        unrecorded = run.derived(host.host, unrecorded_devices)
+        if not isinstance(unrecorded, Unavailable) and unrecorded.silent:
             return Unavailable(
                 code="LOST_EVENTS",
-                reason=next(found.quality_notes()).message,
+                reason=next(unrecorded.quality_notes()).message,
                 remedy="Record again, for a shorter time.",
             )
     return None
@@ -278,7 +280,7 @@ def _unused_devices(
     run: ProfileData, hosts: Sequence[HostSteps], rows: pl.DataFrame
 ) -> dict[str, tuple[int, ...]]:
     shown = set(rows.select("host", "device").rows())
-    found: dict[str, tuple[int, ...]] = {}
+    unused: dict[str, tuple[int, ...]] = {}
     for host in hosts:
         devices = run.table(host.host, "devices")
         if not isinstance(devices, Unavailable):
@@ -289,9 +291,9 @@ def _unused_devices(
                 device = handles(activity, "device")
                 worked.update(device[number_values(device).first].tolist())
             idle = tuple(
-                it
-                for it in devices["device"].to_list()
-                if it not in worked and (host.host, it) not in shown
+                ordinal
+                for ordinal in devices["device"].to_list()
+                if ordinal not in worked and (host.host, ordinal) not in shown
             )
-            found |= {host.host: idle} if idle else {}
-    return found
+            unused |= {host.host: idle} if idle else {}
+    return unused

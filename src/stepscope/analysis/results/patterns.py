@@ -46,8 +46,8 @@ def check_pattern(pattern: str, what: str) -> None:
         raise BadUsage(message)
     # Upper bound of the repetitions: multiply all counts, as if they were nested.
     product = 1
-    for least, most in _COUNTED.findall(pattern):
-        product *= max(int(least), int(most or 0), 1)
+    for low, high in _COUNTED.findall(pattern):
+        product *= max(int(low), int(high or 0), 1)
         if product > _MOST_REPEATED:
             break
     if product > _MOST_REPEATED:
@@ -61,11 +61,11 @@ def check_pattern(pattern: str, what: str) -> None:
     except pl.exceptions.ComputeError as error:
         # Keep the engine's error message, without its drawing of the pattern.
         lines = [line.strip() for line in str(error).splitlines()]
-        said = next(
+        complaint = next(
             (line for line in lines if line.startswith("error: ")),
             lines[0].removeprefix("regex error: "),
         )
-        reason = said.removeprefix("error: ").rstrip(".")
+        reason = complaint.removeprefix("error: ").rstrip(".")
         message = (
             f"{what}: {shown!r} is not a valid regular expression: {reason}. Look-"
             "around, backreferences and \\Z are not supported. To match one of the "
@@ -76,12 +76,12 @@ def check_pattern(pattern: str, what: str) -> None:
 
 def match_whole_names(names: pl.Series, patterns: Sequence[str]) -> Bools:
     """Return for each name whether one of the checked patterns matches all of it."""
-    found = np.zeros(len(names), np.bool_)
+    matches = np.zeros(len(names), np.bool_)
     for pattern in patterns:
         # A pattern in verbose mode may end in a comment, which only a new line ends.
         end = "\n" if re.search(r"\(\?[a-zA-Z]*x", pattern) else ""
-        found |= _match_names(names, rf"(?s)\A(?:{pattern}{end})\z")
-    return found
+        matches |= _match_names(names, rf"(?s)\A(?:{pattern}{end})\z")
+    return matches
 
 
 def match_name_parts(names: pl.Series, pattern: str) -> Bools:

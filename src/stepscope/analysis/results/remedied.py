@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 _Told = TypeVar("_Told", bound=msgspec.Struct)
 
 
-def with_fitting_remedies(profile: ProfileData, told: _Told) -> _Told:
+def with_fitting_remedies(profile: ProfileData, remediable: _Told) -> _Told:
     """Return a result, or a reason, with remedies that fit the recording.
 
     With several hosts, a tracer counts as on only if it was on at all hosts. Remedies
     mention only frameworks that the program uses.
 
     Args:
-        told: A result with `missing`, a finding with `unavailable`, or a reason.
+        remediable: A result with `missing`, a finding with `unavailable`, or a reason.
     """
-    if isinstance(told, Unavailable | Missing):
-        if not isinstance(told.remedy, Remedy):
-            return told
-        words = _fitting_remedy(profile, told.remedy).words
-        return msgspec.structs.replace(told, remedy=words)
+    if isinstance(remediable, Unavailable | Missing):
+        if not isinstance(remediable.remedy, Remedy):
+            return remediable
+        text = _fitting_remedy(profile, remediable.remedy).words
+        return msgspec.structs.replace(remediable, remedy=text)
     changed: dict[str, object] = {}
-    missing = getattr(told, "missing", ())
-    if any(isinstance(one.remedy, Remedy) for one in missing):
+    missing = getattr(remediable, "missing", ())
+    if any(isinstance(entry.remedy, Remedy) for entry in missing):
         changed["missing"] = tuple(
-            with_fitting_remedies(profile, one) for one in missing
+            with_fitting_remedies(profile, entry) for entry in missing
         )
-    why = getattr(told, "unavailable", None)
+    why = getattr(remediable, "unavailable", None)
     if isinstance(why, Unavailable) and isinstance(why.remedy, Remedy):
         changed["unavailable"] = with_fitting_remedies(profile, why)
-    return msgspec.structs.replace(told, **changed) if changed else told
+    return msgspec.structs.replace(remediable, **changed) if changed else remediable
 
 
 def remedy_to_do(profile: ProfileData, why: Unavailable) -> str | None:
@@ -59,23 +59,23 @@ def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
         environments = [profile.table(host, "environment") for host in profile.hosts]
         # Only stepscope's recordings name their collectors.
         if all(
-            not isinstance(one, Unavailable)
-            and one["collectors"].null_count() < len(one)
-            for one in environments
+            not isinstance(environment, Unavailable)
+            and environment["collectors"].null_count() < len(environment)
+            for environment in environments
         ):
             return FittingRemedy(words=Remedy.OTHER_MACHINE.value)
     if remedy is Remedy.RECORD_UNKNOWN_TIME:
         # Number of stack samples by host; inf where every call was recorded.
-        found = (profile.derived(host, function_frames) for host in profile.hosts)
-        looks = [
-            math.inf if looks is None else looks
-            for one in found
-            if not isinstance(one, Unavailable)
-            for looks in (one.looks(),)
+        host_frames = (profile.derived(host, function_frames) for host in profile.hosts)
+        sample_counts = [
+            math.inf if count is None else count
+            for frames in host_frames
+            if not isinstance(frames, Unavailable)
+            for count in (frames.looks(),)
         ]
-        if looks and max(looks) < LEAST_LOOKS:
+        if sample_counts and max(sample_counts) < LEAST_LOOKS:
             return FittingRemedy(words=Remedy.LONGER_FOR_LOOKS.value)
-        if looks:
+        if sample_counts:
             return FittingRemedy(words=Remedy.ANNOTATE_UNKNOWN_TIME.value)
     if not remedy.depends_on_recording:
         return FittingRemedy(words=remedy.value)
@@ -92,24 +92,30 @@ def _tracers_in_force(profile: ProfileData) -> Tracers:
         for host in profile.hosts:
             kinds = profile.derived(host, event_kinds)
             activity = profile.table(host, "device_activity")
-            told = profile.derived(host, tracers)
+            host_tracers = profile.derived(host, tracers)
             ops.append(not isinstance(kinds, Unavailable) and bool(kinds.is_op().any()))
             work.append(not isinstance(activity, Unavailable) and activity.height > 0)
-            frames.append(not isinstance(told, Unavailable) and bool(told.python))
+            frames.append(
+                not isinstance(host_tracers, Unavailable) and bool(host_tracers.python)
+            )
         return Tracers(
             host=2 if all(ops) else None,
             device=1 if all(work) else None,
             python=1 if all(frames) else None,
             recorder=recorder,
         )
-    found = [profile.derived(host, tracers) for host in profile.hosts]
-    known = [one for one in found if not isinstance(one, Unavailable)]
-    if len(known) < len(found):
+    every_host = [profile.derived(host, tracers) for host in profile.hosts]
+    known = [
+        level_of_tracers
+        for level_of_tracers in every_host
+        if not isinstance(level_of_tracers, Unavailable)
+    ]
+    if len(known) < len(every_host):
         return Tracers()
     return Tracers(
-        host=_least_level([one.host for one in known]),
-        device=_least_level([one.device for one in known]),
-        python=_least_level([one.python for one in known]),
+        host=_least_level([level_of_tracers.host for level_of_tracers in known]),
+        device=_least_level([level_of_tracers.device for level_of_tracers in known]),
+        python=_least_level([level_of_tracers.python for level_of_tracers in known]),
     )
 
 

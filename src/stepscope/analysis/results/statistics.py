@@ -66,7 +66,7 @@ def sample_statistics(
         # Equal values have a spread of 0, even if rounding changes their mean.
         equal = sample[0] == sample[-1]
         std = 0.0 if equal else float(sample.std(ddof=1)) / scale
-    found = Statistics(
+    statistics = Statistics(
         mean=mean / scale,
         std=std,
         min=float(sample[0]) / scale,
@@ -75,4 +75,4 @@ def sample_statistics(
         p95=float(sample[math.ceil(0.95 * len(sample)) - 1]) / scale,
     )
     missing = () if std is not None else (SINGLE_SAMPLE.missing_field(f"{field}.std"),)
-    return found, missing
+    return statistics, missing

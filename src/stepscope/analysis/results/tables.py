@@ -39,9 +39,9 @@ def tool_tables(tool: str) -> dict[str, TableSchema]:
 
 
 @cache
-def room_reasons(room: str) -> dict[str, Unavailable]:
+def room_reasons(package: str) -> dict[str, Unavailable]:
     """Return the reasons why values in a tool's results can be missing, by key."""
-    return read_reasons(_ROOM.parent / room / "reasons.md")
+    return read_reasons(_ROOM.parent / package / "reasons.md")
 
 
 @cache
@@ -83,7 +83,8 @@ def _parts_by_name(
     if issubclass(kind, dict):
         names = dict.fromkeys(chain.from_iterable(values))
         return (
-            (name, tuple(one[name] for one in values if name in one)) for name in names
+            (name, tuple(member[name] for member in values if name in member))
+            for name in names
         )
     if issubclass(kind, tuple | list):
         return (("", tuple(chain.from_iterable(values))),)
@@ -106,8 +107,13 @@ def with_every_null(
         repeats: Prefixes of fields that repeat fields of the result: the entry of
             `summary.x` also explains `by_host.summary.x`.
     """
-    known = {one.field: one for one in missing}
-    found = list({(one.field, one.code): one for one in missing}.values())
+    known = {known_entry.field: known_entry for known_entry in missing}
+    entries = list(
+        {
+            (known_entry.field, known_entry.code): known_entry
+            for known_entry in missing
+        }.values()
+    )
     paths = dict.fromkeys(
         path for name, value in parts for path in null_paths(value, name)
     )
@@ -121,8 +127,8 @@ def with_every_null(
                     entry = msgspec.structs.replace(why, field=field)
                     break
             known[entry.field] = entry
-            found.append(entry)
-    return tuple(found)
+            entries.append(entry)
+    return tuple(entries)
 
 
 def _explaining_entry(path: str, known: dict[str, Missing]) -> Missing | None:
@@ -190,20 +196,22 @@ def other_slices(
     sums: Counter[str] = Counter()
     for name, part in zip(frame[label], frame[value], strict=True):
         sums["(unknown)" if name is None else name] += part or 0
-    ordered = sorted(sums.items(), key=lambda one: (-one[1], one[0]))
+    ordered = sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))
     schema = {"name": pl.String(), value: frame.schema[value]}
     largest = pl.DataFrame(ordered[:slices], schema=schema, orient="row")
     if len(ordered) > slices:
-        rest = "other", sum(part for _, part in ordered[slices:])
-        largest = pl.concat([largest, pl.DataFrame([rest], schema, orient="row")])
+        other_slice = "other", sum(part for _, part in ordered[slices:])
+        largest = pl.concat(
+            [largest, pl.DataFrame([other_slice], schema, orient="row")]
+        )
     return largest.with_columns(
         share_percent(pl.col(value), sums.total()).alias("percent")
     )
 
 
-def share_percent(part: pl.Expr, whole: float) -> pl.Expr:
+def share_percent(part: pl.Expr, total: float) -> pl.Expr:
     """Return a part in percent of a whole; null if the whole is zero."""
-    return 100.0 * part / whole if whole else pl.lit(None, pl.Float64)
+    return 100.0 * part / total if total else pl.lit(None, pl.Float64)
 
 
 def shared_value(column: str) -> pl.Expr:

@@ -71,8 +71,8 @@ class Tool(Frozen, frozen=True, eq=True):
         return analyse
 
 
-def _room_attribute(room: str, name: str) -> Any:
-    return getattr(import_module(f"stepscope.analysis.{room}"), name)
+def _room_attribute(package: str, name: str) -> Any:
+    return getattr(import_module(f"stepscope.analysis.{package}"), name)
 
 
 def derived_by_host(

@@ -127,7 +127,7 @@ def analyse(
     if on_device:
         work = ops_with_counters(work, counted)
     ops = roofline_points(work, OP_ROWS, options)
-    found = roofline_points(counted, KERNEL_ROWS, options)
+    kernel_points = roofline_points(counted, KERNEL_ROWS, options)
     roofs = roof_rows(profile, options)
     ops_on = ("device" if on_device else "host") if len(ops) else None
     no_peaks = _WHY["no_host_peaks"] if ops_on == "host" else _WHY["no_peaks"]
@@ -140,12 +140,12 @@ def analyse(
             why.missing_field(field)
             for field in ("ops", "ops_on", "unknown_ops_percent")
         ]
-    if found.is_empty():
+    if kernel_points.is_empty():
         missing += [
             _WHY["host_ops"].missing_field(field)
             for field in ("kernels", "unknown_kernels_percent")
         ]
-    for name, rows in (("ops", ops), ("kernels", found)):
+    for name, rows in (("ops", ops), ("kernels", kernel_points)):
         has_counters = (rows["evidence"] == MEASURED).any()
         no_work = _WHY["not_counted"] if has_counters else NO_COSTS
         no_place = rows["operational_intensity"].null_count() == len(rows)
@@ -157,12 +157,12 @@ def analyse(
         missing += missing_columns(rows, reasons, prefix=f"{name}.")
     return RooflineModelResult(
         ops=ops,
-        kernels=found,
+        kernels=kernel_points,
         roofs=roofs,
         ops_on=ops_on,
         unknown_ops_percent=unknown_percent(ops),
-        unknown_kernels_percent=unknown_percent(found),
-        measured_kernels=int((found["evidence"] == MEASURED).sum()),
+        unknown_kernels_percent=unknown_percent(kernel_points),
+        measured_kernels=int((kernel_points["evidence"] == MEASURED).sum()),
         missing=tuple(missing),
     )
 
@@ -180,7 +180,7 @@ def roof_rows(profile: ProfileData, options: RooflineModelOptions) -> pl.DataFra
                 "device": rows[0]["device"] if rows else "device",
                 "unit": "given",
                 "peak_gflops_per_s": options.peak_tflops * _TERA / _GIGA,
-                "memory_gb_per_s": max((it for it in known if it), default=None),
+                "memory_gb_per_s": max((rate for rate in known if rate), default=None),
                 "source": "given",
             }
         ]
@@ -235,8 +235,12 @@ def roofline_points(
             units and memory could do in that time), and `evidence`; null means unknown.
         options: Peaks that replace known peaks.
     """
-    names = [it for it in ("kernel_name", "op_name", "name") if it in work.columns]
-    whole = int(work["share_ps"].sum())
+    names = [
+        column
+        for column in ("kernel_name", "op_name", "name")
+        if column in work.columns
+    ]
+    total_ps = int(work["share_ps"].sum())
     given = {
         "peak_flops": options.peak_tflops and options.peak_tflops * 1000 * _GIGA,
         "peak_bytes": options.peak_gb_per_s and options.peak_gb_per_s * _GIGA,
@@ -259,7 +263,7 @@ def roofline_points(
             .alias("lacks"),
             (pl.col("share_ps") / PS_PER_US).alias("self_us"),
             (pl.col("total_ps") / PS_PER_US).alias("total_us"),
-            share_percent(pl.col("share_ps"), whole).alias("time_percent"),
+            share_percent(pl.col("share_ps"), total_ps).alias("time_percent"),
             *[
                 _operational_intensity().alias("operational_intensity"),
                 *(

@@ -83,12 +83,14 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     counted = pl.any_horizontal(
         pl.col(name).is_not_null() for name in ("flops", "accessed_bytes")
     )
-    alone = merged.filter(pl.len().over("op_name") == 1, pl.col("op_name") != "")
+    single_kernels = merged.filter(
+        pl.len().over("op_name") == 1, pl.col("op_name") != ""
+    )
     of_op = ops.filter(pl.len().over("name") == 1).select(
         pl.col("name").alias("op_name"), pl.col("total_ps").alias("of_op_ps"), *_WORK
     )
     joined = merged.with_columns(counted.alias("counted")).join(
-        alone.select(*_KEY, "total_ps")
+        single_kernels.select(*_KEY, "total_ps")
         .join(of_op, on="op_name")
         # An op that took longer than the kernel has copies or other launches.
         .filter(pl.col("total_ps") == pl.col("of_op_ps"))
@@ -120,33 +122,41 @@ def ops_with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
             known.all().alias("whole"),
             pl.col("total_ps").sum().alias("measured_ps"),
             *(pl.col(name).sum().alias(f"{name}_measured") for name in _WORK[:2]),
-            *(_complete_sum(pl.col(it)).alias(f"{it}_measured") for it in _WORK[2:]),
+            *(
+                _complete_sum(pl.col(rate)).alias(f"{rate}_measured")
+                for rate in _WORK[2:]
+            ),
         )
         .filter("whole")
     )
     joined = ops.join(of_op, on="name", how="left", maintain_order="left")
     # Exclude names in several modules, which share kernels, and ops with copies.
-    mine = (pl.len().over("name") == 1) & (pl.col("measured_ps") == pl.col("total_ps"))
-    mine = mine.fill_null(value=False)
+    is_measured = (pl.len().over("name") == 1) & (
+        pl.col("measured_ps") == pl.col("total_ps")
+    )
+    is_measured = is_measured.fill_null(value=False)
     return joined.with_columns(
         *(
-            pl.when(mine).then(f"{name}_measured").otherwise(name).alias(name)
+            pl.when(is_measured).then(f"{name}_measured").otherwise(name).alias(name)
             for name in _WORK
         ),
-        pl.when(mine).then(pl.lit(MEASURED)).otherwise("evidence").alias("evidence"),
+        pl.when(is_measured)
+        .then(pl.lit(MEASURED))
+        .otherwise("evidence")
+        .alias("evidence"),
     ).select(ops.columns)
 
 
 def _kernels_of_host(profile: ProfileData, host: str) -> pl.DataFrame:
-    found = profile.derived(host, kernels)
-    if isinstance(found, Unavailable):
+    host_kernels = profile.derived(host, kernels)
+    if isinstance(host_kernels, Unavailable):
         return pl.DataFrame(schema=_SCHEMA)
     costs = require_available(profile.derived(host, kernel_costs))
-    rows = found.rows.select(
+    rows = host_kernels.rows.select(
         *("class", *_KEY, "device", "precision", "precision_evidence"),
         *("uses_tensor_core", "total_ps"),
         pl.col("count").alias("occurrences"),
-    ).with_columns(costs.select("flops", "accessed_bytes")[found.rows["class"]])
+    ).with_columns(costs.select("flops", "accessed_bytes")[host_kernels.rows["class"]])
     measured = profile.derived(host, measured_kernels)
     if isinstance(measured, Unavailable):
         schema = {"class": pl.Int32(), **dict.fromkeys(_COUNTERS, pl.Float64())}
@@ -248,8 +258,8 @@ def unit_peaks(row: dict[str, Any]) -> dict[str, float]:
     if rates is None:
         return {}
     units: tuple[Unit, ...] = get_args(Unit)
-    found = {unit: peak_flops(rates, unit, cores, clock_hz) for unit in units}
-    return {unit: rate for unit, rate in found.items() if rate}
+    peaks = {unit: peak_flops(rates, unit, cores, clock_hz) for unit in units}
+    return {unit: rate for unit, rate in peaks.items() if rate}
 
 
 def measured_alone(profile: ProfileData) -> pl.DataFrame:

@@ -62,16 +62,18 @@ class InputShare(Frozen, frozen=True, eq=True):
 
         A part that is unknown in some shares and zero in the other shares is unknown.
         """
-        wait, no_wait = _add_parts([(one.wait_ps, one.why_no_wait) for one in shares])
+        wait, no_wait = _add_parts(
+            [(share.wait_ps, share.why_no_wait) for share in shares]
+        )
         transfer, no_transfer = _add_parts(
-            [(one.transfer_ps, one.why_no_transfer) for one in shares]
+            [(share.transfer_ps, share.why_no_transfer) for share in shares]
         )
         return cls(
-            window_ps=sum(one.window_ps for one in shares),
+            window_ps=sum(share.window_ps for share in shares),
             wait_ps=wait,
-            starved_ps=sum(one.starved_ps for one in shares),
+            starved_ps=sum(share.starved_ps for share in shares),
             transfer_ps=transfer,
-            at_most_ps=sum(one.at_most_ps for one in shares),
+            at_most_ps=sum(share.at_most_ps for share in shares),
             why_no_wait=no_wait,
             why_no_transfer=no_transfer,
         )

@@ -128,15 +128,15 @@ def _best_offset(
     first = np.searchsorted(other_end, begin, side="right")
     last = np.searchsorted(other_begin, end, side="left")
     count = np.maximum(last - first, 0)
-    mine = np.repeat(np.arange(len(begin)), count)
-    within = np.arange(len(mine)) - np.repeat(np.cumsum(count) - count, count)
-    theirs = np.repeat(first, count) + within
-    overlap = np.minimum(end[mine], other_end[theirs]) - np.maximum(
-        begin[mine], other_begin[theirs]
+    own_step = np.repeat(np.arange(len(begin)), count)
+    within = np.arange(len(own_step)) - np.repeat(np.cumsum(count) - count, count)
+    other_step = np.repeat(first, count) + within
+    overlap = np.minimum(end[own_step], other_end[other_step]) - np.maximum(
+        begin[own_step], other_begin[other_step]
     )
     if not len(overlap):
         return 0
-    offsets, place = np.unique(theirs - mine, return_inverse=True)
+    offsets, place = np.unique(other_step - own_step, return_inverse=True)
     totals = np.bincount(place, weights=overlap)
     best = offsets[totals == totals.max()]
     return int(best[np.argmin(np.abs(best))])
@@ -225,7 +225,7 @@ def measured_run(
         marker: Only steps with this marker name; empty for all.
     """
     run = profile.select([host]) if host else profile
-    found: list[HostSteps] = []
+    measured: list[HostSteps] = []
     absent: dict[str, Unavailable] = {}
     for name in run.hosts:
         rows = host_steps(run, name, marker=marker or None)
@@ -234,25 +234,25 @@ def measured_run(
         elif not rows.rows.height:
             absent[name] = _WHY["no_such_marker"]
         else:
-            found.append(rows)
-    with_devices = [rows for rows in found if rows.has_device]
-    if with_devices and len(with_devices) < len(found):
+            measured.append(rows)
+    with_devices = [rows for rows in measured if rows.has_device]
+    if with_devices and len(with_devices) < len(measured):
         absent |= {
-            rows.host: _WHY["coordinator"] for rows in found if not rows.has_device
+            rows.host: _WHY["coordinator"] for rows in measured if not rows.has_device
         }
-        found = with_devices
-    with_steps = [rows for rows in found if rows.windows.has_steps]
-    if with_steps and len(with_steps) < len(found):
+        measured = with_devices
+    with_steps = [rows for rows in measured if rows.windows.has_steps]
+    if with_steps and len(with_steps) < len(measured):
         absent |= {
             rows.host: rows.steps
-            for rows in found
+            for rows in measured
             if isinstance(rows.steps, Unavailable)
         }
-        found = with_steps
-    if not found:
+        measured = with_steps
+    if not measured:
         return next(iter(absent.values()))
-    starts = [start_unix_ns(run, one.host) for one in found]
-    return MeasuredRun(run, found, absent, match_steps(found, starts))
+    starts = [start_unix_ns(run, rows.host) for rows in measured]
+    return MeasuredRun(run, measured, absent, match_steps(measured, starts))
 
 
 def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFrame:

@@ -108,7 +108,7 @@ def host_steps(
 def _host_steps(
     profile: ProfileData, host: str, marker: str | None
 ) -> HostSteps | Unavailable:
-    found = profile.derived(host, steps)
+    detected = profile.derived(host, steps)
     step_windows = profile.derived(host, windows)
     charged = profile.derived(host, account)
     if isinstance(step_windows, Unavailable):
@@ -125,7 +125,7 @@ def _host_steps(
         "host_period_ps",
         (pl.col("gap_end_ps") - pl.col("gap_start_ps")).alias("gap_ps"),
     )
-    if isinstance(found, Unavailable):
+    if isinstance(detected, Unavailable):
         named = named.with_columns(
             step=pl.lit(None, pl.Int64),
             name=pl.lit("profile (no steps)"),
@@ -134,7 +134,7 @@ def _host_steps(
         )
     else:
         columns = pl.col("step", "name", "marker", "batches")
-        named = named.hstack(found.rows.select(columns.gather(named["step_row"])))
+        named = named.hstack(detected.rows.select(columns.gather(named["step_row"])))
         if marker is not None:
             named = named.filter(pl.col("marker") == marker)
     rows = with_starved_time(
@@ -148,7 +148,7 @@ def _host_steps(
         and not shows_batch_requests(profile, host)
     ):
         missing = {**missing, "input": UNASKED}
-    return HostSteps(host, found, step_windows, charged, rows, any_device, missing)
+    return HostSteps(host, detected, step_windows, charged, rows, any_device, missing)
 
 
 def _join_charges(
@@ -164,16 +164,18 @@ def _join_charges(
     # The last row and column, at index -1, mean no step and no device.
     times = np.full(
         [
-            2 + int(max(mine.max(initial=-1), theirs.max(initial=-1)))
-            for mine, theirs in ((step, of_step), (device, of_device))
+            2 + int(max(row_codes.max(initial=-1), span_codes.max(initial=-1)))
+            for row_codes, span_codes in ((step, of_step), (device, of_device))
         ],
         -1,
         np.int64,
     )
     times[of_step, of_device] = ints(spans, "device_step_time_ps")
     times[:, -1] = times.max(axis=1)
-    found = times[step, device]
-    return rows.with_columns(nullable_series("device_step_time_ps", found, found >= 0))
+    step_time = times[step, device]
+    return rows.with_columns(
+        nullable_series("device_step_time_ps", step_time, step_time >= 0)
+    )
 
 
 def present_categories(
@@ -302,21 +304,21 @@ def why_no_category(
 
     Other reasons take precedence over a missing device.
     """
-    found = [
+    reasons = [
         why[owner.name]
         for owner in OWNERS
         if owner.category == category and owner.name in why
     ]
-    lost = [one for one in found if one.code != NO_DEVICE]
-    return next(iter([*lost, *found]), None)
+    lost = [reason for reason in reasons if reason.code != NO_DEVICE]
+    return next(iter([*lost, *reasons]), None)
 
 
 def why_no_owner(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
     """Return owner → why some host could not measure it."""
-    found: dict[str, Unavailable] = {}
+    by_owner: dict[str, Unavailable] = {}
     for host in hosts:
-        found = {**host.missing, **found}
-    return found
+        by_owner = {**host.missing, **by_owner}
+    return by_owner
 
 
 def shows_batch_requests(profile: ProfileData, host: str) -> bool:
@@ -330,11 +332,11 @@ def shows_batch_requests(profile: ProfileData, host: str) -> bool:
 
 def may_hide_input(rows: pl.DataFrame) -> bool:
     """Return whether rows without any wait for input have time of unknown cause."""
-    told = typical_rows(rows)
-    waits = told["input_ps"]
+    typical = typical_rows(rows)
+    waits = typical["input_ps"]
     if waits.null_count() or waits.sum():
         return False
-    return bool(told.select(pl.sum_horizontal(UNTOLD).sum()).item())
+    return bool(typical.select(pl.sum_horizontal(UNTOLD).sum()).item())
 
 
 def step_number_at(profile: ProfileData, host: str, time_ps: int) -> int | None:
@@ -343,11 +345,11 @@ def step_number_at(profile: ProfileData, host: str, time_ps: int) -> int | None:
     Args:
         time_ps: Time since the start of the host's profile.
     """
-    found = profile.derived(host, windows)
+    step_windows = profile.derived(host, windows)
     stepped = profile.derived(host, steps)
-    if isinstance(found, Unavailable) or isinstance(stepped, Unavailable):
+    if isinstance(step_windows, Unavailable) or isinstance(stepped, Unavailable):
         return None
-    here = found.rows.filter(
+    here = step_windows.rows.filter(
         (pl.col("start_ps") <= time_ps) & (pl.col("end_ps") > time_ps)
     )
     if not len(here) or here["step_row"][0] is None:

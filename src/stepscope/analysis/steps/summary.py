@@ -253,10 +253,10 @@ def _step_summary(
     device_step_time, unknown = _known_statistics(
         walls["device_step_time_ps"], why.get("compute_32", _WHY["no_step_time"])
     )
-    host_period, untold = _known_statistics(
+    host_period, no_periods = _known_statistics(
         walls["host_period_ps"], _WHY["no_host_period"]
     )
-    missing += [*lacks, *unknown, *untold]
+    missing += [*lacks, *unknown, *no_periods]
     batch_time_ms = None
     if walls["batches"].null_count():
         missing.append(_WHY["no_batches"].missing_field("batch_time_ms"))
@@ -346,8 +346,8 @@ def _flag_counts(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str,
         ["host", "window"]
     )
     # This loop runs once per window, not per event.
-    found = Counter(flag for flags in left["flags"].to_list() for flag in set(flags))
-    return {flag: found[flag] for flag in LEFT_OUT if found[flag]}
+    counts = Counter(flag for flags in left["flags"].to_list() for flag in set(flags))
+    return {flag: counts[flag] for flag in LEFT_OUT if counts[flag]}
 
 
 #: Verdict on the input → which side to work on.
@@ -366,12 +366,12 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
     """Return every category and owner that is left out, with its reason."""
     why = why_no_owner(hosts)
     categories, owners = present_categories(rows, why)
-    found = []
+    entries = []
     for category in CATEGORIES:
         reason = why_no_category(category, why)
         if category not in categories and reason is not None:
-            found.append(reason.missing_field(f"breakdown_ms.{category}"))
-    found += [
+            entries.append(reason.missing_field(f"breakdown_ms.{category}"))
+    entries += [
         why[owner.name].missing_field(f"breakdown_detail_ms.{owner.name}")
         for owner in OWNERS
         if owner.name not in owners and owner.name in why
@@ -381,10 +381,10 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
         if category not in categories:
             reason = why_no_category(category, why)
             if reason is not None:
-                found.append(reason.missing_field(field))
+                entries.append(reason.missing_field(field))
     if rows["device_busy_ps"].null_count() and "compute_32" in why:
         reason = why["compute_32"]
-        found += [
+        entries += [
             reason.missing_field(field)
             for field in (
                 "device_execution_percent",
@@ -400,10 +400,10 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
         ]
     if rows["idle_input_ps"].null_count() or "input" in why:
         reason = next((why[name] for name in ("input", "copy_in") if name in why), None)
-        found += [reason.missing_field("steps.idle_input_ms")] if reason else []
+        entries += [reason.missing_field("steps.idle_input_ms")] if reason else []
     if rows["gap_ps"].null_count():
-        found.append(_WHY["no_end"].missing_field("steps.gap_ms"))
-    return found
+        entries.append(_WHY["no_end"].missing_field("steps.gap_ms"))
+    return entries
 
 
 def _mean_ms(frame: pl.DataFrame) -> dict[str, float]:
@@ -417,19 +417,19 @@ def _mean_ms(frame: pl.DataFrame) -> dict[str, float]:
 
 
 def _std_ms(frame: pl.DataFrame) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
+    by_name: dict[str, float | None] = {}
     for name in frame.columns:
         values = frame[name].to_numpy()
         spread = None
         if len(values) > 1:
             equal = values.min() == values.max()
             spread = 0.0 if equal else float(np.std(values, ddof=1)) / PS_PER_MS
-        found[name.removesuffix("_ps")] = spread
-    return found
+        by_name[name.removesuffix("_ps")] = spread
+    return by_name
 
 
-def _percent_or_none(part: int, whole: int) -> float | None:
-    return 100.0 * part / whole if whole else None
+def _percent_or_none(part: int, total: int) -> float | None:
+    return 100.0 * part / total if total else None
 
 
 def _overlapped_ms(

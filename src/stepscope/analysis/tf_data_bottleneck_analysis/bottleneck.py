@@ -242,7 +242,7 @@ def analyse(
     if not calls:
         return next(iter(absent.values()))
     decided = verdict_of_run(run)
-    found = [
+    hosts = [
         _Host(
             host,
             require_available(run.derived(host, pipeline_graph)),
@@ -253,7 +253,7 @@ def analyse(
         for host, of_host in calls.items()
     ]
     pipelines: list[_Pipeline] = []
-    for host in found:
+    for host in hosts:
         ranked_calls = host.calls.calls.with_row_index("call").sort("pipeline", "rank")
         parts = ranked_calls.partition_by("pipeline", as_dict=True)
         names = host.graph.pipelines.select("name", "device").iter_rows()
@@ -261,21 +261,23 @@ def analyse(
             _Pipeline(host, row, name, on_device, parts[row,])
             for row, (name, on_device) in enumerate(names)
         )
-    ranked = sorted(pipelines, key=lambda one: (one.on_device, -_slowest_ps(one)))
+    ranked = sorted(
+        pipelines, key=lambda pipeline: (pipeline.on_device, -_slowest_ps(pipeline))
+    )
     summary, missing = _run_summary(ranked)
-    named = [one for one in ranked if options.pipeline in {"", one.name}]
+    named = [pipeline for pipeline in ranked if options.pipeline in {"", pipeline.name}]
     if not named:
-        known = dict.fromkeys(one.name for one in ranked)
+        known = dict.fromkeys(pipeline.name for pipeline in ranked)
         raise BadUsage.unknown_name("input pipeline", options.pipeline, known)
-    most = max(len(one.calls) for one in named)
-    if options.rank >= most:
-        ranks = [f"0 to {most - 1}" if most > 1 else "0"]
+    max_calls = max(len(pipeline.calls) for pipeline in named)
+    if options.rank >= max_calls:
+        ranks = [f"0 to {max_calls - 1}" if max_calls > 1 else "0"]
         raise BadUsage.unknown_name("call of rank", str(options.rank), ranks)
     graphs, lacks = _call_graphs(run, named, options)
     missing += lacks
     missing += [
         host.wait.missing_field(f"waits[{host.name}]")
-        for host in found
+        for host in hosts
         if isinstance(host.wait, Unavailable)
     ]
     missing += [why.missing_field(f"hosts.{host}") for host, why in absent.items()]
@@ -283,17 +285,19 @@ def analyse(
         (host.name, *_NONE)
         if isinstance(host.wait, Unavailable)
         else (host.name, host.wait.steps, host.wait.ms_per_step, host.wait.percent)
-        for host in found
+        for host in hosts
     ]
     return TfDataBottleneckAnalysisResult(
         summary=summary,
-        bottlenecks=_bottleneck_rows([one for one in ranked if not one.on_device]),
+        bottlenecks=_bottleneck_rows(
+            [pipeline for pipeline in ranked if not pipeline.on_device]
+        ),
         pipelines=_pipeline_rows(pipelines),
         waits=pl.DataFrame(wait_rows, schema=WAIT_ROWS.dtypes(), orient="row"),
         graphs=graphs,
         stages=_stage_rows(graphs),
         quality=tuple(
-            note for host in found for note in (*host.graph.notes, *host.calls.notes)
+            note for host in hosts for note in (*host.graph.notes, *host.calls.notes)
         ),
         missing=tuple(missing),
         inputs={
@@ -302,7 +306,7 @@ def analyse(
                 "stages": host.graph.stages.height,
                 "calls": host.calls.calls.height,
             }
-            for host in found
+            for host in hosts
         },
     )
 
@@ -377,12 +381,12 @@ def _call_bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
         return None
     facts = pipeline.host.graph.stages.row(stage, named=True)
     rows = pipeline.host.calls.stages_of(call["call"])
-    mine = rows.row(by_predicate=pl.col("stage") == stage, named=True)
+    stage_row = rows.row(by_predicate=pl.col("stage") == stage, named=True)
     return Bottleneck(
         type=facts["type"],
         long_name=facts["long_name"],
-        self_us=mine["self_ps"] / PS_PER_US,
-        critical_time_us=mine["critical_ps"] / PS_PER_US,
+        self_us=stage_row["self_ps"] / PS_PER_US,
+        critical_time_us=stage_row["critical_ps"] / PS_PER_US,
     )
 
 
@@ -419,15 +423,15 @@ def _call_graphs(
     options: TfDataBottleneckAnalysisOptions,
 ) -> tuple[tuple[Graph, ...], list[Missing]]:
     graphs, missing = [], []
-    for one in chosen:
-        field = f"graphs[{one.host.name}, {one.name}]"
-        if options.rank < len(one.calls):
-            host, call = one.host, one.ranked_call(options.rank)
-            advice = _call_suggestion(one, options.rank)
+    for pipeline in chosen:
+        field = f"graphs[{pipeline.host.name}, {pipeline.name}]"
+        if options.rank < len(pipeline.calls):
+            host, call = pipeline.host, pipeline.ranked_call(options.rank)
+            advice = _call_suggestion(pipeline, options.rank)
             stats = run.table(host.name, "stats")
             graph = Graph(
                 host=host.name,
-                pipeline=one.name,
+                pipeline=pipeline.name,
                 rank=options.rank,
                 start_us=call["start_ps"] / PS_PER_US,
                 latency_us=call["latency_ps"] / PS_PER_US,
@@ -451,8 +455,8 @@ def _call_graphs(
             continue
         why = Unavailable(
             code="NO_SAMPLES",
-            reason=f"This pipeline has only {len(one.calls)} calls.",
-            remedy=f"Choose a rank up to {len(one.calls) - 1}.",
+            reason=f"This pipeline has only {len(pipeline.calls)} calls.",
+            remedy=f"Choose a rank up to {len(pipeline.calls) - 1}.",
         )
         missing.append(why.missing_field(field))
     if not any(node.parameters for graph in graphs for node in graph.nodes):
@@ -475,15 +479,21 @@ def _stage_rows(graphs: Sequence[Graph]) -> pl.DataFrame:
 
 def _bottleneck_rows(ranked: Sequence[_Pipeline]) -> pl.DataFrame:
     rows = []
-    for one in ranked:
-        found, advice = _call_bottleneck(one), _call_suggestion(one)
-        stage = one.ranked_call(0)["bottleneck"]
-        alike = int((one.calls["bottleneck"] == stage).sum()) if found else None
+    for pipeline in ranked:
+        bottleneck, advice = _call_bottleneck(pipeline), _call_suggestion(pipeline)
+        stage = pipeline.ranked_call(0)["bottleneck"]
+        alike = (
+            int((pipeline.calls["bottleneck"] == stage).sum()) if bottleneck else None
+        )
         rows.append(
             (
-                *(one.host.name, one.name, _slowest_ps(one) / PS_PER_US),
-                one.host.input_bound,
-                *((found.type, found.long_name, found.self_us) if found else _NONE),
+                *(pipeline.host.name, pipeline.name, _slowest_ps(pipeline) / PS_PER_US),
+                pipeline.host.input_bound,
+                *(
+                    (bottleneck.type, bottleneck.long_name, bottleneck.self_us)
+                    if bottleneck
+                    else _NONE
+                ),
                 *(
                     alike,
                     *((advice.suggestion_kind, advice.text) if advice else _NONE[:2]),
@@ -498,12 +508,16 @@ _NONE: Final = (None, None, None)
 
 def _pipeline_rows(pipelines: Sequence[_Pipeline]) -> pl.DataFrame:
     rows = []
-    for one in pipelines:
-        graph, latency = one.host.graph, one.calls["latency_ps"]
-        stage = graph.pipelines["stage"][one.row]
+    for pipeline in pipelines:
+        graph, latency = pipeline.host.graph, pipeline.calls["latency_ps"]
+        stage = graph.pipelines["stage"][pipeline.row]
         rows.append(
             (
-                *(one.host.name, one.name, "device" if one.on_device else "host"),
+                *(
+                    pipeline.host.name,
+                    pipeline.name,
+                    "device" if pipeline.on_device else "host",
+                ),
                 *(graph.stages["long_name"][stage], len(latency)),
                 latency[-1] / PS_PER_US,
                 int(latency.sum()) / len(latency) / PS_PER_US,

@@ -42,17 +42,17 @@ def exposed_wait(profile: ProfileData, host: str) -> ExposedWait | Unavailable:
     if isinstance(charged, Unavailable):
         return charged
     if not step_windows.has_steps:
-        found = profile.derived(host, steps)
-        return found if isinstance(found, Unavailable) else _WHY["no_time"]
+        host_steps = profile.derived(host, steps)
+        return host_steps if isinstance(host_steps, Unavailable) else _WHY["no_time"]
     if "input" in charged.missing:
         return charged.missing["input"]
     judged = step_windows.rows_of_measured(charged.rows)
     waited = int(judged["input_ps"].sum())
-    whole = int(judged["window_ps"].sum())
-    if not whole:
+    total_ps = int(judged["window_ps"].sum())
+    if not total_ps:
         return _WHY["no_time"]
     return ExposedWait(
         steps=judged["window"].n_unique(),
         ms_per_step=waited / len(judged) / PS_PER_MS,
-        percent=100.0 * waited / whole,
+        percent=100.0 * waited / total_ps,
     )

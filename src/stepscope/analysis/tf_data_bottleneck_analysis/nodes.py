@@ -78,7 +78,7 @@ def call_nodes(
     call: int,
 ) -> tuple[Node, ...]:
     """Return the stages of one call, nearest to the consumer first."""
-    said = _reported_parameters(trace, stats, graph, calls.executions_of(call))
+    parameters = _reported_parameters(trace, stats, graph, calls.executions_of(call))
     bottleneck = calls.calls["bottleneck"][call]
     nodes = []
     for row in calls.stages_of(call).iter_rows(named=True):
@@ -96,26 +96,26 @@ def call_nodes(
             critical_time_us=row["critical_ps"] / PS_PER_US,
             transparent=stage["transparent"],
             asynchronous=stage["asynchronous"],
-            parameters=said.get(row["stage"], {}),
+            parameters=parameters.get(row["stage"], {}),
         )
         nodes.append((stage["depth"], node.name, node.id, node))
-    return tuple(node for *_, node in sorted(nodes, key=lambda one: one[:3]))
+    return tuple(node for *_, node in sorted(nodes, key=lambda ranked: ranked[:3]))
 
 
 def call_edges(
     graph: PipelineGraph, calls: PipelineCalls, *, call: int
 ) -> tuple[Edge, ...]:
     """Return the pairs of a stage and a stage that it called, in one call."""
-    mine = calls.executions_of(call)
-    first = np.searchsorted(graph.parent, mine, side="left")
-    last = np.searchsorted(graph.parent, mine, side="right")
+    executions = calls.executions_of(call)
+    first = np.searchsorted(graph.parent, executions, side="left")
+    last = np.searchsorted(graph.parent, executions, side="right")
     pairs: set[tuple[int, int]] = set()
     # This loop runs over the executions of one call, not of the whole profile.
     for execution, begin, end in zip(
-        mine.tolist(), first.tolist(), last.tolist(), strict=True
+        executions.tolist(), first.tolist(), last.tolist(), strict=True
     ):
         children = graph.child[begin:end]
-        inside = children[np.isin(children, mine)]
+        inside = children[np.isin(children, executions)]
         above = int(graph.stage[execution])
         pairs |= {(above, stage) for stage in graph.stage[inside].tolist()}
     return tuple(
@@ -142,7 +142,7 @@ def _reported_parameters(
     stages, first = np.unique(graph.stage[by_start], return_index=True)
     events = graph.event[by_start[first]]
     recorded = recorded_parameters(trace, stats, events)
-    said = {
+    by_stage = {
         stage: dict(recorded.get(event, {}))
         for stage, event in zip(stages.tolist(), events.tolist(), strict=True)
     }
@@ -156,5 +156,5 @@ def _reported_parameters(
     )
     stage_of = np.array([of_event[event] for event in owner.tolist()], np.int64)
     for stage in np.unique(stage_of).tolist():
-        said[stage][FILL] = float(fill[stage_of == stage].mean())
-    return said
+        by_stage[stage][FILL] = float(fill[stage_of == stage].mean())
+    return by_stage

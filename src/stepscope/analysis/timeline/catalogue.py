@@ -97,7 +97,7 @@ def track_catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavail
     ]
     begin = min((extent[0] for extent in extents), default=None)
     end = max((extent[1] for extent in extents), default=None)
-    width = 0 if begin is None or end is None else end - begin
+    duration = 0 if begin is None or end is None else end - begin
     recorded = shown.timeline.tracks
     drawn = [
         int(index.edges[rows])
@@ -118,16 +118,16 @@ def track_catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavail
         .group_by("section")
         .agg(pl.len().alias("threads"))
     )
-    many = threads.filter(pl.col("threads") > _MANY_THREADS)["section"].to_list()
+    collapsed = threads.filter(pl.col("threads") > _MANY_THREADS)["section"].to_list()
     return TrackCatalogue(
         host=host,
         begin_ps=begin,
         end_ps=end,
         # Lowest level at which a tile is at least as wide as the timeline.
-        coarsest_level=max(0, -(-width // TILE_BUCKETS) - 1).bit_length(),
+        coarsest_level=max(0, -(-duration // TILE_BUCKETS) - 1).bit_length(),
         tile_buckets=TILE_BUCKETS,
         sections=shown.timeline.sections.with_row_index("section")
-        .with_columns(collapsed=pl.col("section").is_in(many))
+        .with_columns(collapsed=pl.col("section").is_in(collapsed))
         .drop("section"),
         tracks=tracks,
         counters=tuple(
@@ -148,10 +148,10 @@ def track_catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavail
 
 
 def _step_ruler(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:
-    found = profile.derived(host, windows)
+    step_windows = profile.derived(host, windows)
     numbered = profile.derived(host, steps)
-    if isinstance(found, Unavailable):
-        return found
+    if isinstance(step_windows, Unavailable):
+        return step_windows
     if isinstance(numbered, Unavailable):
         return numbered
     known = numbered.rows.with_row_index("step_row").select(
@@ -166,7 +166,7 @@ def _step_ruler(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:
         .otherwise(pl.lit("main"))
     )
     return (
-        found.rows.join(known, on="step_row", how="inner", maintain_order="left")
+        step_windows.rows.join(known, on="step_row", how="inner", maintain_order="left")
         .with_columns(kind=kind, outlier=flagged.contains("outlier"))
         .select(pl.col(name).cast(dtype) for name, dtype in RULER_STEPS.items())
     )

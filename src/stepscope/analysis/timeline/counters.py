@@ -56,8 +56,8 @@ class CounterTile(msgspec.Struct, frozen=True, kw_only=True):
 
 def counter_curves_of(profile: ProfileData, host: str) -> tuple[CounterCurve, ...]:
     """Return the counters of a host; their track numbers follow its timeline's."""
-    found = profile.derived(host, counter_curves)
-    return () if isinstance(found, Unavailable) else found
+    curves = profile.derived(host, counter_curves)
+    return () if isinstance(curves, Unavailable) else curves
 
 
 def counter_tile(

@@ -264,20 +264,20 @@ def _event_arguments(
     track = int(shown.track_of_events(np.array([event]))[0])
     section = shown.timeline.tracks["section"][track]
     on_host = np.array([shown.timeline.sections["kind"][section] != "device"])
-    found = argument_source(profile, host).arguments_of_events(
+    arguments = argument_source(profile, host).arguments_of_events(
         event, type_, on_host, ()
     )
     values: dict[str, Argument] = {}
     # This loop runs over the values of one event, not over the table.
     for key, kind, value in zip(
-        found.key.tolist(), found.kind.tolist(), found.value, strict=True
+        arguments.key.tolist(), arguments.kind.tolist(), arguments.value, strict=True
     ):
         if kind == TEXT:
-            values[found.keys[key]] = found.texts[value]
+            values[arguments.keys[key]] = arguments.texts[value]
         elif kind == REAL:
-            values[found.keys[key]] = float(value.view(np.float64))
+            values[arguments.keys[key]] = float(value.view(np.float64))
         else:
-            values[found.keys[key]] = int(
+            values[arguments.keys[key]] = int(
                 value if kind == INTEGER else value.view(np.uint64)
             )
     return values
@@ -290,11 +290,13 @@ def _flow_partners(
     if isinstance(matched, Unavailable):
         return dict.fromkeys(("launched_by", "launched", "launched_count"), matched)
     flows = shown.timeline.flows
-    at = int(np.searchsorted(flows.device_event, event))
-    is_device = at < len(flows.device_event) and flows.device_event[at] == event
+    flow_row = int(np.searchsorted(flows.device_event, event))
+    is_device = (
+        flow_row < len(flows.device_event) and flows.device_event[flow_row] == event
+    )
     launched = np.flatnonzero(flows.launch_event == event)
     shown_here = launched[:MOST_PARTNERS]
-    by = _flow_partner(shown, flows.launch_event, at) if is_device else None
+    by = _flow_partner(shown, flows.launch_event, flow_row) if is_device else None
     return {
         "launched_by": by,
         "launched": tuple(
@@ -324,22 +326,22 @@ def _step_of_event(
     profile: ProfileData, host: str, shown: HostTimeline, event: int
 ) -> int | Unavailable | None:
     """Return the step of a device activity, or in which a host event began."""
-    found = profile.derived(host, steps)
-    if isinstance(found, Unavailable):
-        return found
+    host_steps = profile.derived(host, steps)
+    if isinstance(host_steps, Unavailable):
+        return host_steps
     activity = row_of_activity(profile, host, event)
     if activity is not None:
         of_activity = profile.derived(host, activity_steps)
         if isinstance(of_activity, Unavailable):
             return of_activity
         row = int(of_activity[activity])
-        return int(found.rows["step"][row]) if row >= 0 else None
-    starts = ints(found.rows, "start_ps")
+        return int(host_steps.rows["step"][row]) if row >= 0 else None
+    starts = ints(host_steps.rows, "start_ps")
     start = shown.events["start_ps"][event]
     row = int(np.searchsorted(starts, start, side="right")) - 1
     if row < 0:
         return None
-    end = found.rows["end_ps"][row]
+    end = host_steps.rows["end_ps"][row]
     if end is None and row + 1 == len(starts):
-        end = found.last_end_ps
-    return int(found.rows["step"][row]) if end is None or start < end else None
+        end = host_steps.last_end_ps
+    return int(host_steps.rows["step"][row]) if end is None or start < end else None

@@ -96,31 +96,31 @@ def track_flows(
         # Arrows connect only recorded events.
         inside &= (launch == item) | (device == item)
         inside &= shown.timeline.line(track) is None
-    seen = np.flatnonzero(inside)
-    count = len(seen)
+    chosen = np.flatnonzero(inside)
+    count = len(chosen)
     if count > MOST_FLOWS:
-        wait = began[seen] - called[seen]
+        wait = began[chosen] - called[chosen]
         longest = np.argpartition(wait, count - MOST_FLOWS)[count - MOST_FLOWS :]
-        seen = np.sort(seen[longest])
+        chosen = np.sort(chosen[longest])
     timeline = shown.timeline
-    launches = timeline.flows.launch_event[seen].astype(np.int64)
-    activities = timeline.flows.device_event[seen].astype(np.int64)
+    launches = timeline.flows.launch_event[chosen].astype(np.int64)
+    activities = timeline.flows.device_event[chosen].astype(np.int64)
     columns: dict[str, NDArray[np.integer]] = {
         "launch_track": shown.track_of_events(launches),
         "launch_row": timeline.row[launches],
         "launch_item": launches,
-        "launch_end_ps": called[seen],
+        "launch_end_ps": called[chosen],
         "device_track": shown.track_of_events(activities),
         "device_row": timeline.row[activities],
         "device_item": activities,
-        "device_start_ps": began[seen],
-        "correlation": timeline.flows.correlation[seen],
+        "device_start_ps": began[chosen],
+        "correlation": timeline.flows.correlation[chosen],
     }
     return TrackFlows(
         host=host,
         begin_ps=begin_ps,
         end_ps=end_ps,
         count=count,
-        left_out=count - len(seen),
+        left_out=count - len(chosen),
         flows=typed_frame(columns, FLOW_COLUMNS),
     )

@@ -61,15 +61,15 @@ def best_spot(
     if isinstance(shown, Unavailable):
         return nowhere
     candidates = _candidate_tracks(shown, device, track)
-    found = _best_span(shown, candidates, (start_ps, end_ps), names, must_match=False)
-    if found is None and names:
+    best = _best_span(shown, candidates, (start_ps, end_ps), names, must_match=False)
+    if best is None and names:
         # If the device is idle, look for named spans on the host's threads.
         threads = _candidate_tracks(shown, None, None)
-        found = _best_span(shown, threads, (start_ps, end_ps), names, must_match=True)
-    if found is None:
+        best = _best_span(shown, threads, (start_ps, end_ps), names, must_match=True)
+    if best is None:
         only = candidates[0] if len(candidates) == 1 else None
         return msgspec.structs.replace(nowhere, track=only)
-    return msgspec.structs.replace(nowhere, track=found[0], item=found[1])
+    return msgspec.structs.replace(nowhere, track=best[0], item=best[1])
 
 
 def _candidate_tracks(
@@ -119,10 +119,10 @@ def _best_span(
             end_ps=end,
             bucket_ps=max(1, (end - begin) // _PARTS),
         )
-        at = slices.item - index.first_item
-        start, dur = index.start_ps[at], index.dur_ps[at]
+        positions = slices.item - index.first_item
+        start, dur = index.start_ps[positions], index.dur_ps[positions]
         shared = np.minimum(start + dur, end) - np.maximum(start, begin)
-        named = np.zeros(len(at), np.bool_)
+        named = np.zeros(len(positions), np.bool_)
         if names:
             texts = shown.displayed_names(shown.name_codes(track, slices.item))
             named = texts.is_in(list(names)).fill_null(value=False).to_numpy()

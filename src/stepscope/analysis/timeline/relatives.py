@@ -91,26 +91,26 @@ KERNELS: Final = ("kernel", "collective")
 
 def missing_of_activity(activity: Activity) -> tuple[Missing, ...]:
     """Return which fields of an activity are null because data is missing, and why."""
-    found: list[Missing] = []
+    missing: list[Missing] = []
     if activity.op is None:
-        found.append(_WHY["no_op"].missing_field("activity.op"))
+        missing.append(_WHY["no_op"].missing_field("activity.op"))
     if activity.op_type is None:
-        found.append(_WHY["no_op"].missing_field("activity.op_type"))
+        missing.append(_WHY["no_op"].missing_field("activity.op_type"))
     if activity.kind not in KERNELS:
         if activity.bytes is None:
-            found.append(_WHY["no_size"].missing_field("activity.bytes"))
+            missing.append(_WHY["no_size"].missing_field("activity.bytes"))
         if activity.bytes_per_s is None:
             why = _WHY["no_size"] if activity.bytes is None else _WHY["no_time"]
-            found.append(why.missing_field("activity.bytes_per_s"))
+            missing.append(why.missing_field("activity.bytes_per_s"))
     elif activity.launch is None:
-        found.append(_WHY["no_details"].missing_field("activity.launch"))
+        missing.append(_WHY["no_details"].missing_field("activity.launch"))
     else:
-        found += [
+        missing += [
             _WHY["no_details"].missing_field(f"activity.launch.{name}")
             for name, value in msgspec.structs.asdict(activity.launch).items()
             if value is None
         ]
-    return tuple(found)
+    return tuple(missing)
 
 
 def row_of_activity(profile: ProfileData, host: str, event: int) -> int | None:
@@ -118,8 +118,8 @@ def row_of_activity(profile: ProfileData, host: str, event: int) -> int | None:
     table = profile.table(host, "device_activity")
     if isinstance(table, Unavailable):
         return None
-    found = np.flatnonzero(handles(table, "event") == event)
-    return int(found[0]) if len(found) else None
+    rows = np.flatnonzero(handles(table, "event") == event)
+    return int(rows[0]) if len(rows) else None
 
 
 def shown_activity(profile: ProfileData, host: str, event: int) -> Activity | None:
@@ -202,9 +202,9 @@ def event_origin(profile: ProfileData, host: str, event: int) -> Origin:
         return Origin(described["name"] if named else None, _op_source(described))
     ops = profile.derived(host, host_op_events)
     if not isinstance(ops, Unavailable):
-        at = int(np.searchsorted(ops.event, event))
-        if at < len(ops.event) and ops.event[at] == event:
-            known = ops.ops.row(int(ops.op[at]), named=True)
+        execution = int(np.searchsorted(ops.event, event))
+        if execution < len(ops.event) and ops.event[execution] == event:
+            known = ops.ops.row(int(ops.op[execution]), named=True)
             return Origin(known["name"], _op_source(known))
     frames = profile.derived(host, function_frames)
     if isinstance(frames, Unavailable):
@@ -269,25 +269,25 @@ def same_name(shown: HostTimeline, code: int, *, track: int, item: int) -> SameN
             ints(shown.events, column)[items] for column in ("start_ps", "dur_ps")
         )
     else:
-        found = []
+        columns = []
         for number, index in enumerate(shown.lanes):
             line = shown.timeline.line(number)
             if line is not None:
                 rows = np.flatnonzero(line.spans.name == code)
                 place = np.full(len(rows), number, np.int64)
                 times = line.spans.start_ps[rows], line.spans.dur_ps[rows]
-                found.append((place, rows + index.first_item, *times))
+                columns.append((place, rows + index.first_item, *times))
         tracks, items, start_ps, dur_ps = (
-            np.concatenate(column) for column in zip(*found, strict=True)
+            np.concatenate(column) for column in zip(*columns, strict=True)
         )
     here = int(np.flatnonzero((items == item) & (tracks == track))[0])
     order = np.lexsort((items, start_ps))
-    at = int(np.flatnonzero(order == here)[0])
+    position = int(np.flatnonzero(order == here)[0])
     around = [
         shown.place_of_item(int(tracks[order[place]]), int(items[order[place]]))
         if 0 <= place < len(order)
         else None
-        for place in (at - 1, at + 1)
+        for place in (position - 1, position + 1)
     ]
     return SameName(
         count=len(items),

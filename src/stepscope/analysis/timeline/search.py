@@ -143,11 +143,11 @@ def find_span(
             # Spans of this track with the same start as `after` were already passed.
             edge = high if forward else low
         part = slice(max(edge, 0), None) if forward else slice(0, max(edge, 0))
-        places = np.flatnonzero(wanted[spans.name[part]])
-        if not len(places):
+        matches = np.flatnonzero(wanted[spans.name[part]])
+        if not len(matches):
             continue
-        at = int(places[0]) + (part.start or 0) if forward else int(places[-1])
-        key = (int(spans.start_ps[at]), spans.track, spans.first + at)
+        index = int(matches[0]) + (part.start or 0) if forward else int(matches[-1])
+        key = (int(spans.start_ps[index]), spans.track, spans.first + index)
         if best is None or (key < best if forward else key > best):
             best = key
     return None if best is None else shown.place_of_item(best[1], best[2])
@@ -233,12 +233,12 @@ def longest_of_op(
     Without a side: the longest device work of the op or, without device work, its
     longest execution on a host.
     """
-    found = None
+    longest = None
     if side != "Host":
-        found = _longest_event(profile, hosts, partial(_device_work, op=op))
-    if found is None and side != "Device":
-        found = _longest_event(profile, hosts, partial(_host_calls, op=op))
-    return found
+        longest = _longest_event(profile, hosts, partial(_device_work, op=op))
+    if longest is None and side != "Device":
+        longest = _longest_event(profile, hosts, partial(_host_calls, op=op))
+    return longest
 
 
 def longest_of_kernel(
@@ -257,16 +257,16 @@ def _longest_event(
         shown = host_timeline(profile, host)
         if isinstance(shown, Unavailable):
             continue
-        found = events(profile, host)
-        track = shown.track_of_events(found.astype(np.int64))
-        found, track = found[track >= 0], track[track >= 0]
-        if not len(found):
+        host_events = events(profile, host)
+        track = shown.track_of_events(host_events.astype(np.int64))
+        host_events, track = host_events[track >= 0], track[track >= 0]
+        if not len(host_events):
             continue
-        lasted = ints(shown.events, "dur_ps")[found]
-        at = int(np.argmax(lasted))
-        if best is None or lasted[at] > best[0]:
-            place = shown.place_of_item(int(track[at]), int(found[at]))
-            best = int(lasted[at]), Instance(host=host, place=place)
+        lasted = ints(shown.events, "dur_ps")[host_events]
+        longest = int(np.argmax(lasted))
+        if best is None or lasted[longest] > best[0]:
+            place = shown.place_of_item(int(track[longest]), int(host_events[longest]))
+            best = int(lasted[longest]), Instance(host=host, place=place)
     return None if best is None else best[1]
 
 

@@ -130,14 +130,14 @@ def chosen_spans(
         touched = (index.start_ps < end_ps) & (
             (end > begin_ps) | (index.start_ps >= begin_ps)
         )
-        at = np.flatnonzero(touched)
-        items = at + index.first_item
+        positions = np.flatnonzero(touched)
+        items = positions + index.first_item
         if not all_rows:
-            seen = shown.item_rows(track, items) < drawn[track]
-            at, items = at[seen], items[seen]
-        start, dur = index.start_ps[at], index.dur_ps[at]
+            is_drawn = shown.item_rows(track, items) < drawn[track]
+            positions, items = positions[is_drawn], items[is_drawn]
+        start, dur = index.start_ps[positions], index.dur_ps[positions]
         inside = np.minimum(start + dur, end_ps) - np.maximum(start, begin_ps)
-        code = type_[items] if line is None else line.spans.name[at]
+        code = type_[items] if line is None else line.spans.name[positions]
         yield Chosen(track, items, start, dur, np.maximum(inside, 0), code)
 
 
@@ -168,14 +168,16 @@ def spans_in_view(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    found = [
-        (one.track, one.items, one.start_ps)
-        for one in chosen_spans(
+    chosen = [
+        (spans.track, spans.items, spans.start_ps)
+        for spans in chosen_spans(
             shown, begin_ps=begin_ps, end_ps=end_ps, tracks=tracks, all_rows=all_rows
         )
     ]
-    lengths = [len(items) for _, items, _ in found]
-    start = np.concatenate([np.empty(0, np.int64), *(one for _, _, one in found)])
+    lengths = [len(items) for _, items, _ in chosen]
+    start = np.concatenate(
+        [np.empty(0, np.int64), *(starts for _, _, starts in chosen)]
+    )
     # Spans are in order of track and item, which a stable sort by start keeps.
     if not limit or offset >= len(start):
         place = np.empty(0, np.int64)
@@ -187,9 +189,9 @@ def spans_in_view(
     part = np.searchsorted(first, place, side="right") - 1
     items = np.empty(len(place), np.int64)
     for number in np.unique(part).tolist():
-        mine = part == number
-        items[mine] = found[number][1][place[mine] - first[number]]
-    numbers = np.array([track for track, _, _ in found], np.int64)
+        in_part = part == number
+        items[in_part] = chosen[number][1][place[in_part] - first[number]]
+    numbers = np.array([track for track, _, _ in chosen], np.int64)
     return SpansInView(
         host=host,
         begin_ps=begin_ps,
@@ -204,14 +206,17 @@ def _span_columns(shown: HostTimeline, track: Int64s, items: Int64s) -> pl.DataF
     row, code = np.empty((2, len(items)), np.int32)
     start, dur = np.empty((2, len(items)), np.int64)
     category = np.empty(len(items), np.uint8)
-    for one in np.unique(track).tolist():
-        mine, index = track == one, shown.lane_index(one)
-        wanted = items[mine]
-        at = wanted - index.first_item
-        row[mine] = shown.item_rows(one, wanted)
-        start[mine], dur[mine] = index.start_ps[at], index.dur_ps[at]
-        code[mine] = shown.name_codes(one, wanted)
-        category[mine] = shown.item_categories(one, wanted)
+    for number in np.unique(track).tolist():
+        on_track, index = track == number, shown.lane_index(number)
+        wanted = items[on_track]
+        positions = wanted - index.first_item
+        row[on_track] = shown.item_rows(number, wanted)
+        start[on_track], dur[on_track] = (
+            index.start_ps[positions],
+            index.dur_ps[positions],
+        )
+        code[on_track] = shown.name_codes(number, wanted)
+        category[on_track] = shown.item_categories(number, wanted)
     columns: dict[str, NDArray[np.integer] | pl.Series] = {
         "track": track,
         "item": items,
@@ -282,16 +287,16 @@ def window_totals(
     names, spans = [], 0
     inside = np.full(len(shown.events), -1, np.int64)
     # Track by track, because all spans of a large run together need much memory.
-    for one in chosen_spans(shown, begin_ps=begin_ps, end_ps=end_ps, tracks=tracks):
-        spans += len(one.items)
-        names.append(_sum_by_code(one.name, one.inside_ps, shown.timeline.names))
-        if shown.timeline.line(one.track) is None:
-            inside[one.items] = one.inside_ps
+    for chosen in chosen_spans(shown, begin_ps=begin_ps, end_ps=end_ps, tracks=tracks):
+        spans += len(chosen.items)
+        names.append(_sum_by_code(chosen.name, chosen.inside_ps, shown.timeline.names))
+        if shown.timeline.line(chosen.track) is None:
+            inside[chosen.items] = chosen.inside_ps
     sections = shown.timeline.tracks["section"]
     of_sections = shown.timeline.sections["device"]
-    found = {of_sections[sections[track]] for track in tracks}
+    shown_devices = {of_sections[sections[track]] for track in tracks}
     owned = _owner_totals(
-        profile, host, begin_ps, end_ps, devices=frozenset(found - {None})
+        profile, host, begin_ps, end_ps, devices=frozenset(shown_devices - {None})
     )
     missing: tuple[Missing, ...] = ()
     if isinstance(owned, Unavailable):
@@ -335,23 +340,23 @@ def _owner_totals(
     of_device = (
         {}
         if isinstance(sets, Unavailable)
-        else {one.device: one for one in sets.devices}
+        else {device_set.device: device_set for device_set in sets.devices}
     )
-    known = {one.device for one in charged.devices} & devices
+    known = {device.device for device in charged.devices} & devices
     rows: list[tuple[int | None, str, str, int | None]] = []
-    for one in charged.devices:
-        if known and one.device not in known:
+    for device in charged.devices:
+        if known and device.device not in known:
             continue
         times = charged_rows(
             starts,
             ends,
-            device=None if one.device is None else of_device[one.device],
-            ordinal=one.device,
-            idle=one.idle,
+            device=None if device.device is None else of_device[device.device],
+            ordinal=device.device,
+            idle=device.idle,
             missing=charged.missing,
         ).row(0, named=True)
         rows += [
-            (one.device, owner.name, owner.category, times[f"{owner.name}_ps"])
+            (device.device, owner.name, owner.category, times[f"{owner.name}_ps"])
             for owner in OWNERS
         ]
     covered = int(ends[0] - starts[0])
@@ -397,20 +402,20 @@ def _sum_events(
     event: Int32s, code: Int32s, names: pl.Series, inside: Int64s
 ) -> pl.DataFrame:
     """Add up the events inside the window, by a code that has a name."""
-    at = np.flatnonzero((event >= 0) & (code >= 0))
-    at = at[inside[event[at]] >= 0]
-    return _sum_by_code(code[at], inside[event[at]], names)
+    rows = np.flatnonzero((event >= 0) & (code >= 0))
+    rows = rows[inside[event[rows]] >= 0]
+    return _sum_by_code(code[rows], inside[event[rows]], names)
 
 
 def _sum_by_code(code: Int32s, time_ps: Int64s, names: pl.Series) -> pl.DataFrame:
     """Add up by code, and then name the sums: adding up by text would be slow."""
-    found = (
+    sums = (
         pl.DataFrame({"code": code, "time_ps": time_ps})
         .group_by("code", maintain_order=True)
         .agg(pl.len().alias("count"), pl.col("time_ps").sum())
     )
-    name = names.gather(found["code"]).alias("name")
-    return found.select(name, "count", "time_ps")
+    name = names.gather(sums["code"]).alias("name")
+    return sums.select(name, "count", "time_ps")
 
 
 def _largest_sums(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -427,7 +432,7 @@ def _largest_sums(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     )
     if sums.height <= MOST_NAMES:
         return sums
-    rest = sums.slice(MOST_NAMES).select(
+    remainder = sums.slice(MOST_NAMES).select(
         pl.lit(None, pl.String).alias("name"), pl.col("count", "time_ps").sum()
     )
-    return pl.concat((sums.head(MOST_NAMES), rest))
+    return pl.concat((sums.head(MOST_NAMES), remainder))

@@ -96,17 +96,17 @@ class HostTimeline(Frozen, frozen=True):
         inside = (items >= begin) & (items < end)
         line = self.timeline.line(track)
         row = self.timeline.row[begin:end] if line is None else line.row
-        found = np.full(len(items), -1, np.int32)
-        found[inside] = row[items[inside] - begin]
-        return found
+        rows = np.full(len(items), -1, np.int32)
+        rows[inside] = row[items[inside] - begin]
+        return rows
 
     def first_events(self, track: int, items: Int64s) -> Int64s:
         """Return the row of events with which each item begins; -1 for none."""
         line = self.timeline.line(track)
         if line is None:
             return items
-        at = items - self.lanes[track].first_item
-        return line.spans.event[at].astype(np.int64)
+        positions = items - self.lanes[track].first_item
+        return line.spans.event[positions].astype(np.int64)
 
     def name_codes(self, track: int, items: Int64s) -> Int32s:
         """Return each item's name, as an index in `timeline.names`."""
@@ -118,8 +118,8 @@ class HostTimeline(Frozen, frozen=True):
     def displayed_names(self, code: Int32s) -> pl.Series:
         """Return the displayed name of each code."""
         # Gathering from the few used names is cheaper than from all names.
-        used, at = np.unique(code, return_inverse=True)
-        return self.timeline.names.gather(used).gather(at)
+        used, inverse = np.unique(code, return_inverse=True)
+        return self.timeline.names.gather(used).gather(inverse)
 
     def coded_names(self, code: Int32s) -> pl.Series:
         """Return the displayed name of each code, as an enumeration of the used names.
@@ -147,14 +147,14 @@ class HostTimeline(Frozen, frozen=True):
         row = int(self.item_rows(track, items)[0])
         if row < 0:
             raise BadUsage(f"track {track} has no item {item}")
-        at = item - index.first_item
+        position = item - index.first_item
         return Place(
             track=track,
             item=item,
             row=row,
             name=self.displayed_names(self.name_codes(track, items))[0],
-            start_ps=int(index.start_ps[at]),
-            dur_ps=int(index.dur_ps[at]),
+            start_ps=int(index.start_ps[position]),
+            dur_ps=int(index.dur_ps[position]),
         )
 
     def item_categories(self, track: int, items: Int64s) -> UInt8s:
@@ -162,10 +162,10 @@ class HostTimeline(Frozen, frozen=True):
         if self.timeline.tracks["view"][track] == "launch_stats":
             return np.full(len(items), _LAUNCHES, np.uint8)
         event = self.first_events(track, items)
-        found = np.full(len(items), OTHER, np.uint8)
+        categories = np.full(len(items), OTHER, np.uint8)
         known = event >= 0
-        found[known] = self.category[event[known]]
-        return found
+        categories[known] = self.category[event[known]]
+        return categories
 
     def track_of_events(self, event: Int64s) -> Int64s:
         """Return the track that shows each row of events; -1 for none."""
@@ -178,9 +178,9 @@ class HostTimeline(Frozen, frozen=True):
         order = some[np.argsort(begins[some], kind="stable")]
         if not len(order):
             return np.full(len(event), -1, np.int64)
-        at = np.searchsorted(begins[order], event, side="right") - 1
-        track = recorded[order[np.maximum(at, 0)]]
-        return np.where((at >= 0) & (event < ends[order[at]]), track, -1)
+        index = np.searchsorted(begins[order], event, side="right") - 1
+        track = recorded[order[np.maximum(index, 0)]]
+        return np.where((index >= 0) & (event < ends[order[index]]), track, -1)
 
 
 def host_timeline(profile: ProfileData, host: str) -> HostTimeline | Unavailable:

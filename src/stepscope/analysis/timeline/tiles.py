@@ -181,14 +181,17 @@ def track_tiles(
     if isinstance(shown, Unavailable):
         return shown
     drawn = _drawn_rows(shown, rows)
-    found = [
-        _lane_slices(shown, one, (begin, end), 1 << level, drawn) for one in tracks
+    lane_slices = [
+        _lane_slices(shown, track, (begin, end), 1 << level, drawn) for track in tracks
     ]
-    lengths = [len(one.item) for one in found]
-    slices = LaneSlices(*map(np.concatenate, zip(*found, strict=True)))
+    lengths = [len(lane.item) for lane in lane_slices]
+    slices = LaneSlices(*map(np.concatenate, zip(*lane_slices, strict=True)))
     code, category = (
         np.concatenate(
-            [values(track, one.item) for track, one in zip(tracks, found, strict=True)]
+            [
+                values(track, lane.item)
+                for track, lane in zip(tracks, lane_slices, strict=True)
+            ]
         )
         for values in (shown.name_codes, shown.item_categories)
     )
@@ -259,10 +262,10 @@ def unfold_slice(
     if count < 1 or not 0 <= row < len(edges) - 1 or first + count > edges[row + 1]:
         raise BadUsage(f"track {track} has no {count} spans from {first} on in one row")
     position = np.arange(first, first + min(count, MOST_UNFOLDED))
-    at = index.rows[position].astype(np.int64)
-    start, dur = index.start_ps[at], index.dur_ps[at]
-    one, item = np.ones(len(at), np.int64), at + index.first_item
-    slices = LaneSlices(one * row, position, one, item, start, start + dur, dur)
+    span_rows = index.rows[position].astype(np.int64)
+    start, dur = index.start_ps[span_rows], index.dur_ps[span_rows]
+    ones, item = np.ones(len(span_rows), np.int64), span_rows + index.first_item
+    slices = LaneSlices(ones * row, position, ones, item, start, start + dur, dur)
     slices = slices._replace(busy_ps=index.busy_of(slices))
     window = int(start[0]), int(slices.end_ps[-1])
     return _track_slices(

@@ -95,7 +95,7 @@ class ArgumentSource(Frozen, frozen=True):
     of_devices: int
 
     def arguments_of_events(
-        self, begin: int, types: Int32s, on_host: Bools, told: Sequence[Told]
+        self, begin: int, types: Int32s, on_host: Bools, derived_values: Sequence[Told]
     ) -> Arguments:
         """Return the values of consecutive events.
 
@@ -105,7 +105,7 @@ class ArgumentSource(Frozen, frozen=True):
         Args:
             begin: Row of the first event.
             on_host: Whether each event is on a host track.
-            told: Derived values; their indexes count from `begin`.
+            derived_values: Derived values; their indexes count from `begin`.
         """
         end = begin + len(types)
         parts = []
@@ -121,10 +121,10 @@ class ArgumentSource(Frozen, frozen=True):
             ends = np.cumsum(counts)
             total = int(ends[-1]) if len(ends) else 0
             within = np.arange(total) - np.repeat(ends - counts, counts)
-            at = np.repeat(low[distinct.code], counts) + within
+            rows_of_stats = np.repeat(low[distinct.code], counts) + within
             owner = np.repeat(np.arange(len(types), dtype=np.int32), counts)
             values = (shared.key, shared.kind, shared.value, shared.length)
-            parts.append(StatRows(owner, *(value[at] for value in values)))
+            parts.append(StatRows(owner, *(value[rows_of_stats] for value in values)))
         if self.stats is not None:
             first, last = np.searchsorted(
                 self.owner, np.array((begin, end), self.owner.dtype)
@@ -141,7 +141,7 @@ class ArgumentSource(Frozen, frozen=True):
             )
         left_out = self.left_out[rows.key]
         left_out |= (rows.key == self.of_devices) & on_host[rows.owner]
-        return gather_arguments(self.trace, rows.only(~left_out), told)
+        return gather_arguments(self.trace, rows.only(~left_out), derived_values)
 
 
 def argument_source(profile: ProfileData, host: str) -> ArgumentSource:
@@ -169,7 +169,7 @@ def argument_source(profile: ProfileData, host: str) -> ArgumentSource:
 
 
 def gather_arguments(
-    trace: TraceData, rows: StatRows | None, told: Sequence[Told]
+    trace: TraceData, rows: StatRows | None, derived_values: Sequence[Told]
 ) -> Arguments:
     """Sort values by span: the group first, then recorded values, then derived ones.
 
@@ -177,14 +177,17 @@ def gather_arguments(
         trace: Trace with the texts that the rows refer to.
         rows: Recorded values; owners are indexes of spans. If a span has several values
             of one name, the last one counts.
-        told: Derived values; a recorded value of the same name takes precedence.
+        derived_values: A recorded value of the same name takes precedence.
     """
     texts: list[str] = []
     frames = [
-        *(_derived_frame(each, number, texts) for number, each in enumerate(told)),
+        *(
+            _derived_frame(each, number, texts)
+            for number, each in enumerate(derived_values)
+        ),
         *([] if rows is None else [_recorded_frame(trace, rows, texts)]),
     ]
-    names = [each.name for each in told]
+    names = [each.name for each in derived_values]
     if not frames:
         return _as_arguments(pl.DataFrame(schema=_FRAME), [], texts)
     # Derived values come first, so that recorded values of the same name replace them.
@@ -213,11 +216,11 @@ def gather_arguments(
     )
     keys = arranged["key"].unique(maintain_order=True).to_list()
     place = {key: number for number, key in enumerate(keys)}
-    words = [names[-1 - key] if key < 0 else trace.strings[key] for key in keys]
+    key_names = [names[-1 - key] if key < 0 else trace.strings[key] for key in keys]
     numbered = arranged.with_columns(
         pl.col("key").replace_strict(place, return_dtype=pl.Int32)
     )
-    return _as_arguments(numbered, words, texts)
+    return _as_arguments(numbered, key_names, texts)
 
 
 #: Unsorted values; keys are handles of strings, or -1, -2, … for derived values.
@@ -258,10 +261,10 @@ def _recorded_frame(trace: TraceData, rows: StatRows, texts: list[str]) -> pl.Da
             rows.value[is_text],
             rows.length[is_text],
         )
-        at, code_of, found = text_codes(trace, numbered)
-        value[at] = code_of + len(texts)
-        kind[at] = TEXT
-        texts += found
+        text_rows, code_of, new_texts = text_codes(trace, numbered)
+        value[text_rows] = code_of + len(texts)
+        kind[text_rows] = TEXT
+        texts += new_texts
     known = kind != 255
     return pl.DataFrame(
         {
@@ -285,7 +288,10 @@ def _derived_frame(each: Told, number: int, texts: list[str]) -> pl.DataFrame:
         kind = TEXT
         known = pl.Series(each.values, dtype=pl.String)
         distinct = known.unique(maintain_order=True)
-        place = {text: at for at, text in enumerate(distinct, start=len(texts))}
+        place = {
+            text: number_of_text
+            for number_of_text, text in enumerate(distinct, start=len(texts))
+        }
         value = known.replace_strict(place, return_dtype=pl.Int64).to_numpy()
         texts += distinct.to_list()
     return pl.DataFrame(

@@ -110,8 +110,8 @@ def trace_spans(
             that begin in the window or extend into it are wanted, and their arrows.
     """
     flows = 0
-    found, _ = host_traces(profile)
-    for trace in found:
+    traces, _ = host_traces(profile)
+    for trace in traces:
         host = _Host(profile, trace, first_flow=flows, window=window)
         flows += len(trace.timeline.flows.device_event)
         yield HostSpans(
@@ -150,8 +150,8 @@ class _Host:
         self._source = argument_source(profile, host)
         category = profile.derived(host, event_categories)
         self._category = None if isinstance(category, Unavailable) else category
-        found = profile.derived(host, steps)
-        self._steps = None if isinstance(found, Unavailable) else found
+        host_steps = profile.derived(host, steps)
+        self._steps = None if isinstance(host_steps, Unavailable) else host_steps
         self._activity = _activity_facts(profile, host, self._steps)
         flows = trace.timeline.flows
         self._first_flow = first_flow
@@ -193,9 +193,9 @@ class _Host:
             self._shown[track], timeline.row[part]
         )
         types = self._type[part]
-        told = [*self._full_names(types), *self._activity_values(begin, end)]
+        derived = [*self._full_names(types), *self._activity_values(begin, end)]
         first, last = np.searchsorted(self._launch_event, (begin, end))
-        at, to = np.searchsorted(self._device_event, (begin, end))
+        begin_flow, end_flow = np.searchsorted(self._device_event, (begin, end))
         category = np.full(end - begin, -1, np.int16)
         if self._category is not None:
             category[:] = self._category[part]
@@ -207,14 +207,16 @@ class _Host:
             types,
             category,
             self._is_counter[track],
-            self._source.arguments_of_events(begin, types, self._on_host[track], told),
+            self._source.arguments_of_events(
+                begin, types, self._on_host[track], derived
+            ),
             (
                 self._launch_event[first:last].astype(np.int64) - begin,
                 self._by_launch[first:last] + self._first_flow,
             ),
             (
-                self._device_event[at:to].astype(np.int64) - begin,
-                self._flow[at:to] + self._first_flow,
+                self._device_event[begin_flow:end_flow].astype(np.int64) - begin,
+                self._flow[begin_flow:end_flow] + self._first_flow,
             ),
             None if self._wanted is None else self._wanted[part],
         )
@@ -224,10 +226,10 @@ class _Host:
         process, thread = self._trace.places_of_spans(
             slices.track[part], slices.row[part]
         )
-        told = [*self._full_names(slices.name[part])]
+        derived = [*self._full_names(slices.name[part])]
         step = slices.step[part]
         if self._steps is not None:
-            told += _step_labels(
+            derived += _step_labels(
                 self._steps, np.flatnonzero(step >= 0), step[step >= 0]
             )
             view = self._trace.timeline.tracks["view"]
@@ -238,13 +240,13 @@ class _Host:
                 known = values.is_not_null().to_numpy()
                 numbers = values.drop_nulls().to_numpy()
                 if len(numbers):
-                    told.append(Told(name, span[known], numbers))
+                    derived.append(Told(name, span[known], numbers))
         stats = self._trace.timeline.launch_stats.filter(
             pl.col("slice").is_between(begin, end, closed="left")
         )
         if len(stats):
             span = ints(stats, "slice") - begin
-            told += [
+            derived += [
                 Told(each.name, span, each.to_numpy()) for each in launch_values(stats)
             ]
         count = end - begin
@@ -257,7 +259,7 @@ class _Host:
             slices.name[part],
             np.full(count, -1, np.int16),
             np.zeros(count, np.bool_),
-            gather_arguments(self._tables, None, told),
+            gather_arguments(self._tables, None, derived),
             (none, none),
             (none, none),
         )
@@ -279,20 +281,20 @@ class _Host:
             return []
         part = slice(int(first), int(last))
         span = known.event[part].astype(np.int64) - begin
-        told = []
+        derived = []
         if known.step is not None and self._steps is not None:
             step = known.step[part]
-            told += _step_labels(self._steps, span[step >= 0], step[step >= 0])
+            derived += _step_labels(self._steps, span[step >= 0], step[step >= 0])
         op = known.op_name.gather(known.op[part])
         named = op.is_not_null().to_numpy()
-        told.append(Told("op", span[named], op.drop_nulls().to_list()))
+        derived.append(Told("op", span[named], op.drop_nulls().to_list()))
         size, dur_ps = known.size[part], self._dur_ps[begin:end][span]
         copies = (size >= 0) & (dur_ps > 0)
-        told.append(Told("copied_bytes", span[size >= 0], size[size >= 0]))
+        derived.append(Told("copied_bytes", span[size >= 0], size[size >= 0]))
         # One byte per picosecond is 1000 gigabytes per second.
         rate = size[copies] / dur_ps[copies] * 1000
-        told.append(Told("gigabytes_per_s", span[copies], rate))
-        return [each for each in told if len(each.span)]
+        derived.append(Told("gigabytes_per_s", span[copies], rate))
+        return [each for each in derived if len(each.span)]
 
 
 def _touch_window(
@@ -313,9 +315,9 @@ def _wanted_part(
     if wanted is None:
         yield begin, end
         return
-    at = np.flatnonzero(wanted[begin:end])
-    if len(at):
-        yield begin + int(at[0]), begin + int(at[-1]) + 1
+    wanted_rows = np.flatnonzero(wanted[begin:end])
+    if len(wanted_rows):
+        yield begin + int(wanted_rows[0]), begin + int(wanted_rows[-1]) + 1
 
 
 class _Activity(NamedTuple):

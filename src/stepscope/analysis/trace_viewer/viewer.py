@@ -66,20 +66,22 @@ class HostTrace(Frozen, frozen=True):
 
     def places_of_spans(self, track: Int32s, row: Int32s) -> tuple[Int32s, Int32s]:
         """Return process and thread of spans, from their track and row inside it."""
-        width = np.int64(2**32)
-        lanes = ints(self.threads, "track") * width + ints(self.threads, "first_row")
-        wanted = track.astype(np.int64) * width + row
-        at = np.searchsorted(lanes, wanted, side="right") - 1
+        row_range = np.int64(2**32)
+        lanes = ints(self.threads, "track") * row_range + ints(
+            self.threads, "first_row"
+        )
+        wanted = track.astype(np.int64) * row_range + row
+        lane_rows = np.searchsorted(lanes, wanted, side="right") - 1
         process = self.threads["process"].to_numpy()
         thread = self.threads["thread"].to_numpy()
-        return process[at], thread[at]
+        return process[lane_rows], thread[lane_rows]
 
 
 def host_traces(profile: ProfileData) -> tuple[list[HostTrace], dict[str, Unavailable]]:
     """Return the hosts with a timeline, and the reason by host without one."""
     offsets = clock_offsets(profile)
     timelines, absent = derived_by_host(profile, trace_timeline)
-    found: list[HostTrace] = []
+    traces: list[HostTrace] = []
     per_host = _PER_HOST if len(profile.hosts) > 1 else 0
     for host, timeline in timelines.items():
         first = per_host * (1 + profile.hosts.index(host))
@@ -96,7 +98,7 @@ def host_traces(profile: ProfileData) -> tuple[list[HostTrace], dict[str, Unavai
         tracks, lanes = timeline.tracks, timeline.lanes
         of_lane = lanes["track"]
         suffix = lanes["kind"].replace_strict(_LANE_NAMES)
-        found.append(
+        traces.append(
             HostTrace(
                 host,
                 timeline,
@@ -118,7 +120,7 @@ def host_traces(profile: ProfileData) -> tuple[list[HostTrace], dict[str, Unavai
                 offset,
             )
         )
-    return found, absent
+    return traces, absent
 
 
 def clock_offsets(profile: ProfileData) -> dict[str, int] | Unavailable:
@@ -195,42 +197,42 @@ def analyse(
 
     Definition: docs/tools/trace_viewer.md.
     """
-    found, absent = host_traces(profile)
-    counts = [_visibility_counts(profile, trace) for trace in found]
+    traces, absent = host_traces(profile)
+    counts = [_visibility_counts(profile, trace) for trace in traces]
     frames = [
         _track_rows(profile, trace, of_tracks)
-        for trace, of_tracks in zip(found, counts, strict=True)
+        for trace, of_tracks in zip(traces, counts, strict=True)
     ]
     if not any(len(frame) for frame in frames):
         return next(iter(absent.values()), _WHY["no_events"])
     tracks = pl.concat(frames)
-    seen = np.sum([of_tracks.sum(axis=0) for of_tracks in counts], axis=0)
+    totals = np.sum([of_tracks.sum(axis=0) for of_tracks in counts], axis=0)
     clock = clock_offsets(profile)
     missing = [why.missing_field(f"hosts.{host}") for host, why in absent.items()]
     if isinstance(clock, Unavailable):
         missing.append(clock.missing_field("one_clock"))
-    flows, without = _flow_count(profile, found)
+    flows, without = _flow_count(profile, traces)
     missing += without
-    unseen = []
-    for trace in found:
-        where = "" if len(found) == 1 else f"{trace.host}."
+    no_views = []
+    for trace in traces:
+        where = "" if len(traces) == 1 else f"{trace.host}."
         views = set(trace.timeline.tracks["view"].to_list())
         for value, view in (
             (profile.derived(trace.host, steps), "steps"),
             (profile.derived(trace.host, activity_ops), "framework_ops"),
         ):
             if isinstance(value, Unavailable) and view not in views:
-                unseen.append(value.missing_field(f"{where}tracks.{view}"))
-    missing += unseen
-    aggregates = [profile.table(trace.host, "aggregates") for trace in found]
+                no_views.append(value.missing_field(f"{where}tracks.{view}"))
+    missing += no_views
+    aggregates = [profile.table(trace.host, "aggregates") for trace in traces]
     return TraceViewerResult(
         tracks=tracks.select(TRACE_TRACKS.cast_columns()),
-        sections=pl.concat([_section_rows(trace, tracks) for trace in found]),
-        events=int(seen.sum()),
-        drawn=int(seen[DRAWN]),
-        folded=int(seen[FOLDED]),
-        hidden=int(seen[HIDDEN]),
-        derived_spans=sum(trace.timeline.slice_count for trace in found),
+        sections=pl.concat([_section_rows(trace, tracks) for trace in traces]),
+        events=int(totals.sum()),
+        drawn=int(totals[DRAWN]),
+        folded=int(totals[FOLDED]),
+        hidden=int(totals[HIDDEN]),
+        derived_spans=sum(trace.timeline.slice_count for trace in traces),
         flows=flows,
         without_time=sum(
             int(table["occurrences"].sum())
@@ -247,12 +249,12 @@ def analyse(
                 "events": len(trace.timeline.row),
                 "derived_spans": trace.timeline.slice_count,
             }
-            for trace in found
+            for trace in traces
         },
     )
 
 
-def _track_rows(profile: ProfileData, trace: HostTrace, seen: Int64s) -> pl.DataFrame:
+def _track_rows(profile: ProfileData, trace: HostTrace, counts: Int64s) -> pl.DataFrame:
     timeline = trace.timeline
     events = profile.table(trace.host, "events")
     if isinstance(events, Unavailable):
@@ -264,7 +266,7 @@ def _track_rows(profile: ProfileData, trace: HostTrace, seen: Int64s) -> pl.Data
     rows = []
     for own, shown, (begin, stop) in zip(
         recorded.tolist(),
-        seen[:, DRAWN].tolist(),
+        counts[:, DRAWN].tolist(),
         tracks.select("begin", "end").iter_rows(),
         strict=True,
     ):
@@ -276,8 +278,13 @@ def _track_rows(profile: ProfileData, trace: HostTrace, seen: Int64s) -> pl.Data
         parts = range(0, len(starts), _TOGETHER)
         last = (
             max(
-                int((starts[at : at + _TOGETHER] + durs[at : at + _TOGETHER]).max())
-                for at in parts
+                int(
+                    (
+                        starts[first_row : first_row + _TOGETHER]
+                        + durs[first_row : first_row + _TOGETHER]
+                    ).max()
+                )
+                for first_row in parts
             )
             + trace.offset_ps
         )
@@ -336,39 +343,39 @@ def _visibility_counts(profile: ProfileData, trace: HostTrace) -> Int64s:
     On a folded track, drawn events count as folded. Derived spans are not events.
     """
     timeline = trace.timeline
-    seen = np.zeros((len(timeline.tracks), HIDDEN + 1), np.int64)
+    counts = np.zeros((len(timeline.tracks), HIDDEN + 1), np.int64)
     events = profile.table(trace.host, "events")
     if isinstance(events, Unavailable):
-        return seen
+        return counts
     types, visibility = handles(events, "type"), timeline.visibility
     shown = timeline.tracks.select("source", "begin", "end", "folded")
     for track, (source, begin, end, folded) in enumerate(shown.iter_rows()):
         if source is None:
             continue
-        found = values_by_row(visibility, types[begin:end])
-        seen[track, FOLDED] = np.count_nonzero(found == FOLDED)
-        seen[track, HIDDEN] = np.count_nonzero(found == HIDDEN)
-        seen[track, DRAWN] = end - begin - seen[track].sum()
+        span_visibility = values_by_row(visibility, types[begin:end])
+        counts[track, FOLDED] = np.count_nonzero(span_visibility == FOLDED)
+        counts[track, HIDDEN] = np.count_nonzero(span_visibility == HIDDEN)
+        counts[track, DRAWN] = end - begin - counts[track].sum()
         if folded:
-            seen[track, FOLDED] += seen[track, DRAWN]
-            seen[track, DRAWN] = 0
-    return seen
+            counts[track, FOLDED] += counts[track, DRAWN]
+            counts[track, DRAWN] = 0
+    return counts
 
 
 def _flow_count(
-    profile: ProfileData, found: list[HostTrace]
+    profile: ProfileData, traces: list[HostTrace]
 ) -> tuple[int | None, list[Missing]]:
     """Count arrows of hosts with known launch calls; return reasons for other hosts."""
     reasons: list[Missing] = []
     count = None
-    for trace in found:
+    for trace in traces:
         matched = profile.derived(trace.host, correlation)
         if isinstance(matched, Unavailable):
-            field = "flows" if len(found) == 1 else f"flows.{trace.host}"
+            field = "flows" if len(traces) == 1 else f"flows.{trace.host}"
             reasons.append(matched.missing_field(field))
             continue
         count = (count or 0) + len(trace.timeline.flows.device_event)
-    if count is None and len(found) > 1:
+    if count is None and len(traces) > 1:
         reasons.append(msgspec.structs.replace(reasons[0], field="flows"))
     return count, reasons
 
