@@ -152,7 +152,7 @@ def test_an_answer_has_no_more_text_than_allowed_and_says_what_was_cut(
         page = site.get("data/table/ops").json
     assert len(whole["data"]["rows"]) == len(page["rows"]) >= 50
     assert (whole["cut"], "cut" in page) == ([], False)
-    monkeypatch.setattr(cutting.cut_tables, "__kwdefaults__", {"most_bytes": 10_500})
+    monkeypatch.setattr(cutting.cut_tables, "__kwdefaults__", {"max_bytes": 10_500})
     monkeypatch.setattr(cutting.count_fitting_rows, "__defaults__", (10_500,))
     with running(many_ops) as site:
         answer = site.get("data/tool/ops")

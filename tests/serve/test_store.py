@@ -46,10 +46,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     real = answers.write_tool
 
-    def slow(opened: object, asked: answers.ToolQuestion, *, rows: int) -> bytes:
-        found.append(asked.tool.name)
+    def slow(opened: object, query: answers.ToolQuestion, *, rows: int) -> bytes:
+        found.append(query.tool.name)
         time.sleep(0.3)
-        return real(opened, asked, rows=rows)  # type: ignore[arg-type]
+        return real(opened, query, rows=rows)  # type: ignore[arg-type]
 
     monkeypatch.setattr(answers, "write_tool", slow)
     return found
@@ -70,8 +70,8 @@ def test_a_known_answer_waits_for_no_computation(
     site.get("data/tool/overview")
     go_on, real = threading.Event(), answers.write_tool
 
-    def held(opened: object, asked: answers.ToolQuestion, *, rows: int) -> bytes:
-        answer = real(opened, asked, rows=rows)  # type: ignore[arg-type]
+    def held(opened: object, query: answers.ToolQuestion, *, rows: int) -> bytes:
+        answer = real(opened, query, rows=rows)  # type: ignore[arg-type]
         go_on.wait(60)
         return answer
 
@@ -97,10 +97,10 @@ def test_who_waits_for_too_long_is_told_to_come_again(
 ) -> None:
     begun, go_on, real = threading.Event(), threading.Event(), answers.write_tool
 
-    def held(opened: object, asked: answers.ToolQuestion, *, rows: int) -> bytes:
+    def held(opened: object, query: answers.ToolQuestion, *, rows: int) -> bytes:
         begun.set()
         go_on.wait(60)
-        return real(opened, asked, rows=rows)  # type: ignore[arg-type]
+        return real(opened, query, rows=rows)  # type: ignore[arg-type]
 
     monkeypatch.setattr(answers, "write_tool", held)
     with running(logdir, patience_s=0.05) as site, ThreadPoolExecutor(2) as pool:
