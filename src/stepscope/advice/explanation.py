@@ -158,8 +158,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         finding: The finding of the rule.
         signals: The numbers that the rule read.
         left_out: Windows and devices that the numbers leave out.
-        critical_path: Critical path of the steps on the finding's host; null if
-            unknown.
+        critical_path: Path of the steps on the finding's host; null if unknown.
         missing: Null fields with their reasons.
     """
 

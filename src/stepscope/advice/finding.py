@@ -73,8 +73,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
         text: What to do.
         env: Environment variables to set, as `NAME=value`.
         code: A line of code to copy; null if no code is needed.
-        recorder: Recorder that the change is for, because each recorder has different
-            options.
+        recorder: Recorder that the change is for: each has different options.
     """
 
     cause: str
@@ -91,8 +90,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: Stable name of the rule, `topic.matter`.
         title: The problem in a few words, true when the rule fails.
-        stage: Number of the rule's stage in the order of the optimization guides, 0 to
-            9.
+        stage: Number of the rule's stage in the optimization guides, 0 to 9.
         calibrated: Whether the rule has failed on a recorded program, not only on
             synthetic profiles.
         status: "fail", "pass", "cannot_tell" or "not_applicable".
@@ -105,15 +103,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         share_percent: The share of `owners` and `topics` in the judged steps' time on
             the first of `devices`, in percent, from the account.
         owners: Owners of the account whose time the finding is about.
-        topics: Topics, such as "garbage", whose time the finding is about: parts of
-            owners' time.
-        place: Where that time is, relative to steps; null if the finding is not about
-            owners.
+        topics: Topics, such as "garbage", that the finding is about: parts of owners.
+        place: Where that time is, relative to steps; null if not about owners.
         pattern: How the effect is distributed over the steps; null without an effect.
         ms_per_step: Mean effect of all steps, in milliseconds; null without steps.
         threshold: The number that `value` was compared with.
-        steps_hit: Number of judged steps whose effect is at least half of the mean
-            effect.
+        steps_hit: Number of judged steps whose effect is at least half the mean.
         steps_clean: Number of judged steps.
         devices: Affected devices as `host:device`, most affected first.
         causes: The effect by cause, largest first.
@@ -122,8 +117,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             first; shares are of the sampled time of the processes, not of a step.
         because: Identifiers of why the effect arises, such as "small_work".
         facts: Other numbers worth showing.
-        evidence: At most three time ranges of the timeline that show the effect,
-            largest first.
+        evidence: At most three time ranges that show the effect, largest first.
         inputs: Names of the derivations and results from which the verdict is computed.
         unavailable: Why there is no verdict; null if there is a verdict.
         note: Identifier of a qualification of the verdict: "noisy", "once",
@@ -134,8 +128,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         refute: What would prove the verdict wrong.
         saving_ms: Milliseconds per step that the change would save; null if they
             cannot be estimated.
-        floors: Limits of the saving that are taken into account, and limits that were
-            not measured.
+        floors: Limits of the saving: those taken into account and those not measured.
         actions: What to change.
         explained_by: Ids of the findings that explain this finding's time, alone or
             together, largest first; empty without such findings.

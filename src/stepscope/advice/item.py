@@ -60,8 +60,7 @@ class Words(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
       bursts;
     - `{mostly_<cause>}`: the share of a cause; known if it is the largest.
 
-    Each number is written in a suitable unit. `{value:nothing}` writes a zero as
-    "nothing".
+    Numbers have a suitable unit. `{value:nothing}` writes a zero as "nothing".
 
     Attributes:
         texts: Sentences in order, by "fail" or "pass", or by one of these with a note
@@ -184,9 +183,8 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Attributes:
         id: Stable name, `topic.matter`.
-        stage: 0 capture, 1 input, 2 gaps, 3 device use, 4 placement and copies,
-            5 kernels, 6 mixed precision, 7 compilation, 8 several devices, 9 memory
-            and run.
+        stage: 0 capture, 1 input, 2 gaps, 3 device use, 4 placement and copies, 5
+            kernels, 6 precision, 7 compilation, 8 several devices, 9 memory and run.
         place: Position among the rules of its stage.
         module: Module of the rule below `advice/rules/`.
         title: The problem when the rule fails.

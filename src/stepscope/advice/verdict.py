@@ -52,8 +52,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         effect_ms: Mean effect of a step.
         causes: The effect by cause, largest first, each as a share of the same time.
         pattern: How the effect is distributed over the steps.
-        resolution_percent: Smallest effect that could have been detected, as a share of
-            the time.
+        resolution_percent: Smallest effect that could be detected, as a share of time.
         confidence: 0 to 1, without the quality of the recording.
         unavailable: Why there is no verdict; None if there is one.
     """

@@ -292,8 +292,7 @@ class BatchWindow(NamedTuple):
     """Batches `first` to `last` of a `fit`, counted from 1, both included.
 
     Attributes:
-        seconds: Maximum duration of the recording, even if `last` was not reached; None
-            means no limit.
+        seconds: Maximum duration, even if `last` was not reached; None means no limit.
         least_s: Minimum duration of the recording in seconds, even after `last`.
     """
 

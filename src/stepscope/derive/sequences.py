@@ -39,8 +39,7 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
 
     Attributes:
         symbol: int32 by entry, dense from 0.
-        label: int32 by symbol: number of the kind of symbol, comparable between
-            sequences.
+        label: int32 by symbol: its kind's number, comparable between sequences.
         at_ps: int64, ascending: time of the entry on the clock of the boundaries.
         weight: int64: the entry's part of the time that steps must cover.
         work: int64: kernel time on a device, 1 on a host.

@@ -42,8 +42,7 @@ _ENDS: Final[dict[pl.DataType, int]] = {pl.Int32(): 2**31, pl.Int64(): 2**63}
 _LONGEST_NS: Final = 2**61 // PS_PER_NS
 #: Name of the range that PyTorch records around each batch fetch of a DataLoader.
 _LOADER_CALL: Final = Pattern(r"enumerate\(\w+\)#.*__next__")
-#: Parts of names of runtime calls, of any vendor, that launch work or allocate memory
-#: on a device.
+#: Parts of names of any vendor's calls that launch work or allocate memory on a device.
 _GIVES_WORK: Final = Pattern(
     r"(?i)launch|memcpy|memset|prefetch|enqueue|append|(?:malloc|memalloc)(?!host)"
 )

@@ -88,16 +88,14 @@ def open_hosts(*paths: str | os.PathLike[str]) -> tuple[str, dict[str, TraceData
     """Read every host of a run; hosts with large files are read in parallel threads.
 
     A path is a log directory (for its newest run), a run directory or a file. Several
-    paths are workers of one run. Hosts of equal names are distinguished by runs,
-    folders or files. A host that cannot be read is left out, with a note in the other
-    traces.
+    paths are workers of one run. Hosts of one name are told apart by runs, folders or
+    files. A host that cannot be read is left out, with a note in the other traces.
 
     Returns:
         Shown name of the run, and host → trace in the order of the paths.
 
     Raises:
-        BadInput: No host can be read; the message names the path, the problem and a
-            remedy.
+        BadInput: No host can be read; the message names path, problem and remedy.
     """
     return _open_runs([newest_run(path) for path in paths])
 
@@ -149,8 +147,7 @@ def _runs_of_files(
     """Return each readable trace file as a run, and the refused files with reasons.
 
     A run is named by the file's path below the top directory, because nothing shows
-    which files belong together. Traces without a reader and incomplete databases are
-    refused.
+    which files belong together. Unknown traces and incomplete databases are refused.
     """
     runs, refused = [], []
     for file in files:
@@ -257,8 +254,7 @@ def newest_run(location: str | os.PathLike[str]) -> Run:
     """Return the run that a path names; for a log directory, its newest run.
 
     Raises:
-        BadInput: There is no run; the message names the path, the files found and a
-            remedy.
+        BadInput: There is no run; the message names path, files found and remedy.
     """
     remote = _remote_directory(location)
     if remote is not None:
@@ -466,8 +462,7 @@ def _with_host_notes(traces: Sequence[TraceData]) -> list[TraceData]:
                     "any.host_name_collides", counts[name], scope=host, inside=name
                 )
             ]
-        # In file names, all characters except letters, digits, `.`, `-`, `_` become
-        # `_`.
+        # In file names, only letters, digits, `.`, `-`, `_` stay; others become `_`.
         elif re.sub(r"[^A-Za-z0-9._-]", "_", name) != host.rsplit("/", 1)[-1]:
             notes = [quality_note("any.host_name_differs", scope=host, inside=name)]
         else:

@@ -36,8 +36,7 @@ def run_vendor_tool(
         output_file: A file that the tool must write; None if there is none.
 
     Raises:
-        BadInput: The tool cannot be run, takes too long, fails, or does not write the
-            file.
+        BadInput: The tool cannot be run, takes too long, fails, or writes no file.
     """
     tool = command[0]
     try:

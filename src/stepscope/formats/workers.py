@@ -58,8 +58,7 @@ def with_worker_runs(
     """Return the given runs and the runs of workers' files, newest first.
 
     A run of workers is named by the path of its directory below `top`; the top
-    directory has its own name. The path starts with `./` if another run has the same
-    name.
+    directory has its own name. The path starts with `./` if another run has its name.
 
     Args:
         runs: Runs that were found otherwise. Files in their directories are ignored; if

@@ -82,8 +82,7 @@ class SamplesLine(Frozen, frozen=True, eq=True):
     """A line of samples.
 
     Attributes:
-        thread: OS id of the sampled thread, as on its own line; for a worker process,
-            the process id.
+        thread: OS id of the sampled thread, as on its line; the process id of a worker.
         thread_name: Name of the thread; for a worker process, of the process.
         hz: Requested number of samples per second.
         kind: Content of the line.

@@ -48,8 +48,7 @@ ENVIRONMENT_PLANE: Final = "Task Environment"
 #: Plane of annotations that a framework also recorded. A finished profile has them only
 #: on the plane of the threads; an interrupted recording has them only on this plane.
 FORWARDED_PLANE: Final = "/host:stepscope-forwarded"
-#: Stat of a device's plane: the program's number of the device, if the tracer uses
-#: another number.
+#: Stat of a device's plane: the program's number of the device, if not the tracer's.
 PROGRAM_ORDINAL: Final = "stepscope_program_ordinal"
 #: Plane that describes the model: each event type on it is a variable.
 MODEL_PLANE: Final = "/host:stepscope-model"
@@ -244,8 +243,7 @@ class EnvironmentStat:
     PROCESS: Final = "process_id"
     #: Number of cores that the process may use.
     CORES: Final = "stepscope_usable_cores"
-    #: Time in ns since 1970 after which events are missing because there were too many
-    #: to store.
+    #: Time in ns since 1970 after which events are missing: too many to store.
     COMPLETE_UNTIL: Final = "stepscope_complete_until"
     #: CUDA version of the program, as CUDA encodes versions; left out if unknown.
     CUDA_RUNTIME: Final = "cuda_runtime_version"

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
 
 ONE_WORKER: Final = shared_texts("judging").reason("one_worker")
-#: Categories of work of a worker without a device; waits for other workers or for data
-#: do not count.
+#: Work of a worker without a device; waits for other workers or for data do not count.
 HOST_WORK: Final = ("host_compute", "compilation", "output")
 
 
@@ -57,8 +56,7 @@ class StepWorkers(Frozen, frozen=True):
         window_ps: Longest length of the step on any worker.
         waiting_ps: Median time for which workers waited for others in collectives,
             without the last worker; None if unknown.
-        excess_ps: Work of the busiest worker minus the median of the others; None if
-            unknown.
+        excess_ps: Work of the busiest worker minus the others' median; None if unknown.
         busiest: Label of the worker with the most work; None if unknown.
         last: Label of the worker that the others waited for; None if unknown.
         skew_ps: Time between the first and the last worker to begin; None if unknown.

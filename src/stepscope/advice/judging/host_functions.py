@@ -255,8 +255,7 @@ def _working_lines(
 def _has_model(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
     """Return whether there is a model; without one the functions are the step.
 
-    In a program of a framework, any op shows a model, because a fault may leave the ops
-    little time.
+    In a framework's program any op shows a model: a fault may leave ops little time.
     """
     ops_ps = sum(
         work.time_ps

@@ -118,8 +118,7 @@ def judge_kernels(
     """Judge the share of some kernels in the time of all kernels.
 
     The verdict is "cannot_tell" if kernels that may belong to them would change it. A
-    fail is only a note if the device idles most of the step. `fields` go to the
-    finding.
+    fail is a note if the device idles most of the step. `fields` go to the finding.
     """
     usual, critical = item.levels(thresholds)
     warn = warn or usual

@@ -194,8 +194,7 @@ class Seen(NamedTuple):
 
     Attributes:
         awake_ns: Start and end of each range on a core or ready, in order, disjoint.
-        system_ns: Start and end of each wait for the system, in order, outside of
-            `awake_ns`.
+        system_ns: Start and end of waits for the system, in order, not in `awake_ns`.
     """
 
     thread: int

@@ -84,8 +84,7 @@ class Notebook:
     def input_of_last(self, steps: Sequence[Step]) -> int | None:
         """Return the time of the last steps in annotations that fetch input, in ns.
 
-        Nested annotations are included. Without an annotation that fetches input, the
-        result is None.
+        Nested annotations are included. The result is None if none fetches input.
         """
         loop_steps = _last_loop_steps(steps)
         if not loop_steps:

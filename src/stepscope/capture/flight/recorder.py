@@ -148,8 +148,7 @@ def flight_recorder(
 
     Args:
         logdir: Log directory; runs are stored below its `plugins/profile`.
-        slower_than: A step is slow if it takes more than this many times the running
-            median.
+        slower_than: A step is slow if it takes more than this times the running median.
         hang_s: Seconds without the end of a step that count as a hang.
         most: Maximum number of slow steps kept per hour; a worse step replaces the
             least bad one. Hangs, exceptions and signals do not count.

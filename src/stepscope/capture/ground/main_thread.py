@@ -54,8 +54,7 @@ def in_main_thread(call: Callable[[], object]) -> None:
     """
     pending = _Pending(call)
     _given.append(pending)
-    # A C function of Python that calls a method of its argument (`__bool__`) and passes
-    # exceptions on.
+    # A C function that calls its argument's `__bool__` and passes exceptions on.
     refused = ctypes.pythonapi.Py_AddPendingCall(
         ctypes.pythonapi.PyObject_IsTrue, ctypes.py_object(pending)
     )

@@ -28,8 +28,7 @@ class OwnDescriptor:
     read, write or close that file.
 
     Attributes:
-        unchecked: Number at the last check. Using it is harmless only for reading at a
-            given offset.
+        unchecked: Number at the last check, only for reading at a given offset.
     """
 
     def __init__(self, number: int) -> None:
@@ -114,8 +113,7 @@ class Spool:
 
         Args:
             path: The file, which must not exist; None keeps all fragments in memory.
-            head: First fragment, which contains the start time of the recording and is
-                never dropped.
+            head: First fragment: has the recording's start time and is never dropped.
             max_bytes: Maximum bytes of all fragments together; the oldest are dropped.
 
         Raises:

@@ -23,8 +23,7 @@ class Arrivals:
     """First entry of `sys.meta_path`; reports when chosen modules have been imported.
 
     It finds no module itself: it asks the other finders and replaces `exec_module` of
-    the loader of a chosen module. The replacement is removed before the module's code
-    runs.
+    the loader of a chosen module. The replacement is removed before that module runs.
     """
 
     def __init__(self, waited: Mapping[str, Callable[[], None]]) -> None:

@@ -1,7 +1,6 @@
 """Counting the steps of a process, from the most reliable source of steps.
 
-Among repeated calls, the training step is the call that takes its own last result as an
-argument.
+Of repeated calls, the training step is the one that takes its last result as argument.
 """
 
 from __future__ import annotations

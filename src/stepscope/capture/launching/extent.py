@@ -25,8 +25,7 @@ class Extent:
 
     A window ends with its last step. If the steps are so short that the window would
     last less than `least_s`, it records more steps: a few milliseconds rarely represent
-    a program. If the steps are long, the window ends after `max_s`, before its last
-    step.
+    a program. If steps are long, the window ends after `max_s`, before its last step.
 
     Attributes:
         first: First recorded step; None before the window opens.

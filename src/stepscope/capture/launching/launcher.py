@@ -85,8 +85,7 @@ def armed_environment(
     Child processes inherit the environment, so they belong to the same run.
 
     Args:
-        variable: Environment variable for the plan; its name selects what arms a
-            process.
+        variable: The plan's environment variable; its name selects what arms a process.
     """
     armed = {**environment, variable: plan}
     before = environment.get(_PATH)
@@ -114,9 +113,8 @@ def launch_program(
 def supervise_program(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a program with its own input and outputs; return its exit status.
 
-    Signals that ask for an end are passed on to the program, and stepscope waits for
-    it. If a signal ended the program, the status is 128 plus the signal's number, as in
-    a shell.
+    Signals that ask for an end go to the program, and stepscope waits for it. If a
+    signal ended the program, the status is 128 plus the signal's number, as in a shell.
     """
     started: list[subprocess.Popen[bytes]] = []
     early: list[int] = []

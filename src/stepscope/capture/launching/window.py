@@ -126,8 +126,7 @@ class Window:
         with self._exclusive_access():
             if self.phase is Phase.IDLE and self.plan.watches:
                 # Stack samples explain a program that ends before its window opens.
-                # After a window they are left out, because the program may run for
-                # days.
+                # After a window they are left out: the program may run for days.
                 self._begin_session(
                     self._watching_options(functions=self._by_time is None)
                 )

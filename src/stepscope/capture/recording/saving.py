@@ -178,8 +178,7 @@ class Flusher:
         """Append a fragment to the spool.
 
         Raises:
-            ValueError: The fragment is malformed, so later fragments would be
-                unreadable.
+            ValueError: The fragment is malformed, so later ones would be unreadable.
         """
         if whole_length(fragment.xspace) != len(fragment.xspace):
             raise ValueError("the fragment is malformed")

@@ -131,8 +131,7 @@ class Session:
             end: Called instead of `stop` when the process ends; must call `stop`.
 
         Raises:
-            AlreadyRecording: Another recording of this process is in progress; it
-                continues.
+            AlreadyRecording: Another recording of this process continues.
             BadUsage: A named collector does not exist or cannot record here.
         """
         options = options or ProfilerOptions()

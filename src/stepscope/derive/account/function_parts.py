@@ -233,8 +233,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         roots: list[int] = []
         named = [frames.names[kind] for kind in types.tolist()]
         for number, above in enumerate(parent_path.tolist()):
-            # `queue.get` waits in functions of `threading`; only `queue.get` shows what
-            # for.
+            # `queue.get` waits in functions of `threading`, which do not show what for.
             if above < 0 or not (is_wait(named[above]) and is_wait(named[number])):
                 (roots if above < 0 else calls[above]).append(number)
         nodes = tuple(

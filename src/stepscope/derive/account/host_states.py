@@ -250,9 +250,8 @@ class HostStates(Frozen, frozen=True):
         functions = self._states_within(within)
         state = self._state_of_threads(within)
         work = self.classes.host_compute
-        # The library communicates on a separate thread, so a thread that computes
-        # meanwhile is not waiting for peers. In one process, a worker may wait for
-        # another.
+        # The library communicates on a separate thread, so a thread that computes then
+        # is not waiting for peers. In one process, a worker may wait for another.
         peers = _code_on_any_thread(self.classes, HostCode.PEER, within)
         peers = peers - state(HostCode.HOST_COMPUTE)
         waits = self.classes.input_wait

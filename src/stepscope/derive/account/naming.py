@@ -518,8 +518,7 @@ def naming(
         event_kinds.host_class,
         (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH, HostClass.API),
     )
-    # TensorFlow numbers threads differently: samples and events of one thread differ in
-    # track.
+    # TensorFlow numbers threads anew: a thread's samples and events differ in track.
     started = () if frames is None else frames.threads_in_modules()
     measured = windows.measured
 

@@ -66,8 +66,7 @@ class _Endings(Frozen, frozen=True):
     """The activity that ended each idle interval, and the work launched after it.
 
     Attributes:
-        row: Row of device_activity of the first activity at the interval's end; -1 for
-            none.
+        row: Row of device_activity of the first activity at the end; -1 for none.
         called_ps: When its launch call began; the largest int64 where unknown.
         returned_ps: When its launch call returned; the largest int64 where unknown.
         track: Row of tracks of the thread that called; -1 where unknown.
@@ -92,8 +91,7 @@ class Gaps(Frozen, frozen=True):
         switch: Intervals too short to have a cause.
         queued: Where launched work waited, for no recorded reason.
         latency: Where the launch of the next activity was on its way to the device.
-        copy_call: Where the host was in the blocking call of the copy that ended the
-            gap.
+        copy_call: Where the host was in the blocking call of the copy ending the gap.
         copy_call_rows: Row of device_activity of that copy, by entry of `copy_call`.
         prepare_start_ps: Starts of the remaining intervals, in which the host had not
             yet launched the next activity.

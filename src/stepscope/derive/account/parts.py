@@ -166,8 +166,7 @@ class RanMost(NamedTuple):
     """The events that name most of an owner's time, and the number of all such events.
 
     Attributes:
-        ran: At most the requested number; the times of all events add up to the
-            owner's.
+        ran: At most the requested number; all events' times add up to the owner's.
     """
 
     ran: list[Ran]

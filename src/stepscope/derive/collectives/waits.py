@@ -230,8 +230,7 @@ def align_clocks(
     Args:
         starts_unix_ns: Host → absolute time of its time 0, None if not recorded. Of
             hosts with equally many collectives the first is the reference.
-        calls: Matched collectives: `host`, `instance` (-1 for none), `start_ps`,
-            `dur_ps`.
+        calls: Matched calls: `host`, `instance` (-1 for none), `start_ps`, `dur_ps`.
         steps: Host → number of each step shared by hosts that step together → its start
             and duration. All hosts begin such a step within one step's duration.
     """

@@ -54,14 +54,13 @@ class Kernels(Frozen, frozen=True):
     """Kernels of one host.
 
     Attributes:
-        rows: One row per class of activities that are kernels: `class` (row of
-            `activity_classes`), the columns of `KERNEL_KEY`, `device`,
-            `shared_memory_bytes`, `occupancy_percent` and `occupancy_limiter`
-            (recorded, or computed if all inputs are known), `tensor_core_evidence`,
-            `precision` ("16", "32", "64", "tf32"; null for activities that do not
-            compute), `precision_evidence`, `count`, `total_ps`, `min_ps`, `max_ps`,
-            `exposed_ps`, `step_ps` (null without steps). Null means unknown; an unknown
-            `op_name` is "".
+        rows: One row per class of kernels: `class` (row of `activity_classes`), the
+            columns of `KERNEL_KEY`, `device`, `shared_memory_bytes`,
+            `occupancy_percent` and `occupancy_limiter` (recorded, or computed if all
+            inputs are known), `tensor_core_evidence`, `precision` ("16", "32", "64",
+            "tf32"; null for activities that do not compute), `precision_evidence`,
+            `count`, `total_ps`, `min_ps`, `max_ps`, `exposed_ps`, `step_ps` (null
+            without steps). Null means unknown; an unknown `op_name` is "".
         without_geometry: Reason why all launch shapes are unknown, else None.
     """
 

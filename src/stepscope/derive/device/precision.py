@@ -89,8 +89,7 @@ class Precision(Frozen, frozen=True):
     """Precision by row of device_activity.
 
     Attributes:
-        bits: 16 or 32; 0 for activities that do not compute (collectives, copies,
-            memsets); uint8.
+        bits: 16 or 32; 0 for no computation (collectives, copies, memsets); uint8.
         fp64: Whether the kernel computes with 64 bits.
         tf32: Whether the kernel uses only 19 bits of 32-bit operands.
         evidence: A `PrecisionEvidence`, uint8.

@@ -45,8 +45,7 @@ class MemoryUse(Frozen, frozen=True):
         peak_ps: Time of the peak; 0 without a peak.
         counted: Whether the use includes blocks allocated before the recording.
         free_bytes: Free memory at the peak; None if not recorded.
-        fragmentation: 1 - largest free piece / free memory at the peak; None if not
-            recorded.
+        fragmentation: 1 - largest free piece / free memory at the peak, if recorded.
         alive: Ops with the largest blocks at the peak, as shares of the peak.
         least_bytes: Least use in each closed step; for a process, use in each sample.
         at_step: Step number of each value of `least_bytes`; for a process, a fraction.

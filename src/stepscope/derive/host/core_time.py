@@ -36,8 +36,7 @@ class ThreadTime(Frozen, frozen=True):
 
     Attributes:
         seen: Spans from the first to the last of consecutive readings.
-        awake: Part of `seen` in which the thread was on a core or waited for a free
-            one.
+        awake: Part of `seen` in which the thread was on a core or waited for one.
         system: Where the thread waited for the system (a file, a process, or time to
             pass), not for another thread. Known for the main thread only.
     """

@@ -254,8 +254,7 @@ def _collect_frames(
     types = function_names.canonical[handles(events, "type")[rows]]
     rates = [hz[track] for track in np.unique(recorded[by_samples]).tolist()]
     # Samples of a thread that Python started include the function that starts threads.
-    # A tracer starts during calls, so its threads may lack it; they all count as
-    # Python's.
+    # A tracer starts during calls, so its threads may lack it; all count as Python's.
     names = function_names.names
     beginning = [
         row for row, name in names.items() if name.function.endswith(BEGINNINGS)

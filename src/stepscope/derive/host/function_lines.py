@@ -43,9 +43,8 @@ _NONE: Final = np.int32(-1)
 class FunctionLines(Frozen, frozen=True):
     """Executed lines of Python functions: by thread, then start, outer first.
 
-    The rows of a function's lines on a thread, with the rows of unknown lines, cover
-    the time of the function's frames. Rows meet where the line or a caller's line
-    changed.
+    On a thread, the rows of a function's lines and of unknown lines cover the time of
+    the function's frames. Rows meet where the line or a caller's line changed.
 
     Definition: docs/definitions/host-time.md#functions.
 

@@ -72,8 +72,7 @@ _KEYS: Final = (_ID, _BATCH, _TASK, _ROOT, _STEP)
 #: Value of the root level for a root that the program declared as a request.
 _REQUEST_ROOT: Final = -1
 
-#: Calls of serving libraries, outer ones first; only the first pattern with events
-#: counts.
+#: Calls of serving libraries, outer ones first; the first pattern with events counts.
 _CALLS: Final = (
     r"^BatchingSessionRun$",
     r"^TfrtModelRun$",

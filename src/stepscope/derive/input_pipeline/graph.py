@@ -194,8 +194,7 @@ def _handed_over(
 
     Args:
         elements: Rows of events with the number of an element, and the numbers.
-        marks: By row of event_types: whether it marks production, or taking, of an
-            element.
+        marks: By row of event_types: whether it marks making, or taking, an element.
     """
     types = handles(events, "type")
     produced_rows, taken_rows = (wanted_rows(types, mark) for mark in marks)

@@ -90,8 +90,7 @@ class StageName(Frozen, frozen=True, eq=True):
         depth: Number of parts.
         transparent: The stage passes every element on unchanged.
         asynchronous: The stage fetches its elements on separate threads.
-        outermost: The stage may begin a pipeline: all stages downstream are
-            transparent.
+        outermost: May begin a pipeline: all stages downstream are transparent.
         feeds_device: The stage is the generator of the pipeline of a device.
         consumer: Long name of the stage that takes its elements; None for the last.
     """

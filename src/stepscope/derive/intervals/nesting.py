@@ -100,8 +100,7 @@ def nest_subset(start_ps: Int64s, dur_ps: Int64s, *, track: Int32s) -> Nesting:
         track: Their tracks, ascending.
 
     Returns:
-        Arrays over the chosen rows; a parent is an index of a chosen row. All kinds of
-        track nest.
+        Arrays over the chosen rows; a parent is an index into them. All tracks nest.
     """
     if (track[1:] < track[:-1]).any():
         raise ValueError("the rows are not grouped by track in ascending order")

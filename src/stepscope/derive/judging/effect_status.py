@@ -42,8 +42,7 @@ class StepSeries(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     Attributes:
         step_source: Source of the steps; null if the whole profile is one window.
         step_confidence: 0 to 1; 0 without steps.
-        closed: Whether each window ends where the next step starts; false for a single
-            step.
+        closed: Whether each window ends where the next step starts; false for one step.
         parts_ps: Cause → its time in each window; parts never overlap.
         unknown_ps: Time of all windows whose cause is unknown and may be the effect.
         doubt_ps: Largest error of the effect over all windows, up or down, that

@@ -184,8 +184,7 @@ def with_starved_time(
 ) -> pl.DataFrame:
     """Add `starved_ps` to rows of a host's account.
 
-    It is the time without recorded work before a copied batch, without recorded
-    fetches.
+    It is the time without recorded work before a copied batch, if no fetch is recorded.
 
     Args:
         rows: Rows with `window`, a row of the host's windows, and `device`.

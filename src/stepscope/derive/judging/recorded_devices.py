@@ -72,8 +72,7 @@ class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
         sign: Evidence of a device whose work was not recorded; null for none.
         in_doubt: Whether the only evidence is that the device is listed, so that the
             program may not have used it.
-        compute_capability: Compute capability of each device with work; null if not
-            recorded.
+        compute_capability: Of each device with work; null if not recorded.
         reason: Why device work is missing; null if it is recorded.
     """
 

@@ -58,10 +58,9 @@ def charge_lent_launches(
     """Charge launches outside of all ranges to the range that waits for their thread.
 
     This is the innermost range of another thread at the time of the launch. No third
-    thread may be in a range then. Nearly all launches of the launching thread during a
-    call of the range must be at times at which no op and no driver call runs in the
-    range. A thread that never runs ops or driver calls is always silent and not
-    considered.
+    thread may be in one then. Nearly all launches of the launching thread during a call
+    of the range must be at times at which no op and no driver call runs in the range. A
+    thread that never runs ops or driver calls is always silent and not considered.
 
     Args:
         of_event: By row of events, the innermost call of a range around it, else -1.

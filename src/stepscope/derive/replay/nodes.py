@@ -136,8 +136,7 @@ class Graph(Frozen, frozen=True):
     """The dependencies of some windows of one host.
 
     Attributes:
-        begin: int64, number of nodes + 1; edges of node `v` are `begin[v]` up to
-            `begin[v + 1]`.
+        begin: int64, nodes + 1 numbers; edges of node `v` are `begin[v]:begin[v + 1]`.
         slack_ps: By node: how much later it began than its edges require.
         kept: By node: whether its slack is too long to be explained by its edges. Such
             a start is kept as recorded.

@@ -2,8 +2,7 @@
 
 The module also walks back along the edges that determined the starts, computes the gain
 of an edit per step, and checks that a replay without an edit reproduces the measured
-steps. Copying the recording would pass this check, so only few starts may be kept as
-recorded.
+steps. Copying the recording would pass this check, so few starts may stay as recorded.
 
 Definition: docs/replay.md#identity-first.
 """

@@ -180,8 +180,7 @@ class _Look:
         if bounds is None:
             return ran
         if is_program:
-            # Until the next window begins the program works; one more ps represents
-            # that begin.
+            # Until the next window begins the program works; one more ps is that begin.
             end = bounds[1] if self._open_end else self._to + 1
             return Spans.of([(min(bounds[0], self._from), end)])
         pauses = ran.start_ps[1:] - ran.end_ps[:-1] > _SILENT_PS

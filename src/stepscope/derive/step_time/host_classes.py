@@ -77,8 +77,7 @@ class HostClasses(Frozen, frozen=True):
         input_wait: Waiting for input, on any thread that waits on behalf of a step.
         compile: Tracing and compiling; Unavailable if some of it ran on a thread that
             may or may not drive steps.
-        host_compute: Running ops on the host; Unavailable if it cannot be distinguished
-            from launching.
+        host_compute: Running ops on the host; Unavailable if not told from launching.
         sync: Blocked until a device or another thread is done; Unavailable if some of
             it ran on a thread that may or may not drive steps.
         by_thread: Disjoint spans by row of tracks and `HostCode`, for every host

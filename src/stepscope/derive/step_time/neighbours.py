@@ -78,8 +78,7 @@ class Surroundings(Frozen, frozen=True, eq=True):
 
         Args:
             passing: By row of event_types, whether the event only hands work on.
-            calls: By row of event_types, whether the event calls a graph or marks a
-                step.
+            calls: By row of event_types, whether events call a graph or mark a step.
             marks: By row of event_types, whether the event marks a step.
         """
         own_slice = rows.track_rows(track)

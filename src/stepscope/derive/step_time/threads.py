@@ -72,11 +72,9 @@ def step_threads(
 
     Args:
         windows: Rows of the windows; `step_row` is null if there are no steps.
-        steps: The steps. Without steps, every thread that launched work drives the one
-            window.
+        steps: Without steps, every thread that launched work drives the one window.
         groups: Step groups of host events; None without groups.
-        with_ops: Tracks that drive every window because they run ops on a host without
-            a device.
+        with_ops: Tracks that drive every window: they run ops on a host without device.
     """
     evidence = np.zeros((len(EVIDENCE), tracks, windows.height), np.bool_)
     evidence[EVIDENCE.index("ops"), list(with_ops)] = True

@@ -77,8 +77,7 @@ class FoundSteps(Frozen, frozen=True, eq=True):
 
     Attributes:
         rows: One row per step in time order, columns `STEP_ROWS`.
-        on_device: True if the boundaries are times of device work, False if they are
-            host times.
+        on_device: Whether the boundaries are times of device work, not host times.
         last_end_ps: End of the last event on the track with the boundaries; None if
             each step has a recorded end.
     """

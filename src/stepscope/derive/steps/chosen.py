@@ -212,8 +212,7 @@ def activity_steps(
         if (step_of < 0).all():
             return correlation
     else:
-        # All activities of a call belong to one step, so the step is found once per
-        # call.
+        # A call's activities belong to one step, so the step is found once per call.
         step_of_call = _last_step_begun(starts, ints(correlation.launches, "start_ps"))
         step_of = values_by_row(step_of_call, correlation.launch_of_activity, none=-1)
     _assign_by_group(steps, device_activity, step_of)

@@ -74,11 +74,9 @@ class Measured(Frozen, frozen=True):
         source: `launch` or `period`.
         sequence: The work between the boundaries.
         track: int32 by boundary; row of tracks, -1 if the boundary is on several.
-        slack_ps: By boundary, time before it in which nothing was recorded; None if
-            unknown.
+        slack_ps: By boundary, time before it without anything recorded; None: unknown.
         begin_is_clear: Whether the cycle can begin at one place only.
-        layers: Evidence that the segments are layers inside a step; empty without
-            evidence.
+        layers: Evidence that segments are layers of a step; empty without evidence.
         edge: Whether the segments contain something with which a step begins or ends.
     """
 
@@ -98,8 +96,7 @@ class Measured(Frozen, frozen=True):
     def confidence(self) -> float:
         """Confidence of the period.
 
-        The confidence is limited if a step may begin elsewhere, or if the segments may
-        be layers.
+        Confidence is limited if a step may begin elsewhere, or segments may be layers.
         """
         sure = self.period.confidence
         if self.layers or not self.edge:

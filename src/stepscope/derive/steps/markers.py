@@ -1,8 +1,7 @@
 """Steps that the program marked: numbered events, numbered ranges, engine iterations.
 
 A marker is a host event with the number of the step in a value or in its name. A
-serving engine marks each iteration, which runs the model once for all requests being
-served.
+serving engine marks each iteration, which runs the model once for all open requests.
 
 Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 """

@@ -48,8 +48,7 @@ class Period(Frozen, frozen=True):
     """One set of boundaries and its measures.
 
     Attributes:
-        symbol: The symbol whose occurrences are the boundaries; -1 if the boundaries
-            were given.
+        symbol: The symbol whose occurrences are the boundaries; -1 if these were given.
         first: First entry of each segment; the last segment ends with the sequence.
         coverage: Share of the weight that lies in segments like the modal one.
         cv: Standard deviation over mean of the work of the closed segments.
@@ -82,8 +81,7 @@ class Period(Frozen, frozen=True):
     def even_coverage(self) -> float:
         """Coverage, reduced if segments have unequal numbers of symbols.
 
-        Two halves of a step may be nearly alike, but their numbers of symbols
-        alternate.
+        Halves of a step may be nearly alike, but their numbers of symbols alternate.
         """
         uneven = min(self.cv, 1.0) if self.counted else 0.0
         return self.coverage * (1.0 - uneven)
@@ -193,8 +191,7 @@ def _measure_symbols(sequence: SymbolSequence, symbols: SymbolSequence) -> list[
     """Measure the occurrences of the plausible symbols of `symbols` as boundaries.
 
     `symbols` has one entry per entry of `sequence`; segments are compared in
-    `sequence`. If no candidate can succeed, a few are measured anyway, to show what was
-    tried.
+    `sequence`. If no candidate can succeed, a few are measured to show what was tried.
     """
     limit = _CV_LIMIT_DEVICE if sequence.on_device else _CV_LIMIT_HOST
     hopeful: list[Int64s] = []

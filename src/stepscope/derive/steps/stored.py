@@ -116,9 +116,8 @@ def stored_steps(
 def spans_apart(stored: pl.DataFrame) -> pl.DataFrame:
     """Return the spans with `apart`: whether a gap separates a span from the main part.
 
-    The gap is longer than the longest span of the step. Devices whose spans are that
-    far apart did not work together on the step. The main part contains the longest
-    span.
+    The gap is longer than the longest span of the step. Devices that far apart did not
+    work together on the step. The main part contains the longest span.
     """
     longest = (pl.col("end_ps") - pl.col("start_ps")).max().over("key")
     ended = pl.col("end_ps").cum_max().shift().over("key")

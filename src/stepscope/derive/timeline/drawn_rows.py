@@ -121,8 +121,7 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
 
     Attributes:
         sections: One row per processing element, in display order: `name`, `kind`
-            (device, host, other), `plane`, `device`, `process`, `label` (name of the
-            chip).
+            (device, host, other), `plane`, `device`, `process`, `label` (chip's name).
         tracks: One row per track, in display order: `section`, `name`, `kind`,
             `view` (the view of a derived track), `source` (row of the table `tracks`;
             null for a line derived here), `id`, `folded`, `begin`, `end` (rows of
@@ -131,8 +130,7 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
         lanes: By track: `track`, `lane`, `first_row`, `rows`, `kind` (main, overlap,
             undrawn).
         lines: Spans and rows of the derived lines, in the order of their tracks.
-        names: Text by name code; a code below the number of event types is the row
-            of that table.
+        names: Text by name code; codes below the number of event types are their rows.
         full_names: Full name by name code; null if equal to the name in `names`.
         visibility: uint8 by name code: `DRAWN`, `FOLDED` or `HIDDEN`.
         launch_stats: By span of the launch lines: `slice` (row of `slices`),

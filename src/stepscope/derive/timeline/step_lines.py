@@ -116,8 +116,7 @@ class DerivedLine(Frozen, frozen=True, eq=True):
     """One derived line and its place in the timeline.
 
     Attributes:
-        view: View that the line shows, a value of the column `derived` of `tracks`, or
-            `step_windows`.
+        view: View of the line, a value of `derived` of `tracks`, or `step_windows`.
         device: Ordinal of the device; None for a line of the host.
         track: Row of `tracks` of the stream or thread from which the line is derived;
             None if the line is derived from a whole device or host.

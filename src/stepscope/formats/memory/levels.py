@@ -86,8 +86,7 @@ class History(NamedTuple):
     Attributes:
         changes: Changes in time order, starting with the blocks older than the events.
         contradicted: Number of blocks on which the events and the end state disagree.
-        fragmentation: 1 - largest free piece / free bytes, at the peak of use; None if
-            unknown.
+        fragmentation: 1 - largest free piece / free bytes, at the peak; None: unknown.
         peak: Index in `changes` of the greatest use; None without changes.
         nameless: Bytes in use at the peak in blocks that are older than the events and
             have no call stack.

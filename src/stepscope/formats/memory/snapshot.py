@@ -160,8 +160,7 @@ class SnapshotValues:
 def read_values(snapshot: dict[Any, Any]) -> SnapshotValues:
     """Return the values of a snapshot's dictionary.
 
-    The dictionary must exist until the call returns, because stacks are compared by
-    object identity.
+    The dictionary must exist until the call returns: stacks are compared by identity.
     """
     values = SnapshotValues()
     for segment in _list_or_empty(snapshot.get("segments")):

@@ -125,8 +125,7 @@ class _Form(Frozen, frozen=True):
     Attributes:
         row: Matches the start of any row: a launch number, an empty cell in a row of
             units, or a damaged cell.
-        next_row: Matches the start of an undamaged row; it ends a row with an open
-            quote.
+        next_row: Matches an undamaged row's start; it ends a row with an open quote.
     """
 
     delimiter: str

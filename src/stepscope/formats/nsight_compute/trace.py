@@ -1,7 +1,6 @@
 """Convert a table of Nsight Compute to a trace, which has no timeline.
 
-Only Nsight Compute itself can read its reports (`.ncu-rep`), so `ncu` prints their
-tables.
+Only Nsight Compute can read its reports (`.ncu-rep`), so `ncu` prints their tables.
 """
 
 from __future__ import annotations

@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int64s, UInt8s
     from stepscope.xspace.reading.messages import Fields
 
-#: First new id. Producers number names from 1 or by 64-bit hashes, so ids from here on
-#: are free.
+#: First new id. Producers number names from 1 or by 64-bit hashes; higher ids are free.
 _BEYOND_IDS: Final = 2**34
 
 

@@ -97,8 +97,7 @@ class Names:
                     known = self._ids[body] = self.free_id()
                     self._bodies[known] = body
                 ids[key] = known
-        # Types that refer to other types come last, when the other types have their
-        # ids.
+        # Types that refer to other types come last, when those types have their ids.
         for key, _ in later:
             ids[key] = self.free_id()
             self._bodies[ids[key]] = b""

@@ -55,8 +55,7 @@ def open_input(path: Path, *, way_out: str = PROFILE_WANTED) -> BinaryIO:
         OSError: The file cannot be opened.
     """
     _refuse_special(path, path.stat().st_mode, way_out)
-    # If a pipe has replaced the file meanwhile, a blocking open would wait for a
-    # writer.
+    # If a pipe has replaced the file, a blocking open would wait for a writer.
     file = os.fdopen(os.open(path, _READING), "rb")
     try:
         _refuse_special(path, os.fstat(file.fileno()).st_mode, way_out)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 _GZIP: Final = b"\x1f\x8b"
 _PIECE: Final = 2**20
 #: Maximum ratio of unpacked to compressed size above `_SMALL` bytes. Recordings unpack
-#: to 10 to 30 times their size; a ratio of a thousand shows a file crafted to exhaust
-#: memory.
+#: to 10 to 30 times their size; a thousand shows a file crafted to exhaust memory.
 _MOST_EXPANDED: Final = 200
 _SMALL: Final = 2**26
 #: UTF-8 replacement character, which a conversion to text writes for bytes above 7F.

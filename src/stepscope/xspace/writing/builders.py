@@ -100,8 +100,7 @@ class LineBuilder:
             offset_ps: Start relative to the line's timestamp.
             dur_ps: Duration.
             stats: Values of the event by name.
-            occurrences: Number of occurrences of an aggregated event, which has no
-                start.
+            occurrences: Number of occurrences, of an aggregated event without a start.
         """
         plane = self._plane
         if isinstance(event_type, str):

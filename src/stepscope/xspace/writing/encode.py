@@ -91,8 +91,7 @@ class LongStats:
         begin: First row of each event, then the number of rows, int64.
         key: Id of the name, int64.
         kind: `xspace.fields` kind, uint8.
-        value: 64 bits as in `xspace.Stats`; texts are places in `texts`, references are
-            ids, int64.
+        value: int64, as in `xspace.Stats`; texts are places in `texts`, references ids.
         length: Length of a text or bytes, int32.
         texts: All texts one after the other, uint8.
     """

@@ -143,9 +143,8 @@ def _core_wait_percent(
 ) -> float | None:
     """Return the share of time in which a worker's threads wait for a core.
 
-    None if something other than a core may be missing: the worker has work that the
-    other workers do not have (by its ops or by the names of its time), or its machine
-    has free cores.
+    None if something other than a core may be missing: the worker has work that others
+    do not have (by its ops or by the names of its time), or its machine has free cores.
     """
     hosts, accounted = signals.of(processor_signals), signals.of(account_signals)
     if isinstance(hosts, Unavailable) or isinstance(accounted, Unavailable):

@@ -215,8 +215,7 @@ def judge_conflicts(signals: Signals, thresholds: Thresholds) -> Finding:
 
 _OCCUPANCY_ITEM: Final = rule_item("kernel.occupancy")
 
-#: Minimum load, in percent, of a unit that limits a kernel (NVIDIA's section Speed of
-#: Light).
+#: Minimum load, in percent, of a limiting unit (NVIDIA's section Speed of Light).
 _BUSY: Final = 60.0
 
 

@@ -42,8 +42,7 @@ class _Flaw(Frozen, frozen=True, eq=True):
     owner: str | None = None
 
 
-#: Maximum pause, in ps, between queued kernels of one stream, or of a wait for another
-#: stream.
+#: Maximum pause, in ps, between a stream's queued kernels, or of a wait for another.
 _PAUSE_PS: Final = 50 * PS_PER_US
 #: Minimum part of the unexplained time that counts as most of it.
 _MOST: Final = 0.5

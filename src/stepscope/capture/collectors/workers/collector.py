@@ -2,8 +2,7 @@
 
 A separate thread samples the first thread of each process that multiprocessing started,
 25 times a second. The worker is not changed and runs no extra code: its memory is read
-as a file. A sample takes some microseconds, during which other threads of the program
-may run.
+as a file. A sample takes some microseconds, while other threads of the program may run.
 
 Definition: docs/definitions/host-time.md#worker-processes.
 """

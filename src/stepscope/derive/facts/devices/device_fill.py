@@ -37,8 +37,7 @@ class Unfilled(Frozen, frozen=True):
         name: The op, or the kernel if the op is unknown.
         idle_ps: Time of the kernel × share of empty multiprocessors or block slots.
         for_one_each: Factor on the blocks that gives each multiprocessor one block.
-        for_three_rounds: Factor on the blocks that gives three full rounds; None if
-            unknown.
+        for_three_rounds: Factor on blocks for three full rounds; None if unknown.
     """
 
     name: str

@@ -28,8 +28,7 @@ class CommunicationSignals(Frozen, frozen=True):
 
     Attributes:
         count: `host:device` → number of collectives.
-        exposed_ps: `host:device` → kind → time in which nothing else ran on the device,
-            largest first.
+        exposed_ps: `host:device` → kind → time of no other work, largest first.
         longest: `host:device` → the collectives with most time without other work.
     """
 

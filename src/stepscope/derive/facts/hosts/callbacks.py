@@ -65,9 +65,8 @@ def called_back(
 
     A function belongs to an op if most of its sampled time is during the op on threads
     that drive the steps, and no other such function was sampled more there. Functions
-    that a framework calls in parallel, to prepare a batch, do not delay an op. On the
-    program's own threads the call stack shows the op, and the time account has the
-    function's time.
+    called in parallel, to prepare a batch, do not delay an op. On the program's own
+    threads the call stack shows the op, and the time account has the function's time.
     """
     own = next((shares for shares in step_shares if shares.device is None), None)
     if own is None:

@@ -66,8 +66,7 @@ class Faster(Frozen, frozen=True):
 
     Attributes:
         classes: Rows of `activity_classes`.
-        left: Remaining part of the kernels' time, after the smallest and after the
-            largest change.
+        left: Part of the kernels' time left after the smallest and the largest change.
     """
 
     classes: Collection[int]
@@ -80,8 +79,7 @@ class Joined(Frozen, frozen=True):
     Attributes:
         classes: Rows of `activity_classes` of the kernels that are merged.
         shortest: Minimum number of consecutive kernels that are merged.
-        left: Remaining part of the kernels' time, after the smallest and after the
-            largest change.
+        left: Part of the kernels' time left after the smallest and the largest change.
     """
 
     classes: Collection[int]
@@ -93,8 +91,7 @@ class Levelled(Frozen, frozen=True):
     """Shortens a device's work, except collectives, towards the median of all devices.
 
     Attributes:
-        left: Remaining part of the work's time, after the smallest and after the
-            largest change.
+        left: Part of the work's time left after the smallest and the largest change.
     """
 
     left: tuple[float, float]

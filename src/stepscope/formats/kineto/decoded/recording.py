@@ -64,8 +64,7 @@ class OpLinks(Frozen, frozen=True, kw_only=True, eq=True):
         of_memory: int32 per allocation; position of its operator in `OpColumns`, or -1.
         call_of_activity: int64 per activity; position in the calls' columns of the call
             with its correlation id, or -1.
-        repeated: Number of calls and activities whose `External id` repeats the
-            correlation id.
+        repeated: Calls and activities whose `External id` repeats the correlation id.
     """
 
     of_activity: Int32s

@@ -179,8 +179,7 @@ class Export(Frozen, frozen=True, kw_only=True, eq=True):
     """The tables that were read of a database.
 
     Attributes:
-        frames: Table → its rows, each with all declared columns; absent tables have no
-            entry.
+        frames: Table → its rows with all declared columns; absent tables have no entry.
         strings: Id → text, for the ids that occur in the frames.
         damaged: Table → the reason why some or all of its rows could not be read.
     """

@@ -194,8 +194,7 @@ class DeviceClock(Frozen, frozen=True, kw_only=True):
 
     Attributes:
         waits: Number of waits for a stream whose last activity is known.
-        outlasted: Number of waits that returned more than 1 ms before the activity's
-            end.
+        outlasted: Number of waits that returned over 1 ms before the activity's end.
         outlasted_ns: Longest time between such a return and the end, in ns.
         late_ns: Clock offset of the device (positive if its times are late), in ns;
             None unless both bounds agree on more than 1 ms.

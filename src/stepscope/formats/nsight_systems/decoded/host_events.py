@@ -48,8 +48,7 @@ class HostEvents(Frozen, frozen=True, kw_only=True, eq=True):
         ranges: Marks, and ranges pushed and popped; also `op_id`, `seq` and `sizes`,
             null if PyTorch did not write them.
         spans: Ranges that may overlap other ranges.
-        system_calls: Calls of the operating system's libraries by the program's
-            threads.
+        system_calls: Calls of the system's libraries by the program's threads.
         threads: Global ids of threads that call CUDA or name ranges; without such
             threads, of all threads with system calls.
         doubled: Number of call records that repeat another record.

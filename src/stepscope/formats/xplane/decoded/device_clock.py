@@ -44,8 +44,7 @@ def use_device_clock(
         dur: Duration of each event of the file.
 
     Returns:
-        The largest correction of a start or a duration, in ps; 0 if no event has
-        original times.
+        Largest correction of a start or duration, in ps; 0 without original times.
     """
     of_key = [_stat_by_event(space, key, len(start)) for key in (_OFFSET, _DURATION)]
     if any(column is None for column in of_key):

@@ -109,8 +109,7 @@ def time_base(lines: Lines) -> TimeBase:
     """Find time 0 of a file, and the time shift of each line.
 
     Times are usually relative to the start of the recording. In a file with absolute
-    times, time 0 is the start of its first line. Lines with relative times start at
-    time 0.
+    times, time 0 is the start of its first line. Lines of relative times start at 0.
     """
     stamps = lines.timestamp_ns
     absolute = stamps > _EPOCH_NS

@@ -172,8 +172,7 @@ def number_geometries(
 
     Args:
         details: Number of each kernel's details text, or -1.
-        occupancy: Occupancy stat of each kernel, or 0; it is used if the details have
-            no occupancy.
+        occupancy: Occupancy stat of each kernel, or 0; used if the details have none.
         strings: Number → text.
 
     Returns:
