@@ -63,7 +63,9 @@ def test_a_namespace_without_a_name_goes_first() -> None:
 
 def test_the_stretched_column_gives_way_to_the_width() -> None:
     rows = [("a" * 90, "1.0 ms"), ("b", "22 ms")]
-    lines = table_lines(("name", "time"), rows, align=("<", ">"), width=60, stretch=0)
+    lines = table_lines(
+        ("name", "time"), rows, align=("<", ">"), width=60, cut_column=0
+    )
     written = plain_text(lines).splitlines()
     assert max(len(one) for one in written) == 60
     assert [one[-6:] for one in written] == ["  time", "1.0 ms", " 22 ms"]

@@ -119,20 +119,20 @@ def table_lines(
     *,
     align: Sequence[Align],
     width: int,
-    stretch: int,
+    cut_column: int,
     indent: int = 2,
 ) -> list[Line]:
-    """Lay out columns two blanks apart; column `stretch` is cut to fit the width."""
+    """Lay out columns two blanks apart; column `cut_column` is cut to fit the width."""
     widths = [
         max(len(row[column]) for row in (header, *body))
         for column in range(len(header))
     ]
-    other_width = sum(widths) - widths[stretch] + 2 * (len(widths) - 1) + indent
-    widths[stretch] = min(widths[stretch], max(width - other_width, 12))
+    other_width = sum(widths) - widths[cut_column] + 2 * (len(widths) - 1) + indent
+    widths[cut_column] = min(widths[cut_column], max(width - other_width, 12))
 
     def row_line(row: Sequence[str], role: Role) -> Line:
         cells = [
-            f"{cut_middle(cell, size) if column == stretch else cell:{side}{size}}"
+            f"{cut_middle(cell, size) if column == cut_column else cell:{side}{size}}"
             for column, (cell, size, side) in enumerate(
                 zip(row, widths, align, strict=True)
             )

@@ -137,7 +137,7 @@ def _table_body(frame: pl.DataFrame, width: int) -> list[Line]:
         list(zip(*columns, strict=True)),
         align=align,
         width=width,
-        stretch=longest,
+        cut_column=longest,
     )
 
 

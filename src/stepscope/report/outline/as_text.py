@@ -146,7 +146,7 @@ def _table_lines(part: parts.Table, width: int) -> list[Line]:
     align: list[Align] = [
         "<" if column in left else ">" for column in range(len(part.header))
     ]
-    drawn = table_lines(part.header, part.rows, align=align, width=width, stretch=0)
+    drawn = table_lines(part.header, part.rows, align=align, width=width, cut_column=0)
     return drawn if any(part.header) else drawn[1:]
 
 
