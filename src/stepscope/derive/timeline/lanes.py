@@ -265,7 +265,7 @@ def index_lanes(
     count = np.zeros(lanes, np.int64)
     placed = kernels.count_lanes(lane, count)
     if placed < 0:
-        raise ValueError(f"a span has a lane number above the {lanes} lanes")
+        raise ValueError(f"the lane of a span is not one of the {lanes} lanes")
     edges, blocks = _zero_sums(count), _zero_sums(-(-count // kernels.BLOCK))
     rows = np.empty(placed, np.int32)
     timing_ps = np.empty((blocks[-1], 3), np.int64)
