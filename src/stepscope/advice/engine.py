@@ -130,10 +130,10 @@ def mark_explained_findings(
     for name, several in narrower.items():
         broad = findings[name]
         enough = part * _share_of_time(broad)
-        by = _narrower_holding_enough(several, broad, enough, shared)
+        explaining = _narrower_holding_enough(several, broad, enough, shared)
         # A rule may itself name findings that explain its time.
-        by = tuple(dict.fromkeys((*by, *broad.explained_by)))
-        marked[name] = msgspec.structs.replace(broad, explained_by=by)
+        explaining = tuple(dict.fromkeys((*explaining, *broad.explained_by)))
+        marked[name] = msgspec.structs.replace(broad, explained_by=explaining)
     for narrow, broad in pairs:
         if broad.saving_ms is None and narrow.saving_ms is not None:
             # A finding with a gain cannot be a part of a finding without a gain.

@@ -103,11 +103,13 @@ def step_path(profile: ProfileData, host: str) -> StepPath | Unavailable:
     )
 
 
-def _path_shares(path: CriticalPath, by: str, count: int) -> tuple[PathShare, ...]:
-    shares = path.share(by).with_columns(pl.col(by).cast(pl.String))
+def _path_shares(path: CriticalPath, column: str, count: int) -> tuple[PathShare, ...]:
+    shares = path.share(column).with_columns(pl.col(column).cast(pl.String))
     return tuple(
         PathShare(name=name, ms=time / max(count, 1) / PS_PER_MS, percent=percent)
-        for name, time, percent in shares.select(by, "time_ps", "percent").iter_rows()
+        for name, time, percent in shares.select(
+            column, "time_ps", "percent"
+        ).iter_rows()
     )
 
 
@@ -287,7 +289,7 @@ def _series_numbers(values: Sequence[float], name: str) -> Iterator[tuple[str, N
 
 
 def _count_left_out(profile: ProfileData, finding: Finding) -> LeftOut:
-    every = judged = open_end = 0
+    windows_total = judged = open_end = 0
     flags = dict.fromkeys(LEFT_OUT, 0)
     for host in profile.hosts:
         host_windows = profile.derived(host, windows)
@@ -297,13 +299,13 @@ def _count_left_out(profile: ProfileData, finding: Finding) -> LeftOut:
         left_out = host_windows.rows.filter(
             ~host_windows.rows["start_ps"].is_in(list(used))
         )
-        every += len(host_windows.rows)
+        windows_total += len(host_windows.rows)
         judged += len(host_windows.measured)
         open_end += int(left_out["open_end"].sum())
         for flag in flags:
             flags[flag] += int(left_out["flags"].list.contains(flag).sum())
     return LeftOut(
-        windows=every,
+        windows=windows_total,
         judged=judged,
         open_end=open_end,
         flags={flag: n for flag, n in flags.items() if n},

@@ -117,13 +117,14 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
         return ranked[0] if ranked else None
     # Of findings with about equal gains, take the one whose gain is the largest part of
     # its time: its action is the most precise.
-    near = [
+    similar = [
         finding
         for finding in ranked
         if _gain_ms(finding) >= ABOUT * _gain_ms(ranked[0])
     ]
     return max(
-        near, key=lambda finding: _gain_ms(finding) / (finding.ms_per_step or math.inf)
+        similar,
+        key=lambda finding: _gain_ms(finding) / (finding.ms_per_step or math.inf),
     )
 
 

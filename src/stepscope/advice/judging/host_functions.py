@@ -131,11 +131,13 @@ def host_functions(
     signals: Signals, shares: StepShares, thresholds: Thresholds
 ) -> HostFunctions:
     """Return the functions of a host without devices; none for any other host."""
-    every = () if shares.device is not None else _functions_with_work(signals, shares)
+    functions = (
+        () if shares.device is not None else _functions_with_work(signals, shares)
+    )
     has_model = _has_model(signals, shares, thresholds)
     blamed = HostFunction.holds_up if has_model else HostFunction.does_waste
     large = sorted(
-        (function for function in every if blamed(function, thresholds)),
+        (function for function in functions if blamed(function, thresholds)),
         key=lambda function: -function.part.share_percent,
     )
     if large and not has_model:
@@ -144,7 +146,7 @@ def host_functions(
         large = [
             function for function in large if function.part.share_percent >= min_percent
         ][-1:]
-    return HostFunctions(every, has_model, large[0] if large else None)
+    return HostFunctions(functions, has_model, large[0] if large else None)
 
 
 def _functions_with_work(

@@ -42,13 +42,13 @@ def shared_time(
                 (_share_by_causes(finding, broad) for finding in narrower), default=0.0
             )
         owned = [finding for finding in narrower if finding.owners or finding.topics]
-        there = [
+        same_device = [
             finding for finding in owned if finding.devices[:1] == broad.devices[:1]
         ]
         other_shares = [
             _whole_share(finding) for finding in narrower if finding not in owned
         ]
-        return max(_shared_share(there, broad, broad_shares), *other_shares, 0.0)
+        return max(_shared_share(same_device, broad, broad_shares), *other_shares, 0.0)
 
     return shared
 
@@ -74,10 +74,12 @@ def _shared_share(
     for place in PLACES:
         if broad.place not in ("any", place):
             continue
-        here = [finding for finding in narrower if finding.place in ("any", place)]
-        owners = {owner for finding in here for owner in finding.owners}
+        same_place = [
+            finding for finding in narrower if finding.place in ("any", place)
+        ]
+        owners = {owner for finding in same_place for owner in finding.owners}
         topics = tuple(
-            dict.fromkeys(topic for finding in here for topic in finding.topics)
+            dict.fromkeys(topic for finding in same_place for topic in finding.topics)
         )
         total += sum(
             shares.percent(owner, place=place)

@@ -83,10 +83,12 @@ def _fill_host_calls(
     # An op that only calls other ops has own values that do not include their work.
     types = work.calls["type"].head(work.executions).fill_null("").to_list()
     callers = {op_type: calls_only(op_type) for op_type in set(types)}
-    tells = ~np.array([callers[op_type] for op_type in types], np.bool_)
+    has_own_work = ~np.array([callers[op_type] for op_type in types], np.bool_)
     inside = call >= 0
-    telling = tells & (costs.flops[place] >= 0)
-    flops[: work.executions] = _sum_by_call(costs.flops, call, inside, worked, telling)
+    is_complete = has_own_work & (costs.flops[place] >= 0)
+    flops[: work.executions] = _sum_by_call(
+        costs.flops, call, inside, worked, is_complete
+    )
     # An op's own operands give the bytes that it accesses. The operands of the ops that
     # it calls include intermediate results.
     own = costs.accessed_bytes[place]
@@ -102,17 +104,17 @@ def _fill_host_calls(
 
 
 def _sum_by_call(
-    values: Int64s, call: Int64s, inside: Bools, worked: Bools, telling: Bools
+    values: Int64s, call: Int64s, inside: Bools, worked: Bools, is_complete: Bools
 ) -> Int64s:
-    """Add up by call; unknown if work has no value, except for a `telling` call."""
-    count = len(telling)
+    """Add up by call; unknown if work has no value, except for a `is_complete` call."""
+    count = len(is_complete)
     known = inside & (values >= 0)
     total = np.zeros(count, np.int64)
     np.add.at(total, call[known], values[known])
     has_value = np.bincount(call[known], minlength=count) > 0
     lost = inside & worked & (values < 0)
     doubtful = np.bincount(call[lost], minlength=count) > 0
-    complete = has_value & (~doubtful | telling)
+    complete = has_value & (~doubtful | is_complete)
     return np.where(complete, total, _UNKNOWN)
 
 

@@ -159,10 +159,10 @@ def _add_device_work(
         start_ps[launched] = np.minimum(start_ps[launched], called)
     begins = np.full(len(further), np.iinfo(np.int64).max)
     np.minimum.at(begins, number, start_ps)
-    some = np.zeros(len(further), np.bool_)
-    some[number[launched]] = True
+    is_launched = np.zeros(len(further), np.bool_)
+    is_launched[number[launched]] = True
     described = further.with_columns(
-        [pl.Series("start_ps", begins, pl.Int64), pl.Series("launched", some)]
+        [pl.Series("start_ps", begins, pl.Int64), pl.Series("launched", is_launched)]
     )
     owner = side.launch_call.astype(np.int64)
     # A launch that started work of several calls belongs to the first of these calls.

@@ -103,7 +103,7 @@ def explain_gap(
         if part.name is None
     )
     dark_ps = sum(owned.ps for owned in owners if owned.owner in _DARK) + nameless_ps
-    dark = 100 * (dark_ps + outside) / dur
+    unexplained = 100 * (dark_ps + outside) / dur
     tracks = profile.table(host, "tracks")
     before, after = gap_neighbours(profile, time_range, where)
     # Carrier of the remedy for unexplained time, which is adapted to the recording.
@@ -125,10 +125,10 @@ def explain_gap(
         meanwhile=()
         if names is None or isinstance(tracks, Unavailable)
         else on_host(time_range, names, tracks, where),
-        not_explained_percent=dark,
-        confidence=_confidence_level(time_range, dark),
+        not_explained_percent=unexplained,
+        confidence=_confidence_level(time_range, unexplained),
         remedy=with_fitting_remedies(profile, see_more).remedy
-        if dark >= _WORTH_SAYING > 100 * outside / dur
+        if unexplained >= _WORTH_SAYING > 100 * outside / dur
         else None,
     )
 
@@ -234,14 +234,14 @@ def _device_activities(
 
 
 def _confidence_level(
-    time_range: Stretch, dark: float
+    time_range: Stretch, unexplained: float
 ) -> Literal["high", "medium", "low"]:
     """Return how certain the owners are.
 
     The owner of a gap follows from the thread that launched the work after the gap. If
     that thread is unknown, all threads that drive the step were examined together.
     """
-    if dark > _UNSURE:
+    if unexplained > _UNSURE:
         return "low"
     device = time_range.owned.device
     range_spans = time_range.spans
@@ -256,4 +256,4 @@ def _confidence_level(
         if track < 0
     )
     asked_all = unknown > 0 and known < _LAUNCH_KNOWN * (known + unknown)
-    return "medium" if dark > _SURE or asked_all else "high"
+    return "medium" if unexplained > _SURE or asked_all else "high"

@@ -107,10 +107,15 @@ def _thread_work(
     start = table.start_ps[rows]
     last = int(np.searchsorted(start, end, side="left"))
     ends = start[:last] + table.dur_ps[rows][:last]
-    met = np.flatnonzero(ends > begin)
-    first, after = np.maximum(start[met], begin), np.minimum(ends[met], end)
-    nested = nest_subset(first, after - first, track=np.zeros(len(met), np.int32))
-    types = naming.types[rows][met]
+    overlapping = np.flatnonzero(ends > begin)
+    first, after = (
+        np.maximum(start[overlapping], begin),
+        np.minimum(ends[overlapping], end),
+    )
+    nested = nest_subset(
+        first, after - first, track=np.zeros(len(overlapping), np.int32)
+    )
+    types = naming.types[rows][overlapping]
     kinds, place = np.unique(types, return_inverse=True)
     total = np.zeros(len(kinds), np.int64)
     np.add.at(total, place, nested.self_ps)
@@ -122,7 +127,7 @@ def _thread_work(
             break
         of_kind = np.flatnonzero(place == kind)
         longest = int(of_kind[np.argmax(nested.self_ps[of_kind])])
-        event = rows.start + int(met[longest])
+        event = rows.start + int(overlapping[longest])
         yield {
             "name": naming.names[int(kinds[kind])],
             "count": len(of_kind),
@@ -152,10 +157,10 @@ def gap_neighbours(
     )
     start = ints(activity, "start_ps")[device_rows]
     end = start + ints(activity, "dur_ps")[device_rows]
-    over, later = end <= time_range.begin_ps, start >= time_range.end_ps
+    earlier, later = end <= time_range.begin_ps, start >= time_range.end_ps
     before = after = None
-    if over.any():
-        before = device_rows[int(np.argmax(np.where(over, end, -1)))]
+    if earlier.any():
+        before = device_rows[int(np.argmax(np.where(earlier, end, -1)))]
     if later.any():
         after = device_rows[
             int(np.argmin(np.where(later, start, np.iinfo(np.int64).max)))
@@ -197,10 +202,12 @@ class Owned(Frozen, frozen=True):
     def spans_by_owner(self) -> dict[str, Spans]:
         """Return owner → its spans, which are disjoint within `account_range`."""
         charged = {} if self.busy is None else self.busy.charged
-        every = {**charged, **self.device.idle}
-        by_owner = {name: every[name] for name in every if name not in self.unknown}
-        lost = (every[name] for name in every if name in self.unknown)
-        by_owner[_REST] = Spans.union_of((every[_REST], *lost))
+        all_spans = {**charged, **self.device.idle}
+        by_owner = {
+            name: all_spans[name] for name in all_spans if name not in self.unknown
+        }
+        lost = (all_spans[name] for name in all_spans if name in self.unknown)
+        by_owner[_REST] = Spans.union_of((all_spans[_REST], *lost))
         return by_owner
 
 
@@ -231,14 +238,14 @@ def owned_time(
         BadUsage: The host or device does not exist.
     """
     accounted = profile.derived(host, account)
-    wide = profile.derived(host, windows)
+    step_windows = profile.derived(host, windows)
     if isinstance(accounted, Unavailable):
         return accounted
-    if isinstance(wide, Unavailable):
-        return wide
+    if isinstance(step_windows, Unavailable):
+        return step_windows
     account_range = (
-        int(ints(wide.rows, "start_ps").min()),
-        int(ints(wide.rows, "end_ps").max()),
+        int(ints(step_windows.rows, "start_ps").min()),
+        int(ints(step_windows.rows, "end_ps").max()),
     )
     end_ps, events = account_range[1], profile.table(host, "events")
     if not isinstance(events, Unavailable) and events.height:
@@ -250,7 +257,7 @@ def owned_time(
         if isinstance(sets, Unavailable)
         else {device_set.device: device_set for device_set in sets.devices}
     )
-    every = [
+    all_devices = [
         Owned(
             host,
             device_account,
@@ -261,9 +268,13 @@ def owned_time(
         )
         for device_account in accounted.devices
     ]
-    chosen = tuple(owned for owned in every if device in (None, owned.device.device))
+    chosen = tuple(
+        owned for owned in all_devices if device in (None, owned.device.device)
+    )
     if not chosen:
-        known = [str(owned.device.device) for owned in every if owned.busy is not None]
+        known = [
+            str(owned.device.device) for owned in all_devices if owned.busy is not None
+        ]
         if not known:
             raise BadUsage(f"device {device}: the recording of {host} has no device")
         raise BadUsage.unknown_name("device", str(device), known)
@@ -281,10 +292,10 @@ def stretch_around_instant(devices: tuple[Owned, ...], at_ps: int) -> Stretch:
         BadUsage: The instant is outside the recording.
     """
     _check_times(devices[0], at_ps, at_ps + 1)
-    every = [_stretch_in_device(owned, at_ps) for owned in devices]
-    gaps = [time_range for time_range in every if time_range.kind == "gap"]
+    ranges = [_stretch_in_device(owned, at_ps) for owned in devices]
+    gaps = [time_range for time_range in ranges if time_range.kind == "gap"]
     return max(
-        gaps or every[:1],
+        gaps or ranges[:1],
         key=lambda time_range: time_range.end_ps - time_range.begin_ps,
     )
 

@@ -145,10 +145,12 @@ def slow_requests(
         threshold_ps: Minimum latency of a slow request.
     """
     names = buckets.columns
-    every = rows.select("dur_ps", "batch_size").hstack(buckets)
-    slow = every.filter(pl.col("dur_ps") >= threshold_ps)
+    requests = rows.select("dur_ps", "batch_size").hstack(buckets)
+    slow = requests.filter(pl.col("dur_ps") >= threshold_ps)
     usual = (
-        every.filter(pl.col("dur_ps") <= pl.col("dur_ps").median().over("batch_size"))
+        requests.filter(
+            pl.col("dur_ps") <= pl.col("dur_ps").median().over("batch_size")
+        )
         .group_by("batch_size")
         .agg(pl.col("dur_ps", *names).mean().name.suffix("_usual"))
     )

@@ -240,7 +240,7 @@ def combine_sides(
             leading=None if steps.decided is None else steps.decided.leading,
             outside_markers=known is not None and known.outside_markers,
             sends=int(sending["count"].sum()),
-            copy_us=sum(int(some.sum()) for some in times) / count / PS_PER_US
+            copy_us=sum(int(durations.sum()) for durations in times) / count / PS_PER_US
             if count
             else 0.0,
             slowest=work.bottleneck_iterator,

@@ -81,7 +81,7 @@ def host_side(
             ops_by_host[host] = own.rows
             for category, why in own.doubts.items():
                 reasons[category].append(why)
-    doubts = {name: [*absent, *some] for name, some in reasons.items()}
+    doubts = {name: [*absent, *causes] for name, causes in reasons.items()}
     spent = _breakdown_us(ops_by_host, doubts)
     total_us = sum(time for time in spent.values() if time is not None)
     shares = {
@@ -99,7 +99,9 @@ def host_side(
     ]
     if isinstance(bottleneck, Unavailable):
         missing.append(bottleneck.missing_field("bottleneck_iterator"))
-    no_category = next((some[0] for some in doubts.values() if some), _WHY["no_time"])
+    no_category = next(
+        (causes[0] for causes in doubts.values() if causes), _WHY["no_time"]
+    )
     if biggest is None:
         missing.append(no_category.missing_field("largest_category"))
     return HostSide(
@@ -315,7 +317,7 @@ def worker_side(run: ProfileData) -> WorkerSide:
     """
     by_host, absent = derived_by_host(run, worker_functions)
     rows: list[tuple[object, ...]] = []
-    nowhere = (None,) * 5
+    no_source = (None,) * 5
     for host, samples in by_host.items():
         works = [
             (
@@ -335,9 +337,9 @@ def worker_side(run: ProfileData) -> WorkerSide:
             function.time_ps for function in samples.functions
         )
         remaining = (
-            (("works", *nowhere), unnamed_ps),
-            (("hands_over", *nowhere), samples.gives_ps),
-            (("waits_for_work", *nowhere), samples.waits_ps),
+            (("works", *no_source), unnamed_ps),
+            (("hands_over", *no_source), samples.gives_ps),
+            (("waits_for_work", *no_source), samples.waits_ps),
         )
         for cells, time_ps in (*works, *(row for row in remaining if row[1] > 0)):
             percent = 100 * time_ps / samples.looked_ps

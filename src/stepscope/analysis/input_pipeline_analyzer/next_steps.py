@@ -120,8 +120,10 @@ def verdict_text(
     if at_most_percent is None:
         if verdict == UNKNOWN:
             return "Whether the program is input-bound is not known."
-        who = decided.label if decided is not None and decided.label else "The program"
-        return f"{who} is {_WORDS[verdict]}. Each host is judged separately."
+        subject = (
+            decided.label if decided is not None and decided.label else "The program"
+        )
+        return f"{subject} is {_WORDS[verdict]}. Each host is judged separately."
     reference = "step time" if has_steps else "recording (no steps are known)"
     if input_percent is None:
         share = f"at most {max(at_most_percent, 0.1):.1f} %"
@@ -134,7 +136,7 @@ def verdict_text(
         remaining_work = (
             " Work on the rest of the step." if has_steps else " Work on the rest."
         )
-        then = {HIGHLY: " Work on the input first.", NOT: remaining_work}.get(
+        next_step = {HIGHLY: " Work on the input first.", NOT: remaining_work}.get(
             verdict, ""
         )
         starved = 0.0 if decided is None else decided.part_percent("starved")
@@ -145,7 +147,7 @@ def verdict_text(
             else ""
         )
         more = "" if decided is None else _verdict_reasons(decided, input_percent)
-        return f"The program is {_WORDS[verdict]}: {spent}{of_it}.{more}{then}"
+        return f"The program is {_WORDS[verdict]}: {spent}{of_it}.{more}{next_step}"
     if decided is not None and decided.why is not None:
         return (
             "Whether the program is input-bound is not known. "

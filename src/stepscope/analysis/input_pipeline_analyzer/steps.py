@@ -176,12 +176,14 @@ def _input_parts(
     no_transfers = host.missing.get("copy_in")
     no_device = no_transfers is not None and no_transfers.code == _NO_DEVICE
     total = pl.col("wait_ps") if no_device else pl.col("wait_ps") + pl.col("copy_in_ps")
-    some = [pl.when(pl.col(name) > 0).then(name) for name in ("wait_ps", "copy_in_ps")]
+    known_parts = [
+        pl.when(pl.col(name) > 0).then(name) for name in ("wait_ps", "copy_in_ps")
+    ]
     return (
         rows.select(
             "window", "device", "window_ps", "copy_in_ps", wait.alias("wait_ps")
         )
-        .with_columns(input_ps=pl.coalesce(total, *some))
+        .with_columns(input_ps=pl.coalesce(total, *known_parts))
         .rename({"copy_in_ps": "transfer_ps"})
     )
 
@@ -248,7 +250,7 @@ def consumer_wait(
         windows += len(window_rows)
     if not windows:
         return None, ()
-    every = np.concatenate(lengths)
+    durations = np.concatenate(lengths)
     hides = all(host.has_device for host, _ in hosts)
     return ConsumerWait(
         total_ms=total / PS_PER_MS,
@@ -256,9 +258,9 @@ def consumer_wait(
         exposed_ms=exposed / PS_PER_MS,
         exposed_per_step_ms=exposed / windows / PS_PER_MS,
         hidden_ms=(total - exposed) / PS_PER_MS if hides else None,
-        waits=len(every),
-        slow_waits=int((every > THRESHOLDS.slow_fetch.value).sum()),
-        longest_ms=int(every.max(initial=0)) / PS_PER_MS,
+        waits=len(durations),
+        slow_waits=int((durations > THRESHOLDS.slow_fetch.value).sum()),
+        longest_ms=int(durations.max(initial=0)) / PS_PER_MS,
     ), () if hides else (_WHY["no_device_to_hide"].missing_field(_HIDDEN),)
 
 

@@ -275,8 +275,8 @@ def missing_of_memory(name: str, memory: Memory, view: MemoryView) -> list[Missi
         if field in of_rows and getattr(memory, field) is None
     ]
     if memory.unmatched_deallocations is None:
-        nowhere = of_rows["unmatched_deallocations"]
-        missing.append(nowhere.missing_field(f"{path}.breakdown"))
+        why_unknown = of_rows["unmatched_deallocations"]
+        missing.append(why_unknown.missing_field(f"{path}.breakdown"))
     if view.steps.why is not None:
         missing += [
             view.steps.why.missing_field(f"{path}.{field}")

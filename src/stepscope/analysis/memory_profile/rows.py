@@ -119,13 +119,13 @@ def timeline_rows(view: MemoryView, indexes: Int64s) -> pl.DataFrame:
     source = view.replay.source[rows]
     event = view.allocations[rows]
     # Deallocations have no op or shape; use those of their allocations.
-    of = view.allocations.select(
+    allocation = view.allocations.select(
         *_OWN, "dtype", "allocated_bytes", "requested_bytes"
     ).select(pl.all().gather(nullable_series("row", source, source >= 0)))
     freed = pl.Series(event["kind"] == "deallocate")
     known = memory.known[indexes]
     size = {
-        name: event[f"{column}_bytes"].fill_null(of[f"{column}_bytes"])
+        name: event[f"{column}_bytes"].fill_null(allocation[f"{column}_bytes"])
         for name, column in (
             ("requested_bytes", "requested"),
             ("allocation_bytes", "allocated"),
@@ -148,8 +148,10 @@ def timeline_rows(view: MemoryView, indexes: Int64s) -> pl.DataFrame:
             pl.when(freed).then(-given).otherwise(given).alias(name)
             for name, given in size.items()
         ),
-        *(of[column].alias(name) for column, name in _OWN.items()),
-        of.select(data_type_name(pl.col("dtype")).alias("data_type")).to_series(),
+        *(allocation[column].alias(name) for column, name in _OWN.items()),
+        allocation.select(
+            data_type_name(pl.col("dtype")).alias("data_type")
+        ).to_series(),
         view.steps.step.gather(rows).alias("step_id"),
         nullable_series("memory_in_use_bytes", memory.in_use_bytes[indexes], known),
     )
@@ -217,8 +219,8 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
         if remainder is not None and remainder < 0:
             rest_name = LOST
         else:
-            until = view.memory.rows[: place + 1]
-            unplaced = view.replay.ended_by[until] == until
+            earlier = view.memory.rows[: place + 1]
+            unplaced = view.replay.ended_by[earlier] == earlier
             rest_name = BEFORE
             if view.allocations["allocated_bytes"].gather(alive).null_count():
                 rest_name += f", or {_UNSIZED}"

@@ -157,10 +157,10 @@ def choose_steps(
             rows[host], numbers[host] = zip(*wanted, strict=True)
     if rows:
         return ChosenSteps(rows, numbers)
-    every = [step for host_steps in marked.values() for step in host_steps]
+    all_steps = [step for host_steps in marked.values() for step in host_steps]
     if options.step_name is not None:
-        names = sorted({marker for _, marker in every if marker is not None})
+        names = sorted({marker for _, marker in all_steps if marker is not None})
         known = ", ".join(names) or "none, because the steps were inferred"
         raise BadUsage(f"no step has the marker {options.step_name!r}; known: {known}")
-    first, last = min(every)[0], max(every)[0]
+    first, last = min(all_steps)[0], max(all_steps)[0]
     raise BadUsage(f"there is no step {options.step}; known: {first} to {last}")

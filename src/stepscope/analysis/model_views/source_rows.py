@@ -104,7 +104,7 @@ def source_view(
             self_us=pl.sum_horizontal("host_us", "device_us"),
         )
     )
-    some = bool(rows["file"].count())
+    has_files = bool(rows["file"].count())
     rows = rows.with_columns(
         percent=share_percent(pl.col("self_us"), float(rows["self_us"].sum()))
     )
@@ -118,7 +118,7 @@ def source_view(
         nulls_last=True,
     )
     return SourceView(
-        ordered.select(SOURCE_ROWS.cast_columns()), host, device and launched, some
+        ordered.select(SOURCE_ROWS.cast_columns()), host, device and launched, has_files
     )
 
 

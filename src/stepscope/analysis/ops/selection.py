@@ -99,8 +99,8 @@ def select_ops(
                 paths = paths.filter(paths.str.contains(separator, literal=True))
                 paths = paths.str.replace(f"(?s)^(.*){separator}.*$", "${1}").unique()
                 scopes.update(paths.to_list())
-        there = pl.Series("name", sorted(scopes - {""}), pl.String)
-        nearest = _nearest_names(path, there)
+        scope_names = pl.Series("name", sorted(scopes - {""}), pl.String)
+        nearest = _nearest_names(path, scope_names)
         raise BadUsage(f"no {what} has the scope {path!r}{_nearest_words(nearest)}")
     return selection
 

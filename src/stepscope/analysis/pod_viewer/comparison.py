@@ -192,20 +192,20 @@ def _row_at_end(column: str, *, descending: bool = True) -> pl.Expr:
 def _step_comparison(
     row: dict[str, Any], names: Sequence[WorkerName], concurrency: dict[str, float]
 ) -> StepComparison:
-    by = None
+    basis = None
     if row["count"] > 1:
         # Without devices, device work is null and the step time is used instead.
         scales = BASES[:2] if row["device_work"] is not None else BASES[::2]
-        by = next((scale for scale in scales if row[scale]), None)
+        basis = next((scale for scale in scales if row[scale]), None)
     skew, doubt = row["skew_ps"], row["skew_doubt_ps"]
     return StepComparison(
         start_skew_ms=None if skew is None else skew / PS_PER_MS,
         start_skew_doubt_ms=None if doubt is None else doubt / PS_PER_MS,
         imbalance=row["imbalance"],
         concurrency=concurrency,
-        slowest=None if by is None else names[row[f"{by}_slowest"]],
-        slowest_by=by,
-        fastest=None if by is None else names[row[f"{by}_fastest"]],
+        slowest=None if basis is None else names[row[f"{basis}_slowest"]],
+        slowest_by=basis,
+        fastest=None if basis is None else names[row[f"{basis}_fastest"]],
     )
 
 
@@ -226,12 +226,14 @@ def slowest_worker(
         on_one_clock: Whether the starts of the workers can be compared.
     """
     known_names = [
-        (name, by) for name, by in named if name is not None and by is not None
+        (name, basis) for name, basis in named if name is not None and basis is not None
     ]
     if not known_names:
         return ALIKE if named else _WHY["one_worker"]
-    by = min((by for _, by in known_names), key=BASES.index)
-    scale = {BASES[0]: "waited_for_ps", BASES[1]: "work_ps", BASES[2]: "window_ps"}[by]
+    basis = min((basis for _, basis in known_names), key=BASES.index)
+    scale = {BASES[0]: "waited_for_ps", BASES[1]: "work_ps", BASES[2]: "window_ps"}[
+        basis
+    ]
     totals = (
         rows.group_by("host", "device", maintain_order=True)
         .agg(pl.col(scale).sum())
@@ -266,10 +268,10 @@ def slowest_worker(
     return SlowestWorker(
         host=host,
         device=device,
-        by=by,
+        by=basis,
         steps=sum(step_name == name for step_name, _ in known_names),
         of_steps=len(named),
-        waited_for_ms=total / PS_PER_MS if by == BASES[0] else None,
+        waited_for_ms=total / PS_PER_MS if basis == BASES[0] else None,
         cause=worst if worst is not None and excess[worst] > 0 else None,
         excess_ms=excess,
     )

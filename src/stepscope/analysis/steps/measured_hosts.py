@@ -150,8 +150,8 @@ def _check_lock_step(
     reference = hosts[0]
     at_reference = _starts_by_key(reference, key)
     for host in hosts[1:]:
-        here = _starts_by_key(host, key)
-        shared = sorted(at_reference.keys() & here.keys())
+        starts = _starts_by_key(host, key)
+        shared = sorted(at_reference.keys() & starts.keys())
         fewer = min(len(key[reference.host]), len(key[host.host]))
         if len(shared) < _SHARED * fewer:
             notes.append(
@@ -160,7 +160,7 @@ def _check_lock_step(
                 )
             )
             continue
-        shift = np.array([here[step] - at_reference[step] for step in shared])
+        shift = np.array([starts[step] - at_reference[step] for step in shared])
         spread = float(np.median(np.abs(shift - np.median(shift))))
         step_ps = float(np.median(ints(reference.by_window, "window_ps")))
         if spread > _APART * step_ps:

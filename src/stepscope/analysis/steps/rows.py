@@ -349,10 +349,10 @@ def step_number_at(profile: ProfileData, host: str, time_ps: int) -> int | None:
     stepped = profile.derived(host, steps)
     if isinstance(step_windows, Unavailable) or isinstance(stepped, Unavailable):
         return None
-    here = step_windows.rows.filter(
+    containing = step_windows.rows.filter(
         (pl.col("start_ps") <= time_ps) & (pl.col("end_ps") > time_ps)
     )
-    if not len(here) or here["step_row"][0] is None:
+    if not len(containing) or containing["step_row"][0] is None:
         return None
-    number: int | None = stepped.rows["step"][here["step_row"][0]]
+    number: int | None = stepped.rows["step"][containing["step_row"][0]]
     return number

@@ -203,7 +203,9 @@ def _looked_up(
     """Return fields of a span from tables; `Unavailable` where a table is absent."""
     line = shown.timeline.line(track)
     if line is not None:
-        values, of = _arguments_of_derived(profile, host, shown, track=track, item=item)
+        values, source_span = _arguments_of_derived(
+            profile, host, shown, track=track, item=item
+        )
         row = int(line.spans.step[item - shown.lanes[track].first_item])
         numbered = profile.derived(host, steps)
         step: int | Unavailable | None = None
@@ -218,7 +220,7 @@ def _looked_up(
             "children_count": 0,
             "step": step,
             "arguments": values,
-            "arguments_of": of,
+            "arguments_of": source_span,
             "activity": None,
             "launched_by": None,
             "launched": (),
@@ -248,10 +250,12 @@ def _arguments_of_derived(
     if len(stats):
         return launch_values(stats).row(0, named=True), None
     event = int(shown.first_events(track, np.array([item]))[0])
-    of = int(shown.track_of_events(np.array([event]))[0])
-    if event < 0 or of < 0:
+    track_of_event = int(shown.track_of_events(np.array([event]))[0])
+    if event < 0 or track_of_event < 0:
         return {}, None
-    return _event_arguments(profile, host, shown, event), shown.place_of_item(of, event)
+    return _event_arguments(profile, host, shown, event), shown.place_of_item(
+        track_of_event, event
+    )
 
 
 def _event_arguments(
@@ -296,9 +300,11 @@ def _flow_partners(
     )
     launched = np.flatnonzero(flows.launch_event == event)
     shown_here = launched[:MOST_PARTNERS]
-    by = _flow_partner(shown, flows.launch_event, flow_row) if is_device else None
+    launched_by = (
+        _flow_partner(shown, flows.launch_event, flow_row) if is_device else None
+    )
     return {
-        "launched_by": by,
+        "launched_by": launched_by,
         "launched": tuple(
             _flow_partner(shown, flows.device_event, flow)
             for flow in shown_here.tolist()

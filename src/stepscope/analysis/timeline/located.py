@@ -56,10 +56,10 @@ def best_spot(
         track: Name of the range's track; None if unknown.
         names: Names of spans that the range is about.
     """
-    nowhere = Spot(track=None, item=None, start_ps=start_ps, dur_ps=end_ps - start_ps)
+    no_span = Spot(track=None, item=None, start_ps=start_ps, dur_ps=end_ps - start_ps)
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
-        return nowhere
+        return no_span
     candidates = _candidate_tracks(shown, device, track)
     best = _best_span(shown, candidates, (start_ps, end_ps), names, must_match=False)
     if best is None and names:
@@ -68,8 +68,8 @@ def best_spot(
         best = _best_span(shown, threads, (start_ps, end_ps), names, must_match=True)
     if best is None:
         only = candidates[0] if len(candidates) == 1 else None
-        return msgspec.structs.replace(nowhere, track=only)
-    return msgspec.structs.replace(nowhere, track=best[0], item=best[1])
+        return msgspec.structs.replace(no_span, track=only)
+    return msgspec.structs.replace(no_span, track=best[0], item=best[1])
 
 
 def _candidate_tracks(
@@ -87,16 +87,16 @@ def _candidate_tracks(
         named = [number for number, name, _, _ in recorded if name == track]
         on_device = [
             number
-            for number, name, _, of in recorded
-            if name == track and device is not None and of == device
+            for number, name, _, device_of_track in recorded
+            if name == track and device is not None and device_of_track == device
         ]
         if named:
             return on_device or named
     kinds = _OF_HOSTS if device is None else _OF_DEVICES
     return [
         number
-        for number, _, kind, of in recorded
-        if kind in kinds and (device is None or of == device)
+        for number, _, kind, device_of_track in recorded
+        if kind in kinds and (device is None or device_of_track == device)
     ]
 
 

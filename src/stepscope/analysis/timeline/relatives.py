@@ -280,9 +280,9 @@ def same_name(shown: HostTimeline, code: int, *, track: int, item: int) -> SameN
         tracks, items, start_ps, dur_ps = (
             np.concatenate(column) for column in zip(*columns, strict=True)
         )
-    here = int(np.flatnonzero((items == item) & (tracks == track))[0])
+    own_row = int(np.flatnonzero((items == item) & (tracks == track))[0])
     order = np.lexsort((items, start_ps))
-    position = int(np.flatnonzero(order == here)[0])
+    position = int(np.flatnonzero(order == own_row)[0])
     around = [
         shown.place_of_item(int(tracks[order[place]]), int(items[order[place]]))
         if 0 <= place < len(order)
@@ -292,7 +292,7 @@ def same_name(shown: HostTimeline, code: int, *, track: int, item: int) -> SameN
     return SameName(
         count=len(items),
         total_ps=int(dur_ps.sum()),
-        percentile=100 * int(np.count_nonzero(dur_ps <= dur_ps[here])) / len(items),
+        percentile=100 * int(np.count_nonzero(dur_ps <= dur_ps[own_row])) / len(items),
         previous=around[0],
         next=around[1],
     )

@@ -80,11 +80,11 @@ def count_spans(profile: ProfileData, host: str, text: str) -> Found | Unavailab
             total = int(spans.dur_ps[chosen].sum())
             by_track.append((spans.track, count, total))
             by_name += np.bincount(spans.name[chosen], minlength=len(wanted))
-    some = np.flatnonzero(by_name)
+    matching = np.flatnonzero(by_name)
     names = pl.DataFrame(
         [
-            shown.timeline.names.gather(some).alias("name"),
-            pl.Series("count", by_name[some]),
+            shown.timeline.names.gather(matching).alias("name"),
+            pl.Series("count", by_name[matching]),
         ]
     )
     schema = {"track": pl.Int32(), "count": pl.Int64(), "total_ps": pl.Int64()}
@@ -262,11 +262,11 @@ def _longest_event(
         host_events, track = host_events[track >= 0], track[track >= 0]
         if not len(host_events):
             continue
-        lasted = ints(shown.events, "dur_ps")[host_events]
-        longest = int(np.argmax(lasted))
-        if best is None or lasted[longest] > best[0]:
+        dur_ps = ints(shown.events, "dur_ps")[host_events]
+        longest = int(np.argmax(dur_ps))
+        if best is None or dur_ps[longest] > best[0]:
             place = shown.place_of_item(int(track[longest]), int(host_events[longest]))
-            best = int(lasted[longest]), Instance(host=host, place=place)
+            best = int(dur_ps[longest]), Instance(host=host, place=place)
     return None if best is None else best[1]
 
 

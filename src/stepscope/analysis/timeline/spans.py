@@ -174,8 +174,8 @@ class HostTimeline(Frozen, frozen=True):
         )
         begins = ints(self.timeline.tracks, "begin")[recorded]
         ends = ints(self.timeline.tracks, "end")[recorded]
-        some = np.flatnonzero(begins < ends)
-        order = some[np.argsort(begins[some], kind="stable")]
+        with_events = np.flatnonzero(begins < ends)
+        order = with_events[np.argsort(begins[with_events], kind="stable")]
         if not len(order):
             return np.full(len(event), -1, np.int64)
         index = np.searchsorted(begins[order], event, side="right") - 1

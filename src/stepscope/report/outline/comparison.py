@@ -77,15 +77,17 @@ def verdict_sentence(comparison: Comparison) -> str:
             f"No change beyond chance: a {each} takes {ms(time.new_ms)}, and took "
             f"{ms(time.base_ms)} before ({interval})."
         )
-    than = f"than the {ms(time.base_ms)} before"
+    difference = f"than the {ms(time.base_ms)} before"
     if time.change_percent >= _MANY_PERCENT:
-        than = f"{time.new_ms / time.base_ms:.1f} times the {ms(time.base_ms)} before"
+        difference = (
+            f"{time.new_ms / time.base_ms:.1f} times the {ms(time.base_ms)} before"
+        )
     elif time.verdict == "faster":
-        than = f"{percent(-time.change_percent)} less {than}"
+        difference = f"{percent(-time.change_percent)} less {difference}"
     else:
-        than = f"{percent(time.change_percent)} more {than}"
+        difference = f"{percent(time.change_percent)} more {difference}"
     return (
-        f"A {each} takes {ms(time.new_ms)}, {than}: a change of "
+        f"A {each} takes {ms(time.new_ms)}, {difference}: a change of "
         f"{change_words(time.change_ms)} ({interval})."
     )
 

@@ -96,8 +96,8 @@ def _verdict_parts(explained: Explanation) -> Iterator[Part]:
         if text:
             sentences.append(f"{label}: {text}")
     if finding.explained_by:
-        by = join_words(finding.explained_by)
-        sentences.append(f"The same time is explained in more detail by {by}.")
+        explaining = join_words(finding.explained_by)
+        sentences.append(f"The same time is explained in more detail by {explaining}.")
     if finding.unavailable is not None and finding.unavailable.remedy:
         sentences.append(f"To find out: {finding.unavailable.remedy}")
     yield Bullets(tuple(sentences))

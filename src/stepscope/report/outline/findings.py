@@ -123,8 +123,8 @@ def _failing_parts(
             "see", evidence_words(evidence), again=number > 0, shortened=True
         )
     for number, action in enumerate(fitting_actions(finding, document.frameworks)):
-        who = "" if action.framework == "any" else f" ({action.framework})"
-        yield Labelled("do", f"{action.text}{who}", again=number > 0)
+        framework = "" if action.framework == "any" else f" ({action.framework})"
+        yield Labelled("do", f"{action.text}{framework}", again=number > 0)
         for text in (action.code, action.env):
             if text is not None:
                 yield Code(text, indent=13)

@@ -46,20 +46,22 @@ def gap_words(gap: GapExplanation) -> str:
         f"{_owner_words(owner)} {percent(owner.percent)}"
         for owner in owners[:_MOST_OWNERS]
     ]
-    dark = gap.not_explained_percent
+    unexplained = gap.not_explained_percent
     # Time outside of steps never has an owner and does not count as unexplained.
-    everywhere = gap.outside_ps >= gap.dur_ps
-    no_answer = f"Unexplained: {percent(dark)} of the interval." if dark else None
-    if everywhere:
+    is_outside = gap.outside_ps >= gap.dur_ps
+    no_answer = (
+        f"Unexplained: {percent(unexplained)} of the interval." if unexplained else None
+    )
+    if is_outside:
         no_answer = None
-    if gap.kind == "host" and len(gap.owners) == 1 and not dark:
+    if gap.kind == "host" and len(gap.owners) == 1 and not unexplained:
         shares = []
     order = [f"Owners: {join_words(shares)}." if shares else None, no_answer]
-    if dark > _NO_ANSWER:
+    if unexplained > _NO_ANSWER:
         order.reverse()
     sentences += [text for text in order if text]
     if gap.outside_ps:
-        part = "All" if everywhere else duration_text(gap.outside_ps)
+        part = "All" if is_outside else duration_text(gap.outside_ps)
         sentences.append(
             f"{part} of the interval is before the first recorded step or after the "
             "last, where owners are not determined."
@@ -81,8 +83,8 @@ def _lead_sentence(gap: GapExplanation) -> str:
         return f"{device} is idle for {long} {join_words([*ends])}".rstrip() + "."
     first = gap.owners[0] if gap.owners else None
     if gap.kind == "interval":
-        whose = "the step threads" if gap.device is None else device.lower()
-        return f"The interval covers {long} of {whose}."
+        subject = "the step threads" if gap.device is None else device.lower()
+        return f"The interval covers {long} of {subject}."
     if first is None:
         return f"The interval of {long} is outside of the steps."
     if gap.kind == "busy":

@@ -86,12 +86,12 @@ def where_time_went(document: Document) -> Iterator[Part]:
         return
     if overview.breakdown_ms:
         yield _basis_paragraph(overview, overview.step_detection)
-        of = "time of a step" if overview.window == "steps" else "recorded time"
+        label = "time of a step" if overview.window == "steps" else "recorded time"
         single_device = (
             len({(entry.host, entry.device) for entry in overview.account}) == 1
         )
         yield from _category_bars(
-            overview, of, account=overview.account if single_device else ()
+            overview, label, account=overview.account if single_device else ()
         )
         yield from _categories_not_recorded(document, overview)
         yield from _naming_advice(document, overview)
@@ -131,7 +131,7 @@ def _basis_paragraph(summary: Summary, detection: StepDetection) -> Paragraph:
 
 
 def _category_bars(
-    summary: Summary, of: str, *, account: Sequence[AccountEntry] = ()
+    summary: Summary, label: str, *, account: Sequence[AccountEntry] = ()
 ) -> Iterator[Part]:
     bars = []
     nothing = []
@@ -161,7 +161,7 @@ def _category_bars(
             below = (*below, before_copies)
         bars.append(Bar(title, ms(time), share, below))
     if bars:
-        yield Bars(tuple(bars), of)
+        yield Bars(tuple(bars), label)
     if nothing:
         yield Paragraph(f"No time went to: {'; '.join(nothing)}.", role="dim")
 
@@ -191,13 +191,13 @@ def _named_excerpts(
     if not total_ms:
         return
     # Parts with the same name inside steps and between steps are added up.
-    took: dict[tuple[str, Role], float] = defaultdict(float)
+    ms_by_name: dict[tuple[str, Role], float] = defaultdict(float)
     for entry in account:
         for part in entry.parts or ():
             if entry.category == category and part.name is not None:
                 role: Role = "code" if part.function else "plain"
-                took[_part_words(part), role] += part.ms
-    largest = sorted(took.items(), key=lambda pair: -pair[1])[:_MOST_PARTS]
+                ms_by_name[_part_words(part), role] += part.ms
+    largest = sorted(ms_by_name.items(), key=lambda pair: -pair[1])[:_MOST_PARTS]
     # Functions that a function calls are listed under their own names.
     own: dict[Role, str] = {"code": " self time"}
     for (text, role), time in largest:

@@ -224,9 +224,11 @@ def memory_parts(document: Document) -> Iterator[Part]:
         holding.setdefault(held, []).append(name)
     for held, names in holding.items():
         further = len(names) - 1
-        of = f"{names[0]} (and {further} with equal contents)" if further else names[0]
+        memories = (
+            f"{names[0]} (and {further} with equal contents)" if further else names[0]
+        )
         for part in held:
-            yield Paragraph(f"{of}: {part}")
+            yield Paragraph(f"{memories}: {part}")
     for name, memory in result.memories.items():
         # The memory page shows fragmentation, which matters if memory runs short.
         for warning in memory.warnings:

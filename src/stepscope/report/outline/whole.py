@@ -182,13 +182,13 @@ def hardware_words(document: Document) -> str | None:
         parts.append(f"{hardware.cores} {'core' if hardware.cores == 1 else 'cores'}")
     covered = hardware.peak_covered_percent
     if hardware.peak_percent is not None and covered is not None and covered >= _LEAST:
-        whose = "its" if len(used) == 1 else "their"
+        possessive = "its" if len(used) == 1 else "their"
         known = (
             "" if covered >= _ALL else f" (known for {percent(covered)} of the time)"
         )
         parts.append(
-            f"{whose} kernels reach {percent(hardware.peak_percent)} of the peak of "
-            f"the units that they use{known}"
+            f"{possessive} kernels reach {percent(hardware.peak_percent)} of the peak "
+            f"of the units that they use{known}"
         )
     # The head of the page already names the devices.
     if len(parts) == len(kinds):

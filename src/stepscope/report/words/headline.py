@@ -116,17 +116,17 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
     known = result.rows.drop_nulls("peak_bytes").sort("peak_bytes", descending=True)
     if known.is_empty():
         return None
-    every = known.rows(named=True)
+    all_rows = known.rows(named=True)
     programs = {
         row["memory_id"]
-        for row in every
+        for row in all_rows
         if (
             set(result.memories[row["memory_id"]].breakdown["region_type"].to_list())
             == {_CODE}
         )
     }
     # Memories that contain only compiled code come last.
-    fullest = min(every, key=lambda row: row["memory_id"] in programs)
+    fullest = min(all_rows, key=lambda row: row["memory_id"] in programs)
     name = fullest["memory_id"]
     memory, size = result.memories[name], bytes_text(fullest["peak_bytes"])
     what = "programs compiled for" if name in programs else "tensors of"
@@ -190,10 +190,10 @@ def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | Non
         )
         if (value := longest[column]) is not None
     ]
-    so = f"; {which}{duration} reaches {' and '.join(reached)}" if reached else ""
+    rates = f"; {which}{duration} reaches {' and '.join(reached)}" if reached else ""
     launches = f"{rows.height:,} measured launch{'' if rows.height == 1 else 'es'}"
     return (
         f"The kernel {cut_middle(plain_name(name), _LONGEST_NAME)} takes "
         f"{percent(100 * largest['duration_ps'] / total_ps)} of the "
-        f"{duration_text(total_ps)} of {launches}{so}."
+        f"{duration_text(total_ps)} of {launches}{rates}."
     )

@@ -73,8 +73,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     host_work = host_functions(signals, shares, thresholds)
     calls = None if host_work.blocking is None else host_work.blocking.time
     predicts = calls is not None and host_work.has_model and calls.mostly_predicts
-    by = ("host.work",) if predicts else ()
-    return msgspec.structs.replace(finding, saving_ms=saving, explained_by=by)
+    explaining = ("host.work",) if predicts else ()
+    return msgspec.structs.replace(finding, saving_ms=saving, explained_by=explaining)
 
 
 def _compiled_parts(

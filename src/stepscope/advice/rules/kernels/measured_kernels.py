@@ -271,12 +271,12 @@ _SPILLS_ITEM: Final = rule_item("kernel.spills")
 def judge_spills(signals: Signals, thresholds: Thresholds) -> Finding:
     local = pl.col("local_memory_sectors")
     loads, stores = pl.col("global_load_sectors"), pl.col("global_store_sectors")
-    every = pl.coalesce(pl.col("l1_bytes") / _SECTOR_BYTES, local + loads + stores)
+    total = pl.coalesce(pl.col("l1_bytes") / _SECTOR_BYTES, local + loads + stores)
     share = (
         pl.when(local == 0)
         .then(pl.lit(0.0))
-        .when(every > 0)
-        .then((local / every).clip(0, 1))
+        .when(total > 0)
+        .then((local / total).clip(0, 1))
     )
     fault = Fault(
         found=100 * share >= thresholds.spilled_traffic.value,

@@ -113,9 +113,9 @@ def _finding_of_eager_ops(
     if not failed:
         return _ITEM.finding("pass", note="hidden" if eager else None, **fields)
     # The finding `launch.delay` already has this saving.
-    by = ("launch.delay",) if on_device else ()
+    explaining = ("launch.delay",) if on_device else ()
     if are_ops_of_function(signals, shares, caller, thresholds):
-        by = ("host.work",)
+        explaining = ("host.work",)
     return _ITEM.finding(
         "fail",
         severity=verdict.severity,
@@ -125,7 +125,7 @@ def _finding_of_eager_ops(
         steps_clean=verdict.pattern.steps,
         causes=verdict.causes,
         ms_per_step=effect,
-        explained_by=by,
+        explained_by=explaining,
         saving_ms=None
         if on_device
         else msgspec.structs.replace(

@@ -93,8 +93,8 @@ def _judge_device_kernels(
         return _ITEM.cannot_tell("no_steps")
     if "launch" in shares.missing:
         return _ITEM.cannot_tell(shares.missing["launch"])
-    every = groups.get(shares.label, ())
-    small, brief_ps = _brief_kernel_groups(every, launching, thresholds)
+    all_groups = groups.get(shares.label, ())
+    small, brief_ps = _brief_kernel_groups(all_groups, launching, thresholds)
     waits = judge(
         shares.series(
             {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
@@ -122,7 +122,7 @@ def _judge_device_kernels(
         parts=_parts_of_device(small, shares.percent(*COMPUTE)),
         facts=_ITEM.facts(
             kernels=_kernels_per_step(small),
-            all_kernels=_kernels_per_step(every),
+            all_kernels=_kernels_per_step(all_groups),
             launches=launches,
             brief_kernel=brief_ps / PS_PER_US,
         ),
@@ -134,7 +134,7 @@ def _judge_device_kernels(
 
 
 def _brief_kernel_groups(
-    every: tuple[WorkGroup, ...], launching: LaunchSignals, thresholds: Thresholds
+    all_groups: tuple[WorkGroup, ...], launching: LaunchSignals, thresholds: Thresholds
 ) -> tuple[tuple[WorkGroup, ...], float]:
     """Return the groups with many brief kernels, and the limit of brief in ps.
 
@@ -146,7 +146,7 @@ def _brief_kernel_groups(
         brief_ps = min(two, thresholds.small_kernel_most.value)
     small = tuple(
         group
-        for group in every
+        for group in all_groups
         if group.per_step >= thresholds.small_op_runs.value and group.mean_ps < brief_ps
     )
     return small, brief_ps

@@ -34,8 +34,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if not pipeline.stages and not pipeline.own_process:
         return _ITEM.cannot_tell(pipeline.absent or _ITEM.reason("no_wait"))
     missing = missing_practices(pipeline, python.get(pipeline.host or ""))
-    telling = (stage for stage in pipeline.stages if not stage.transparent)
-    slowest = sorted(telling, key=lambda stage: -stage.percent)
+    opaque = (stage for stage in pipeline.stages if not stage.transparent)
+    slowest = sorted(opaque, key=lambda stage: -stage.percent)
     return _ITEM.finding(
         "fail",
         severity=waits.severity if waits.status == "fail" else "info",

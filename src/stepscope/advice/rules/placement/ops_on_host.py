@@ -56,8 +56,8 @@ def judge_placed(
     shares = owned_shares(_OWNED, signals, thresholds)
     devices = signals.needed(placement_signals)
     placed = devices.get(shares.label, ())
-    dark = thresholds.unexplained_warn.value
-    series = _divide_by_kind(shares, placed, kinds, unknown_from=dark)
+    max_unexplained = thresholds.unexplained_warn.value
+    series = _divide_by_kind(shares, placed, kinds, unknown_from=max_unexplained)
     judged = judge_series(item, signals, thresholds, series)
     verdict = judged.verdict
     if verdict.unavailable is not None:

@@ -109,9 +109,12 @@ def _depends_on_undecided(times: PrecisionSignals, thresholds: Thresholds) -> bo
     narrow = times.undecided_narrow_ps
     # At worst all undecided kernels that are not known to be 16-bit are wider; at best
     # all that may be 16-bit are 16-bit.
-    wide = times.undecided_ps - times.undecided_16_ps
+    wide_ps = times.undecided_ps - times.undecided_16_ps
     worst = _is_wide(
-        times.eligible_ps + wide, times.eligible_narrow_ps, times.compute_ps, thresholds
+        times.eligible_ps + wide_ps,
+        times.eligible_narrow_ps,
+        times.compute_ps,
+        thresholds,
     )
     best = _is_wide(
         times.eligible_ps + narrow,
@@ -237,23 +240,26 @@ def _saving_by_precision(
     """
     if times.wide_per_step_ps is None or times.tf32_per_step_ps is None:
         return None
-    wide, tf32 = times.wide_per_step_ps / PS_PER_MS, times.tf32_per_step_ps / PS_PER_MS
+    wide_ms, tf32_ms = (
+        times.wide_per_step_ps / PS_PER_MS,
+        times.tf32_per_step_ps / PS_PER_MS,
+    )
     known = 0.0
     work = _work_of_judged_device(signals, times)
     if work is not None:
         measured = _replaceable_kernels(work).filter(pl.col("speedup").is_not_null())
         of_tf32 = pl.col("precision") == "tf32"
-        tf32 = max(tf32 - _time_ms(measured.filter(of_tf32)), 0.0)
-        wide = max(wide - _time_ms(measured.filter(~of_tf32)), 0.0)
+        tf32_ms = max(tf32_ms - _time_ms(measured.filter(of_tf32)), 0.0)
+        wide_ms = max(wide_ms - _time_ms(measured.filter(~of_tf32)), 0.0)
         known = measured_gain_ms(measured)
     return Saving(
         low=known
-        + wide * (1 - 1 / thresholds.amp_gain_low.value)
-        + tf32 * (1 - 1 / thresholds.amp_gain_tf32_low.value),
+        + wide_ms * (1 - 1 / thresholds.amp_gain_low.value)
+        + tf32_ms * (1 - 1 / thresholds.amp_gain_tf32_low.value),
         high=known
-        + wide * (1 - 1 / thresholds.amp_gain_high.value)
-        + tf32 * (1 - 1 / thresholds.amp_gain_tf32_high.value),
-        open_above=wide + tf32 > 0,
+        + wide_ms * (1 - 1 / thresholds.amp_gain_high.value)
+        + tf32_ms * (1 - 1 / thresholds.amp_gain_tf32_high.value),
+        open_above=wide_ms + tf32_ms > 0,
     )
 
 

@@ -56,7 +56,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     windows = _windows_seen(shares, hosts, thresholds)
     compile_unknown = "compile" in shares.missing
     note, severity = _flaw_of_window(
-        windows, shares, thresholds, unseen=compile_unknown
+        windows, shares, thresholds, compile_unknown=compile_unknown
     )
     warm = note == "warm_up"
     effect = sum(shares.times("compile")) / max(windows.judged, 1)
@@ -110,7 +110,7 @@ def _windows_seen(
 
 
 def _flaw_of_window(
-    windows: _Seen, shares: StepShares, thresholds: Thresholds, *, unseen: bool
+    windows: _Seen, shares: StepShares, thresholds: Thresholds, *, compile_unknown: bool
 ) -> tuple[str | None, Severity]:
     """Return the most serious flaw, and its severity."""
     min_steps = thresholds.few_steps.value
@@ -126,7 +126,7 @@ def _flaw_of_window(
     long = (
         windows.times is not None and windows.times > thresholds.long_first_step.value
     )
-    return ("long_first" if unseen and long else None), "info"
+    return ("long_first" if compile_unknown and long else None), "info"
 
 
 def _facts_of_window(windows: _Seen, steps: HostSteps | None) -> tuple[Fact, ...]:

@@ -164,8 +164,8 @@ def _finding_of_waits(
         CauseShare(cause="functions", share_percent=work),
     )
     if finding.saving_ms is not None and len(waits.times_ps) == len(shares.window_ps):
-        every = thresholds.steps_share.value
-        pattern = effect_pattern(waits.times_ps, every_percent=every)
+        min_steps_percent = thresholds.steps_share.value
+        pattern = effect_pattern(waits.times_ps, every_percent=min_steps_percent)
         finding = msgspec.structs.replace(
             finding,
             saving_ms=saving_of_effect(waits.times_ps, shares.window_ps),
