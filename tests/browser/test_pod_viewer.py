@@ -57,7 +57,7 @@ def test_the_slider_steps_over_real_step_numbers(view: View, server: Server) -> 
 
 def test_one_worker_is_told_that_it_is_alone(view: View) -> None:
     view.go("pod_viewer", run="vector")
-    assert "One worker was recorded" in view.page.locator("main").inner_text()
+    assert "Only one worker was recorded" in view.page.locator("main").inner_text()
 
 
 def test_the_headline_says_for_whom_the_others_waited(

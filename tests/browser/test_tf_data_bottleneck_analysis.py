@@ -27,7 +27,7 @@ def test_summary_names_the_bottleneck_and_the_remedy(
         "region", name="Performance analysis summary"
     ).inner_text()
     assert told["text"] in said
-    assert "The bottleneck is Map, the slowest stage that it waited for" in said
+    assert "The bottleneck is Map, the slowest stage that the call waited for" in said
     assert told["bottleneck"]["long_name"] in said
     assert told["suggestion"] in said
 

@@ -189,7 +189,7 @@ function Rest({ value, onMore }: Pick<Shown, "value" | "onMore">) {
   if (value.cut)
     return (
       <p class="cut">
-        Only the first {number(value.rows.length)} rows are shown: the texts of all rows are too long for one answer.
+        Only the first {number(value.rows.length)} rows are shown: their texts are too long for one answer.
         A filter brings others.
       </p>
     );

@@ -8,9 +8,9 @@ import { change, link, state } from "../state/url";
 import { kernelOf } from "../trace/questions";
 
 const DOMINANT: Record<string, string> = {
-  transfer: "Transfer dominates: copies and collectives take most of the op's device time.",
-  utilisation: "Utilisation dominates: the device waits for the op, or the op's kernels do not fill the device.",
-  compute: "Compute dominates: for most of the op's device time its kernels fill the device.",
+  transfer: "Transfer dominates: copies and collectives take most of the device time.",
+  utilisation: "Utilisation dominates: the device waits, or the kernels do not fill it.",
+  compute: "Compute dominates: kernels fill the device for most of the time.",
   mixed: "No single cause dominates.",
 };
 

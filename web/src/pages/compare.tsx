@@ -22,8 +22,8 @@ interface Told extends Comparison {
 
 const ALONE = {
   code: "NO_RUNS",
-  reason: "The log directory has only one complete run.",
-  remedy: "Record another run into it; the run then appears here automatically.",
+  reason: "The log directory has one complete run.",
+  remedy: "Record another run into it; the run then appears here.",
 };
 
 export function Compare() {
@@ -87,7 +87,7 @@ function Parity({ told, stated, onState }: { told: Told; stated: boolean; onStat
   const { unavailable } = told.parity;
   return (
     <details class="panel" open={unavailable !== null || stated}>
-      <summary>{unavailable ? "Do both runs do the same work? Not proven" : "Do both runs do the same work?"}</summary>
+      <summary>{unavailable ? "Is the work the same? Not proven" : "Is the work the same?"}</summary>
       <Sentences of={told.words.checks} />
       {(unavailable || stated) && (
         <label>

@@ -44,11 +44,10 @@ function Summary({ data }: { data: InputPipelineResult }) {
       <details>
         <summary>Why TensorFlow's own page may show another share</summary>
         <p>
-          Four definitions differ. Exposed copies to the device are input here under every name of a copy; TensorFlow
-          recognises one name and counts all other copies as computation. A step lasts until the next step starts; in
-          TensorFlow it is the span of the device's work. An iterator that runs between the steps counts; TensorFlow
-          reports 0 %. Unexplained time is not input; TensorFlow reports a program as potentially input-bound from
-          3 % of unexplained time on.
+          Four definitions differ. Exposed copies to the device are input under every name of a copy; TensorFlow
+          recognises one name. A step lasts until the next step starts; TensorFlow uses the span of device work.
+          An iterator between the steps counts; TensorFlow reports 0 %. Unexplained time is not input; TensorFlow
+          calls a program potentially input-bound from 3 % of it on.
         </p>
       </details>
       {data.bottleneck_iterator && (
@@ -127,7 +126,7 @@ function Range({ data }: { data: InputPipelineResult }) {
   return (
     <Chart
       title="Share of the step that is input"
-      summary={course && several ? "The line is the mean of the devices; the band is the range from the smallest to the largest value." : ""}
+      summary={course && several ? "The line is the mean of the devices; the band is their range." : ""}
       table={
         <DataTable
           tool="input_pipeline_analyzer"
@@ -213,7 +212,7 @@ function Workers({ data }: { data: InputPipelineResult }) {
         <p><Prose text={`${why.reason} ${why.remedy}`} /></p>
       ) : (
         <>
-          <p>Work of these processes while steps run, as shares of their sampled time. This time is not part of the steps' time.</p>
+          <p>Work of these processes while steps run, as shares of their sampled time. It is not part of the steps' time.</p>
           <DataTable
             tool="input_pipeline_analyzer"
             table="worker_functions"

@@ -15,7 +15,7 @@ export function MemoryProfile() {
   // An instant belongs to one memory.
   const options = at && chosen ? { memory: chosen, at_ms: at } : {};
   return (
-    <ToolPage tool="memory_profile" what="allocations over time, the peak, and the blocks allocated at the peak" options={options}>
+    <ToolPage tool="memory_profile" what="allocations over time, and the blocks at the peak" options={options}>
       {(data) => <Memories data={data} options={options} />}
     </ToolPage>
   );
@@ -34,7 +34,7 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
       </p>
       <Summary id={id} memory={memory} />
       {memory.level === "one_instant" ? (
-        <p>The file has data of only one instant of the program, not of the time before.</p>
+        <p>The file has data of only one instant of the program.</p>
       ) : (
         <Timeline id={id} memory={memory} />
       )}
@@ -151,7 +151,7 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
   return (
     <Chart
       title="Memory over time"
-      summary={`${stack ? "Stack and heap on top of each other" : "The heap"}${whole ? ", and free memory" : ""}${line ? "; the dashed line is fragmentation" : ""}. Click, or press Enter, to see the allocated blocks at this time.`}
+      summary={`${stack ? "Stack and heap on top of each other" : "The heap"}${whole ? ", and free memory" : ""}${line ? "; the dashed line is fragmentation" : ""}. Click, or press Enter, for the allocated blocks at this time.`}
       controls={
         capacity !== null && (
           <Pick

@@ -115,7 +115,7 @@ function Filled({ data, view, options, onView }: { data: ModelViewsResult; view:
       {ranges && "detail" in data && <AnnotationDetail data={data as AnnotationDetailResult} options={options} />}
       <Chart title={`Cost ${VIEWS[view]}`} table={<DataTable tool="model_views" table={view} caption="nodes" options={options} />}>
         {data[view].length === 0 ? (
-          <p>No data of this kind was recorded, or the filters above hide all of it.</p>
+          <p>No data of this kind was recorded, or the filters hide all of it.</p>
         ) : (
           <Tree
             label={`Cost ${VIEWS[view]}`}
@@ -185,7 +185,7 @@ function OfRanges({ data }: { data: ModelViewsResult }) {
   const outside = data.unannotated_device_us;
   return (
     <p>
-      Host time in the ranges that the program annotated, and device time of the work launched in these ranges. Work launched outside
+      Host time in the annotated ranges, and device time of the work launched in these ranges. Work launched outside
       all ranges:{" "}
       <span class="whole">
         <Value field="unannotated_device_us" title="Device time outside of all ranges" exact={outside} shown={lasting(outside)} />.

@@ -50,7 +50,7 @@ function Summary({ data }: { data: TfDataBottleneckAnalysisResult }) {
         <summary>How to read a long name</summary>
         <p>
           In <code>Iterator::A::B::C</code> the last part, C, is the stage itself. The parts before it
-          are the downstream stages, which request elements from C: A is the stage nearest to the program.
+          are the downstream stages, which request elements: A is nearest to the program.
         </p>
       </details>
     </section>
@@ -97,7 +97,7 @@ function passing({ nodes }: Graph): string {
   const most = nodes.find((node) => node.bottleneck)?.self_us ?? Infinity;
   const longer = nodes.filter((node) => node.critical && node.transparent && node.self_us > most).map(({ type }) => type);
   if (longer.length === 0) return "";
-  return ` ${[...new Set(longer)].join(" and ")} only ${longer.length > 1 ? "pass" : "passes"} elements on and cannot be made faster, so ${longer.length > 1 ? "they are not bottlenecks" : "this stage is not a bottleneck"}.`;
+  return ` ${[...new Set(longer)].join(" and ")} only ${longer.length > 1 ? "pass" : "passes"} elements on and cannot be made faster, so ${longer.length > 1 ? "they are not bottlenecks" : "it is not a bottleneck"}.`;
 }
 
 function Stages({ graph }: { graph: Graph }) {

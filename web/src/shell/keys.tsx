@@ -12,7 +12,7 @@ export const help = signal(false);
 const KEYS: [string, string][] = [
   ["?", "Show this list"],
   ["/", "Go to the page's first filter"],
-  ["T", "Show the first chart as a table, or as a chart again"],
+  ["T", "Show the first chart as a table, or again as a chart"],
   ["Esc", "Close the open dialog"],
 ];
 
@@ -86,8 +86,8 @@ export function Help() {
         Single-letter keys
       </label>
       <p>
-        Click a number to see its definition. 0 means zero; “–” means that the number was not measured.
-        Click “–” to see the reason.
+        Click a number to see its definition. “–” means not measured:
+        click “–” to see the reason.
       </p>
       <form method="dialog">
         <button>Close</button>

@@ -14,7 +14,7 @@ export const KEYS: [string, string][] = [
   [", .", "Previous and next event of the same name"],
   ["G", "Next gap on the lane; with Shift the previous one"],
   ["E", "Explain the gap or the selected time"],
-  ["F", "Fit the window to the selection; 0 or Z: the whole trace"],
+  ["F", "Fit the window to the selection; 0 or Z: whole trace"],
   ["M", "Set or remove a mark at the selection"],
   ["R", "Sums of the selected or measured time"],
   ["P H", "On the name of a track: pin it, hide it; Alt and arrows move it"],

@@ -215,8 +215,8 @@ function Chosen({ control, known }: { control: Control; known: ReturnType<typeof
       <>
         <p class="hint">
           {touch.value
-            ? "Tap an event or a gap. Drag to move, pinch to zoom; drag on the ruler to sum the times of an interval."
-            : "Click an event, or drag to sum the times of an interval. W and S zoom, A and D move, ? lists all keys."}
+            ? "Tap an event or a gap. Drag to move, pinch to zoom; drag on the ruler for the sums of an interval."
+            : "Click an event, or drag for the sums of an interval. W and S zoom, A and D move, ? lists all keys."}
         </p>
         <Legend categories={CATEGORIES} />
       </>

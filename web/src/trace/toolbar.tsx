@@ -55,7 +55,7 @@ export function Toolbar({ catalogue, control, as, asTable, onTable }: Props) {
       <button data-twin aria-pressed={asTable} title="Key T" onClick={onTable}>
         {asTable ? "As a timeline" : "As a table"}
       </button>
-      <button title="Save the visible window for Perfetto" onClick={() => saveWindow(control)}>Save</button>
+      <button title="Save this window for Perfetto" onClick={() => saveWindow(control)}>Save</button>
     </div>
   );
 }
