@@ -63,7 +63,7 @@ class Cache:
     ) -> None:
         home = os.environ.get("STEPSCOPE_CACHE") or Path.home() / ".cache" / "stepscope"
         self._folder = folder or Path(home) / "remote"
-        self._most_bytes = most_bytes
+        self._max_bytes = most_bytes
 
     def place(self, url: str, file: RemoteFile) -> Path:
         """Return the path that this version of a file has, or will have, in the cache.
@@ -71,11 +71,11 @@ class Cache:
         Raises:
             BadInput: The file is larger than the whole cache.
         """
-        if file.size > self._most_bytes:
+        if file.size > self._max_bytes:
             raise BadInput.at(
                 f"{url}",
                 f"{Path(file.path).name} has {file.size:,} bytes, more than the cache "
-                f"holds ({self._most_bytes:,})",
+                f"holds ({self._max_bytes:,})",
                 "Copy the run directory to this machine and open it there.",
             )
         identity = "\0".join((url, file.path, file.tag, str(file.size)))
@@ -95,7 +95,7 @@ class Cache:
                 entries.append((status.st_mtime, path.parent, status.st_size))
         total = sum(size for _, _, size in entries)
         for _, entry, size in sorted(entries):
-            if total <= self._most_bytes:
+            if total <= self._max_bytes:
                 return
             if entry not in kept_folders:
                 shutil.rmtree(entry, ignore_errors=True)

@@ -59,7 +59,7 @@ class Destination:
         self._make_folder = make_folder
         self._deliver = deliver
         self._keeps = keeps
-        self._kept: Path | None = None
+        self._local_folder: Path | None = None
         #: Allows one thread at a time to create and remove folders.
         self._making = threading.RLock()
 
@@ -143,10 +143,12 @@ class Destination:
 
     def _kept_folder(self) -> Path:
         with self._making:
-            if self._kept is None:
-                self._kept = Path(tempfile.mkdtemp(prefix="stepscope-")) / self.run
-            self._kept.mkdir(exist_ok=True)
-        return self._kept
+            if self._local_folder is None:
+                self._local_folder = (
+                    Path(tempfile.mkdtemp(prefix="stepscope-")) / self.run
+                )
+            self._local_folder.mkdir(exist_ok=True)
+        return self._local_folder
 
 
 class _Part:
@@ -159,13 +161,13 @@ class _Part:
     path: Path
 
     def __init__(
-        self, name: str, make_folders: list[Callable[[], Path]], making: threading.RLock
+        self, name: str, make_folders: list[Callable[[], Path]], lock: threading.RLock
     ) -> None:
         self.size = 0
         self.refused: Exception | None = None
         self._name = f".{name}.{secrets.token_hex(4)}"
         self._make_folders = make_folders
-        self._making = making
+        self._making = lock
         self._file: io.FileIO | None = None
 
     def write_piece(self, piece: bytes | memoryview) -> None:

@@ -81,7 +81,7 @@ class CoreClocks:
         self._before: dict[int, int] = {}
         self._delays: dict[int, _Delay] = {}
         self._process_ns: int | None = None
-        self._rest_ns = 0
+        self._other_ns = 0
         self._at_ns = 0
         self._pread = ctypes.PyDLL(None).pread if sys.platform == "linux" else None
         if self._pread is not None:
@@ -152,8 +152,8 @@ class CoreClocks:
                 if thread in self._before
             )
             other_ns = process_ns - self._process_ns - watched_ns
-            self._rest_ns += min(max(other_ns, 0), at_ns - self._at_ns)
-        readings.append(Reading(OTHER_THREADS, at_ns, self._rest_ns))
+            self._other_ns += min(max(other_ns, 0), at_ns - self._at_ns)
+        readings.append(Reading(OTHER_THREADS, at_ns, self._other_ns))
         self._process_ns, self._before, self._at_ns = (process_ns, times, at_ns)
         return readings
 

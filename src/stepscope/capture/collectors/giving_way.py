@@ -112,7 +112,7 @@ class GivesWay(abc.ABC):
         self._beginning = False
         self._process = os.getpid()
         self._began_s = 0.0
-        self._kept: Collected | None = None
+        self._collected: Collected | None = None
         self._undo: list[Callable[[], None]] = []
 
     def why_unavailable(self) -> Unavailable | None:
@@ -135,7 +135,7 @@ class GivesWay(abc.ABC):
             if runs is not None or is_busy:
                 why_not = _BUSY if runs is None else f"{runs} runs already"
                 text = f"{self.framework} was not recorded: {why_not}"
-                self._kept = Collected(b"", (text,))
+                self._collected = Collected(b"", (text,))
                 return
             # A call of the program's profiler now waits until this start is complete.
             self._beginning = True
@@ -168,14 +168,14 @@ class GivesWay(abc.ABC):
     def _end_unless_kept(self, end: Callable[[], None]) -> None:
         with self._own_calls:
             self._unguard_entrances()
-            if self._kept is None:
+            if self._collected is None:
                 end()
 
     def hand_over(self) -> Collected:
         """Stop the recording and return it; empty if none began."""
         with self._own_calls:
             self._unguard_entrances()
-            collected, self._kept = self._kept, None
+            collected, self._collected = self._collected, None
             return self.end_recording() if collected is None else collected
 
     @abc.abstractmethod
@@ -215,7 +215,7 @@ class GivesWay(abc.ABC):
         if os.getpid() != self._process:
             return
         with leaving.undisturbed(), self._own_calls:
-            if self._beginning or self._kept is not None or not self._undo:
+            if self._beginning or self._collected is not None or not self._undo:
                 return
             recorded_s = time.monotonic() - self._began_s
             try:
@@ -230,7 +230,7 @@ class GivesWay(abc.ABC):
                 f"the program started {to}: {self.framework} was recorded until then, "
                 f"for {recorded_s:.1f} s; annotations and counters continued"
             )
-            self._kept = ended._replace(warnings=(warning, *ended.warnings))
+            self._collected = ended._replace(warnings=(warning, *ended.warnings))
 
     def _guard_entrance(self, entrance: Entrance) -> Callable[[], None] | None:
         owner, name, starts = entrance
@@ -271,7 +271,7 @@ class GivesXSpace(GivesWay):
         self._recording: FrameworkRecording | None = None
         self._was_given = False
         self._xspace: bytes | None = None
-        self._asked = TracerLevels(host=2, device=1, python=0)
+        self._requested = TracerLevels(host=2, device=1, python=0)
         self._warnings: list[str] = []
 
     @abc.abstractmethod
@@ -289,8 +289,8 @@ class GivesXSpace(GivesWay):
         """Begin to record, and forward annotations to the framework."""
         del clock
         self._warnings = []
-        self._asked = TracerLevels.asked(options)
-        self._recording = self.open_recording(self._asked, options)
+        self._requested = TracerLevels.asked(options)
+        self._recording = self.open_recording(self._requested, options)
         self.left_over.add_recording(self._recording.stop_session)
         annotate.add_forward(self.make_annotation)
 
@@ -317,7 +317,7 @@ class GivesXSpace(GivesWay):
         if xspace is None:
             return Collected(b"", tuple(self._warnings))
         levels = levels_in_force(xspace)
-        differ = level_warnings(self.framework, self._asked, levels)
+        differ = level_warnings(self.framework, self._requested, levels)
         # Annotations are critical events: every host level above 0 records them.
         holds = self._was_given and levels is not None and levels.host > 0
         return Collected(xspace, (*self._warnings, *differ), holds)

@@ -40,11 +40,11 @@ class HostCollector(Collector):
     ) -> None:
         """Prepare; each `take_fragment` passes its annotations to `on_rows`."""
         self._ring_events = ring_events
-        self._heard = on_rows
+        self._on_rows = on_rows
         self._clock: ClockPair | None = None
         self._names = ThreadNames()
         self._collections = recorder.Collections(_RING_COLLECTIONS)
-        self._told_lost = 0
+        self._reported_lost = 0
         self._opened = 0
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
@@ -75,10 +75,10 @@ class HostCollector(Collector):
             row = (name, begin_ns, end_ns, thread, stats)
             for column, value in zip(own, row, strict=True):
                 column.append(value)
-        if self._heard is not None:
-            self._heard(Rows(*own))
+        if self._on_rows is not None:
+            self._on_rows(Rows(*own))
         lost = recorder.count_lost() + self._collections.lost()
-        newly_lost, self._told_lost = lost - self._told_lost, lost
+        newly_lost, self._reported_lost = lost - self._reported_lost, lost
         space = XSpaceBuilder(platform.node(), start_ns=None)
         if newly_lost:
             space.dropped(newly_lost, "annotations came faster than they were stored")

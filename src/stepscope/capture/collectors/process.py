@@ -181,12 +181,12 @@ class _Workers:
         #: CPU time of each process at the last reading, in ticks.
         self._ticks: dict[int, int] = {}
         self._grown = 0
-        self._seen = False
+        self._had_workers = False
 
     def __call__(self) -> tuple[Readings, Readings]:
         workers = child_processes()
-        self._seen |= bool(workers)
-        if not self._seen:
+        self._had_workers |= bool(workers)
+        if not self._had_workers:
             return {}, {}
         used: dict[int, int] = {}
         for worker in workers:

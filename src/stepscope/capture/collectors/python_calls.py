@@ -54,7 +54,7 @@ class PythonCallsCollector(Collector):
         self._clock: ClockPair | None = None
         self._notes: deque[_Note] = deque()
         self._lost = 0
-        self._told_lost = 0
+        self._reported_lost = 0
         self._calls = _Calls()
         self._hooks: _Monitoring | _Profile | None = None
         self._names = ThreadNames()
@@ -89,7 +89,7 @@ class PythonCallsCollector(Collector):
             return Fragment(b"", 0)
         self._names.refresh_names()
         rows = self._take_rows()
-        lost, self._told_lost = self._lost - self._told_lost, self._lost
+        lost, self._reported_lost = self._lost - self._reported_lost, self._lost
         if self._cost is not None:
             self._cost.add_notes(2 * lost, storing_s=0.0)
         if not rows.names and not lost:
@@ -110,7 +110,7 @@ class PythonCallsCollector(Collector):
         if self._cost is None:
             return None
         # Notes not stored yet; a lost call counts as two notes.
-        waiting = len(self._notes) + 2 * (self._lost - self._told_lost)
+        waiting = len(self._notes) + 2 * (self._lost - self._reported_lost)
         return self._cost.estimated_slowdown(time.monotonic(), waiting=waiting)
 
     def _take_rows(self) -> Rows:

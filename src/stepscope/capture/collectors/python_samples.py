@@ -96,12 +96,12 @@ class PythonSamplesCollector:
         self, *, on_frames: Callable[[Sequence[Frame[CodeType]]], object] | None = None
     ) -> None:
         """Prepare; `on_frames` receives ended frames, on the thread that takes them."""
-        self._heard = on_frames
+        self._on_frames = on_frames
         self._clock: ClockPair | None = None
         self._hz = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._looks: deque[_Raw] = deque(maxlen=RING_LOOKS)
+        self._samples: deque[_Raw] = deque(maxlen=RING_LOOKS)
         #: Sampled threads: Python's id and the system's id.
         self._threads: Sequence[tuple[int, int]] = ()
         #: Python's ids of all threads that Python started or knows.
@@ -109,12 +109,12 @@ class PythonSamplesCollector:
         #: System ids of other threads that ran a function at the last sample.
         self._visiting: set[int] = set()
         #: Time of the last sample in ns; 0 before the first.
-        self._looked_ns = 0
+        self._sampled_ns = 0
         #: Time at which sampling ended, in ns; 0 before the end.
         self._halted_ns = 0
         #: System ids of threads that are sampled only because a step may wait for them,
         #: including threads that have ended.
-        self._beside: set[int] = set()
+        self._parallel: set[int] = set()
         self._clocks = CoreClocks()
         self._core_time = CoreTime()
         self._readings: deque[list[Reading]] = deque(maxlen=RING_LOOKS)
@@ -159,8 +159,8 @@ class PythonSamplesCollector:
             return Fragment(b"", 0)
         if not self._stop.is_set():
             self._choose_threads()
-        for _ in range(len(self._looks)):
-            self._store.add_sample(self._program_sample(self._looks.popleft()))
+        for _ in range(len(self._samples)):
+            self._store.add_sample(self._program_sample(self._samples.popleft()))
         for _ in range(len(self._readings)):
             for reading in self._readings.popleft():
                 self._core_time.add_reading(reading)
@@ -186,7 +186,7 @@ class PythonSamplesCollector:
             return Collected(b"")
         spooled = self.take_fragment()
         half_ns = int(_NS_PER_S / self._hz / 2)
-        until_ns = min(self._looked_ns + half_ns, self._halted_ns)
+        until_ns = min(self._sampled_ns + half_ns, self._halted_ns)
         last = self._write_ended(self._store.end_frames(until_ns), clock)
         self._clock = None
         failed = (self._failure,) if self._failure else ()
@@ -234,7 +234,9 @@ class PythonSamplesCollector:
             and not thread.name.startswith(OWN_THREADS)
         ]
         extra = extra[:_MOST_BESIDE]
-        self._beside = (self._beside | {no for _, no in extra}) - set(driving.values())
+        self._parallel = (self._parallel | {no for _, no in extra}) - set(
+            driving.values()
+        )
         self._threads = [*driving.items(), *extra]
         self._clocks.watch_threads(number for _, number in self._threads)
 
@@ -249,7 +251,7 @@ class PythonSamplesCollector:
                 for (_, thread), stack in zip(threads, stacks, strict=True):
                     self._keep_sample(thread, due_ns, at_ns, stack)
                 self._keep_visitors(visitors, due_ns, at_ns)
-                self._looked_ns = at_ns
+                self._sampled_ns = at_ns
         except Exception as error:  # noqa: BLE001 - an error of one collector
             self._failure = (
                 f"sampling of functions ended early: {type(error).__name__}: {error}"
@@ -269,9 +271,9 @@ class PythonSamplesCollector:
             if not codes or codes[0] is _PYTHONS_OWN:
                 continue
             self._visiting.add(thread)
-            if thread not in before and self._looked_ns:
+            if thread not in before and self._sampled_ns:
                 # The thread ran no function at the last sample.
-                self._keep_sample(thread, self._looked_ns, self._looked_ns, _NOTHING)
+                self._keep_sample(thread, self._sampled_ns, self._sampled_ns, _NOTHING)
             self._keep_sample(thread, due_ns, at_ns, stack)
         for thread in before - self._visiting:
             self._keep_sample(thread, due_ns, at_ns, _NOTHING)
@@ -279,20 +281,24 @@ class PythonSamplesCollector:
     def _keep_sample(self, thread: int, due_ns: int, at_ns: int, stack: Stack) -> None:
         codes, offsets = stack
         outer = codes[:_MOST_FRAMES], offsets[:_MOST_FRAMES]
-        self._looks.append(_Raw(thread, min(due_ns, at_ns), at_ns, *outer))
+        self._samples.append(_Raw(thread, min(due_ns, at_ns), at_ns, *outer))
 
     def _write_ended(
         self, ended: EndedFrames, clock: ClockPair, core_times: Sequence[Seen] = ()
     ) -> Fragment:
-        if self._heard is not None:
-            self._heard(
-                [frame for frame in ended.functions if frame.thread not in self._beside]
+        if self._on_frames is not None:
+            self._on_frames(
+                [
+                    frame
+                    for frame in ended.functions
+                    if frame.thread not in self._parallel
+                ]
             )
         if not any(ended) and not core_times:
             return Fragment(b"", 0)
 
         def samples_line(thread: int, is_line: bool) -> SamplesLine | None:  # noqa: FBT001 - signature of a callback
-            is_parallel = thread in self._beside
+            is_parallel = thread in self._parallel
             if is_line and is_parallel:
                 return None
             kind: SamplesKind = "functions_beside" if is_parallel else "functions"

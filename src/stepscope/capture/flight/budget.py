@@ -58,7 +58,7 @@ class Budget:
         """Set the limits: slow steps per hour, and bytes of all profiles together."""
         self._slow_steps = slow_steps
         self._disk_bytes = disk_bytes
-        self._kept: list[KeptProfile] = []
+        self._profiles: list[KeptProfile] = []
         self._last_refusal_s: float | None = None
 
     def reason_against(self, cause: str, *, lost_ns: int, now_s: float) -> str | None:
@@ -69,7 +69,9 @@ class Budget:
         if cause in (ASKED_FOR, EXCEPTION):
             return None
         fixed_bytes = sum(
-            profile.bytes_on_disk() for profile in self._kept if not _may_go(profile)
+            profile.bytes_on_disk()
+            for profile in self._profiles
+            if not _may_go(profile)
         )
         if fixed_bytes >= self._disk_bytes:
             return f"profiles of dump() take {fixed_bytes:,} bytes (disk_bytes=…)"
@@ -94,24 +96,24 @@ class Budget:
             recent = self._recent_slow_steps(profile.written_s)
             if len(recent) >= self._slow_steps:
                 removed.append(recent[0])
-                self._kept.remove(recent[0])
+                self._profiles.remove(recent[0])
                 recent[0].remove_files()
-        self._kept.append(profile)
+        self._profiles.append(profile)
         return (*removed, *self._beyond_the_disk(spared=profile))
 
     def add_file(self, profile: Path, following: Path) -> tuple[KeptProfile, ...]:
         """Add the steps after a profile; return the profiles removed for them."""
-        for place, kept_profile in enumerate(self._kept):
+        for place, kept_profile in enumerate(self._profiles):
             if profile in kept_profile.files:
                 extended = kept_profile._replace(files=(profile, following))
-                self._kept[place] = extended
+                self._profiles[place] = extended
                 return self._beyond_the_disk(spared=extended)
         return ()
 
     def _recent_slow_steps(self, now_s: float) -> list[KeptProfile]:
         return _least_bad_first(
             profile
-            for profile in self._kept
+            for profile in self._profiles
             if profile.why == SLOW_STEP and now_s - profile.written_s < BUDGET_S
         )
 
@@ -120,19 +122,21 @@ class Budget:
 
         Profiles that the program asked for are not removed.
         """
-        used_bytes = sum(profile.bytes_on_disk() for profile in self._kept)
+        used_bytes = sum(profile.bytes_on_disk() for profile in self._profiles)
         removed: list[KeptProfile] = []
         slow_steps = _least_bad_first(
-            profile for profile in self._kept if profile.why == SLOW_STEP
+            profile for profile in self._profiles if profile.why == SLOW_STEP
         )
-        other_profiles = [profile for profile in self._kept if profile.why != SLOW_STEP]
+        other_profiles = [
+            profile for profile in self._profiles if profile.why != SLOW_STEP
+        ]
         for candidate in (*slow_steps, *other_profiles):
             if used_bytes <= self._disk_bytes:
                 break
             if candidate != spared and _may_go(candidate):
                 used_bytes -= candidate.bytes_on_disk()
                 removed.append(candidate)
-                self._kept.remove(candidate)
+                self._profiles.remove(candidate)
                 candidate.remove_files()
         return tuple(removed)
 

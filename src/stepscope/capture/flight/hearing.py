@@ -83,16 +83,16 @@ class LastWords:
     """Hook for an exception that ends the program, called before Python prints it."""
 
     def __init__(self, on_exception: Callable[[BaseException], object]) -> None:
-        self._heard: Callable[[BaseException], object] | None = on_exception
+        self._on_exception: Callable[[BaseException], object] | None = on_exception
         self._before: Callable[..., Any] = sys.excepthook
-        self._ours = self._call_hooks
-        sys.excepthook = self._ours
+        self._hook = self._call_hooks
+        sys.excepthook = self._hook
 
     def restore_hook(self) -> None:
         """Restore the previous hook, unless other code has replaced this one."""
-        if sys.excepthook is self._ours:
+        if sys.excepthook is self._hook:
             sys.excepthook = self._before
-        self._heard = None
+        self._on_exception = None
 
     def _call_hooks(
         self,
@@ -101,7 +101,9 @@ class LastWords:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if self._heard is not None and not isinstance(error, KeyboardInterrupt):
-                self._heard(error)
+            if self._on_exception is not None and not isinstance(
+                error, KeyboardInterrupt
+            ):
+                self._on_exception(error)
         finally:
             self._before(kind, error, traceback)

@@ -86,7 +86,7 @@ class Ring:
         )
         self.warnings = list(self._place.warnings)
         self._host: HostCollector | None = None
-        self._others: dict[str, ProcessCollector | PythonSamplesCollector] = {}
+        self._samplers: dict[str, ProcessCollector | PythonSamplesCollector] = {}
         self._compilations: CompilationsCollector | None = None
 
     @property
@@ -108,11 +108,11 @@ class Ring:
                 ring_events=_RING_EVENTS, on_rows=self._notebook.hear_rows
             )
             self._start_collector(self._host)
-            self._others = {
+            self._samplers = {
                 "process": ProcessCollector(),
                 "python_samples": self._new_sampler(),
             }
-            for collector in self._others.values():
+            for collector in self._samplers.values():
                 if collector.why_unavailable() is None:
                     self._start_collector(collector)
             self._listen_to_compilers()
@@ -122,12 +122,12 @@ class Ring:
         with self._lock:
             if self._host is None:
                 return
-            ended: list[Collector] = [*self._others.values(), self._host]
+            ended: list[Collector] = [*self._samplers.values(), self._host]
             if self._compilations is not None:
                 ended.append(self._compilations)
             for collector in ended:
                 self._store_collected(collector.name, self._stop_collector(collector))
-            self._host, self._others, self._compilations = None, {}, None
+            self._host, self._samplers, self._compilations = None, {}, None
 
     def store_new_events(self) -> None:
         """Store the events recorded since the last call."""
@@ -135,7 +135,7 @@ class Ring:
             if self._host is None:
                 return
             self._listen_to_compilers()
-            for collector in (self._host, *self._others.values(), self._compilations):
+            for collector in (self._host, *self._samplers.values(), self._compilations):
                 if collector is None:
                     continue
                 try:
@@ -150,12 +150,12 @@ class Ring:
         """Store all events so far, including functions that still run."""
         with self._lock:
             self.store_new_events()
-            sampler = self._others.get("python_samples")
+            sampler = self._samplers.get("python_samples")
             if sampler is not None:
                 # The sampler returns functions that still run only when it stops.
                 self._store_collected(sampler.name, self._stop_collector(sampler))
-                self._others["python_samples"] = self._new_sampler()
-                self._start_collector(self._others["python_samples"])
+                self._samplers["python_samples"] = self._new_sampler()
+                self._start_collector(self._samplers["python_samples"])
 
     def write_run(self, cause: str) -> Saved:
         """Write the kept events as a separate run; the ring continues."""
@@ -179,14 +179,12 @@ class Ring:
             since_ns = None
             if oldest_ns is not None:
                 since_ns = self._recording.begin.wall_of(oldest_ns)
-        directory = rundir.run_directory(self._logdir, rundir.new_run_name(time.time()))
-        host = rundir.host_file_name(
-            platform.node(), os.environ, hosts_in_run(directory)
-        )
+        folder = rundir.run_directory(self._logdir, rundir.new_run_name(time.time()))
+        host = rundir.host_file_name(platform.node(), os.environ, hosts_in_run(folder))
         try:
             return Saved(
                 save_file(
-                    Place(directory=directory, host=host),
+                    Place(directory=folder, host=host),
                     assemble_profile(
                         [],
                         content,
@@ -198,7 +196,7 @@ class Ring:
                 )
             )
         except (OSError, ValueError) as error:
-            return Saved(None, f"{directory} could not be written: {error}")
+            return Saved(None, f"{folder} could not be written: {error}")
 
     def end_recording(self, *, keep: bool) -> None:
         """Stop recording; remove the file unless it is to be kept."""
@@ -220,7 +218,7 @@ class Ring:
             # While the ring pauses, another recording prepares the child.
             self._host.forget_in_child()
             recorder.forget_parent()
-        self._host, self._others, self._compilations = None, {}, None
+        self._host, self._samplers, self._compilations = None, {}, None
 
     def _new_sampler(self) -> PythonSamplesCollector:
         return PythonSamplesCollector(on_frames=self._notebook.hear_frames)

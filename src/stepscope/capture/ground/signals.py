@@ -43,7 +43,7 @@ class Alarm:
             number: Number of the signal, which must have a Python handler.
         """
         self._number = number
-        self._heard = on_signal
+        self._on_signal = on_signal
         reading, writing = os.pipe()
         self._reading, self._writing = OwnDescriptor(reading), OwnDescriptor(writing)
         self._written_to = writing
@@ -90,7 +90,7 @@ class Alarm:
                 in_main_thread(self._give_back)
                 break
             if self._number in received:
-                self._heard()
+                self._on_signal()
             if _OVER in received:
                 break
         self._reading.close()

@@ -41,7 +41,7 @@ class Extent:
         self.shortened: str | None = None
         self._steps = plan.steps
         self._least_s = plan.least_s
-        self._most_steps = _MOST_STEPS
+        self._max_steps = _MOST_STEPS
         self._has_counted = not plan.max_events
         self._opened_at_s = 0.0
         self._second_began_s: float | None = None
@@ -77,7 +77,7 @@ class Extent:
         if next_step <= self.last:
             return False
         is_long = lasted_s >= self._least_s
-        return is_long or next_step - (self.first or 0) >= self._most_steps
+        return is_long or next_step - (self.first or 0) >= self._max_steps
 
     def is_full(
         self, next_step: int, now_s: float, count_events: Callable[[], int]
@@ -99,7 +99,7 @@ class Extent:
         if _MIN_STEPS * a_step <= _MAX_EXCESS * limit:
             steps = max(steps, _MIN_STEPS)
         if steps >= self._steps:
-            self._most_steps = min(steps, _MOST_STEPS)
+            self._max_steps = min(steps, _MOST_STEPS)
             return False
         self._steps, self._least_s = max(steps, recorded), 0.0
         self.last = self.first + self._steps - 1

@@ -85,7 +85,7 @@ class Stacks:
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.lines: list[str | None] = []
-        self._places: dict[str, int] = {}
+        self._indices: dict[str, int] = {}
 
     def add(self, frames: Sequence[Frame]) -> int | None:
         """Add a stack, and return its index in `texts`; None without frames."""
@@ -93,7 +93,7 @@ class Stacks:
             return None
         in_python = [frame for frame in frames if frame.of_python]
         text = "\n".join(frame.text for frame in (in_python or frames)[:_MOST_FRAMES])
-        place = self._places.setdefault(text, len(self.texts))
+        place = self._indices.setdefault(text, len(self.texts))
         if place == len(self.texts):
             source = next((frame for frame in in_python if frame.of_program), None)
             source = source or next(iter(in_python), None)

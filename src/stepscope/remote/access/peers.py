@@ -41,7 +41,7 @@ class WorkerSessions:
         self._logdir = logdir
         self._allowance = allowance
         self._allowed = set(peers)
-        self._one = threading.Lock()
+        self._recording_lock = threading.Lock()
 
     def allow_addresses(self, *addresses: str) -> None:
         """Allow more addresses, such as the server's own, known once it listens."""
@@ -94,7 +94,7 @@ class WorkerSessions:
             repository_root="",
             emit_xspace=True,
         )
-        if not self._one.acquire(blocking=False):
+        if not self._recording_lock.acquire(blocking=False):
             raise RefusedCapture(
                 Refusal.ALREADY_EXISTS,
                 "this server is already recording several hosts; try again later.",
@@ -106,7 +106,7 @@ class WorkerSessions:
         except StepscopeError as error:
             return NewProfileSessionResponse(error_message=str(error))
         finally:
-            self._one.release()
+            self._recording_lock.release()
         return NewProfileSessionResponse(
             error_message=outcome.problems(), empty_trace=not outcome.hosts
         )

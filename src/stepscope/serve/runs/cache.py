@@ -23,7 +23,7 @@ class Bounded(Generic[Value]):
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._most_bytes = max_bytes
+        self._max_bytes = max_bytes
         self._held_profile: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
@@ -45,9 +45,9 @@ class Bounded(Generic[Value]):
         """Keep a value, and drop other values until all fit."""
         with self._lock:
             self._drop_value(key)
-            if cost_bytes > self._most_bytes:
+            if cost_bytes > self._max_bytes:
                 return
-            while self._held_profile and self._bytes + cost_bytes > self._most_bytes:
+            while self._held_profile and self._bytes + cost_bytes > self._max_bytes:
                 self._drop_value(next(iter(self._held_profile)))
             self._held_profile[key] = (value, cost_bytes)
             self._bytes += cost_bytes

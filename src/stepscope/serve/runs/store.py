@@ -145,7 +145,7 @@ class Store:
         self._listing: Listing | None = None
         self._look_after_s = 0.0
         #: Run → version, and when the version was first seen.
-        self._seen: dict[str, tuple[str, float]] = {}
+        self._versions: dict[str, tuple[str, float]] = {}
 
     def current_listing(self, *, now: bool = False) -> Listing:
         """Return the runs; list them again if the last listing is old, or with `now`.
@@ -442,7 +442,7 @@ class Store:
                 continue
             run_id = digest_text(run.name)[:12]
             version = _version_of_stamp(stamp)
-            since = self._seen.get(run_id, ("", 0.0))
+            since = self._versions.get(run_id, ("", 0.0))
             if since[0] != version:
                 since = (version, time.monotonic())
             versions[run_id] = since
@@ -467,7 +467,7 @@ class Store:
                     frameworks=frameworks if read == version else None,
                 )
             )
-        self._seen = versions
+        self._versions = versions
         return _make_listing(tuple(entries), listed.refused, None)
 
 

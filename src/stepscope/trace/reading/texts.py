@@ -32,15 +32,15 @@ class Shortening:
     """Cuts texts of one file that are too long, and counts the cuts."""
 
     def __init__(self) -> None:
-        self._room = _TOGETHER
+        self._left_characters = _TOGETHER
         self._count = 0
 
     def text(self, text: str) -> str:
         """Return a text; if it is too long, cut it and count the cut."""
         if len(text) <= _SHORT:
             return text
-        longest = LONGEST if self._room > 0 else _SHORT
-        self._room -= min(len(text), longest)
+        longest = LONGEST if self._left_characters > 0 else _SHORT
+        self._left_characters -= min(len(text), longest)
         self._count += len(text) > longest
         return shorten_text(text, longest)
 

@@ -119,7 +119,7 @@ class TorchCollector(GivesWay):
         PyTorch reports the number only after a stop: the profiler stops and restarts.
         """
         with self._own_calls:
-            if self._kept is not None or self._recording is None:
+            if self._collected is not None or self._recording is None:
                 return None
             if threading.current_thread().name.startswith(OWN_THREADS):
                 return None
@@ -177,11 +177,11 @@ class _Recording:
         from torch import profiler  # noqa: PLC0415 - the program's framework
 
         self._clock = clock
-        self._asked = TracerLevels.asked(options)
+        self._requested = TracerLevels.asked(options)
         self._levels = TracerLevels(
-            host=_OPS if self._asked.host else 0,
-            device=self._asked.device,
-            python=self._asked.python if self._asked.host else 0,
+            host=_OPS if self._requested.host else 0,
+            device=self._requested.device,
+            python=self._requested.python if self._requested.host else 0,
         )
         self._warnings: list[str] = []
         activities = [
@@ -312,7 +312,7 @@ class _Recording:
             planes.environment().stat(
                 EnvironmentStat.COMPLETE_UNTIL, events.complete_until_ns
             )
-        differ = level_warnings("PyTorch", self._asked, self._levels)
+        differ = level_warnings("PyTorch", self._requested, self._levels)
         return Collected(
             planes.to_bytes(),
             (*self._warnings, *differ),

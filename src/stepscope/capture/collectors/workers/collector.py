@@ -107,13 +107,13 @@ class WorkersCollector(Collector):
         self._hz = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._looks: deque[Look[RemoteLine]] = deque(maxlen=RING_LOOKS)
+        self._samples: deque[Look[RemoteLine]] = deque(maxlen=RING_LOOKS)
         self._names: dict[int, str] = {}
         self._shared = Workers()
         #: Only the sampling thread uses the workers: it opens and closes their memory.
         self._workers: dict[int, Worker] = {}
-        self._unseen: dict[int, Unseen] = {}
-        self._room: _Room | None = None
+        self._unsampled: dict[int, Unseen] = {}
+        self._buffers: _Room | None = None
         self._turn = 0
         self._begun = 0
         self._lost = 0
@@ -134,8 +134,8 @@ class WorkersCollector(Collector):
         if self._clock is None:
             return Fragment(b"", 0)
         self._start_if_needed()
-        for _ in range(len(self._looks)):
-            self._store.add_sample(self._looks.popleft())
+        for _ in range(len(self._samples)):
+            self._store.add_sample(self._samples.popleft())
         ended = self._store.take_ended(at_once=self._stop.is_set())
         if ended is None:
             return Fragment(b"", 0)
@@ -157,7 +157,7 @@ class WorkersCollector(Collector):
         last = self._write_ended(self._store.end_frames(), clock)
         self._clock = None
         warnings = [self._failure] if self._failure else []
-        why_not = self._why_not or next(iter(self._unseen.values()), None)
+        why_not = self._why_not or next(iter(self._unsampled.values()), None)
         if why_not is not None:
             warnings.append(why_not.warning)
         if self._lost > _MANY_LOST * self._begun:
@@ -210,15 +210,15 @@ class WorkersCollector(Collector):
         processes = child_processes()
         for process in self._workers.keys() - processes.keys():
             self._let_go(process, recorder.clock_ns())
-        for process in self._unseen.keys() - processes.keys():
+        for process in self._unsampled.keys() - processes.keys():
             # Keep the reason of an ended worker only if no other worker is known.
-            if len(self._unseen) > 1 or self._workers:
-                del self._unseen[process]
+            if len(self._unsampled) > 1 or self._workers:
+                del self._unsampled[process]
         free_slots = _MOST_WORKERS - len(self._workers)
         new = [
             process
             for process in processes
-            if process not in self._workers and process not in self._unseen
+            if process not in self._workers and process not in self._unsampled
         ]
         self._beyond = max(self._beyond, len(new) - free_slots)
         for process in new[:free_slots]:
@@ -227,7 +227,7 @@ class WorkersCollector(Collector):
                 process, name, layout=layout, own=own, shared=self._shared
             )
             if isinstance(worker, Unseen):
-                self._unseen[process] = worker
+                self._unsampled[process] = worker
             elif worker is not None:
                 self._workers[process] = worker
                 self._names[process] = name
@@ -241,9 +241,9 @@ class WorkersCollector(Collector):
             first = self._turn * _AT_ONCE % len(chosen)
             chosen = (chosen[first:] + chosen[:first])[:_AT_ONCE]
         workers = [self._workers[process] for process in chosen]
-        buffers = self._room
+        buffers = self._buffers
         if buffers is None or buffers.processes != chosen:
-            buffers = self._room = _Room.make_room(chosen, workers, layout)
+            buffers = self._buffers = _Room.make_room(chosen, workers, layout)
         remote_stacks.sample_stack(*buffers.arrays)
         at_ns = recorder.clock_ns()
         due_ns = min(due_ns, at_ns)
@@ -260,14 +260,14 @@ class WorkersCollector(Collector):
             if stack is None:
                 self._lost += 1
             else:
-                self._looks.append(Look(process, due_ns, at_ns, stack))
+                self._samples.append(Look(process, due_ns, at_ns, stack))
 
     def _let_go(self, process: int, at_ns: int) -> None:
         """Stop sampling a process that has ended or executes another program."""
         self._workers.pop(process).close_memory()
         # A new process may get the same process id and file descriptor.
-        self._room = None
-        self._looks.append(Look(process, at_ns, at_ns, []))
+        self._buffers = None
+        self._samples.append(Look(process, at_ns, at_ns, []))
 
     def _write_ended(self, ended: EndedFrames, clock: ClockPair) -> Fragment:
         if not any(ended):

@@ -131,17 +131,17 @@ class _Carried:
 
     def __init__(self, leaves_of: Callable[[Any], Iterable[Any]]) -> None:
         self._leaves_of = leaves_of
-        self._looked: dict[object, int] = {}
+        self._examined: dict[object, int] = {}
         #: Function → positions of the arrays in its result that it received again.
         self._came_back: dict[object, frozenset[int]] = {}
         self._returned: dict[object, dict[int, _Kept]] = {}
 
     def comes_back(self, called: object, arguments: Any, result: Any) -> bool:
-        examined = self._looked.get(called, 0)
+        examined = self._examined.get(called, 0)
         comes_back = called in self._came_back
         if examined >= (_FOLLOWED if comes_back else _LOOKED_AT):
             return comes_back
-        self._looked[called] = examined + 1
+        self._examined[called] = examined + 1
         before = self._returned.pop(called, {})
         # Once the positions are known, one matching array is enough.
         wanted = 1 if comes_back else _PLACES

@@ -126,7 +126,7 @@ class _Gathering:
         self._lenient = 0
         self._bad_place: int | None = None
         self._cut_at: int | None = None
-        self._kept = 0
+        self._event_count = 0
         self._total = 0
 
     def add(self, batch: Batch) -> None:
@@ -285,16 +285,14 @@ class _Gathering:
             rows.tolist(), start.tolist(), dur.tolist(), strict=True
         ):
             if begin == IMPOSSIBLE:
-                reason = "without a start"
+                why = "without a start"
             elif length == IMPOSSIBLE:
-                reason = "without a duration"
+                why = "without a duration"
             else:
-                reason = "with a negative duration"
-            known = len(self._examples.get(reason, ()))
+                why = "with a negative duration"
+            known = len(self._examples.get(why, ()))
             text = b"" if known >= _EXAMPLES else msgspec.json.encode(events[row])
-            self._count_refused(
-                reason, text.decode("utf-8", "replace")[:_EXAMPLE_LENGTH]
-            )
+            self._count_refused(why, text.decode("utf-8", "replace")[:_EXAMPLE_LENGTH])
 
     def _count_refused(self, reason: str, example: str) -> None:
         self._refused[reason] += 1
@@ -328,20 +326,20 @@ class _Gathering:
         for group, classes, layout, frame_of in _ARGUMENT_GROUPS:
             chosen_rows = np.flatnonzero(np.isin(kind, classes))
             if len(chosen_rows):
-                self._append_column(group, chosen_rows + self._kept)
+                self._append_column(group, chosen_rows + self._event_count)
                 raw_arguments = [chosen[row].args for row in chosen_rows.tolist()]
                 frame = frame_of(read_all_arguments(raw_arguments, layout))
                 self._frames.setdefault(group, []).append(frame)
         ops = np.flatnonzero(kind == EventClass.OP)
         if len(ops):
-            self._append_column("ops", ops + self._kept)
+            self._append_column("ops", ops + self._event_count)
             arguments = read_all_arguments(
                 [chosen[row].args for row in ops.tolist()], OpArgs
             )
             external, shape = op_arrays(arguments, self._shapes)
             self._append_column("op_external", external)
             self._append_column("op_shape", shape)
-        self._kept += len(chosen)
+        self._event_count += len(chosen)
 
     def _mark_annotations(self, kind: UInt8s, name: Int32s, known: int) -> UInt8s:
         """Change the class of operators with the name of a range to `ANNOTATION`."""

@@ -68,7 +68,7 @@ class _Placing:
         self._tids = [_thread_number(thread) for thread in columns.threads]
         self._track = np.full(len(self._events.kind), -1, np.int32)
         self._numbers: dict[tuple[object, ...], int] = {}
-        self._found: list[tuple[tuple[int, ...], Track]] = []
+        self._tracks: list[tuple[tuple[int, ...], Track]] = []
         # The main process is the one with the most events on threads.
         kind = self._events.kind
         rows = np.flatnonzero(np.isin(kind, ON_THREAD))
@@ -92,18 +92,16 @@ class _Placing:
             # The tracer writes process number 0 if it does not know the process.
             pid = pid or self._main
             tid = self._tids[thread]
-            raw_name = (
-                None if tid is not None else str(self._event_columns.threads[thread])
-            )
+            text = None if tid is not None else str(self._event_columns.threads[thread])
             name = self._event_columns.thread_names.get((process, thread))
             own = pid == self._main
             self._put_on_track(
                 rows[indices],
-                (EventClass.OP, pid, tid, raw_name),
+                (EventClass.OP, pid, tid, text),
                 (_SECTIONS.index("host"), not own, pid or 0, int(rows[indices[0]])),
                 Track(
                     plane=_HOST if own else f"{_HOST} [{pid}]",
-                    name=name or raw_name or f"thread {tid}",
+                    name=name or text or f"thread {tid}",
                     kind="thread",
                     process=pid,
                     id=-1 if tid is None else tid,
@@ -237,11 +235,13 @@ class _Placing:
             )
 
     def result(self) -> Placement:
-        order = sorted(range(len(self._found)), key=lambda index: self._found[index][0])
+        order = sorted(
+            range(len(self._tracks)), key=lambda index: self._tracks[index][0]
+        )
         final = np.full(len(order) + 1, -1, np.int32)
         final[order] = np.arange(len(order), dtype=np.int32)
         return Placement(
-            tracks=[self._found[index][1] for index in order],
+            tracks=[self._tracks[index][1] for index in order],
             track=final[self._track],
             main_process=self._main,
         )
@@ -268,9 +268,9 @@ class _Placing:
         """Put events on the track of a key; create the track if it does not exist."""
         if not len(rows):
             return
-        number = self._numbers.setdefault(key, len(self._found))
-        if number == len(self._found):
-            self._found.append((order, track))
+        number = self._numbers.setdefault(key, len(self._tracks))
+        if number == len(self._tracks):
+            self._tracks.append((order, track))
         self._track[rows] = number
 
 
