@@ -122,7 +122,7 @@ def test_pages_follow_each_other_by_start_over_all_tracks() -> None:
 
 def test_a_page_has_no_negative_place() -> None:
     for offset, limit in ((-1, 1), (0, -1)):
-        with pytest.raises(BadUsage, match="not negative"):
+        with pytest.raises(BadUsage, match="not be negative"):
             spans_in_view(
                 recorded(),
                 "vm",
