@@ -48,7 +48,7 @@ def test_a_host_below_shows_the_same_moments(
             (begin - shift, end - shift), abs=0.01
         )
     assert "aligned by collectives" in (below(timeline, other).inner_text())
-    assert "to within" in below(timeline, other).inner_text()
+    assert "with an error of at most" in below(timeline, other).inner_text()
 
 
 def test_a_host_is_put_below_and_taken_away(timeline: Timeline) -> None:
