@@ -64,7 +64,7 @@ def test_the_readme_watches_a_program_as_it_says(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (repository / "README.md").read_text(encoding="utf-8")
-    section = page.partition("\n## Watch a program that runs\n")[2]
+    section = page.partition("\n## Watch a running program\n")[2]
     (_, _, code), *_ = _BLOCK.findall(section)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
