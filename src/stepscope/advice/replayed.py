@@ -231,11 +231,7 @@ def _is_hidden_work(
     if isinstance(account, Unavailable):
         return False
     shares = next(
-        (
-            worker_shares
-            for worker_shares in account.shares
-            if worker_shares.label == gone.devices[0]
-        ),
+        (worker for worker in account.shares if worker.label == gone.devices[0]),
         None,
     )
     if shares is None:

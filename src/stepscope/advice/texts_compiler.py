@@ -91,7 +91,7 @@ def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) 
         each_key: action
         for key, action in file.get("actions", {}).items()
         for each_key, action in _each_action(
-            key, _resolve_reference(name, key, action, files)
+            key, _resolve_action(name, key, action, files)
         )
     }
     for key, action in declared.items():
@@ -135,9 +135,7 @@ def _each_action(key: str, action: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         yield key, dict(action)
 
 
-def _resolve_reference(
-    name: str, key: str, action: Any, files: Mapping[str, Any]
-) -> Any:
+def _resolve_action(name: str, key: str, action: Any, files: Mapping[str, Any]) -> Any:
     """Return an action with missing fields filled from the action that it refers to.
 
     `same_as` is `file.key`, or only the file if the key is the same.
@@ -170,12 +168,10 @@ def _compile_sentences(
         causes = {key: text for group in owners.values() for key, text in group.items()}
     return {
         "passed": file.get("passed"),
-        "lead": _sentence_alternatives(file.get("lead", []), phrases),
+        "lead": _list_alternatives(file.get("lead", []), phrases),
         "causes": causes,
         "texts": {
-            key: [
-                _sentence_alternatives(sentence, phrases) for sentence in _as_list(text)
-            ]
+            key: [_list_alternatives(sentence, phrases) for sentence in _as_list(text)]
             for key, text in says.items()
         },
     }
@@ -185,14 +181,12 @@ def _as_list(text: str | list[Any]) -> list[Any]:
     return [text] if isinstance(text, str) else text
 
 
-def _sentence_alternatives(
+def _list_alternatives(
     sentence: str | list[str], phrases: Mapping[str, str | list[str]]
 ) -> list[str]:
     """Return the alternatives of a sentence; `@name` stands for a phrase."""
     return [
-        alternative
+        choice
         for text in _as_list(sentence)
-        for alternative in (
-            _as_list(phrases[text[1:]]) if text.startswith("@") else [text]
-        )
+        for choice in (_as_list(phrases[text[1:]]) if text.startswith("@") else [text])
     ]

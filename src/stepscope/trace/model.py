@@ -44,9 +44,7 @@ class TraceData:
         recorder: str | None = None,
     ) -> None:
         # Readers need not name the tables that only come from a separate file.
-        file_builders = {
-            name: _constant_builder(reason) for name, reason in BESIDE.items()
-        }
+        file_builders = {name: _constant_builder(why) for name, why in BESIDE.items()}
         builders = file_builders | dict(builders)
         unknown = set(builders) ^ set(TABLES)
         if unknown:

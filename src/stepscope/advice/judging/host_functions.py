@@ -131,9 +131,7 @@ def host_functions(
     signals: Signals, shares: StepShares, thresholds: Thresholds
 ) -> HostFunctions:
     """Return the functions of a host without devices; none for any other host."""
-    functions = (
-        () if shares.device is not None else _functions_with_work(signals, shares)
-    )
+    functions = () if shares.device is not None else _busy_functions(signals, shares)
     has_model = _has_model(signals, shares, thresholds)
     blamed = HostFunction.holds_up if has_model else HostFunction.does_waste
     large = sorted(
@@ -149,9 +147,7 @@ def host_functions(
     return HostFunctions(functions, has_model, large[0] if large else None)
 
 
-def _functions_with_work(
-    signals: Signals, shares: StepShares
-) -> tuple[HostFunction, ...]:
+def _busy_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction, ...]:
     """Return the functions with most of the work.
 
     The self time of the training loop, of libraries that run it, and of a function that

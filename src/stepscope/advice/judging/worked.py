@@ -89,10 +89,8 @@ def judged_kernels(
     if device.recorded == "host_only":
         raise NotApplicable(_TEXTS.reason("no_device"))
     first = thresholds.tensor_core_generation.value
-    known = [
-        capability for capability in device.compute_capability if capability is not None
-    ]
-    if matrix_units and known and all(capability[0] < first for capability in known):
+    known = [version for version in device.compute_capability if version is not None]
+    if matrix_units and known and all(version[0] < first for version in known):
         raise NotApplicable(_TEXTS.reason("no_units"))
     return signals.needed(kernel_work)
 

@@ -418,12 +418,10 @@ class FlightRecorder:
         """Write a profile, or log at most once an hour why it is not written."""
         with self._writing:
             now_s = time.monotonic()
-            against = self._budget.reason_against(cause, lost_ns=lost_ns, now_s=now_s)
-            if against is not None:
+            why = self._budget.reason_against(cause, lost_ns=lost_ns, now_s=now_s)
+            if why is not None:
                 if self._budget.is_new_refusal(now_s):
-                    _log.warning(
-                        "stepscope: %s: %s; not written: %s", cause, text, against
-                    )
+                    _log.warning("stepscope: %s: %s; not written: %s", cause, text, why)
                 return Written(cause, text, None)
             if cause != EXCEPTION or self._ring.records:
                 self._ring.store_running_functions()

@@ -141,14 +141,12 @@ def _make_column(
     if issubclass(kind, float | np.floating):
         return StatColumn(key, DOUBLE, np.array(values, np.float64))
     if kind is bytes:
-        positions = {
-            body: position for position, body in enumerate(dict.fromkeys(values))
-        }
+        places = {body: place for place, body in enumerate(dict.fromkeys(values))}
         return StatColumn(
             key,
             BYTES,
-            np.array([positions[body] for body in values], np.int64),
-            texts=[body for body in positions if isinstance(body, bytes)],
+            np.array([places[body] for body in values], np.int64),
+            texts=[body for body in places if isinstance(body, bytes)],
         )
     return _text_column(plane, key, [_printable_text(value) for value in values])
 

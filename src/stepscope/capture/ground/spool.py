@@ -166,9 +166,7 @@ class Spool:
         """Return the start of the earliest event in the spool, in ns, or None."""
         begins = [fragment.begin_ns for fragment in self._stored]
         begins += [fragment.begin_ns for fragment in self._kept]
-        return min(
-            (fragment for fragment in begins if fragment is not None), default=None
-        )
+        return min((begin for begin in begins if begin is not None), default=None)
 
     def remove_file(self) -> None:
         """Remove the file, because its content is stored elsewhere."""

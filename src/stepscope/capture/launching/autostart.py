@@ -168,11 +168,9 @@ class Armed:
             at_safe_point,
         )
 
-        called = at_safe_point(
-            self._guard(call), within_s=MAIN_THREAD_S, over=self._ends
-        )
+        done = at_safe_point(self._guard(call), within_s=MAIN_THREAD_S, over=self._ends)
         # The thread that set `_ends` closes the window itself.
-        if not called and not self._ends.is_set():
+        if not done and not self._ends.is_set():
             call()
 
     def _close_window(self) -> None:

@@ -189,7 +189,7 @@ def _columns_of_metrics(values: _Values) -> dict[str, object]:
                         (weight * (count or 0.0) for count, weight in counts), 0.0
                     )
                     break
-    row |= _device_memory_bytes(values, known)
+    row |= _memory_bytes(values, known)
     tensor = [value for name, value in values.items() if TENSOR_OPS.match(name)]
     row["flops_tensor"] = sum(tensor) if tensor else None
     row |= _longest_stall(values)
@@ -220,9 +220,7 @@ def _metric_counter(
     return count
 
 
-def _device_memory_bytes(
-    values: _Values, known: Mapping[str, float]
-) -> dict[str, object]:
+def _memory_bytes(values: _Values, known: Mapping[str, float]) -> dict[str, object]:
     counter = _metric_counter(values, known)
     dram = {
         column: known[column]

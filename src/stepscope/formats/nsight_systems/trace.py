@@ -124,7 +124,7 @@ def read(source: HostFiles) -> TraceData:
     Raises:
         BadInput: Nothing can be read; the message names the problem and a remedy.
     """
-    return _trace_of_database(source, read_export)
+    return _read_database(source, read_export)
 
 
 def read_report(source: HostFiles) -> TraceData:
@@ -133,12 +133,10 @@ def read_report(source: HostFiles) -> TraceData:
     Raises:
         BadInput: This machine has no `nsys`, or `nsys` cannot read the report.
     """
-    return _trace_of_database(source, export_report)
+    return _read_database(source, export_report)
 
 
-def _trace_of_database(
-    source: HostFiles, read: Callable[[Path, int], Export]
-) -> TraceData:
+def _read_database(source: HostFiles, read: Callable[[Path, int], Export]) -> TraceData:
     path = only_file(source, "database")
     recording = Recording(partial(read, path, source.limit_bytes))
     activity = compute_once(partial(collect_activity, recording))

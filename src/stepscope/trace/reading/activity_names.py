@@ -116,10 +116,8 @@ def kind_of_name(name: str, *, launched: bool = False) -> str:
             of its name, or a driver's copy by kernel.
     """
     compact = name[:64].replace(" ", "").lower()
-    for beginning, kind in (
-        _COPY_KERNELS if launched else (*_COPY_KERNELS, *_BEGINNINGS)
-    ):
-        if compact.startswith(beginning):
+    for start, kind in _COPY_KERNELS if launched else (*_COPY_KERNELS, *_BEGINNINGS):
+        if compact.startswith(start):
             return kind
     if name in _OVERHEAD and not launched:
         return NOT_ACTIVITY

@@ -240,12 +240,8 @@ def _merge_planes(
         number_field(PlaneTag.ID, int(first.fields.last(PlaneTag.ID)[0])),
         sized_field(PlaneTag.NAME, name.encode()),
     ]
-    out += [
-        map_entry(PlaneTag.EVENT_METADATA, *entry) for entry in names.types.entries()
-    ]
-    out += [
-        map_entry(PlaneTag.STAT_METADATA, *entry) for entry in names.stats.entries()
-    ]
+    out += [map_entry(PlaneTag.EVENT_METADATA, *item) for item in names.types.entries()]
+    out += [map_entry(PlaneTag.STAT_METADATA, *item) for item in names.stats.entries()]
     for plane, (_, stat_ids) in zip(planes, maps, strict=True):
         out += [
             sized_field(

@@ -33,13 +33,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
     shares, share = judged.shares, judged.verdict.share_percent
     times = shares.times("compile")
-    late, late_window = (
-        sum(column[FIRST_STEPS:]) for column in (times, shares.window_ps)
-    )
-    late_percent = 100 * late / late_window if late_window else 0.0
+    late, whole = (sum(column[FIRST_STEPS:]) for column in (times, shares.window_ps))
+    late_percent = 100 * late / whole if whole else 0.0
     functions = signals.of(compile_signals).get(shares.host, ())
     if judged.failed and late_percent < thresholds.recompile_warn.value:
-        if not late_window:
+        if not whole:
             steps = len(shares.window_ps) if shares.step_source is not None else 0
             key = "too_few_steps" if steps else "no_steps"
             return _ITEM.cannot_tell(key, percent=share, steps=steps)
@@ -101,14 +99,12 @@ def _facts_of_compiling(
     late_percent: float,
     repeated: int,
 ) -> tuple[Fact, ...]:
-    reason = next((function.reason for function in functions if function.reason), None)
+    why = next((function.reason for function in functions if function.reason), None)
     later = max(len(shares.window_ps) - FIRST_STEPS, 0)
     return (
         _ITEM.fact("late", late_percent, later=later, first=FIRST_STEPS),
         *_ITEM.facts(later_steps=later),
-        _ITEM.fact(
-            "in_steps", functions[0].steps if functions else repeated, note=reason
-        ),
+        _ITEM.fact("in_steps", functions[0].steps if functions else repeated, note=why),
         *_ITEM.facts(functions=len(functions)),
     )
 

@@ -109,29 +109,25 @@ def all_reduce_count_changes(
 
 @rule(_ALL_REDUCE_COUNT_ITEM, *EXCHANGE_READS, change=all_reduce_count_changes)
 def judge_all_reduce_count(signals: Signals, thresholds: Thresholds) -> Finding:
-    all_reduces = judged_all_reduces(signals)
-    expected = _expected_count(all_reduces, thresholds)
-    too_many = all_reduces.count > 2 * expected + _SPARE
-    surplus = (
-        max(all_reduces.count - expected, 0) / all_reduces.count if too_many else 0.0
-    )
+    reduces = judged_all_reduces(signals)
+    expected = _expected_count(reduces, thresholds)
+    too_many = reduces.count > 2 * expected + _SPARE
+    surplus = max(reduces.count - expected, 0) / reduces.count if too_many else 0.0
     series = StepSeries(
-        step_source=all_reduces.step_source,
-        step_confidence=all_reduces.step_confidence,
-        window_ps=all_reduces.window_ps,
-        parts_ps={
-            "surplus": tuple(round(surplus * ps) for ps in all_reduces.exposed_ps)
-        },
+        step_source=reduces.step_source,
+        step_confidence=reduces.step_confidence,
+        window_ps=reduces.window_ps,
+        parts_ps={"surplus": tuple(round(surplus * ps) for ps in reduces.exposed_ps)},
     )
     judged = judge_series(_ALL_REDUCE_COUNT_ITEM, signals, thresholds, series)
     return judged.finding(
         note="many" if too_many and judged.verdict.status == "pass" else None,
-        devices=(all_reduces.label,),
+        devices=(reduces.label,),
         facts=_ALL_REDUCE_COUNT_ITEM.facts(
-            count=all_reduces.count,
+            count=reduces.count,
             expected=expected,
-            small=all_reduces.small,
-            mebibytes=(all_reduces.bytes or 0) / MIB,
+            small=reduces.small,
+            mebibytes=(reduces.bytes or 0) / MIB,
         ),
         inputs=("collective_calls", "windows"),
     )
@@ -254,45 +250,44 @@ def all_reduce_time_changes(
 
 @rule(_ALL_REDUCE_TIME_ITEM, *EXCHANGE_READS, change=all_reduce_time_changes)
 def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
-    all_reduces = judged_all_reduces(signals, sized=False)
-    if not all_reduces.least_ps:
+    reduces = judged_all_reduces(signals, sized=False)
+    if not reduces.least_ps:
         judged_all_reduces(signals)
         return _ALL_REDUCE_TIME_ITEM.not_applicable("all_small")
-    if all_reduces.expected_ps is None:
+    if reduces.expected_ps is None:
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("no_rate")
-    reached = 100 * all_reduces.expected_ps / all_reduces.least_ps
+    reached = 100 * reduces.expected_ps / reduces.least_ps
     # Exposed time per step beyond the time that the link needs.
-    exposed_ps = sum(all_reduces.exposed_ps) / max(len(all_reduces.window_ps), 1)
-    lost_ps = min(all_reduces.least_ps - all_reduces.expected_ps, exposed_ps)
+    exposed_ps = sum(reduces.exposed_ps) / max(len(reduces.window_ps), 1)
+    lost_ps = min(reduces.least_ps - reduces.expected_ps, exposed_ps)
     slow = reached < thresholds.link_warn.value and (
         lost_ps >= thresholds.smallest_effect.value
     )
     lost_ms = lost_ps / PS_PER_MS
-    if slow and all_reduces.workers < _TOGETHER:
+    if slow and reduces.workers < _TOGETHER:
         # The time may include waiting for workers that were not recorded.
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("one_member")
     # A rate that was measured in the recording itself does not justify "critical".
     grave = (
-        reached < thresholds.link_critical.value
-        and all_reduces.rate_source == "data sheet"
+        reached < thresholds.link_critical.value and reduces.rate_source == "data sheet"
     )
     severity: Severity = "critical" if grave else "warn"
     return _ALL_REDUCE_TIME_ITEM.finding(
         "fail" if slow else "pass",
         severity=severity if slow else "info",
-        confidence=min(signals.of(record_grade), all_reduces.step_confidence),
+        confidence=min(signals.of(record_grade), reduces.step_confidence),
         value=reached,
         threshold=thresholds.link_warn,
         ms_per_step=lost_ms,
-        steps_clean=len(all_reduces.window_ps),
-        devices=(all_reduces.label,),
+        steps_clean=len(reduces.window_ps),
+        devices=(reduces.label,),
         facts=(
             *_ALL_REDUCE_TIME_ITEM.facts(
-                measured=all_reduces.least_ps / PS_PER_US,
-                needed=all_reduces.expected_ps / PS_PER_US,
+                measured=reduces.least_ps / PS_PER_US,
+                needed=reduces.expected_ps / PS_PER_US,
             ),
             _ALL_REDUCE_TIME_ITEM.fact(
-                "gb_per_s", all_reduces.gb_per_s, note=all_reduces.rate_source
+                "gb_per_s", reduces.gb_per_s, note=reduces.rate_source
             ),
         ),
         inputs=("collective_calls", "windows"),

@@ -78,12 +78,8 @@ def most_of_excess(
         - float(np.median([worker_ms.get(name, 0.0) for worker_ms in other_workers]))
         for name, ms in by_worker[busiest].items()
     }
-    largest = max(beyond, key=beyond.__getitem__, default=None)
-    return (
-        largest
-        if largest is not None and beyond[largest] >= _MOST * excess_ms
-        else None
-    )
+    most = max(beyond, key=beyond.__getitem__, default=None)
+    return most if most is not None and beyond[most] >= _MOST * excess_ms else None
 
 
 def _named_ms(shares: StepShares) -> dict[str, float]:
@@ -100,7 +96,7 @@ def without_a_core(
     finding: Finding,
     signals: Signals,
     thresholds: Thresholds,
-    comparison: WorkerSignals,
+    compared: WorkerSignals,
     workers: Sequence[str],
 ) -> Finding:
     """Turn a failing finding into a note if the workers only lack a core.
@@ -110,10 +106,8 @@ def without_a_core(
     Args:
         workers: The workers that are late, or have more work.
     """
-    excess = [
-        step.excess_ps or 0 for step in comparison.steps if step.busiest in workers
-    ]
-    mean_ms = sum(excess) / max(len(comparison.steps), 1) / PS_PER_MS
+    excess = [step.excess_ps or 0 for step in compared.steps if step.busiest in workers]
+    mean_ms = sum(excess) / max(len(compared.steps), 1) / PS_PER_MS
     # A worker that waits for its batch is late without having more work.
     failed = finding.status == "fail" and 2 * mean_ms >= (finding.ms_per_step or 0.0)
     waits = [
@@ -172,18 +166,16 @@ def balance_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
     one device: with several devices, their waits in collectives depend on each other,
     and without devices a collective is a wait of threads that another rank ends.
     """
-    comparison = compared_workers(signals)
-    if comparison.devices != 1:
+    workers = compared_workers(signals)
+    if workers.devices != 1:
         return ()
     name, _percent = most_frequent_worker(
-        comparison.steps, [step.busiest for step in comparison.steps]
+        workers.steps, [step.busiest for step in workers.steps]
     )
-    work_ms = None if name is None else comparison.work_ms[name]
+    work_ms = None if name is None else workers.work_ms[name]
     if not work_ms:
         return ()
-    excess_ms = sum(step.excess_ps or 0 for step in comparison.steps) / len(
-        comparison.steps
-    )
+    excess_ms = sum(step.excess_ps or 0 for step in workers.steps) / len(workers.steps)
     part = min(excess_ms / PS_PER_MS / work_ms, 1.0)
     return (Levelled((1 - part / 2, 1 - part)),)
 

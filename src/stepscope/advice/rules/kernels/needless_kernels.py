@@ -80,11 +80,9 @@ def _reordering_kernels(work: KernelWork, _: Thresholds) -> Worked:
     before = is_convolution.shift(-1, fill_value=False) & same.shift(-1).fill_null(
         value=False
     )
-    neighbours = set(ordered.filter(after | before)["class"])
+    nearby = set(ordered.filter(after | before)["class"])
     return Worked(
-        work.rows.filter(
-            pl.col("reorders") & pl.col("class").is_in(sorted(neighbours))
-        ),
+        work.rows.filter(pl.col("reorders") & pl.col("class").is_in(sorted(nearby))),
         _TRANSPOSES_GAIN,
     )
 

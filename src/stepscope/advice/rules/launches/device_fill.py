@@ -140,20 +140,18 @@ _OWNED: Final = Owned(
 @rule(_SMALL_MODEL_ITEM, *OWNED_READS, launch_signals, set_up_signals)
 def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
-    launching = signals.needed(launch_signals)
+    launch = signals.needed(launch_signals)
     computing = shares.percent(*COMPUTE)
     # Calls that set up the device do not count, because they occur once.
     waits = (signals.known(set_up_signals) or {}).get(shares.label)
     once = waits.percent if waits is not None and waits.kind == "set_up" else 0.0
     launching_percent = max(shares.percent(*_GIVING) - once, 0.0)
     latency = (
-        launching.latency_ps
-        if launching.latency_samples
-        else thresholds.small_kernel.value
+        launch.latency_ps if launch.latency_samples else thresholds.small_kernel.value
     )
     idle = computing <= thresholds.worth_compute.value
     costly = launching_percent >= thresholds.worth_giving.value
-    tiny = launching.median_kernel_ps < latency
+    tiny = launch.median_kernel_ps < latency
     # A model is not small if several devices share its work, or if it has much work.
     steps = max(len(shares.window_ps), 1)
     little_work = sum(shares.times(*COMPUTE)) / steps <= thresholds.worth_most.value
@@ -167,7 +165,7 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=(shares.label,),
         facts=_SMALL_MODEL_ITEM.facts(
             computing=computing,
-            median_kernel=launching.median_kernel_ps / PS_PER_US,
+            median_kernel=launch.median_kernel_ps / PS_PER_US,
             launch_latency=latency / PS_PER_US,
         ),
         inputs=("account", "launch_facts"),

@@ -190,15 +190,13 @@ def _judge_host_ops(
     ops = hosts.get(shares.host)
     if ops is None:
         return _ITEM.cannot_tell("no_ops")
-    dispatch_verdict = _judge_ops_time(
-        shares, {"dispatch": ops.dispatch_ps}, thresholds
-    )
+    dispatching = _judge_ops_time(shares, {"dispatch": ops.dispatch_ps}, thresholds)
     # The time between ops shows that the ops are too small. The time of the ops is
     # mostly the overhead of their calls, so it would be saved too.
     both = {"dispatch": ops.dispatch_ps, "ops": ops.own_ps}
     verdict = (
-        dispatch_verdict
-        if dispatch_verdict.status != "fail"
+        dispatching
+        if dispatching.status != "fail"
         else _judge_ops_time(shares, both, thresholds)
     )
     failed = verdict.status == "fail"
@@ -224,11 +222,7 @@ def _judge_host_ops(
         steps_clean=verdict.pattern.steps if stepped else None,
         causes=verdict.causes,
         parts=(
-            *(
-                _calling_function(shares, dispatch_verdict.share_percent)
-                if failed
-                else ()
-            ),
+            *(_calling_function(shares, dispatching.share_percent) if failed else ()),
             *_parts_of_host(ops, verdict.share_percent),
         ),
         facts=_ITEM.facts(

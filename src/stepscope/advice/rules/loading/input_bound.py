@@ -98,9 +98,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         and bool(fetches)
         and 100 * slow >= thresholds.slow_fetch_steps.value * len(fetches)
     )
-    workers = (
-        _workers_making_batches(fetching, shares, signals) if judged.failed else None
-    )
+    workers = _batch_makers(fetching, shares, signals) if judged.failed else None
     # Whom the step's thread waits for, if operating system calls show it.
     by_cause = signals.of(made_elsewhere).get(shares.label, {})
     waits = by_cause.get("fetch") or by_cause.get("unfed")
@@ -153,10 +151,8 @@ def _parts_with_maker(
     if producer is None:
         return parts
     same = (producer.function, producer.file, producer.line)
-    other_parts = (
-        part for part in parts if (part.function, part.file, part.line) != same
-    )
-    return (producer, *other_parts)
+    others = (part for part in parts if (part.function, part.file, part.line) != same)
+    return (producer, *others)
 
 
 def _judge_decided(
@@ -211,7 +207,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
             # It is not recorded how these batches are produced.
             own_threads = shares.host in signals.of(made_in_own_threads)
             assumed = ("own_threads",) if own_threads else ("one_by_one", "cacheable")
-            by_producers = _facts_of_makers("unfed", shares, signals)
+            by_producers = _maker_facts("unfed", shares, signals)
             facts = by_producers or ("unseen", *assumed)
             actions += fit_worker_numbers(
                 _ITEM.actions_for("unfed", "fetch", *facts), signals
@@ -235,7 +231,7 @@ def _actions_for_fetch(
     fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> tuple[Action, ...]:
     """Return actions that let batches arrive sooner."""
-    workers = _workers_making_batches(fetching, shares, signals)
+    workers = _batch_makers(fetching, shares, signals)
     facts = _facts_of_making(fetching, shares, signals, workers)
     of_workers = workers.actions() if workers and "worker_processes" in facts else ()
     return (
@@ -270,7 +266,7 @@ def _facts_of_making(
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
     # Stages themselves show whether they fetch ahead.
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
-        by_producers = () if stages else _facts_of_makers("fetch", shares, signals)
+        by_producers = () if stages else _maker_facts("fetch", shares, signals)
         return (*native, *(by_producers or ("one_by_one", "cacheable")))
     reason_late = "late_although_ahead" if workers is None else "worker_processes"
     late = (
@@ -281,9 +277,7 @@ def _facts_of_making(
     return lacks if "ready" in lacks else late
 
 
-def _facts_of_makers(
-    cause: str, shares: StepShares, signals: Signals
-) -> tuple[str, ...]:
+def _maker_facts(cause: str, shares: StepShares, signals: Signals) -> tuple[str, ...]:
     """Return facts about other producers of the awaited batches; () without any.
 
     Operating system calls show whom the step's thread waits for. A thread that produces
@@ -315,7 +309,7 @@ def _facts_of_input(fetching: InputSignals, judged: OwnedTime) -> tuple[Fact, ..
     )
 
 
-def _workers_making_batches(
+def _batch_makers(
     fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> WorkerProcesses | None:
     """Return the worker processes that produce the batches; None without any.

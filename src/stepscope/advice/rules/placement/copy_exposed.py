@@ -75,7 +75,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     finding = judged.finding(
         because=because,
-        parts=_parts_of_copies(shares, copies),
+        parts=_copy_parts(shares, copies),
         facts=_ITEM.facts(
             copies_per_step=sum(group.per_step for group in groups),
             small_copies_per_step=None if copies is None else copies.small_per_step,
@@ -143,9 +143,7 @@ def _is_input(shares: StepShares, thresholds: Thresholds) -> bool:
     return stepped and both >= thresholds.input_warn.value
 
 
-def _parts_of_copies(
-    shares: StepShares, copies: DeviceCopies | None
-) -> tuple[Part, ...]:
+def _copy_parts(shares: StepShares, copies: DeviceCopies | None) -> tuple[Part, ...]:
     """Divide the share among the copies in proportion to their exposed times."""
     parts: list[Part] = []
     for owners in _OWNED.parts.values():

@@ -139,7 +139,7 @@ def _judge_precision(
     warn = thresholds.amp_warn.value
     narrow_of_all = _percent_of_time(times.narrow_ps, times.compute_ps)
     if times.eligible_ps == 0:
-        return _finding_of_precision(signals, times, thresholds, status="pass")
+        return _make_finding(signals, times, thresholds, status="pass")
     narrow = _percent_of_time(times.eligible_narrow_ps, times.eligible_ps)
     tf32 = _percent_of_time(times.eligible_tf32_ps, times.eligible_ps)
     unknown = _percent_of_time(times.eligible_unknown_ps, times.eligible_ps)
@@ -154,21 +154,15 @@ def _judge_precision(
         little = share is not None and share < thresholds.amp_least.value
         if narrow + tf32 >= warn or little:
             note = "tf32" if narrow + tf32 >= warn else "little"
-            return _finding_of_precision(
-                signals, times, thresholds, status="fail", note=note
-            )
-        return _finding_of_precision(
-            signals, times, thresholds, status="fail", severity="warn"
-        )
+            return _make_finding(signals, times, thresholds, status="fail", note=note)
+        return _make_finding(signals, times, thresholds, status="fail", severity="warn")
     if narrow < warn and narrow_of_all < thresholds.amp_info.value:
         note = "share_of_all"
-        return _finding_of_precision(
-            signals, times, thresholds, status="fail", note=note
-        )
-    return _finding_of_precision(signals, times, thresholds, status="pass")
+        return _make_finding(signals, times, thresholds, status="fail", note=note)
+    return _make_finding(signals, times, thresholds, status="pass")
 
 
-def _finding_of_precision(
+def _make_finding(
     signals: Signals,
     times: PrecisionSignals,
     thresholds: Thresholds,
@@ -180,7 +174,7 @@ def _finding_of_precision(
     failed = status == "fail"
     unknown = _percent_of_time(times.eligible_unknown_ps, times.eligible_ps)
     per_step = _per_step_ps(times)
-    work = _work_of_judged_device(signals, times)
+    work = _judged_work(signals, times)
     type_facts = (
         narrow_type_facts(signals)
         if work is None
@@ -206,9 +200,7 @@ def _finding_of_precision(
     )
 
 
-def _work_of_judged_device(
-    signals: Signals, times: PrecisionSignals
-) -> KernelWork | None:
+def _judged_work(signals: Signals, times: PrecisionSignals) -> KernelWork | None:
     work = signals.known(kernel_work)
     return None if work is None or work.label not in times.devices[:1] else work
 
@@ -217,7 +209,7 @@ def _share_of_time(signals: Signals, times: PrecisionSignals) -> float | None:
     """Return the share of eligible wide work in the steps, else in the recording."""
     if times.step_ps is not None:
         return _known_percent(_per_step_ps(times) or 0, times.step_ps)
-    work = _work_of_judged_device(signals, times)
+    work = _judged_work(signals, times)
     if work is None:
         return None
     known = times.eligible_ps - times.eligible_unknown_ps
@@ -245,7 +237,7 @@ def _saving_by_precision(
         times.tf32_per_step_ps / PS_PER_MS,
     )
     known = 0.0
-    work = _work_of_judged_device(signals, times)
+    work = _judged_work(signals, times)
     if work is not None:
         measured = _replaceable_kernels(work).filter(pl.col("speedup").is_not_null())
         of_tf32 = pl.col("precision") == "tf32"

@@ -179,11 +179,9 @@ def _theil_sen_slope(
     after = np.searchsorted(step, step, side="right")
     ends = np.cumsum(count - after)
     slopes = np.empty(int(ends[-1]) if count else 0)
-    for index, (first, end) in enumerate(
-        zip(after.tolist(), ends.tolist(), strict=True)
-    ):
+    for row, (first, end) in enumerate(zip(after.tolist(), ends.tolist(), strict=True)):
         pairs = slice(end - (count - first), end)
-        slopes[pairs] = (use[first:] - use[index]) / (step[first:] - step[index])
+        slopes[pairs] = (use[first:] - use[row]) / (step[first:] - step[row])
     if not len(slopes):
         return 0.0, 0.0
     spread = 1.96 * np.sqrt(count * (count - 1) * (2 * count + 5) / 18)

@@ -212,7 +212,7 @@ def _finding_of_flaws(
         ),
         because=tuple(flaw.word for flaw in flaws if flaw.owner is None),
         facts=(
-            *_facts_of_record(capture, account),
+            *_record_facts(capture, account),
             *_ITEM.facts(outside=outside),
         ),
         parts=parts if concentrated else (),
@@ -243,9 +243,7 @@ def _cause_to_remove(word: str, capture: CaptureSignals, shares: StepShares) -> 
     return same.get(word, word)
 
 
-def _facts_of_record(
-    capture: CaptureSignals, account: AccountSignals
-) -> tuple[Fact, ...]:
+def _record_facts(capture: CaptureSignals, account: AccountSignals) -> tuple[Fact, ...]:
     counts = (
         ("computing", capture.computing),
         ("listed", capture.devices),

@@ -26,7 +26,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     without = [host_steps for host_steps in hosts.values() if host_steps.source is None]
     if without and all(host_steps.requests for host_steps in without):
         return _ITEM.not_applicable("requests")
-    flaws = {label: _flaw_of_steps(steps, thresholds) for label, steps in hosts.items()}
+    flaws = {label: _step_flaw(steps, thresholds) for label, steps in hosts.items()}
 
     def rank_of_host(label: str) -> tuple[int, float]:
         note, severity = flaws[label]
@@ -57,9 +57,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _flaw_of_steps(
-    steps: HostSteps, thresholds: Thresholds
-) -> tuple[str | None, Severity]:
+def _step_flaw(steps: HostSteps, thresholds: Thresholds) -> tuple[str | None, Severity]:
     """Return the flaw of a host's steps and its severity; None without a flaw."""
     if steps.early_end is not None:
         return "ended", "critical"

@@ -55,7 +55,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell("no_steps")
     windows = _windows_seen(shares, hosts, thresholds)
     compile_unknown = "compile" in shares.missing
-    note, severity = _flaw_of_window(
+    note, severity = _window_flaw(
         windows, shares, thresholds, compile_unknown=compile_unknown
     )
     warm = note == "warm_up"
@@ -109,7 +109,7 @@ def _windows_seen(
     )
 
 
-def _flaw_of_window(
+def _window_flaw(
     windows: _Seen, shares: StepShares, thresholds: Thresholds, *, compile_unknown: bool
 ) -> tuple[str | None, Severity]:
     """Return the most serious flaw, and its severity."""

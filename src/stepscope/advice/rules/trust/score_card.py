@@ -48,18 +48,16 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _facts_of_precision(signals: Signals) -> tuple[Fact, ...]:
-    precision = signals.of(precision_signals)
-    if isinstance(precision, Unavailable):
+    times = signals.of(precision_signals)
+    if isinstance(times, Unavailable):
         unknown = _ITEM.facts(narrow=None, narrow_eligible=None, narrow_kernels=None)
         return tuple(
-            msgspec.structs.replace(fact, note=precision.reason) for fact in unknown
+            msgspec.structs.replace(fact, note=times.reason) for fact in unknown
         )
     return _ITEM.facts(
-        narrow=_known_percent(precision.narrow_ps, precision.compute_ps),
-        narrow_eligible=_known_percent(
-            precision.eligible_narrow_ps, precision.eligible_ps
-        ),
-        narrow_kernels=_known_percent(precision.narrow_kernels, precision.kernels),
+        narrow=_known_percent(times.narrow_ps, times.compute_ps),
+        narrow_eligible=_known_percent(times.eligible_narrow_ps, times.eligible_ps),
+        narrow_kernels=_known_percent(times.narrow_kernels, times.kernels),
     )
 
 

@@ -136,14 +136,12 @@ def growth_since(container: Container, length: int) -> Added:
     before: list[Any] = []
     if 0 < items <= _MOST_PASSED:
         before = list(islice(reversed(members), items, items + _MOST_ADDED))
-    older = {
-        memory_address(array) for member in before for array in list_arrays(member)
-    }
+    old = {memory_address(array) for member in before for array in list_arrays(member)}
     arrays = {id(array): array for member in added for array in list_arrays(member)}
     sizes = sum(
         measure_array(array)
         for array in arrays.values()
-        if memory_address(array) not in older
+        if memory_address(array) not in old
     )
     graphs = Graphs()
     for member in last[1:2]:

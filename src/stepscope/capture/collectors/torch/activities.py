@@ -231,7 +231,7 @@ def exported_activities(document: bytes) -> Activities:
         and isinstance(event.pid, int)
         and isinstance(event.tid, int)
     ]
-    stored, complete_until_ns = _drop_latest(
+    stored, complete_to_ns = _drop_latest(
         everything,
         category=lambda event: event.cat.lower(),
         name=lambda event: event.name,
@@ -274,14 +274,12 @@ def exported_activities(document: bytes) -> Activities:
             if device.id is not None
         ),
         left_out=len(everything) - len(stored),
-        complete_until_ns=None
-        if complete_until_ns is None
-        else base + complete_until_ns,
+        complete_until_ns=None if complete_to_ns is None else base + complete_to_ns,
     )
 
 
 def _drop_latest(
-    everything: Sequence[_A],
+    every: Sequence[_A],
     *,
     category: Callable[[_A], str],
     name: Callable[[_A], str],
@@ -292,25 +290,23 @@ def _drop_latest(
     Annotations are stored first, because they mark the steps. The second result is the
     start of the first activity that is left out; None if none is.
     """
-    if len(everything) <= _MOST_CALLS:
-        return everything, None
-    is_call = np.array(
-        [category(activity) == _PYTHON_CALL for activity in everything], bool
-    )
-    if is_call.sum() <= _MOST_CALLS and len(everything) <= _MOST:
-        return everything, None
-    began = np.array([start(activity) for activity in everything], np.int64)
+    if len(every) <= _MOST_CALLS:
+        return every, None
+    is_call = np.array([category(activity) == _PYTHON_CALL for activity in every], bool)
+    if is_call.sum() <= _MOST_CALLS and len(every) <= _MOST:
+        return every, None
+    began = np.array([start(activity) for activity in every], np.int64)
     annotates = [
         category(activity) == ANNOTATION_CATEGORY
         or forwarded_annotation(name(activity)) is not None
-        for activity in everything
+        for activity in every
     ]
     order = np.lexsort((began, ~np.array(annotates, bool)))
     call_rows, other_rows = order[is_call[order]], order[~is_call[order]]
     max_calls = min(_MOST_CALLS, max(_MOST - len(other_rows), 0))
     kept_rows = np.sort(np.concatenate((other_rows[:_MOST], call_rows[:max_calls])))
     left_out = np.concatenate((other_rows[_MOST:], call_rows[max_calls:]))
-    return [everything[row] for row in kept_rows.tolist()], int(began[left_out].min())
+    return [every[row] for row in kept_rows.tolist()], int(began[left_out].min())
 
 
 def _decoded_text(hand_out: Callable[[], str], otherwise: str) -> str:

@@ -297,10 +297,8 @@ def integer_series(name: str, values: Sequence[int | None]) -> pl.Series:
     try:
         return pl.Series(name, values, dtype=pl.Int64)
     except (OverflowError, TypeError, pl.exceptions.PolarsError):
-        wrapped = [
-            None if value is None else wrap_to_64_bits(value) for value in values
-        ]
-        return pl.Series(name, wrapped, dtype=pl.Int64)
+        signed = [None if value is None else wrap_to_64_bits(value) for value in values]
+        return pl.Series(name, signed, dtype=pl.Int64)
 
 
 def whole_number(value: int | str | None) -> int | None:

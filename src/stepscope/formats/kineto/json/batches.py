@@ -233,19 +233,17 @@ def _read_events_singly(
             # Bytes after the event list of a broken document are not events.
             offset = end
             break
-        following = _end_of_event(view, offset, end, patience)
+        after = _end_of_event(view, offset, end, patience)
         try:
-            event: Event | None = _with_start_as_text(
-                _ONE.decode(view[offset:following])
-            )
+            event: Event | None = _with_start_as_text(_ONE.decode(view[offset:after]))
         except LENIENT_ERRORS:
             # The event is not valid JSON, or has fields of unexpected types.
-            value = json_value(bytes(view[offset:following]))
+            value = json_value(bytes(view[offset:after]))
             event = _lenient_event(value) if isinstance(value, dict) else None
             batch.lenient += event is not None
         if event is not None:
             events.append(event)
-            offset = following
+            offset = after
         elif patience.broken:
             patience.broken -= 1
             offset = _pass_over(view, offset, end, batch)

@@ -120,13 +120,11 @@ def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> Int64s:
     return np.fromiter(ns, np.int64, len(texts))
 
 
-def _have_three_decimals(joined: bytes, count: int) -> bool:
+def _have_three_decimals(text: bytes, count: int) -> bool:
     """Return whether all numbers have exactly three decimals and no exponent."""
-    if joined.count(b".") != count or any(
-        mark in joined for mark in (b"e", b"E", b'"')
-    ):
+    if text.count(b".") != count or any(mark in text for mark in (b"e", b"E", b'"')):
         return False
-    characters = np.frombuffer(joined, np.uint8)
+    characters = np.frombuffer(text, np.uint8)
     points = np.flatnonzero(characters == _POINT)
     ends = np.append(np.flatnonzero(characters == _COMMA), len(characters))
     return len(ends) == count and bool((ends - points == _DECIMALS + 1).all())

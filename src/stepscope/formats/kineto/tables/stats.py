@@ -260,11 +260,9 @@ class _Collecting:
         for _, _, kind, value in self._split_parts:
             if len(kind) and kind[0] == REF:
                 value[:] = handle[value]
-        strings = tuple(self._handles)
+        texts = tuple(self._handles)
         if not self._split_parts:
-            return EventValues(
-                frame=pl.DataFrame(schema=STATS.dtypes()), strings=strings
-            )
+            return EventValues(frame=pl.DataFrame(schema=STATS.dtypes()), strings=texts)
         event, key, kind, value = (
             np.concatenate(column) for column in zip(*self._split_parts, strict=True)
         )
@@ -281,7 +279,7 @@ class _Collecting:
             },
             schema=STATS.dtypes(),
         )
-        return EventValues(frame=frame, strings=strings)
+        return EventValues(frame=frame, strings=texts)
 
     def _add_part(self, name: str, event: Int32s, kind: UInt8s, value: Int64s) -> None:
         key = np.full(len(event), self._handle_of_text(name), np.int32)
@@ -295,20 +293,18 @@ class _Collecting:
             values = _decode_scalars(cast("Sequence[Raw]", values))
             types = set(map(type, values))
         for type_ in types:
-            chosen, of_type = event, values
+            chosen, typed = event, values
             if len(types) > 1:
                 rows = [row for row, value in enumerate(values) if type(value) is type_]
-                chosen, of_type = event[rows], [values[row] for row in rows]
+                chosen, typed = event[rows], [values[row] for row in rows]
             if type_ is int or type_ is bool:
-                self._add_part(
-                    name, chosen, *_integer_values(cast("list[int]", of_type))
-                )
+                self._add_part(name, chosen, *_integer_values(cast("list[int]", typed)))
             elif type_ is float:
-                real = np.array(cast("list[float]", of_type)).view(np.int64)
+                real = np.array(cast("list[float]", typed)).view(np.int64)
                 self._add_part(name, chosen, _repeat_kind(DOUBLE, len(real)), real)
             elif type_ in (str, bytes):
                 # Store numbers of texts until the handles are known.
-                texts = self._texts.numbers(cast("list[str | bytes]", of_type))
+                texts = self._texts.numbers(cast("list[str | bytes]", typed))
                 self._add_part(
                     name, chosen, _repeat_kind(REF, len(texts)), texts.astype(np.int64)
                 )

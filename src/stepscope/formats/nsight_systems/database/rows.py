@@ -217,10 +217,10 @@ def read_export(path: Path, limit_bytes: int) -> Export:
     with open_database(path, limit_bytes) as database:
         connection = database.connection
         tables = _table_names(connection, path)
-        frames = _read_frames(database, WANTED.keys() & tables, damaged)
-        intact = frames.keys() - damaged.keys()
+        rows = _read_frames(database, WANTED.keys() & tables, damaged)
+        intact = rows.keys() - damaged.keys()
         if not any(
-            key in intact or frames[key].height for key in _TIMELINE if key in frames
+            key in intact or rows[key].height for key in _TIMELINE if key in rows
         ):
             for reason in damaged.values():
                 raise BadInput.at(path, f"is damaged ({reason})", EXPORT_AGAIN)
@@ -231,12 +231,8 @@ def read_export(path: Path, limit_bytes: int) -> Export:
                 "Record with `nsys profile --trace=cuda,nvtx` and export again.",
             )
         # Names of threads without events are not looked up.
-        strings = (
-            _read_strings(connection, frames, damaged) if STRINGS in tables else {}
-        )
-    return Export(
-        path=path, frames=frames, strings=strings, tables=tables, damaged=damaged
-    )
+        texts = _read_strings(connection, rows, damaged) if STRINGS in tables else {}
+    return Export(path=path, frames=rows, strings=texts, tables=tables, damaged=damaged)
 
 
 def read_tables(path: Path, names: Iterable[str]) -> dict[str, pl.DataFrame]:

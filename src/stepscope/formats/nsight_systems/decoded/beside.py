@@ -12,9 +12,9 @@ import polars as pl
 
 from stepscope.formats.nsight_systems.database.rows import OVERHEADS
 from stepscope.formats.nsight_systems.decoded.events import (
-    keep_timed_rows,
     process_expr,
     row_changes,
+    timed_rows,
 )
 from stepscope.frozen import Frozen
 
@@ -176,12 +176,12 @@ def other_events(
     """
     refused: Counter[str] = Counter()
     rows = pl.concat([export.frame(table) for table in OVERHEADS])
-    rows = keep_timed_rows(rows, _BACKWARD, refused)
+    rows = timed_rows(rows, _BACKWARD, refused)
     overheads = rows.with_columns(
         id=pl.lit(0, pl.Int64), name=names.number_ids(rows["nameId"])
     )
     rows = export.frame("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION")
-    rows = keep_timed_rows(rows, _BACKWARD, refused).with_columns(
+    rows = timed_rows(rows, _BACKWARD, refused).with_columns(
         process=process_expr("globalPid", machines=machines)
     )
     # Releases until 2026 write device 0 for every context.

@@ -91,7 +91,7 @@ def cpu_samples(
         .unique("id", keep="first", maintain_order=True)
         .sort("globalTid", "start", maintain_order=True)
     )
-    stacks = _stacks_of_samples(export, names, samples)
+    stacks = _sample_stacks(export, names, samples)
     samples = samples.join(stacks.select("id").unique(), on="id", how="semi")
     # Median time between two samples of one thread, in ns.
     intervals = samples.select(pl.col("start").diff().over("globalTid")).to_series()
@@ -114,9 +114,7 @@ def cpu_samples(
     )
 
 
-def _stacks_of_samples(
-    export: Export, names: Names, samples: pl.DataFrame
-) -> pl.DataFrame:
+def _sample_stacks(export: Export, names: Names, samples: pl.DataFrame) -> pl.DataFrame:
     """Return the functions of samples: `id`, `at` (0 is the outermost) and `name`.
 
     Samples without a function of the program have no rows.
@@ -192,15 +190,11 @@ def _runs_of_functions(
     """
     thread, start = samples["globalTid"].to_numpy(), samples["start"].to_numpy()
     gap = np.diff(start)
-    is_apart = (np.diff(thread) != 0) | (gap > _APART * period)
+    far = (np.diff(thread) != 0) | (gap > _APART * period)
     half, middle = period // 2, start[:-1] + gap // 2
-    begin = np.concatenate(
-        [[start[0] - half], np.where(is_apart, start[1:] - half, middle)]
-    )
-    end = np.concatenate(
-        [np.where(is_apart, start[:-1] + half, middle), [start[-1] + half]]
-    )
-    changed = np.concatenate([[True], is_apart])
+    begin = np.concatenate([[start[0] - half], np.where(far, start[1:] - half, middle)])
+    end = np.concatenate([np.where(far, start[:-1] + half, middle), [start[-1] + half]])
+    changed = np.concatenate([[True], far])
     levels, sample_index = stacks["at"].to_numpy(), stacks["look"].to_numpy()
     name = stacks["name"].to_numpy()
     for depth in range(int(levels.max(initial=-1)) + 1):

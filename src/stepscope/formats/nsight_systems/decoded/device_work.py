@@ -14,9 +14,9 @@ import polars as pl
 from stepscope.formats.nsight_systems.decoded.events import (
     EVENT_COLUMNS,
     Said,
-    keep_timed_rows,
     process_expr,
     select_rows,
+    timed_rows,
 )
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.activity_names import (
@@ -148,9 +148,7 @@ def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
     refused: Counter[str] = Counter()
     copies, undirected = _read_copies(export, names, refused)
     memset = pl.lit(names.number("Memset"), pl.Int32)
-    memsets = keep_timed_rows(
-        export.frame("CUPTI_ACTIVITY_KIND_MEMSET"), _BACKWARD, refused
-    )
+    memsets = timed_rows(export.frame("CUPTI_ACTIVITY_KIND_MEMSET"), _BACKWARD, refused)
     rows = export.frame("CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
     # CUPTI writes 0 for both times if it could not measure them.
     timeless = (pl.col("start") == 0) & (pl.col("end") == 0)
@@ -158,7 +156,7 @@ def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
     if lost := rows.height - timed.height:
         refused[_BACKWARD] += lost
     # Graphs recorded without their kernels, one row per launch.
-    graphs = keep_timed_rows(timed, _BACKWARD, refused)
+    graphs = timed_rows(timed, _BACKWARD, refused)
     texts = graphs.select(
         pl.format("CUDA graph {}", "graphId").fill_null("CUDA graph")
     ).to_series()
@@ -214,9 +212,7 @@ def _work_columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
 def _read_kernels(
     export: Export, names: Names, refused: Counter[str]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    frame = keep_timed_rows(
-        export.frame("CUPTI_ACTIVITY_KIND_KERNEL"), _BACKWARD, refused
-    )
+    frame = timed_rows(export.frame("CUPTI_ACTIVITY_KIND_KERNEL"), _BACKWARD, refused)
     name = names.number_ids(
         frame.select(pl.coalesce("demangledName", "shortName"))[:, 0]
     )
@@ -244,9 +240,7 @@ def _read_kernels(
 def _read_copies(
     export: Export, names: Names, refused: Counter[str]
 ) -> tuple[pl.DataFrame, int]:
-    frame = keep_timed_rows(
-        export.frame("CUPTI_ACTIVITY_KIND_MEMCPY"), _BACKWARD, refused
-    )
+    frame = timed_rows(export.frame("CUPTI_ACTIVITY_KIND_MEMCPY"), _BACKWARD, refused)
     between = pl.col("srcDeviceId") != pl.col("dstDeviceId")
     frame = frame.with_columns(peer=between.fill_null(value=False))
     keys = ["copyKind", "srcKind", "dstKind", "peer"]

@@ -63,7 +63,7 @@ class Names:
             shown: Converts the text of an id to the name of an event.
         """
         distinct = ids.unique(maintain_order=True)
-        numbers = [self._number_of_id(number, shown) for number in distinct.to_list()]
+        numbers = [self._number_id(number, shown) for number in distinct.to_list()]
         return _replace_values(ids, distinct, numbers)
 
     def number_texts(self, texts: pl.Series) -> pl.Series:
@@ -76,9 +76,7 @@ class Names:
         """Return notes on the number of shortened names."""
         return self._shortening.notes()
 
-    def _number_of_id(
-        self, number: int | None, shown: Callable[[str], str] | None
-    ) -> int:
+    def _number_id(self, number: int | None, shown: Callable[[str], str] | None) -> int:
         text = None if number is None else self._strings.get(number)
         if text is None:
             name = self.number("(unnamed)" if number is None else f"#{number}")
@@ -87,12 +85,8 @@ class Names:
         return self.number(text if shown is None else shown(text))
 
 
-def _replace_values(
-    values: pl.Series, distinct: pl.Series, numbers: list[int]
-) -> pl.Series:
-    table = pl.DataFrame(
-        {"given": distinct, "name": pl.Series(numbers, dtype=pl.Int32)}
-    )
+def _replace_values(values: pl.Series, old: pl.Series, numbers: list[int]) -> pl.Series:
+    table = pl.DataFrame({"given": old, "name": pl.Series(numbers, dtype=pl.Int32)})
     rows = values.alias("given").to_frame()
     joined = rows.join(
         table, on="given", how="left", nulls_equal=True, maintain_order="left"
@@ -185,9 +179,7 @@ def row_changes(columns: Iterable[str]) -> pl.Expr:
     )
 
 
-def keep_timed_rows(
-    frame: pl.DataFrame, reason: str, refused: Counter[str]
-) -> pl.DataFrame:
+def timed_rows(frame: pl.DataFrame, reason: str, refused: Counter[str]) -> pl.DataFrame:
     """Return rows with a start and no earlier end, plus `dur`; count the other rows."""
     longest = 2**62
     near = pl.all_horizontal(pl.col("start", "end").is_between(-longest, longest - 1))

@@ -10,9 +10,9 @@ import polars as pl
 from stepscope.formats.nsight_systems.decoded.events import (
     Said,
     call_name,
-    keep_timed_rows,
     process_expr,
     thread_expr,
+    timed_rows,
 )
 from stepscope.frozen import Frozen
 
@@ -72,16 +72,14 @@ def host_events(export: Export, names: Names, *, machines: int) -> HostEvents:
     nvtx = nvtx.filter(pl.col("eventType").is_in(wanted))
     ranges = _read_ranges(nvtx, export, names, refused)
     is_span = pl.col("eventType").is_in(list(_SPANS))
-    system_calls = export.frame("OSRT_API")
-    threads = _thread_ids(calls, ranges) or _thread_ids(system_calls)
-    system_calls = keep_timed_rows(
-        system_calls.filter(pl.col("globalTid").is_in(list(threads))),
+    syscalls = export.frame("OSRT_API")
+    threads = _thread_ids(calls, ranges) or _thread_ids(syscalls)
+    syscalls = timed_rows(
+        syscalls.filter(pl.col("globalTid").is_in(list(threads))),
         _BACKWARD,
         refused,
     )
-    system_calls = system_calls.with_columns(
-        name=names.number_ids(system_calls["nameId"])
-    )
+    syscalls = syscalls.with_columns(name=names.number_ids(syscalls["nameId"]))
 
     def placed(frame: pl.DataFrame) -> pl.DataFrame:
         return frame.with_columns(
@@ -93,7 +91,7 @@ def host_events(export: Export, names: Names, *, machines: int) -> HostEvents:
         calls=placed(calls),
         ranges=placed(ranges.filter(~is_span)),
         spans=placed(ranges.filter(is_span)),
-        system_calls=placed(system_calls),
+        system_calls=placed(syscalls),
         threads=threads,
         doubled=doubled,
         refused=refused,
@@ -122,7 +120,7 @@ def _read_calls(
         unmatched = second.join(first.select(keys), on=keys, how="anti")
         calls = pl.concat([first, unmatched])
     doubled = rows.height - calls.height
-    calls = keep_timed_rows(calls, _BACKWARD, refused)
+    calls = timed_rows(calls, _BACKWARD, refused)
     correlation, returned = pl.col("correlationId"), pl.col("returnValue")
     return calls.select(
         "start",
@@ -143,7 +141,7 @@ def _read_ranges(
     closed = nvtx.filter(pl.col("end").is_not_null())
     if lost := nvtx.height - closed.height:
         refused[_OPEN] += lost
-    closed = keep_timed_rows(closed, _BACKWARD, refused)
+    closed = timed_rows(closed, _BACKWARD, refused)
     known = pl.DataFrame(
         {"textId": list(export.strings), "of_id": list(export.strings.values())},
         schema={"textId": pl.Int64, "of_id": pl.String},

@@ -128,9 +128,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
         for device, properties in recording.gpus.listed.items()
         if properties["totalMemory"] is not None and properties["totalMemory"] > 0
     }
-    of_device = pl.col("device").replace_strict(
-        sizes, default=None, return_dtype=pl.Int64
-    )
+    size = pl.col("device").replace_strict(sizes, default=None, return_dtype=pl.Int64)
     frame = allocations.sort("start_ps", "place").select(
         "event",
         "start_ps",
@@ -141,7 +139,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
         # An address has 64 bits; SQLite stores it as a signed integer.
         address=pl.col("address").reinterpret(signed=False),
         allocated_bytes="bytes",
-        capacity_bytes=pl.when(pl.col("memory").is_in(_ON_DEVICE)).then(of_device),
+        capacity_bytes=pl.when(pl.col("memory").is_in(_ON_DEVICE)).then(size),
     )
     return as_declared(frame, ALLOCATIONS.dtypes())
 

@@ -298,21 +298,19 @@ class CopyTable:
         if not len(rows):
             return 0
         kind = np.full(self._table, codes[SOME_COPY], np.uint8)
-        destination = np.full(self._table, -1, np.int64)
+        target = np.full(self._table, -1, np.int64)
         for text, copy in self._copies.items():
             known_kind = copy_kind(copy.source, copy.destination)
             kind[text] = codes[known_kind or SOME_COPY]
             if copy.device is not None:
-                destination[text] = copy.device
+                target[text] = copy.device
         texts = np.full(len(rows), -1) if self._handles is None else self._handles[rows]
         local, open_rows = codes["local_copy"], some[rows]
         settled = np.where(open_rows, kind[texts], code[rows])
         settled = np.where(settled == codes[SOME_COPY], fallback[track[rows]], settled)
         undirected = settled == codes[SOME_COPY]
         settled[undirected] = local
-        is_off_device = (destination[texts] >= 0) & (
-            destination[texts] != device[track[rows]]
-        )
+        is_off_device = (target[texts] >= 0) & (target[texts] != device[track[rows]])
         settled[(settled == local) & is_off_device] = codes["p2p_copy"]
         code[rows] = settled
         return int(undirected.sum())

@@ -137,15 +137,11 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     host, device, python = task.levels or (None, None, None)
     recorded_span = recording.hull
     start_ns = recording.base.epoch_ns or task.start_unix_ns
-    until_ns = task.complete_until_ns
+    end_ns = task.complete_until_ns
     complete_until = None
     # A difference above one year is damage.
-    if (
-        start_ns
-        and until_ns is not None
-        and abs(until_ns - start_ns) <= _MOST_NS // 100
-    ):
-        complete_until = (until_ns - start_ns) * PS_PER_NS
+    if start_ns and end_ns is not None and abs(end_ns - start_ns) <= _MOST_NS // 100:
+        complete_until = (end_ns - start_ns) * PS_PER_NS
     row = {
         "file": " + ".join(shown_name(path) for path in recording.paths),
         "format": "XSpace",

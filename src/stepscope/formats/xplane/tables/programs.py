@@ -86,11 +86,9 @@ def _queuing_calls(recording: Recording) -> dict[tuple[int, int], int]:
     numbers, known = ids.integer_values()
     start_ps = recording.timeline.start_ps[rows]
     calls: dict[tuple[int, int], int] = {}
-    for index in np.argsort(start_ps, kind="stable").tolist():
-        if valid[index] and known[index]:
-            calls.setdefault(
-                (int(devices[index]), int(numbers[index])), int(rows[index])
-            )
+    for row in np.argsort(start_ps, kind="stable").tolist():
+        if valid[row] and known[row]:
+            calls.setdefault((int(devices[row]), int(numbers[row])), int(rows[row]))
     return calls
 
 
@@ -163,14 +161,12 @@ class Programs(Frozen, frozen=True, eq=True):
 
 def read_programs(recording: Recording) -> Programs:
     """Read every program whose HLO is in the file."""
-    programs, malformed = _parse_programs(recording)
+    programs, broken = _parse_programs(recording)
     if not programs:
-        if malformed:
-            return Programs(
-                why_absent("xplane.malformed_hlo", count=malformed), malformed
-            )
+        if broken:
+            return Programs(why_absent("xplane.malformed_hlo", count=broken), broken)
         return Programs(
-            or_lost(why_absent("xplane.no_hlo"), recording.damaged_at), malformed
+            or_lost(why_absent("xplane.no_hlo"), recording.damaged_at), broken
         )
     rows = [
         (program, module, *instruction)
@@ -179,7 +175,7 @@ def read_programs(recording: Recording) -> Programs:
     ]
     # The declared columns have the order of the instruction's fields.
     ops = pl.DataFrame(rows, schema=HLO_OPS.dtypes(), orient="row")
-    return Programs(ops, malformed)
+    return Programs(ops, broken)
 
 
 def program_modules(recording: Recording, program: Int64s, present: Bools) -> Int32s:

@@ -96,15 +96,13 @@ def _reported_notes(recording: Recording) -> Iterator[QualityNote]:
             yield quality_note(
                 "xplane.many_messages", len(counted), severity=severity, shown=_MESSAGES
             )
-        for message, times in islice(counted.items(), _MESSAGES):
-            dropped = _DROPPED.search(message.lower())
+        for text, times in islice(counted.items(), _MESSAGES):
+            dropped = _DROPPED.search(text.lower())
             if dropped is None:
-                yield quality_note(
-                    f"xplane.producer_{severity}", times, message=message
-                )
+                yield quality_note(f"xplane.producer_{severity}", times, message=text)
             else:
                 count = times * int(dropped["count"] or dropped["other"])
-                yield quality_note("xplane.dropped_events", count, message=message)
+                yield quality_note("xplane.dropped_events", count, message=text)
 
 
 def _time_notes(recording: Recording) -> Iterator[QualityNote]:
@@ -190,7 +188,7 @@ def _activity_notes(
     recording: Recording, activity: Activity, calls: pl.DataFrame | Unavailable
 ) -> Iterator[QualityNote]:
     yield from work_notes(activity.refused, activity.undirected)
-    overlapping, longest_ps = _overlapping_activities(recording, activity)
+    overlapping, longest_ps = _count_overlaps(recording, activity)
     if overlapping:
         yield quality_note(
             "xplane.overlapping_activity",
@@ -215,9 +213,7 @@ def _activity_notes(
         )
 
 
-def _overlapping_activities(
-    recording: Recording, activity: Activity
-) -> tuple[int, int]:
+def _count_overlaps(recording: Recording, activity: Activity) -> tuple[int, int]:
     """Return the number of overlapping activities on streams, and longest overlap."""
     count = longest = 0
     frame = activity.frame
