@@ -37,8 +37,7 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     A step is hit if its effect is at least half of the mean effect of a step.
 
     Attributes:
-        kind: "every" if most steps are hit; "once" if a single one of several steps is
-            hit; else "bursts".
+        kind: "every" if most steps are hit; "once" if one of several is; else "bursts".
         steps_hit: Number of steps that are hit.
         steps: Number of judged steps.
         shortest_ms: Smallest effect of a hit step; null if no step is hit.
@@ -97,8 +96,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         severity: How serious a fail is; a pass may have "info".
         confidence: Confidence in the verdict, 0 to 1: the minimum of the confidences of
             the steps, of the attribution and of the recording.
-        value: The number that is compared with the threshold, in `unit`; null if it
-            could not be measured.
+        value: The number compared with the threshold, in `unit`; null if not measured.
         unit: Unit of `value`.
         share_percent: The share of `owners` and `topics` in the judged steps' time on
             the first of `devices`, in percent, from the account.
@@ -126,8 +124,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             step is too small; null without a qualification.
         confirm: How to confirm the verdict.
         refute: What would prove the verdict wrong.
-        saving_ms: Milliseconds per step that the change would save; null if they
-            cannot be estimated.
+        saving_ms: Milliseconds per step that the change would save; null if unknown.
         floors: Limits of the saving: those taken into account and those not measured.
         actions: What to change.
         explained_by: Ids of the findings that explain this finding's time, alone or

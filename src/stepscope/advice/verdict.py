@@ -47,8 +47,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         status: "fail", "pass" or "cannot_tell".
         severity: How serious a fail is.
         note: Identifier of a qualification of the verdict; None without one.
-        share_percent: The effect's share of the time of all judged steps, which
-            determines the status.
+        share_percent: The effect's share of all judged time; determines the status.
         effect_ms: Mean effect of a step.
         causes: The effect by cause, largest first, each as a share of the same time.
         pattern: How the effect is distributed over the steps.

@@ -141,26 +141,22 @@ def _distant_parts(steps: Steps) -> list[QualityNote]:
     if steps.source != "device_line" or not len(steps.stored):
         return []
     spans = spans_apart(steps.stored)
-    distant = spans.filter("apart")
-    if not len(distant):
+    far = spans.filter("apart")
+    if not len(far):
         return []
-    main = spans.filter(
-        ~pl.col("apart") & pl.col("key").is_in(distant["key"].to_list())
-    )
+    main = spans.filter(~pl.col("apart") & pl.col("key").is_in(far["key"].to_list()))
     first = main.row(0, named=True)
-    part = distant.filter(pl.col("key") == first["key"]).row(0, named=True)
+    part = far.filter(pl.col("key") == first["key"]).row(0, named=True)
     ms = (
         max(first["start_ps"] - part["end_ps"], part["start_ps"] - first["end_ps"])
         / PS_PER_MS
     )
-    devices = ", ".join(
-        str(device) for device in sorted(set(distant["device"].to_list()))
-    )
+    devices = ", ".join(str(device) for device in sorted(set(far["device"].to_list())))
     return [
         QualityNote(
             kind="steps_apart",
             severity="warning",
-            count=len(distant),
+            count=len(far),
             scope="steps",
             message=f"Devices worked on one step {ms:.0f} ms apart, so this step is "
             "not a period of the program: the step shown is that of device "

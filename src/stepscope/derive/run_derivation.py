@@ -86,9 +86,7 @@ def known_hosts(values: Mapping[str, _Value | Unavailable | None]) -> dict[str, 
 
 def first_reason(values: OfHosts[Any]) -> Unavailable | None:
     """Return the reason of the first host without a value; None if all have one."""
-    return next(
-        (reason for reason in values.values() if isinstance(reason, Unavailable)), None
-    )
+    return next((why for why in values.values() if isinstance(why, Unavailable)), None)
 
 
 def _reason_or_nothing(values: OfHosts[Any]) -> Unavailable | dict[str, Any]:

@@ -62,8 +62,7 @@ class HostFunction(Frozen, frozen=True, eq=True):
         is_seen: Whether calls, or enough samples, show its share of the steps.
         alone: When the function works while no op runs; then only this time counts. Set
             only if the model also runs during the function, or seems to.
-        scale: Factor for the time of `alone`, if samples are too rare to locate the
-            time in single steps.
+        scale: Factor for the time of `alone`, if samples are too rare for single steps.
     """
 
     part: Part

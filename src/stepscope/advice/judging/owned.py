@@ -53,8 +53,7 @@ class Owned(Frozen, frozen=True, eq=True):
             if a device may exist whose work was not recorded.
         steps: Whether the rule needs steps.
         seen: Owners and topics that must be known; otherwise the rule cannot tell.
-        unknown: Whether time without an owner may belong to these owners, from
-            `unexplained_warn` on.
+        unknown: Whether time without owner may be theirs, from `unexplained_warn` on.
         clocks: Whether clock differences of host and device change the time.
         lost: Whether lost records of the device increase the time.
     """

@@ -109,8 +109,7 @@ class SampledFrames(Generic[Code]):
     def end_frames(self, until_ns: int = 0) -> list[Frame[Code]]:
         """Return the frames of the last samples, all of which end now.
 
-        Each frame ends at its last sample or at `until_ns`, whichever is later: nothing
-        shows an earlier end.
+        A frame ends at its last sample or at `until_ns`, whichever is later.
 
         Args:
             until_ns: Halfway from the last sample to the next one, or the end of the

@@ -115,8 +115,7 @@ class Naming(Frozen, frozen=True, dict=True):
     Attributes:
         names: Name by row of event_types; an op has the same name wherever it occurs.
         marks: By row of event_types: whether it marks steps; marks do not name time.
-        passing: By row of event_types: whether it is a call of a runtime, an allocator
-            or a thread pool.
+        passing: By row of event_types: whether a runtime, allocator or pool is called.
         calls: By row of event_types: whether it calls a graph or a compiled function.
         system: By row of event_types: whether it is a system library's function.
         has_ops: Whether any op of a framework, or any Python call, was recorded.

@@ -189,7 +189,7 @@ def what_ran(
         if not len(left):
             break
         covered, rows, time = naming.covering_rows(track, owner, left)
-        parts.append(_largest_events(naming, rows, time, limit=most))
+        parts.append(_top_events(naming, rows, time, limit=most))
         unnamed_ps = covered.length_ps - int(time.sum())
         if unnamed_ps > 0:
             unnamed = Ran(*(covered.hull or (0, 0)), _NO_EVENT, UNNAMED, unnamed_ps)
@@ -243,9 +243,7 @@ def largest_times(
     return RanMost(ran, len(nonzero))
 
 
-def _largest_events(
-    naming: Naming, rows: Int64s, time: Int64s, *, limit: int
-) -> RanMost:
+def _top_events(naming: Naming, rows: Int64s, time: Int64s, *, limit: int) -> RanMost:
     table = naming.classes.rows
 
     def described_part(index: int) -> tuple[int, int, int, Name]:

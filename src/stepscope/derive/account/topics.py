@@ -62,8 +62,7 @@ class BatchCopies(Frozen, frozen=True):
     """The times of batch copies to devices, in a program without recorded fetches.
 
     Attributes:
-        soon_ps: Least length of a silence without recorded work, and longest time from
-            its end to the copy.
+        soon_ps: Least length of a silence, and longest time from its end to the copy.
     """
 
     windows: Windows

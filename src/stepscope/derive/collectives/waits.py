@@ -5,9 +5,8 @@ same order, so all n-th calls of a kind in a step are one collective.
 
 All devices leave a collective at the same time. The device that enters last spends the
 least time in the collective: the transfer time. Longer time on another device is
-waiting. This comparison of durations needs no common clock. The ends on two hosts are
-the same moment, and no member can leave before all members have entered; both facts
-bound the clock offset.
+waiting. This needs no common clock. The ends on two hosts are the same moment, and no
+member can leave before all members have entered; both facts bound the clock offset.
 
 A thread leaves a collective once it gets a core, which may be milliseconds later than
 the other threads on a busy host. Its waiting ends when the last member enters.

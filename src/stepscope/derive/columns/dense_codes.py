@@ -163,10 +163,8 @@ def extremes_by_code(code: Int32s, values: Int64s, *, count: int) -> Extremes:
     return sums
 
 
-def _add_up(
-    code: Int32s, values: Int64s, where: Bools | None, *outputs: Int64s
-) -> None:
-    counted = np.ones(0, np.bool_) if where is None else np.ascontiguousarray(where)
+def _add_up(code: Int32s, values: Int64s, mask: Bools | None, *outputs: Int64s) -> None:
+    counted = np.ones(0, np.bool_) if mask is None else np.ascontiguousarray(mask)
     accepted_answer(
         numbering.sum_groups(
             np.ascontiguousarray(code, np.int32),

@@ -171,10 +171,8 @@ def _normalised_elements(place: int, weights: Sequence[int]) -> Rule:
         tensor = given.tensor_at_place(place)
         if tensor is None:
             return None
-        given_weights = sum(
-            given.tensor_at_place(weight) is not None for weight in weights
-        )
-        return (_CENTRED + given_weights) * tensor.elements
+        present = sum(given.tensor_at_place(weight) is not None for weight in weights)
+        return (_CENTRED + present) * tensor.elements
 
     return Rule(count_flops, _per_input(0, place).result)
 

@@ -67,16 +67,14 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
     # The cache saves time: a program has few distinct shapes, each many times.
     tensors = cache(_tensors_of_shape)
     for _, program in wanted.group_by("program", maintain_order=True):
-        instructions = [
-            _Instruction(*row) for row in program.drop("program").iter_rows()
-        ]
-        costs = _Program(instructions, tensors)
+        ops = [_Instruction(*row) for row in program.drop("program").iter_rows()]
+        costs = _Program(ops, tensors)
         rows += [
             (
                 plausible_cost(costs.count_flops(op)),
                 plausible_cost(costs.count_bytes(op)),
             )
-            for op in instructions
+            for op in ops
         ]
     # Grouping changes the order of rows if the programs are interleaved in the table.
     order = hlo_ops.with_row_index("row").group_by("program", maintain_order=True)
@@ -90,15 +88,13 @@ class _Program:
 
     def __init__(
         self,
-        instructions: Sequence[_Instruction],
+        ops: Sequence[_Instruction],
         tensors: Callable[[str | None], tuple[Tensor, ...]],
     ) -> None:
         self._tensors = tensors
-        self._results = {
-            (op.computation, op.name): tensors(op.shape) for op in instructions
-        }
+        self._results = {(op.computation, op.name): tensors(op.shape) for op in ops}
         self._inside: dict[str | None, list[_Instruction]] = {}
-        for op in instructions:
+        for op in ops:
             self._inside.setdefault(op.computation, []).append(op)
         self._sums: dict[str, int | None] = {}
 

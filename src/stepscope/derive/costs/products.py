@@ -83,12 +83,10 @@ def _transposable_shape(given: Operands) -> tuple[_Sizes, int] | None:
     if outer is None:
         return None
     a, b = left.sizes[-2:], right.sizes[-2:]
-    fitting = {
-        (a[1 - i], b[1 - j], a[i]) for i in (0, 1) for j in (0, 1) if a[i] == b[j]
-    }
-    if len({m * n * k for m, n, k in fitting}) != 1:
+    fits = {(a[1 - i], b[1 - j], a[i]) for i in (0, 1) for j in (0, 1) if a[i] == b[j]}
+    if len({m * n * k for m, n, k in fits}) != 1:
         return None
-    m, n, k = min(fitting)
+    m, n, k = min(fits)
     return (*outer, m, n), k
 
 

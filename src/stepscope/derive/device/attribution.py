@@ -153,10 +153,8 @@ class _Program:
         for begin, end in _unknown_ranges(matched):
             before = matched[begin - 1] if begin else _NONE
             after = matched[end] if end < len(matched) else _NONE
-            between = [
-                row for row in self._rows_between(before, after) if row not in used
-            ]
-            rows = _assign_instructions(kernels[begin:end], between)
+            free = [row for row in self._rows_between(before, after) if row not in used]
+            rows = _assign_rows(kernels[begin:end], free)
             # One kernel that fits no instruction (of a loop in the graph, for example)
             # makes the whole range uncertain.
             if all(map(self._may_be, kernels[begin:end], rows)):
@@ -193,9 +191,7 @@ def _unknown_ranges(matched: Sequence[int]) -> Iterator[tuple[int, int]]:
         begin += length
 
 
-def _assign_instructions(
-    kernels: Sequence[str | None], between: Sequence[int]
-) -> list[int]:
+def _assign_rows(kernels: Sequence[str | None], between: Sequence[int]) -> list[int]:
     """Assign the kernels of a range to the instructions scheduled in it.
 
     A single instruction gets all kernels. Of several instructions each gets one kernel

@@ -83,11 +83,11 @@ def device_executions(
     device_ops = kernels.places
     code = activity_classes.code
     device_op = values_by_row(device_ops.code, code)
-    everything = np.bincount(code, minlength=len(device_ops.code))
+    every = np.bincount(code, minlength=len(device_ops.code))
     eager = np.empty(0, np.int8)
     if not isinstance(host_op_events, Unavailable):
         eager = host_op_events.eager
-    outside, counted = everything, _Counted.zero_counts(device_ops.count, len(eager))
+    outside, counted = every, _Counted.zero_counts(device_ops.count, len(eager))
     execution = executions_of_activities(activity_ops, correlation, launching_ops)
     if execution is not None:
         runs = distinct_runs(
@@ -102,16 +102,14 @@ def device_executions(
         counted.owner[:] = runs.owner
         counted.owner[runs.further[1]] = -1
         launched = execution >= 0
-        outside = everything - np.bincount(
-            code[launched], minlength=len(device_ops.code)
-        )
+        outside = every - np.bincount(code[launched], minlength=len(device_ops.code))
     rows = pl.DataFrame(
         {
             "device": activity_classes.rows["device"].gather(device_ops.first),
             "group": kernels.group[device_ops.first],
             "eager": counted.eager,
             "function": counted.function,
-            "largest_kernel_count": kernels.largest_counts(everything),
+            "largest_kernel_count": kernels.largest_counts(every),
             "executions": counted.executions + kernels.largest_counts(outside),
         }
     )
@@ -160,12 +158,10 @@ class _Kernels(Frozen, frozen=True):
         kernels, programs, device_ops = self.kernels, self.programs, self.places
         of_kernel = totals_by_code(kernels.code, counts, count=kernels.count).total
         program_of_kernel = programs.code[kernels.first]
-        of_program = extremes_by_code(
-            program_of_kernel, of_kernel, count=programs.count
-        )
+        extremes = extremes_by_code(program_of_kernel, of_kernel, count=programs.count)
         place_of_program = device_ops.code[programs.first]
         return totals_by_code(
-            place_of_program, of_program.greatest, count=device_ops.count
+            place_of_program, extremes.greatest, count=device_ops.count
         ).total
 
 

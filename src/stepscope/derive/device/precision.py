@@ -135,9 +135,7 @@ def precision(
             if vendor == "AMD" or major is not None
         ]
         capability = min(capabilities, default=None)
-    by_class = _evidence_by_class(
-        rows, event_types["name"], strings, hlo_ops, capability
-    )
+    by_class = _class_evidence(rows, event_types["name"], strings, hlo_ops, capability)
     dur_ps = np.bincount(
         activity_classes.code, ints(device_activity, "dur_ps"), minlength=len(rows)
     )
@@ -154,21 +152,19 @@ def precision(
     return Precision(bits, fp64.view(np.bool_), tf32.view(np.bool_), sources, of_class)
 
 
-def _evidence_by_class(
+def _class_evidence(
     rows: pl.DataFrame,
     names: pl.Series,
     strings: Sequence[str],
     hlo_ops: pl.DataFrame | Unavailable,
     capability: tuple[int, int] | None,
 ) -> list[tuple[Width, PrecisionEvidence] | None]:
-    elements, opcodes = [None], [""]
+    types, opcodes = [None], [""]
     if not isinstance(hlo_ops, Unavailable):
-        elements, opcodes = (
+        types, opcodes = (
             hlo_ops[name].to_list() for name in ("operand_type", "opcode")
         )
-    by_hlo = {
-        hlo: width_of_element(elements[hlo]) for hlo in _known_numbers(rows["hlo"])
-    }
+    bits = {hlo: width_of_element(types[hlo]) for hlo in _known_numbers(rows["hlo"])}
     by_shape = {
         shape: width_of_shape(strings[shape]) for shape in _known_numbers(rows["shape"])
     }
@@ -183,7 +179,7 @@ def _evidence_by_class(
             by_class.append(None)
             continue
         name = (by_name.get(type_), PrecisionEvidence.NAME)
-        instruction = (by_hlo.get(hlo), PrecisionEvidence.HLO)
+        instruction = (bits.get(hlo), PrecisionEvidence.HLO)
         compiled = hlo >= 0 and opcodes[hlo] != _CUSTOM_CALL
         if compiled and not (instruction[0] == WIDE and name[0] == TF32):
             # The instruction counts, but the name decides between 32 bits and TF32.

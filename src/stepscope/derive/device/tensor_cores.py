@@ -169,10 +169,8 @@ def _eligible_ops(
         elif op_type is None:
             eligible.append(True if is_matmul_name(name) else None)
         else:
-            matches = is_matmul_type(op_type)
-            eligible.append(
-                None if not matches and is_opaque_type(op_type) else matches
-            )
+            fits = is_matmul_type(op_type)
+            eligible.append(None if not fits and is_opaque_type(op_type) else fits)
     return eligible
 
 

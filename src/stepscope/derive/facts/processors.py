@@ -138,18 +138,15 @@ def processor_signals(
         return _NOT_RECORDED
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
-    own = [
-        _mean_of_windows(counter_readings(trace, name), starts, ends) for name in _OWN
-    ]
+    own = [_overall_mean(counter_readings(trace, name), starts, ends) for name in _OWN]
     threads = [
-        _mean_of_windows(counter_readings(trace, name), starts, ends)
-        for name in _THREADS
+        _overall_mean(counter_readings(trace, name), starts, ends) for name in _THREADS
     ]
     waiting = np.clip(mean_by_window(pressure, starts, ends), 0.0, 100.0)
     return Processors(
         cores=cores,
         waiting_percent=tuple(waiting.tolist()),
-        machine=(_mean_of_windows(machine, starts, ends) or 0.0) / 100,
+        machine=(_overall_mean(machine, starts, ends) or 0.0) / 100,
         own=None if own[0] is None else (own[0] + (own[1] or 0.0)) / 100,
         threads=None if threads[0] is None else round(threads[0] + (threads[1] or 0.0)),
         workers=None if own[1] is None else own[1] / 100,
@@ -182,7 +179,7 @@ def mean_by_window(
     return means
 
 
-def _mean_of_windows(
+def _overall_mean(
     readings: Readings | None, starts: Int64s, ends: Int64s
 ) -> float | None:
     """Return the mean of a counter over all windows together."""

@@ -66,8 +66,7 @@ class FunctionFrames(Frozen, frozen=True):
     Definition: docs/definitions/host-time.md#functions.
 
     Attributes:
-        track: int32; row of `tracks` of the thread; the row of its samples for a thread
-            with nothing but samples.
+        track: int32; row of `tracks` of the thread, or of its samples if nothing else.
         start_ps: int64.
         end_ps: int64.
         parent: int32; row of this table of the caller, -1 for none.
@@ -256,10 +255,8 @@ def _collect_frames(
     # Samples of a thread that Python started include the function that starts threads.
     # A tracer starts during calls, so its threads may lack it; all count as Python's.
     names = function_names.names
-    beginning = [
-        row for row, name in names.items() if name.function.endswith(BEGINNINGS)
-    ]
-    pythons = np.unique(track[~by_samples[order] | np.isin(types, beginning)])
+    starts = [row for row, name in names.items() if name.function.endswith(BEGINNINGS)]
+    pythons = np.unique(track[~by_samples[order] | np.isin(types, starts)])
     return FunctionFrames(
         track=track,
         start_ps=start,

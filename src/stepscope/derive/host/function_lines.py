@@ -96,14 +96,12 @@ class FunctionLines(Frozen, frozen=True):
             kinds: The types of the function, as in `type`.
             tracks: Rows of tracks of the threads to include.
         """
-        own_types = [
+        types = [
             kind
             for kind, name in self.names.items()
             if name.library is False and not is_nameless(name.function)
         ]
-        own = self.chosen_rows(
-            np.isin(self.track, tracks) & np.isin(self.type, own_types)
-        )
+        own = self.chosen_rows(np.isin(self.track, tracks) & np.isin(self.type, types))
         start, dur = own.start_ps, own.end_ps - own.start_ps
         around = nest_subset(start, dur, track=own.track).parent
         of_function = np.isin(own.type, kinds)
@@ -263,7 +261,7 @@ def _known_since(frames: FunctionLines, lines: FunctionLines) -> dict[int, int]:
 
 def _last_begun(frames: FunctionLines, lines: FunctionLines) -> Int64s:
     """Return by line the last frame of its depth that began before it; -1 for none."""
-    count, total = len(frames.track), len(frames.track) + len(lines.track)
+    end, total = len(frames.track), len(frames.track) + len(lines.track)
     track, depth, start = (
         np.concatenate(columns)
         for columns in (
@@ -272,12 +270,10 @@ def _last_begun(frames: FunctionLines, lines: FunctionLines) -> Int64s:
             (frames.start_ps, lines.start_ps),
         )
     )
-    order = np.lexsort((np.arange(total) >= count, start, depth, track))
-    position = np.where(order < count, np.arange(total), -1)
+    order = np.lexsort((np.arange(total) >= end, start, depth, track))
+    position = np.where(order < end, np.arange(total), -1)
     last = order[np.maximum(np.maximum.accumulate(position), 0)]
-    same = (
-        (last < count) & (track[last] == track[order]) & (depth[last] == depth[order])
-    )
+    same = (last < end) & (track[last] == track[order]) & (depth[last] == depth[order])
     rows = np.empty(total, np.int64)
     rows[order] = np.where(same, last, -1)
-    return rows[count:]
+    return rows[end:]

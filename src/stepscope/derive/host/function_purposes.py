@@ -164,8 +164,7 @@ def is_wait(name: FunctionName) -> bool:
 def idle_waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
     """Return where a thread waits for another one while no recorded thread works.
 
-    If the functions of only one thread were recorded, it is unknown what it waits for
-    and the result is empty.
+    If only one thread's functions were recorded, what it waits for is unknown.
     """
     if not len(frames.track) or frames.track.min() == frames.track.max():
         return Spans.empty()

@@ -92,9 +92,8 @@ def host_op_events(
     """Find the op events of all host threads.
 
     Op events are: events with the name of an op, ops that ran eagerly, input stages,
-    instructions of compiled programs, and calls with an op's annotation. Allocator
-    events, markers, wrappers and frames are not op events. Nested events of one
-    execution count once.
+    compiled instructions, and calls with an op's annotation. Allocator events, markers,
+    wrappers and frames are not op events. Nested events of one execution count once.
 
     Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
     """
@@ -115,9 +114,7 @@ def host_op_events(
     if stored is not None and len(stored[0]):
         given, _ = values_of_owners(event, *stored, default=-1)
         eager = np.where(given >= 0, given != 0, eager).astype(np.int8)
-    keep, eager = _one_per_execution(
-        events, event, op=op, rank=rank, ops=ops, eager=eager
-    )
+    keep, eager = _one_per_run(events, event, op=op, rank=rank, ops=ops, eager=eager)
     if not keep.all():
         event, op, eager = event[keep], op[keep], eager[keep]
     start_ps, dur_ps = ints(events, "start_ps")[event], ints(events, "dur_ps")[event]
@@ -314,7 +311,7 @@ class _NamedEvents:
         return free
 
 
-def _one_per_execution(
+def _one_per_run(
     events: pl.DataFrame,
     event: Int64s,
     *,

@@ -163,12 +163,10 @@ def text_codes(trace: TraceData, rows: StatRows) -> tuple[Int32s, Int32s, list[s
 
     Equal texts may have several codes.
     """
-    interned = rows.only(rows.kind == REF)
-    distinct = number_values(interned.value)
-    texts = [
-        trace.strings[handle] for handle in interned.value[distinct.first].tolist()
-    ]
-    owners, numbers = [interned.owner], [distinct.code]
+    stored = rows.only(rows.kind == REF)
+    distinct = number_values(stored.value)
+    texts = [trace.strings[handle] for handle in stored.value[distinct.first].tolist()]
+    owners, numbers = [stored.owner], [distinct.code]
     placed = np.flatnonzero(rows.kind == PLACE_TEXT)
     # Texts of equal length are compared together, as blocks of bytes.
     for length in np.unique(rows.length[placed]).tolist():

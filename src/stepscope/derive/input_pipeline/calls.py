@@ -206,7 +206,7 @@ class _Walk:
             starts = np.clip(graph.start_ps[child], low[above], high[above])
             ends = np.clip(self.end_ps[child], starts, high[above])
             starts = np.minimum(_begins_after_earlier(above, starts, ends), ends)
-            passed = _sum_ascending_groups(above, ends - starts, count=len(execution))
+            passed = _sum_sorted_groups(above, ends - starts, count=len(execution))
             levels.append(_Reached(call, execution, high - low - passed))
             call, execution, low, high = call[above], child, starts, ends
             if not len(execution):
@@ -217,15 +217,13 @@ class _Walk:
         """Return the calls' other executions, which ran before or after the wait."""
         call, execution, _ = reached
         edges = _Edges.choose_edges(self.graph, ~self.overlaps)
-        everything = _Edges.choose_edges(
-            self.graph, np.ones(len(self.overlaps), np.bool_)
-        )
+        every = _Edges.choose_edges(self.graph, np.ones(len(self.overlaps), np.bool_))
         levels = []
         for level in range(_DEEPEST + 1):
             above, execution = self._new_children(edges, call, execution, level)
             call = call[above]
             levels.append(_Reached(call, execution, np.zeros(len(execution), np.int64)))
-            edges = everything
+            edges = every
             if not len(execution):
                 break
         return _stack_reached(levels)
@@ -280,7 +278,7 @@ def _begins_after_earlier(group: Int64s, starts: Int64s, ends: Int64s) -> Int64s
     return after
 
 
-def _sum_ascending_groups(group: Int64s, values: Int64s, *, count: int) -> Int64s:
+def _sum_sorted_groups(group: Int64s, values: Int64s, *, count: int) -> Int64s:
     before = np.concatenate(([0], np.cumsum(values)))
     ends = np.cumsum(np.bincount(group, minlength=count))
     return before[ends] - before[np.concatenate(([0], ends[:-1]))]
@@ -301,9 +299,7 @@ def _sum_by_stage(
     starts = np.clip(graph.start_ps[graph.child], low, high)
     ends = np.clip(end_ps[graph.child], starts, high)
     starts = np.minimum(_begins_after_earlier(graph.parent, starts, ends), ends)
-    covered = _sum_ascending_groups(
-        graph.parent, ends - starts, count=len(graph.start_ps)
-    )
+    covered = _sum_sorted_groups(graph.parent, ends - starts, count=len(graph.start_ps))
     own: Int64s = graph.dur_ps - covered
     rows = pl.DataFrame(
         {

@@ -1,7 +1,6 @@
 """Work handed to other threads: the call that it runs for, and who takes an element.
 
-An event with a producer's type and id is a parent of every event with an equal
-consumer's type and id.
+An event with a producer's type and id is a parent of events that consume them.
 
 Definition: docs/definitions/names-and-events.md#work-handed-to-other-threads.
 """
@@ -199,7 +198,7 @@ def find_callers(
     # A call may itself be work of another thread; that context is followed first.
     consuming = _is_among(current, contexts.consumer_rows)
     pending = (origin[consuming], current[consuming])
-    stop = _enclosing_stops(parent, current, stops, events=events, contexts=contexts)
+    stop = _outer_stops(parent, current, stops, events=events, contexts=contexts)
     edges: list[tuple[Int64s, Int64s]] = []
     visited = np.empty(0, np.int64)
     crowds: set[Context] = set()
@@ -221,16 +220,14 @@ def find_callers(
         crowds |= skipped
         current = np.concatenate((producers, stop))
         origin = np.concatenate((origin[position], origin))
-        stop = _enclosing_stops(
-            parent, current, stops, events=events, contexts=contexts
-        )
+        stop = _outer_stops(parent, current, stops, events=events, contexts=contexts)
         own = np.flatnonzero(stops[producers])
         stop[own] = producers[own]
     indices, calls = (np.concatenate(column) for column in zip(*edges, strict=True))
     return indices, calls, crowds
 
 
-def _enclosing_stops(
+def _outer_stops(
     parent: Int32s,
     rows: Int64s,
     stops: Bools,

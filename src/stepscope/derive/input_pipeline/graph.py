@@ -102,7 +102,7 @@ def pipeline_graph(
     if not len(listed):
         return WHY["no_pipeline_stages"]
     stages, stage = unite_stages(listed)
-    event_rows = ints(listed, "event")
+    rows = ints(listed, "event")
     same = np.ones(len(listed) - 1, np.bool_)
     for column in ("track", "start_ps", "dur_ps"):
         values = ints(listed, column)
@@ -110,9 +110,7 @@ def pipeline_graph(
     group = np.concatenate(([0], np.cumsum(~same)))
     order = np.lexsort((stages["depth"].to_numpy()[stage], group))
     stage = stage[order]
-    runs = _Executions(
-        event_rows, event_nesting.parent, stage, ints(listed, "start_ps")
-    )
+    runs = _Executions(rows, event_nesting.parent, stage, ints(listed, "start_ps"))
     nested = runs.enclosing
     key = StatKey.ELEMENT_ID
     makes = np.zeros(len(event_types), np.bool_)
@@ -130,7 +128,7 @@ def pipeline_graph(
     )
     outermost = np.flatnonzero(nested < 0)
     origin, calls, crowds = find_callers(
-        event_rows[outermost],
+        rows[outermost],
         parent=event_nesting.parent,
         is_call=runs.is_call,
         events=events,
@@ -149,7 +147,7 @@ def pipeline_graph(
     return PipelineGraph(
         stages=stages.select(*STAGES),
         pipelines=pipelines,
-        event=event_rows[order],
+        event=rows[order],
         start_ps=runs.start_ps,
         dur_ps=ints(listed, "dur_ps"),
         stage=stage,

@@ -171,13 +171,9 @@ def last_stages(stages: pl.DataFrame) -> Int32s:
     return last.astype(np.int32)
 
 
-def list_pipelines(
-    stages: pl.DataFrame, of_root: Int32s
-) -> tuple[pl.DataFrame, Int32s]:
+def list_pipelines(stages: pl.DataFrame, root: Int32s) -> tuple[pl.DataFrame, Int32s]:
     """Return the pipelines by first call, and the pipeline of each call."""
-    distinct, first, inverse = np.unique(
-        of_root, return_index=True, return_inverse=True
-    )
+    distinct, first, inverse = np.unique(root, return_index=True, return_inverse=True)
     order = np.argsort(first)
     fed = handles(stages.filter(pl.col("feeds_device")), "consumer")
     on_device = np.isin(distinct[order], last_stages(stages)[fed[fed >= 0]])

@@ -237,12 +237,10 @@ class _InARow(NamedTuple):
 
     def queue_spans(self, what: Literal["waits", "gives"]) -> Spans:
         """Return where workers wait for work, or hand over their results."""
-        on_queue, on_connection = (
-            (_TAKES, _HEARS) if what == "waits" else (_GIVES, _SENDS)
-        )
+        on_queue, on_pipe = (_TAKES, _HEARS) if what == "waits" else (_GIVES, _SENDS)
         frames = self.frames
         queued = self._kinds_named(_QUEUES, on_queue)
-        sent = self._kinds_named(_CONNECTIONS, on_connection)
+        sent = self._kinds_named(_CONNECTIONS, on_pipe)
         above = np.where(frames.parent >= 0, frames.type[frames.parent], -1)
         objects = [
             kind for kind, name in frames.names.items() if _is_in_file(name, _OBJECTS)

@@ -144,11 +144,9 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
         stack, _ = _known_values(allocations["stack_bytes"].gather(rows))
         in_use = np.where(known, level + stack, 0)
         if not known.any():
-            first_greatest = None
+            peak_row = None
         else:
-            first_greatest = int(
-                np.argmax(np.where(known, in_use, np.iinfo(np.int64).min))
-            )
+            peak_row = int(np.argmax(np.where(known, in_use, np.iinfo(np.int64).min)))
         memories.append(
             OneMemory(
                 name=name,
@@ -157,7 +155,7 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
                 in_use_bytes=in_use,
                 known=known,
                 replayed=replayed,
-                peak=first_greatest,
+                peak=peak_row,
                 unmatched=int((source[rows[frees]] < 0).sum()),
                 reused=int(follows[rows[~frees]].sum()),
             )

@@ -164,7 +164,7 @@ def source_lines(
         device_op, device_names = activity_ops.op, activity_ops.ops["name"]
         device_function = np.full(len(device_ps), _NONE)
         if calls is not None:
-            device_function = _innermost_functions(functions, events, calls)
+            device_function = _inner_functions(functions, events, calls)
     return SourceLines(
         lines=lines.to_frame(),
         functions=functions,
@@ -352,9 +352,7 @@ def _number_runs(
     )
 
 
-def _innermost_functions(
-    functions: Runs, events: pl.DataFrame, calls: Int32s
-) -> Int32s:
+def _inner_functions(functions: Runs, events: pl.DataFrame, calls: Int32s) -> Int32s:
     """Return the innermost function call around the start of each event of `calls`."""
     innermost = np.full(len(calls), _NONE)
     if not len(functions.track):

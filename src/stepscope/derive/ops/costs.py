@@ -107,7 +107,7 @@ def op_costs(
         )
     ]
     if not isinstance(execution_costs, Unavailable):
-        sources.append(_costs_by_host(executions, execution_costs))
+        sources.append(_host_costs(executions, execution_costs))
     sources.append(
         _costs_by_copies(activity_classes, class_totals, executions, device_activity)
     )
@@ -200,9 +200,7 @@ def _costs_by_copies(
     }
 
 
-def _costs_by_host(
-    runs: DeviceExecutions, costs: ExecutionCosts
-) -> dict[str, pl.Series]:
+def _host_costs(runs: DeviceExecutions, costs: ExecutionCosts) -> dict[str, pl.Series]:
     owner = runs.owner
     candidates = (owner >= 0) & ((costs.flops >= 0) | (costs.accessed_bytes >= 0))
     if candidates.any():
@@ -277,13 +275,11 @@ def _peak_rates(
 def _peak_rate(device: dict[str, Any], width: UInt8s, uses: int) -> float | None:
     if device.get("peak_flops"):
         return float(device["peak_flops"])
-    needed = [
-        device.get(name) for name in ("cc_major", "cc_minor", "cores", "clock_hz")
-    ]
+    given = [device.get(name) for name in ("cc_major", "cc_minor", "cores", "clock_hz")]
     bits, fp64, _, evidence = width.tolist()
-    if evidence == PrecisionEvidence.DEFAULT or None in needed:
+    if evidence == PrecisionEvidence.DEFAULT or None in given:
         return None
-    major, minor, cores, clock_hz = (int(number or 0) for number in needed)
+    major, minor, cores, clock_hz = (int(number or 0) for number in given)
     rates = peak_rates(device.get("vendor"), major, minor)
     unit = computing_unit(
         bits=bits, fp64=bool(fp64), matrix=None if uses < 0 else uses == 1

@@ -203,7 +203,7 @@ def execution_costs(
     variables: tuple[tuple[tuple[int, ...], ...], ...] = ()
     recorded = 0
     if not isinstance(stats, Unavailable):
-        given = _collect_operands(trace, stats, ops.event)
+        given = _read_operands(trace, stats, ops.event)
         recorded = len(given.rows)
         costs = _distinct_costs(given, ops)
         variables = costs.variables
@@ -279,9 +279,7 @@ def _distinct_costs(given: _Recorded, ops: HostOpEvents) -> _Costs:
     return _Costs(combos.code, flops, accessed, part, weights, tuple(variables))
 
 
-def _collect_operands(
-    trace: TraceData, stats: pl.DataFrame, event: Int32s
-) -> _Recorded:
+def _read_operands(trace: TraceData, stats: pl.DataFrame, event: Int32s) -> _Recorded:
     kinds = (_SIZES, _TYPES, _VALUES, _TEXT, _EQUATION)
     by_handle = {
         find_handle(trace.strings, name): names for names in kinds for name in names

@@ -126,8 +126,7 @@ def copies_moved(graph: Graph, chosen: Bools) -> Edit:
     """Remove waits of the device for some of its copies.
 
     The rest of the copy's stream runs in parallel, and other streams do not wait for
-    the copy, as if it had been requested one step earlier. Synchronising calls still
-    wait for the copy.
+    it, as if requested one step earlier. Synchronising calls still wait for the copy.
     """
     edit, edges = unchanged_edit(graph), graph.edges
     of_copy = chosen[edges.source] & graph.measured[edges.source]

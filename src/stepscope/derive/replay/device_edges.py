@@ -155,11 +155,9 @@ def _event_pairs(
     waiting, called, waited_for, recorded = (column[known] for column in columns)
     # The device on whose tracks each event is; -1 for host events.
     begin = tracks["event_begin"].to_numpy()
-    device_of_track = tracks["device"].cast(pl.Int64).fill_null(_NONE).to_numpy()
+    device_of = tracks["device"].cast(pl.Int64).fill_null(_NONE).to_numpy()
     # A track without events has the same `event_begin` as the next track.
-    device: Int64s = device_of_track[
-        np.searchsorted(begin, events[known], side="right") - 1
-    ]
+    device: Int64s = device_of[np.searchsorted(begin, events[known], side="right") - 1]
     target = _neighbour_by_call(activities, device, waiting, called, after=True)
     source = _neighbour_by_call(activities, device, waited_for, recorded, after=False)
     both = (target >= 0) & (source >= 0)

@@ -175,7 +175,7 @@ def _build_graph(
             ),
         ]
     wait = _merge_waits(lines, of_devices, given)
-    calling = _calling_threads(threads, activities)
+    calling = _call_threads(threads, activities)
     bound_thread = _bound_threads(chosen, threads, executor=executor)
     host = host_nodes(
         threads,
@@ -234,9 +234,7 @@ def _known_sources(releases: Releases) -> tuple[Int64s, Int64s]:
     return releases.source[known], releases.source_ps[known]
 
 
-def _calling_threads(
-    threads: Sequence[Thread], activities: Activities | None
-) -> Int64s:
+def _call_threads(threads: Sequence[Thread], activities: Activities | None) -> Int64s:
     if activities is None:
         return np.empty(0, np.int64)
     index_of = {thread.track: index for index, thread in enumerate(threads)}

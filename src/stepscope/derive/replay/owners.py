@@ -72,12 +72,9 @@ def without_owners(
 
     Args:
         place: "inside", "between" or "any".
-        device: Ordinal of the device whose account is used; None for the threads of a
-            host without a device.
+        device: Ordinal of the device whose account is used; None without a device.
     """
-    (accounted,) = (
-        candidate for candidate in account.devices if candidate.device == device
-    )
+    (accounted,) = (part for part in account.devices if part.device == device)
     within = (graph.sampled.first_ps, graph.sampled.last_ps)
     removed = idle_spans(accounted, owners, place=place, within=within)
     nodes, edges = graph.nodes, graph.edges
@@ -154,9 +151,7 @@ def claimed_ps(
         device: Ordinal of the device whose account is used; None for a host.
     """
     within = (graph.sampled.first_ps, graph.sampled.last_ps)
-    (accounted,) = (
-        candidate for candidate in account.devices if candidate.device == device
-    )
+    (accounted,) = (part for part in account.devices if part.device == device)
     claimed = idle_spans(accounted, owners, place=place, within=within).length_ps
     if place == "between" or isinstance(device_sets, Unavailable):
         return claimed

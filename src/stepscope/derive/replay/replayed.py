@@ -89,8 +89,7 @@ class PathPieces(Frozen, frozen=True):
 
     Attributes:
         node: The node of a piece; for a lag, the node that follows it.
-        edge: The edge of a lag; `NODE` for a node itself; `NOTHING` for time that the
-            graph does not explain.
+        edge: The edge of a lag; `NODE` for a node itself; `NOTHING` if unexplained.
     """
 
     node: Int64s

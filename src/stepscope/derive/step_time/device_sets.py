@@ -91,7 +91,7 @@ def device_sets(
             for index, name in enumerate(BUSY_OWNERS)
             if name in _WIDTHS and index not in present
         }
-    charged = []
+    sets = []
     for number, rows in _rows_by_device(handles(device_activity, "device")):
         of_rows, starts, durs = order[rows], start_ps[rows], dur_ps[rows]
         orders = {}
@@ -100,18 +100,16 @@ def device_sets(
             orders[name] = Spans.from_events(starts[chosen], durs[chosen])
         unknown = _unrecorded_owners(number, orders, devices) | doubtful
         orders = {name: spans for name, spans in orders.items() if name not in unknown}
-        charged.append(_charge_device(number, orders, unknown))
-    if len(charged) == 1:
-        return DeviceSets(
-            tuple(charged), msgspec.structs.replace(charged[0], device=-1)
-        )
-    unknown = {name: why for device in charged for name, why in device.unknown.items()}
+        sets.append(_charge_device(number, orders, unknown))
+    if len(sets) == 1:
+        return DeviceSets(tuple(sets), msgspec.structs.replace(sets[0], device=-1))
+    unknown = {name: why for device in sets for name, why in device.unknown.items()}
     orders = {
-        name: Spans.union_of(device.orders[name] for device in charged)
+        name: Spans.union_of(device.orders[name] for device in sets)
         for name in BUSY_OWNERS
         if name not in unknown
     }
-    return DeviceSets(tuple(charged), _charge_device(-1, orders, unknown))
+    return DeviceSets(tuple(sets), _charge_device(-1, orders, unknown))
 
 
 #: Owners that only a stream tracer records: copies between host and device.

@@ -128,10 +128,8 @@ class HostClasses(Frozen, frozen=True):
         def launching_sets() -> Mapping[int, Spans]:
             if not launching():
                 return {}
-            rows, all_codes = self.rows, range(1, max(HostCode) + 1)
-            inner = rows.meeting_rows(
-                track, launching(), code=self.code, wanted=all_codes
-            )
+            rows, codes = self.rows, range(1, max(HostCode) + 1)
+            inner = rows.meeting_rows(track, launching(), code=self.code, wanted=codes)
             return flatten_rows(
                 rows.start_ps[inner],
                 rows.dur_ps[inner],

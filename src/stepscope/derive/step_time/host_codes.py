@@ -168,14 +168,12 @@ class HostEvents(Frozen, frozen=True):
         self._fill_codes(
             code, self.values[StatKey.STAGE_NAME].owner, HostCode.OWN_INPUT
         )
-        calls, number, texts = text_codes(
-            self.trace, self.values[StatKey.FUNCTION_CALL]
-        )
+        calls, codes, texts = text_codes(self.trace, self.values[StatKey.FUNCTION_CALL])
         traced = np.array([text.startswith("traced") for text in texts], np.bool_)
         if len(calls):
-            self._fill_codes(code, calls[traced[number]], HostCode.TRACING)
+            self._fill_codes(code, calls[traced[codes]], HostCode.TRACING)
             if launching.no_device:
-                self._fill_codes(code, calls[~traced[number]], HostCode.HOST_COMPUTE)
+                self._fill_codes(code, calls[~traced[codes]], HostCode.HOST_COMPUTE)
         self._mark_new_functions(code, nesting)
         self._mark_pipelines(code)
         self._mark_system_calls(code, nesting)

@@ -63,8 +63,7 @@ _IDLE: Final = (
 OWNERS: Final = (*_BUSY, *_IDLE)
 BUSY_OWNERS: Final = tuple(owner.name for owner in _BUSY)
 IDLE_OWNERS: Final = tuple(owner.name for owner in _IDLE)
-#: Last busy owner that is useful work of a device. Transfers of input, and waiting for
-#: transfers, come after it.
+#: Last busy owner that is useful work of a device. Transfers and waits for them follow.
 LAST_WORKING: Final = "copy_out"
 #: Owner by kind of device activity; kernels are divided further by precision.
 OWNER_OF_KIND: Final = {

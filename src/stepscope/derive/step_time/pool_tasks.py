@@ -211,18 +211,16 @@ def _spread_codes(
         ancestor = parent[ancestor]
     tasks.code[known] = code_of
     open_tasks = known[tasks.code[known] == 0]
-    around = _task_around(
-        tasks, tracks[record[open_tasks]], time_ps[record[open_tasks]]
-    )
-    inside = around >= 0
-    open_tasks, around = open_tasks[inside], around[inside]
+    outer = _task_around(tasks, tracks[record[open_tasks]], time_ps[record[open_tasks]])
+    inside = outer >= 0
+    open_tasks, outer = open_tasks[inside], outer[inside]
     for _ in range(_MOST_ROUNDS):
-        codes_around = tasks.code[around]
+        codes_around = tasks.code[outer]
         fresh = codes_around != 0
         if not fresh.any():
             return
         tasks.code[open_tasks[fresh]] = codes_around[fresh]
-        open_tasks, around = open_tasks[~fresh], around[~fresh]
+        open_tasks, outer = open_tasks[~fresh], outer[~fresh]
 
 
 def _task_around(tasks: PoolTasks, track: Int32s, time_ps: Int64s) -> Int64s:

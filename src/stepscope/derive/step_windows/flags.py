@@ -155,7 +155,7 @@ def window_flags(
         "open_end": is_open,
         "cut": cut,
         "compile": compiles,
-        "autotune": _autotuning_spans(facts, device_activity).within(start, end) > 0,
+        "autotune": _autotune_spans(facts, device_activity).within(start, end) > 0,
         "dispatch_only": np.full(n, dispatch_only),
         "unrecorded": unrecorded,
         "other_kind": is_other,
@@ -202,9 +202,7 @@ def _traced_calls(facts: WindowFacts) -> Int64s:
     return calls
 
 
-def _autotuning_spans(
-    facts: WindowFacts, device_activity: pl.DataFrame | None
-) -> Spans:
+def _autotune_spans(facts: WindowFacts, device_activity: pl.DataFrame | None) -> Spans:
     tunes = facts.event_types["name"].str.contains(_AUTOTUNE).to_numpy()
     on_host = _spans_of_rows(facts.events, _events_of_types(facts.events, tunes))
     if device_activity is None or not tunes.any():

@@ -92,21 +92,19 @@ def find_inferred(
         launch_of = None if matched is None else matched.launch_of_activity
         by_launch = None if matched is None else activity_by_launch(matched)
         kernels = device_sequence(tracks, activity, launch_of)
-    measured = _launch_candidates(
-        evidence, by_launch=by_launch, instructions=instructions
-    )
-    best = _best_candidate(evidence, measured)
+    found = _launch_candidates(evidence, by_launch=by_launch, instructions=instructions)
+    best = _best_measured(evidence, found)
     for sequence, track in _searched_sequences(evidence, kernels, instructions):
         if best is not None and best.confidence >= INFERRED_CONFIDENCE:
             break
         periods = _period_candidates(evidence, sequence, track=track)
-        measured += periods
-        better = _best_candidate(evidence, periods)
+        found += periods
+        better = _best_measured(evidence, periods)
         if best is None or (
             better is not None and ranking_key(better) > ranking_key(best)
         ):
             best = better
-    rejected = [each for each in measured if best is None or each.what != best.what]
+    rejected = [each for each in found if best is None or each.what != best.what]
     rejected.sort(key=lambda each: -each.confidence)
     chosen = [] if best is None else [best]
     return [
@@ -280,7 +278,7 @@ def _one_launch_each(sequence: SymbolSequence, period: Period) -> bool:
     return float(same.mean()) >= ALIKE
 
 
-def _best_candidate(
+def _best_measured(
     evidence: StepEvidence, candidates: list[Measured]
 ) -> Measured | None:
     good = [each for each in candidates if not candidate_objection(each)]

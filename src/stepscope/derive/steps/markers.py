@@ -256,8 +256,7 @@ def find_markers(
 ) -> tuple[FoundSteps, ...]:
     """Return the steps of each kind of marker in the recording, the surest kind first.
 
-    Of nested markers only the outermost counts, unless it occurs once and contains
-    three or more others.
+    Of nested markers only the outermost counts, unless it is one around three or more.
     """
     marks, has_root = numbered_events(
         tracks,
@@ -320,8 +319,7 @@ def _one_per_step(marks: Marks) -> Marks:
         np.flatnonzero(np.isin(marks.event, np.concatenate(chosen)))
     )
     kept = kept.choose_marks(np.lexsort((kept.event, kept.end_ps, kept.start_ps)))
-    # Replicas of one step mark it on one thread each. Overlapping markers with an equal
-    # number are one step.
+    # Replicas mark a step on one thread each. Overlapping equal numbers are one step.
     before = np.concatenate(
         [[np.iinfo(np.int64).min], np.maximum.accumulate(kept.end_ps)[:-1]]
     )

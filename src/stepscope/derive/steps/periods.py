@@ -255,13 +255,11 @@ def _proposed_symbols(sequence: SymbolSequence) -> Int64s:
         np.argsort(-value_weight, kind="stable")[:half],
         np.argsort(-value_kinds, kind="stable")[:half],
     )
-    pause = np.bincount(sequence.symbol, weights=sequence.gap_ps) / np.maximum(
-        counts, 1
-    )
+    gaps = np.bincount(sequence.symbol, weights=sequence.gap_ps) / np.maximum(counts, 1)
     chosen = []
     for value in tried[values[tried] >= LEAST_STEPS]:
         symbols = np.flatnonzero(group == value)
-        order = np.argsort(-pause[symbols], kind="stable")[:_SYMBOLS_TRIED]
+        order = np.argsort(-gaps[symbols], kind="stable")[:_SYMBOLS_TRIED]
         chosen.append(symbols[order])
     return np.concatenate(chosen)
 

@@ -78,9 +78,7 @@ def stored_steps(
     rows = rows_of_owners(stats, "event", event)
     strings = trace.strings
     group, grouped = owner_numbers(rows, event, find_handle(strings, StatKey.GROUP_ID))
-    number, numbered = owner_numbers(
-        rows, event, find_handle(strings, StatKey.STEP_NUM)
-    )
+    number, known = owner_numbers(rows, event, find_handle(strings, StatKey.STEP_NUM))
     label = owner_texts(trace, rows, event, find_handle(strings, StatKey.STEP_NAME))
     event_types = trace.table("event_types")
     recorded = (
@@ -89,13 +87,13 @@ def stored_steps(
         else pl.Series([None] * len(event), dtype=pl.String)
     )
     in_name = recorded.str.extract(r"^(?:Step )?([0-9]{1,18})$", 1).cast(pl.Int64)
-    number = np.where(numbered, number, in_name.fill_null(-1).to_numpy())
-    numbered |= in_name.is_not_null().to_numpy()
+    number = np.where(known, number, in_name.fill_null(-1).to_numpy())
+    known |= in_name.is_not_null().to_numpy()
     track = handles(events, "track")[event]
     index = np.arange(len(track))
     begins_line = np.concatenate([[True], np.diff(track) != 0])
     in_line = index - np.maximum.accumulate(np.where(begins_line, index, 0))
-    key = group if grouped.all() else number if numbered.all() else in_line
+    key = group if grouped.all() else number if known.all() else in_line
     start = ints(events, "start_ps")[event]
     return pl.DataFrame(
         {
@@ -105,7 +103,7 @@ def stored_steps(
             "start_ps": start,
             "end_ps": start + ints(events, "dur_ps")[event],
             "group": nullable_series("group", group, grouped),
-            "number": nullable_series("number", number, numbered),
+            "number": nullable_series("number", number, known),
             "name": pl.Series(label, dtype=pl.String).fill_null(recorded),
             "key": key,
         },

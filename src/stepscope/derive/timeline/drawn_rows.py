@@ -135,8 +135,7 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
         visibility: uint8 by name code: `DRAWN`, `FOLDED` or `HIDDEN`.
         launch_stats: By span of the launch lines: `slice` (row of `slices`),
             `num_launches`, `max_launch_time_ps`, `total_launch_time_ps`.
-        apart: int32; rows of events, ascending, that are shown on a thread but did not
-            run on that thread.
+        apart: int32; ascending rows of events shown on a thread but not run on it.
     """
 
     sections: pl.DataFrame

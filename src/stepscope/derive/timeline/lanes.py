@@ -295,13 +295,9 @@ def index_lanes(
 
 def _coarse_slices(index: LaneIndex, lane: Int32s) -> CoarseSlices | None:
     lanes, spans = len(index.edges) - 1, len(index.rows)
-    filled = np.flatnonzero(np.diff(index.edges))
-    first = int(
-        index.start_ps[index.rows[index.edges[filled]]].min(initial=FARTHEST_PS)
-    )
-    last = int(
-        index.start_ps[index.rows[index.edges[filled + 1] - 1]].max(initial=first)
-    )
+    full = np.flatnonzero(np.diff(index.edges))
+    first = int(index.start_ps[index.rows[index.edges[full]]].min(initial=FARTHEST_PS))
+    last = int(index.start_ps[index.rows[index.edges[full + 1] - 1]].max(initial=first))
     if first <= -FARTHEST_PS or last >= FARTHEST_PS:
         return None
     # A lane has at most two slices per bucket.
@@ -311,7 +307,7 @@ def _coarse_slices(index: LaneIndex, lane: Int32s) -> CoarseSlices | None:
         return None
     buckets = ((last - first) >> level) + 2
     parts = _zero_sums(np.minimum(np.diff(index.edges), 2 * buckets))
-    filled = np.empty(lanes, np.int64)
+    full = np.empty(lanes, np.int64)
     positions, times = (
         np.empty((parts[-1], 2), np.int32),
         np.empty((parts[-1], 4), np.int64),
@@ -319,10 +315,10 @@ def _coarse_slices(index: LaneIndex, lane: Int32s) -> CoarseSlices | None:
     accepted_answer(
         coarse.fold_rows(
             *(index.start_ps, index.dur_ps, lane, index.edges, parts, level),
-            *(np.empty((2, lanes), np.int64), filled, positions, times),
+            *(np.empty((2, lanes), np.int64), full, positions, times),
         )
     )
-    return CoarseSlices(level, parts, filled, positions, times)
+    return CoarseSlices(level, parts, full, positions, times)
 
 
 def _zero_sums(count: Int64s) -> Int64s:

@@ -123,8 +123,7 @@ def op_lines_of_devices(
 ) -> DeviceLines:
     """Return the op lines of every stream.
 
-    The lines consist of kernels and collectives, because copies and memsets have names
-    that already describe them.
+    The lines consist of kernels and collectives: names of copies describe them already.
     """
     chosen = computing_rows(device_activity)
     stream_order = _place_by_stream(device_activity, chosen)

@@ -200,14 +200,12 @@ def _recorded_tracks(
         .then(_OPS)
         .otherwise(_RECORDED)
     )
-    by_kind = pl.col("kind").replace_strict(
-        _KIND_RANK, default=0, return_dtype=pl.Int32
-    )
+    ranks = pl.col("kind").replace_strict(_KIND_RANK, default=0, return_dtype=pl.Int32)
     return recorded.with_columns(
         name=pl.when(is_replaced).then(pl.col("name") + _STORED).otherwise("name"),
         folded=is_replaced,
         rank=rank,
-        order=pl.when(rank == _RECORDED).then(by_kind).otherwise(0),
+        order=pl.when(rank == _RECORDED).then(ranks).otherwise(0),
         place=pl.when(rank != _RECORDED)
         .then(0)
         .when(samples)
@@ -333,8 +331,7 @@ def recorded_rows(
     no new array is allocated.
 
     Args:
-        flat_rows: Rows of events, ascending, that are shown on a thread but did not
-            run on that thread.
+        flat_rows: Ascending rows of events shown on a thread but not run on it.
         undrawn: By row of event_types, whether its events are not drawn.
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")

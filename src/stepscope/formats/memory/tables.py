@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from stepscope.trace.quality import QualityNote
     from stepscope.unavailable import Unavailable
 
-#: Paths of installed packages, of Python's own library, of PyTorch built from source,
-#: and of generated code.
+#: Paths of installed packages, Python's library, PyTorch's sources and generated code.
 _LIBRARY: Final = re.compile(
     r"(?:^|[\\/])(?:site-packages|dist-packages|torch|torchinductor_[^\\/]*"
     r"|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*|Python\d+[\\/]Lib)[\\/]"

@@ -90,8 +90,7 @@ class Events(Frozen, frozen=True, eq=True):
         type: Row of `event_types`, int32.
         offset_ps: Start relative to the line's timestamp, as recorded, int64.
         dur_ps: Duration as recorded, int64; a negative one is an error of the file.
-        aggregated: Ascending rows of the events that have a number of occurrences
-            instead of a start, int64.
+        aggregated: Ascending rows of events with occurrences instead of a start, int64.
         occurrences: Number of occurrences of each row in `aggregated`, int64.
     """
 

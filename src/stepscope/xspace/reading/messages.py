@@ -1,7 +1,6 @@
 """Messages that are few compared with the events: indexed by a kernel, then by NumPy.
 
-`read_outline` reads the upper two levels of a profile message: the planes, and the
-positions of their lines.
+`read_outline` reads two levels of a profile: planes, and the places of their lines.
 """
 
 from __future__ import annotations

@@ -120,8 +120,7 @@ def _joint_percent(
 ) -> float:
     """Return what fewer launches and joined kernels may save together, in percent.
 
-    Without a replay this is the sum, because fewer launches save idle time and joined
-    kernels save busy time.
+    Without a replay this is the sum: launches take idle time, kernels busy time.
     """
     step_ms = shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
     compiled = (

@@ -58,8 +58,7 @@ def most_of_excess(
 ) -> str | None:
     """Return the name that takes most of a worker's excess; None without one.
 
-    Only workers without devices are compared, because the account does not name the
-    work of a device.
+    Only workers without devices are compared: the account does not name device work.
 
     Args:
         busiest: Label of the worker.

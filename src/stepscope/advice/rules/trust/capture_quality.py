@@ -97,8 +97,7 @@ def _flaws_by_owner(
     flaws = []
     queued, unexplained = shares.percent("queued"), shares.percent("unexplained")
     longest = [span.end_ps - span.start_ps for span in shares.evidence("queued")]
-    # Short pauses between kernels do not hide work: a graph that was not recorded
-    # leaves a longer gap.
+    # Short pauses between kernels do not hide work: an unrecorded graph leaves more.
     pauses = bool(longest) and max(longest) < _PAUSE_PS
     if queued >= thresholds.queued_warn.value and not pauses:
         # Work launched before the recording is missing, as nodes of a graph are.

@@ -23,8 +23,7 @@ _MOST_NODES: Final = 2_000
 #: Exact types only: a subclass of the program may run any code when accessed.
 CONTAINERS: Final = (list, dict, deque, defaultdict, OrderedDict)
 PAIRS: Final = (dict, defaultdict, OrderedDict)
-#: Errors of tensors that cannot return a property: sparse, uninitialized, or freed by
-#: the backward pass.
+#: Errors of tensors that lack a property: sparse, uninitialized, or freed by backward.
 _REFUSALS: Final = (RuntimeError, ValueError, TypeError)
 _ARRAYS: Final = ("torch", "numpy", "jax", "jaxlib", "tensorflow")
 

@@ -1,7 +1,6 @@
 """Steps of PyTorch: a step ends when an optimizer has stepped.
 
-If no optimizer ever steps, as with weights that are updated by hand, a step ends with
-the backward pass.
+If no optimizer ever steps, as with updates by hand, a step ends with the backward pass.
 """
 
 from __future__ import annotations

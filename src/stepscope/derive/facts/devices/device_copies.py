@@ -141,7 +141,7 @@ def _judged_copies(
     rows = activity[copies].select(
         "device", "track", "start_ps", "dur_ps", "bytes", pl.col("kind").cast(pl.String)
     )
-    durations = ints(activity, "dur_ps")[copies]
+    dur_ps = ints(activity, "dur_ps")[copies]
     # Duration of each copy's launch call; 0 if unknown.
     call_ps = np.zeros(len(copies), np.int64)
     if not isinstance(recorded.tied, Unavailable):
@@ -150,9 +150,7 @@ def _judged_copies(
     rows = rows.with_columns(
         name=names.gather(handles(activity, "type")[copies]),
         alone_ps=pl.Series(
-            durations
-            if isinstance(exposure, Unavailable)
-            else exposure.alone_ps[copies]
+            dur_ps if isinstance(exposure, Unavailable) else exposure.alone_ps[copies]
         ),
         call_ps=pl.Series(call_ps),
         source=pl.Series(source, dtype=pl.String),
@@ -258,13 +256,11 @@ def _ops_around(
     copies = ordered.filter(pl.col("row").is_in(copy_rows.tolist())).with_columns(
         pair=pl.when(named).then(pl.format("between {} and {}", "before", "after"))
     )
-    group = ("device", "kind", "bytes")
-    voted = copies.with_columns(
-        votes=pl.len().over(*group, "pair") / pl.len().over(*group)
-    )
+    key = ("device", "kind", "bytes")
+    voted = copies.with_columns(votes=pl.len().over(*key, "pair") / pl.len().over(*key))
     kept = voted.select(
         "row",
-        pair=pl.when((pl.col("votes") >= _VOTE) & (pl.len().over(*group) > 1)).then(
+        pair=pl.when((pl.col("votes") >= _VOTE) & (pl.len().over(*key) > 1)).then(
             "pair"
         ),
     ).sort("row")

@@ -139,8 +139,8 @@ def _device_fill(
     ragged = shaped.filter(
         round_count.is_between(2, _FEW_ROUNDS) & (last > 0) & (last < _HALF)
     ).with_columns(idle=1 - pl.col("rounds") / round_count)
-    largest, idle_ps = _largest_kernels(unfilled, cores)
-    in_rounds, last_idle = _largest_kernels(ragged, cores)
+    largest, idle_ps = _top_kernels(unfilled, cores)
+    in_rounds, last_idle = _top_kernels(ragged, cores)
     return DeviceFill(
         cores=cores,
         kernel_ps=int(shaped["total_ps"].sum()),
@@ -163,9 +163,7 @@ def _device_fill(
     )
 
 
-def _largest_kernels(
-    rows: pl.DataFrame, cores: int
-) -> tuple[tuple[Unfilled, ...], int]:
+def _top_kernels(rows: pl.DataFrame, cores: int) -> tuple[tuple[Unfilled, ...], int]:
     """Return the kernels that lose most time, and the time that all kernels lose."""
     if not len(rows):
         return (), 0

@@ -76,14 +76,12 @@ def _longest_collectives(
         Evidence(
             host=trace.host,
             device=device,
-            track=labels.get(row_of_event, (None, ""))[0],
+            track=labels.get(event_row, (None, ""))[0],
             start_ps=row["start_ps"],
             end_ps=row["start_ps"] + row["dur_ps"],
-            ops=(labels[row_of_event][1],)
-            if row_of_event in labels
-            else (row["kind"],),
+            ops=(labels[event_row][1],) if event_row in labels else (row["kind"],),
         )
-        for row_of_event, row in zip(event, top.iter_rows(named=True), strict=True)
+        for event_row, row in zip(event, top.iter_rows(named=True), strict=True)
     )
 
 

@@ -61,9 +61,8 @@ class KernelWork(Frozen, frozen=True, dict=True):
             of a product; null if not recorded), `speedup` (speed of 16-bit kernels of
             this shape in the recording relative to this kernel, at least 1; null
             without such kernels), `count`, `time_ps`.
-        shown: Activities of the device in one typical step, by start: `class` (-1 if
-            not a kernel), `kind`, `stream`, `start_ps`, `end_ps`, `bytes` (null
-            unknown), `event`.
+        shown: Activities in a typical step, by start: `class` (-1 if not a kernel),
+            `kind`, `stream`, `start_ps`, `end_ps`, `bytes` (or null), `event`.
         tracks: Track name and kernel name by row of events, for kernels of `shown`.
         runs: Runs of consecutive kernels in `shown` that a compiler could fuse.
     """

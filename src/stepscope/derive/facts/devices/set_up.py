@@ -129,9 +129,9 @@ def set_up_signals(
             over = waits & judged.clip(worked[1], judged.hull[1])
         into_graph = (waits - over) & captured
         first = waits - over - into_graph
-        long_ps, by_name = _held_time(first, calls)
+        long_ps, by_name = _held_ps(first, calls)
         # Only runtime calls count; the work of an op's first execution is unknown.
-        called_ps, _ = _held_time(first, calls[:-1])
+        called_ps, _ = _held_ps(first, calls[:-1])
         lengths: dict[Kind, int] = {
             "set_up" if 2 * called_ps >= long_ps else "first_runs": long_ps,
             "captured": into_graph.length_ps,
@@ -146,7 +146,7 @@ def set_up_signals(
                 _recorded_calls(trace, event_kinds, 0, ops=False),
                 _sampled_calls(*samples, 0),
             )
-            _, by_name = _held_time(over, (*short, calls[-1]))
+            _, by_name = _held_ps(over, (*short, calls[-1]))
         elif kind == "captured":
             by_name = Counter()
         set_up_by_device[device.device] = SetUp(
@@ -160,9 +160,7 @@ def set_up_signals(
     return set_up_by_device
 
 
-def _held_time(
-    waits: Spans, calls: Sequence[_Calls | None]
-) -> tuple[int, Counter[str]]:
+def _held_ps(waits: Spans, calls: Sequence[_Calls | None]) -> tuple[int, Counter[str]]:
     """Return the time of `waits` within long calls, in total and by name."""
     by_name: Counter[str] = Counter()
     waited_ps = waits.length_ps
@@ -216,11 +214,11 @@ def _recorded_calls(
                 min_call_ps, _TIMES_LONGER * float(np.median(later))
             ):
                 firsts.append(int(first))
-        rows = _innermost_rows(np.array(firsts, np.int64), track, start, dur)
+        rows = _inner_rows(np.array(firsts, np.int64), track, start, dur)
     return _Calls(start[rows], dur[rows], types[rows], names["name"].to_list())
 
 
-def _innermost_rows(
+def _inner_rows(
     rows: Int64s, track: Int32s, start_ps: Int64s, dur_ps: Int64s
 ) -> Int64s:
     """Return the rows that do not enclose any of the other rows."""

@@ -31,8 +31,7 @@ _OPS: Final = Pattern(
 )
 _TO_WORK: Final = ("calls_back", "calls_back_from_graph")
 _TO_DEBUG: Final = ("calls_back_to_debug",)
-#: Divisor of a sampled call's duration; this part may be left out at each end, because
-#: the middle is most certain.
+#: Divisor of a sampled call's duration: this part at each end is the least certain.
 _QUARTER: Final = 4
 
 

@@ -221,13 +221,11 @@ def _sum_runs(
     starts = ints(windows.measured, "start_ps")
     window = np.searchsorted(starts, runs.start_ps, side="right") - 1
     eager = np.flatnonzero(runs.eager)
-    by_name = totals_by_code(
-        runs.name[eager], runs.self_ps[eager], count=len(runs.names)
-    )
-    eager_ps = int(by_name.total.sum())
+    total = totals_by_code(runs.name[eager], runs.self_ps[eager], count=len(runs.names))
+    eager_ps = int(total.total.sum())
     largest = (
-        pl.DataFrame({"name": runs.names, "self": by_name.total})
-        .filter(pl.Series(by_name.count > 0))
+        pl.DataFrame({"name": runs.names, "self": total.total})
+        .filter(pl.Series(total.count > 0))
         .group_by("name")
         .agg(pl.col("self").sum())
         .sort("self", "name", descending=[True, False])

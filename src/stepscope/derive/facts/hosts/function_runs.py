@@ -430,10 +430,8 @@ def function_runs(
     core_time: CoreTime | Unavailable,
 ) -> FunctionRuns | None:
     """Return the functions of hosts without devices whose calls were recorded."""
-    accounted = next(
-        (device for device in account.devices if device.device is None), None
-    )
-    if accounted is None:
+    host = next((device for device in account.devices if device.device is None), None)
+    if host is None:
         return None
     judged = windows.judged
     driving = host_states.classes.threads
@@ -459,14 +457,14 @@ def function_runs(
         frames=function_frames,
         purposes=function_purposes,
         tracks=tuple(own),
-        inside=judged - accounted.between,
-        working=(accounted.idle["host_compute"] & judged) - accounted.between,
+        inside=judged - host.between,
+        working=(host.idle["host_compute"] & judged) - host.between,
         starts_ps=ints(windows.measured, "start_ps"),
         ends_ps=ints(windows.measured, "end_ps"),
         threads=tuple(threads),
         called=ran_ops(trace, host_states, threads, judged),
         ran=ran_ops(trace, host_states, driving.driving_tracks(), judged),
-        exchanging=accounted.idle["peer"],
+        exchanging=host.idle["peer"],
         collecting=Spans.from_events(start, dur),
         awake=None if program is None else program.awake,
         lines=lines,

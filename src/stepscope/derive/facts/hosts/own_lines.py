@@ -158,10 +158,8 @@ def _sample_times(spans: Spans, hz: float) -> Int64s:
     """Return the sample times, spread evenly over the spans that samples stand for."""
     lengths = spans.end_ps - spans.start_ps
     counts = np.maximum(np.rint(lengths * (hz / PS_PER_S)).astype(np.int64), 1)
-    number = np.arange(int(counts.sum())) - np.repeat(
-        np.cumsum(counts) - counts, counts
-    )
-    share = (number + 0.5) / np.repeat(counts, counts)
+    place = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    share = (place + 0.5) / np.repeat(counts, counts)
     times_ps: Int64s = np.repeat(spans.start_ps, counts) + (
         share * np.repeat(lengths, counts)
     ).astype(np.int64)

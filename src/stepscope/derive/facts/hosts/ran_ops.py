@@ -30,8 +30,7 @@ _ATEN: Final = "aten::"
 #: A sampled function is assumed to run for at least the time of all steps divided by
 #: this, because samples find only some calls of a function that runs rarely.
 _SELDOM: Final = 4
-#: Maximum number of forward ops per autograd node: activation checkpointing runs the
-#: forward pass a second time.
+#: Maximum forward ops per autograd node: activation checkpointing runs them twice.
 _FAR_MORE: Final = 2
 
 
@@ -106,12 +105,10 @@ class RanOps(Frozen, frozen=True, dict=True):
         gradients are computed, only ops with gradients count: most autograd nodes and
         most of their forward ops must run within the function.
         """
-        inside = self.kinds_within(time)
+        held = self.kinds_within(time)
         if not self.forward.any():
-            return _is_majority(inside)
-        return _is_majority(inside[self.forward]) and _is_majority(
-            inside[self.backward]
-        )
+            return _is_majority(held)
+        return _is_majority(held[self.forward]) and _is_majority(held[self.backward])
 
     def pass_runs_within(self, time: SampledTime) -> bool:
         """Return whether the forward pass or the backward pass runs within a function.

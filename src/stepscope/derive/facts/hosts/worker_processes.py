@@ -233,12 +233,10 @@ def op_runs(
     """Return the mean number of executions per step of each op of a host."""
     kind = handles(events, "type")
     inside = windows_of_times(windows.measured, ints(events, "start_ps")) >= 0
-    kinds, count = np.unique(
-        kind[inside & event_kinds.is_op()[kind]], return_counts=True
-    )
+    ops, count = np.unique(kind[inside & event_kinds.is_op()[kind]], return_counts=True)
     return {
         str(event_types["name"][kind]): number / len(windows.measured)
-        for kind, number in zip(kinds.tolist(), count.tolist(), strict=True)
+        for kind, number in zip(ops.tolist(), count.tolist(), strict=True)
     }
 
 

@@ -360,16 +360,14 @@ def _number_runs(graph: Graph, chosen: Bools, shortest: int) -> Int32s:
     """
     nodes = graph.nodes
     device = np.flatnonzero(nodes.kind == NodeKind.DEVICE)
-    in_run, track = chosen[device], nodes.track[device]
+    run, track = chosen[device], nodes.track[device]
     window = np.searchsorted(graph.sampled.bounds_ps, nodes.start_ps[device], "right")
     fresh = np.ones(len(device), np.bool_)
     fresh[1:] = (
-        (in_run[1:] != in_run[:-1])
-        | (track[1:] != track[:-1])
-        | (window[1:] != window[:-1])
+        (run[1:] != run[:-1]) | (track[1:] != track[:-1]) | (window[1:] != window[:-1])
     )
     number = np.cumsum(fresh) - 1
     long = np.bincount(number, minlength=1)[number] >= shortest
     run_of_node = np.full(graph.count, -1, np.int32)
-    run_of_node[device[in_run & long]] = number[in_run & long]
+    run_of_node[device[run & long]] = number[run & long]
     return run_of_node

@@ -51,8 +51,7 @@ ON_THREAD: Final = (
 #: Classes of device activity on streams.
 ON_DEVICE: Final = (EventClass.KERNEL, EventClass.COPY, EventClass.FILL)
 
-#: Category in lower case → class of its ranges. Until 2022 categories were capitalised
-#: and had other names.
+#: Category in lower case → class of its ranges. Until 2022 they had other names.
 _OF_CATEGORY: Final = {
     "cpu_op": EventClass.OP,
     "operator": EventClass.OP,

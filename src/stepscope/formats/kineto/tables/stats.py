@@ -136,8 +136,7 @@ def _links_by_sequence(
         .sort("event")
         .unique(["maker", "number"], keep="first", maintain_order=True)
     )
-    # Numbers count created nodes: of the ops with one number, the op with the last
-    # start created the node.
+    # Numbers count created nodes: of the ops with one number, the last made the node.
     forward = (
         ops.filter(pl.col("maker") == 0)
         .sort("start", "event")

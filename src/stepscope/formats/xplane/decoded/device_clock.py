@@ -34,8 +34,7 @@ def use_device_clock(
 ) -> int:
     """Replace, in place, the times of devices whose events have original times.
 
-    Events of these devices without original times keep their position between events
-    with original times.
+    Events of these devices without original times keep their place between the others.
 
     Args:
         space: The decoded message.
