@@ -103,11 +103,7 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
 
     A critical flaw of the recording comes first, because it may change all others.
     """
-    flaws = [
-        finding
-        for finding in findings
-        if finding.status == "fail" and _is_grave(finding)
-    ]
+    flaws = [flaw for flaw in findings if flaw.status == "fail" and _is_grave(flaw)]
     ranked = findings_by_cost(
         finding
         for finding in findings
@@ -299,7 +295,7 @@ def _lead_of_finding(finding: Finding, account: AccountSignals | None = None) ->
         finding.devices[0].rpartition(":") if finding.devices else ("",) * 3
     )
     on_device = bool(host) and device.isdigit()
-    accounted = [
+    matches = [
         shares
         for shares in (() if account is None else account.shares)
         if finding.owners and shares.label == finding.devices[0]
@@ -309,9 +305,7 @@ def _lead_of_finding(finding: Finding, account: AccountSignals | None = None) ->
         kind="finding",
         owner=max(
             finding.owners,
-            key=lambda owner: (
-                accounted[0].percent(owner, place=place) if accounted else 0
-            ),
+            key=lambda owner: matches[0].percent(owner, place=place) if matches else 0,
             default=None,
         ),
         place=finding.place,

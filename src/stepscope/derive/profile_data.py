@@ -205,17 +205,14 @@ class ProfileData:
 
     def _gathered_value(self, wanted: RunDerivation[Any]) -> object:
         derivation = read_signature(wanted.function)
-        traces = self.traces.items()
+        hosts = self.traces.items()
         if wanted.gather is not None and wanted.name in FACTS:
             return wanted.gather(
-                {
-                    host: self._derived_value(trace, wanted.name)
-                    for host, trace in traces
-                }
+                {host: self._derived_value(trace, wanted.name) for host, trace in hosts}
             )
         if wanted.gather is not None:
             return wanted.gather(
-                {host: self._compute_value(trace, derivation) for host, trace in traces}
+                {host: self._compute_value(trace, derivation) for host, trace in hosts}
             )
         arguments: dict[str, object] = {}
         for name, may_be_absent in derivation.inputs.items():
@@ -225,7 +222,7 @@ class ProfileData:
             elif (of_run := run_derivation(name)) is not None:
                 value = self.of_run(of_run)
             else:
-                value = {host: self._input_value(trace, name) for host, trace in traces}
+                value = {host: self._input_value(trace, name) for host, trace in hosts}
             if isinstance(value, Unavailable) and not may_be_absent:
                 return value
             arguments[name] = value
@@ -276,9 +273,7 @@ def _waiting_tasks(
 ) -> dict[_Task, tuple[list[str], list[RunDerivation[Any]]]]:
     """Return the values of hosts and of the run that each task and reader needs."""
     needs: dict[_Task, tuple[list[str], list[RunDerivation[Any]]]] = {}
-    ahead = [
-        wanted_run for wanted_run in wanted if isinstance(wanted_run, RunDerivation)
-    ]
+    ahead = [need for need in wanted if isinstance(need, RunDerivation)]
     for reader in readers:
         of_run = [need for need in reader.needs if isinstance(need, RunDerivation)]
         plain = [

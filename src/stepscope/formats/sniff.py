@@ -87,9 +87,7 @@ def detect_format(path: Path) -> str:
     if line and line.isascii() and line.decode("ascii").isprintable():
         described = f"the text {line.decode('ascii')!r}"
     raise UnknownFormat.at(
-        path,
-        f"no known profile format (it begins with {described})",
-        _KNOWN_WAY,
+        path, f"no known profile format (it begins with {described})", _KNOWN_WAY
     )
 
 

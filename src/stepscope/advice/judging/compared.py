@@ -32,11 +32,7 @@ if TYPE_CHECKING:
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
-    from stepscope.analysis.pod_viewer.result import (
-        PodStep,
-        Worker,
-        WorkerSummary,
-    )
+    from stepscope.analysis.pod_viewer.result import PodStep, Worker, WorkerSummary
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.judging.recorded_devices import DeviceSignals
     from stepscope.derive.profile_data import ProfileData

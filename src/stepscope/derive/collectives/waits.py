@@ -315,10 +315,8 @@ def _through_collectives(
     while nearest and waiting:
         new_ties = {}
         for host in waiting:
-            direct = [
-                (via, _tie_clocks(by_host[host], by_host[via])) for via in nearest
-            ]
-            known = [(tie.samples, via, tie) for via, tie in direct if tie is not None]
+            pairs = [(via, _tie_clocks(by_host[host], by_host[via])) for via in nearest]
+            known = [(tie.samples, via, tie) for via, tie in pairs if tie is not None]
             if known:
                 _, via, tie = max(known, key=lambda candidate: candidate[0])
                 second = ties[via]

@@ -405,11 +405,9 @@ def _add_by_instruction(
         listed = resolved["program"].is_in(hlo_ops["program"].unique().implode())
         graphs = (resolved["hlo"].is_null() & listed).fill_null(value=False).to_numpy()
         if graphs.any():
-            outside = resolved["hlo"].drop_nulls().unique().to_numpy()
+            known = resolved["hlo"].drop_nulls().unique().to_numpy()
             replayed = rows[graphs[code]]
-            inside = graph_instructions(
-                replayed, activity, event_types, hlo_ops, outside
-            )
+            inside = graph_instructions(replayed, activity, event_types, hlo_ops, known)
             replayed, inside = replayed[inside >= 0], inside[inside >= 0]
             if len(replayed):
                 used = number_values(inside)

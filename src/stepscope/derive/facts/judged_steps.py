@@ -143,7 +143,7 @@ def step_signals(
     """Describe the steps of every host."""
     tried = sorted(
         (scored.candidate for scored in step_candidates.found),
-        key=lambda candidate: (not candidate.accepted, -candidate.confidence),
+        key=lambda each: (not each.accepted, -each.confidence),
     )
     stepped = not isinstance(steps, Unavailable)
     basis = step_basis(steps)

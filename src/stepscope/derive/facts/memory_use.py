@@ -167,9 +167,7 @@ def memory_signals(
         (*allocators, *(use for use in processes if use is not None)),
         None if allocators else first_reason(memory_replay) or _NO_EVENTS,
         tuple(
-            failure
-            for trace in hosts.values()
-            for failure in _failed_allocations(trace)
+            failed for trace in hosts.values() for failed in _failed_allocations(trace)
         ),
         any(len(_rows_of_events(trace, _ALLOCATION)) for trace in hosts.values()),
     )

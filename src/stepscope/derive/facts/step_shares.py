@@ -371,11 +371,7 @@ def account_signals(
     *, step_shares: OfHosts[tuple[StepShares, ...]]
 ) -> AccountSignals | Unavailable:
     """Return the accounts of the measured windows of all hosts."""
-    shares = [
-        share
-        for host_shares in known_hosts(step_shares).values()
-        for share in host_shares
-    ]
+    shares = [share for each in known_hosts(step_shares).values() for share in each]
     if not shares:
         return first_reason(step_shares) or _NO_WINDOW
     return AccountSignals(tuple(shares))
@@ -401,9 +397,7 @@ def _shares_of_device(
     missing, topic_spans = _missing_and_topics(account, rows, topics, device)
     names, callers = _names_and_callers(parts, device)
     calls = None if isinstance(facts, Unavailable) or device is None else facts
-    (instants,) = (
-        accounted for accounted in account.devices if accounted.device == device
-    )
+    (instants,) = (found for found in account.devices if found.device == device)
     of_windows = windows.rows[rows["window"].to_list()]
     starts, ends = ints(of_windows, "start_ps"), ints(of_windows, "end_ps")
     judged = Spans.from_events(starts, ends - starts)

@@ -72,9 +72,7 @@ def core_time(
     threads: dict[tuple[str, int | None, int], ThreadTime] = {}
     others_by_process: dict[tuple[str, int | None], ThreadTime] = {}
     sampled = tracks.with_row_index("row").filter(tracks["kind"] == "samples")
-    lines = sampled.select(
-        *("plane", "process", "id", "name", "event_begin", "event_end")
-    )
+    lines = sampled.select("plane", "process", "id", "name", "event_begin", "event_end")
     for plane, process, line, name, begin, end in lines.rows():
         samples = SamplesLine.of(line, name)
         if samples is None or samples.kind != "core_time":

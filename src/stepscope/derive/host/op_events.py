@@ -270,10 +270,7 @@ class _NamedEvents:
         numbers: dict[tuple[Any, ...], int] = {}
         # There are far fewer distinct ops than events.
         number = np.array(
-            [
-                numbers.setdefault(op_key, len(numbers))
-                for op_key in rows.select(key).rows()
-            ],
+            [numbers.setdefault(row, len(numbers)) for row in rows.select(key).rows()],
             np.int32,
         )
         first: Int64s = np.unique(number, return_index=True)[1]

@@ -131,9 +131,9 @@ def host_stats(
 
     Stats of device events, half of a table of millions of rows, are not read.
     """
-    handle_of = {name: find_handle(strings, name) for name in names}
+    found = {name: find_handle(strings, name) for name in names}
     wanted = np.zeros(len(strings) + 1, np.uint8)
-    wanted[[handle for handle in handle_of.values() if handle >= 0]] = 1
+    wanted[[handle for handle in found.values() if handle >= 0]] = 1
     owner, key = handles(stats, "event"), handles(stats, "key")
     chosen = [np.empty(0, np.int64)]
     for bounds in host_ranges(tracks):
@@ -141,9 +141,7 @@ def host_stats(
         first, last = np.searchsorted(owner, np.array(bounds, owner.dtype))
         chosen.append(wanted_rows(key, wanted, int(first), int(last)))
     values = stats_in_rows(stats, "event", np.concatenate(chosen))
-    return {
-        name: values.only(values.key == handle) for name, handle in handle_of.items()
-    }
+    return {name: values.only(values.key == handle) for name, handle in found.items()}
 
 
 def int_values(rows: StatRows) -> tuple[Int32s, Int64s]:

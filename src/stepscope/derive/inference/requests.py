@@ -507,18 +507,15 @@ def _served_threads(
     if tasks is None:
         return called_ps, thread
     for pool in np.unique(tasks.track).tolist():
-        own_rows = np.flatnonzero((track == pool) & (thread < 0))
-        running = np.flatnonzero((tasks.track == pool) & (tasks.code > 0))
-        if not len(own_rows) or not len(running):
+        own = np.flatnonzero((track == pool) & (thread < 0))
+        active = np.flatnonzero((tasks.track == pool) & (tasks.code > 0))
+        if not len(own) or not len(active):
             continue
-        task = (
-            np.searchsorted(tasks.start_ps[running], called_ps[own_rows], side="right")
-            - 1
-        )
+        task = np.searchsorted(tasks.start_ps[active], called_ps[own], side="right") - 1
         inside = task >= 0
-        own_rows, task = own_rows[inside], running[task[inside]]
-        held = called_ps[own_rows] < tasks.end_ps[task]
-        thread[own_rows[held]] = tasks.code[task[held]].astype(np.int64) - 1
+        own, task = own[inside], active[task[inside]]
+        held = called_ps[own] < tasks.end_ps[task]
+        thread[own[held]] = tasks.code[task[held]].astype(np.int64) - 1
     return called_ps, thread
 
 

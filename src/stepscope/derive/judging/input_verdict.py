@@ -302,7 +302,7 @@ _DEVICE: Final = pl.col("device")
 def _input_time_of(
     profile: ProfileData, host: str, device: int | None, rows: pl.DataFrame
 ) -> InputTime:
-    host_steps = profile.derived(host, steps)
+    found = profile.derived(host, steps)
     facts = profile.derived(host, launch_facts)
     placed = require_available(profile.derived(host, windows)).rows
     # Without a device there are no copies and no lost device records.
@@ -313,10 +313,8 @@ def _input_time_of(
     return InputTime(
         host=host,
         device=device,
-        step_source=None if isinstance(host_steps, Unavailable) else host_steps.source,
-        step_confidence=0.0
-        if isinstance(host_steps, Unavailable)
-        else host_steps.confidence,
+        step_source=None if isinstance(found, Unavailable) else found.source,
+        step_confidence=0.0 if isinstance(found, Unavailable) else found.confidence,
         closed=not placed["open_end"].gather(rows["window"]).all(),
         window_ps=tuple(rows["window_ps"].to_list()),
         parts_ps={

@@ -162,10 +162,7 @@ def program_places(
             pl.when(pl.col("name").str.contains(pattern)).then(
                 pl.format(
                     "{}:{} {}",
-                    *(
-                        pl.col("name").str.extract(pattern, number)
-                        for number in (1, 2, 3)
-                    ),
+                    *(pl.col("name").str.extract(pattern, part) for part in (1, 2, 3)),
                 )
             )
             for pattern in _FRAME

@@ -205,19 +205,13 @@ def charges_in_steps(
     """
     charges: dict[View, PlacedCharges] = {}
     for view in VIEWS:
-        grouping = work.groupings[view]
+        group = work.groupings[view]
         # Trees without places are built from the same charges.
         same = next(
-            (
-                earlier
-                for earlier in charges
-                if grouping.places is work.groupings[earlier].places
-            ),
+            (each for each in charges if group.places is work.groupings[each].places),
             None,
         )
-        charges[view] = (
-            charges[same] if same else _charges_by_place(work, grouping, steps)
-        )
+        charges[view] = charges[same] if same else _charges_by_place(work, group, steps)
     if not isinstance(work.parameters, Unavailable):
         described = parameter_charges(work.parameters, trainable_only=trainable_only)
         unread = pl.lit(None, pl.Int64).alias("parameters")

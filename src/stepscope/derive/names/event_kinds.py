@@ -483,10 +483,7 @@ def _name_matches(pattern: str) -> pl.Expr:
 
 def _first_match(rules: Sequence[tuple[pl.Expr, int]]) -> pl.Expr:
     """Return the code of the first condition that is true, else 0."""
-    codes = [
-        pl.when(condition).then(pl.lit(int(code), pl.UInt8))
-        for condition, code in rules
-    ]
+    codes = [pl.when(test).then(pl.lit(int(code), pl.UInt8)) for test, code in rules]
     return pl.coalesce(*codes, pl.lit(0, pl.UInt8))
 
 

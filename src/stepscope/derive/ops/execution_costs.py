@@ -238,14 +238,7 @@ def execution_costs(
         only_calls = values_by_row(callers, ops.op) & (flops < 0)
         flops[only_calls] = 0
     return ExecutionCosts(
-        flops,
-        accessed,
-        ops.parent,
-        ops.depth,
-        weights,
-        variables,
-        recorded,
-        only_calls,
+        flops, accessed, ops.parent, ops.depth, weights, variables, recorded, only_calls
     )
 
 

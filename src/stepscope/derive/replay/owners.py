@@ -83,22 +83,18 @@ def without_owners(
     work = list(_work_by_owner(graph, owners, device_sets, tracks, place=place))
     busy = Spans.union_of(spans for spans, _ in work)
     for track in np.unique(nodes.track[host]).tolist():
-        own_rows = np.flatnonzero(host & (nodes.track == track))
+        own = np.flatnonzero(host & (nodes.track == track))
         # Work for other owners remains, even in time of the removed owners.
         own_sets: list[Spans] = []
         kept_sets: list[Spans] = []
-        for code, worked in host_classes.by_thread.get(track, {}).items():
+        for code, ran in host_classes.by_thread.get(track, {}).items():
             owner = OWNER_OF_CODE.get(HostCode(code))
             if owner is not None:
-                (own_sets if owner in owners else kept_sets).append(
-                    worked.clip(*within)
-                )
+                (own_sets if owner in owners else kept_sets).append(ran.clip(*within))
         # While removed device work runs, only thread work of the same owners goes too.
         other_work, own_work = Spans.union_of(kept_sets), Spans.union_of(own_sets)
         spans = (removed - other_work) | (busy & own_work)
-        saved_ps[own_rows] = spans.within(
-            nodes.start_ps[own_rows], graph.end_ps[own_rows]
-        )
+        saved_ps[own] = spans.within(nodes.start_ps[own], graph.end_ps[own])
     for spans, rows in work:
         saved_ps[rows] += spans.within(nodes.start_ps[rows], graph.end_ps[rows])
     ready = nodes.start_ps - graph.slack_ps
@@ -238,15 +234,13 @@ def _work_by_owner(
     of_track = tracks["device"].fill_null(-1).to_numpy()
     nodes = graph.nodes
     for sets in device_sets.devices:
-        own_rows = np.flatnonzero(
+        own = np.flatnonzero(
             (nodes.kind == NodeKind.DEVICE) & (of_track[nodes.track] == sets.device)
         )
         for owner in named:
             if owner not in sets.orders:
                 continue
-            ran = sets.orders[owner].within(
-                nodes.start_ps[own_rows], graph.end_ps[own_rows]
-            )
+            ran = sets.orders[owner].within(nodes.start_ps[own], graph.end_ps[own])
             # Keep activities that are the owner's work throughout, not in part.
-            rows = own_rows[(ran == nodes.dur_ps[own_rows]) & (ran > 0)]
+            rows = own[(ran == nodes.dur_ps[own]) & (ran > 0)]
             yield charged_spans(sets, owner, within=within), rows

@@ -304,8 +304,7 @@ class HostEvents(Frozen, frozen=True):
             on_thread = thread[rows] == track
             begun = np.sort(start[work[thread[work] != track]])
             first, last = (
-                np.searchsorted(begun, times[on_thread])
-                for times in (start[rows], ends)
+                np.searchsorted(begun, time[on_thread]) for time in (start[rows], ends)
             )
             has_work[on_thread] = last > first
         code[rows[has_work]] = HostCode.BLOCKED

@@ -104,15 +104,11 @@ def _step_hulls(activity_steps: Int32s, device_activity: pl.DataFrame) -> pl.Dat
 
 def _step_of_stored(steps: Steps) -> Int32s:
     rows, stored = steps.rows, steps.stored
-    for own_name, stored_name in (("group", "group"), ("step", "number")):
-        if (
-            rows[own_name].null_count()
-            or stored[stored_name].null_count()
-            or not len(stored)
-        ):
+    for own_name, name in (("group", "group"), ("step", "number")):
+        if rows[own_name].null_count() or stored[name].null_count() or not len(stored):
             continue
         row_of = {value: row for row, value in enumerate(rows[own_name].to_list())}
-        step_rows = [row_of.get(value, -1) for value in stored[stored_name].to_list()]
+        step_rows = [row_of.get(value, -1) for value in stored[name].to_list()]
         return np.array(step_rows, np.int32)
     starts = ints(rows, "start_ps")
     begun = np.searchsorted(starts, ints(stored, "start_ps"), side="right") - 1

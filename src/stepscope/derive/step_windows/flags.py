@@ -141,12 +141,10 @@ def window_flags(
     early = warm_up(steps, facts.events, facts.event_kinds)[step]
     # Mark windows in which the host compiled, or traced a function again.
     of_compiling = facts.event_kinds.host_class == HostClass.COMPILE
-    chosen = _events_of_types(facts.events, of_compiling)
+    found = _events_of_types(facts.events, of_compiling)
     traced = _traced_calls(facts)
     compiles = (
-        _spans_of_rows(facts.events, np.concatenate([chosen, traced])).within(
-            start, end
-        )
+        _spans_of_rows(facts.events, np.concatenate([found, traced])).within(start, end)
         > 0
     )
     early |= cold_start(start, end, facts.events) & ~(compiles | unrecorded | is_other)

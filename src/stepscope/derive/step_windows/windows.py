@@ -361,24 +361,20 @@ def windows(
             has_steps=False,
             device_spans=pl.DataFrame(schema=DEVICE_SPANS),
         )
-    activity = None if isinstance(device_activity, Unavailable) else device_activity
+    work = None if isinstance(device_activity, Unavailable) else device_activity
     correlated = None if isinstance(correlation, Unavailable) else correlation
     of_steps = None if isinstance(activity_steps, Unavailable) else activity_steps
-    spans = device_spans(steps, of_steps, activity)
+    spans = device_spans(steps, of_steps, work)
     values = None if isinstance(host_values, Unavailable) else host_values
     instructions = None
-    if activity is None and values is not None:
+    if work is None and values is not None:
         executed = values[StatKey.HLO_OP].owner
         instructions = instruction_sequence(tracks, events, event_kinds, executed)
-    run = step_kernels(len(steps.rows), of_steps, activity, correlated)
+    run = step_kernels(len(steps.rows), of_steps, work, correlated)
     if instructions is not None:
         run = step_instructions(steps, instructions) or run
     rows, anchor = _place_windows(steps, spans, run)
-    if (
-        activity is None
-        and anchor == "host"
-        and closes_itself(steps, events, event_kinds)
-    ):
+    if work is None and anchor == "host" and closes_itself(steps, events, event_kinds):
         rows = rows.with_columns(open_end=False)
     flags = window_flags(
         rows,
@@ -392,7 +388,7 @@ def windows(
             values,
             environment["complete_until_ps"].item(),
         ),
-        device_activity=activity,
+        device_activity=work,
         activity_steps=of_steps,
         correlation=correlated,
         dispatch_only=anchor == "host" and only_dispatched(steps, instructions),

@@ -161,11 +161,7 @@ def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
 def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
     """Return the steps of one candidate, even if the candidate was not accepted."""
     chosen = step_candidates.found[index]
-    rejected = (
-        candidate.candidate
-        for candidate in step_candidates.found
-        if candidate is not chosen
-    )
+    rejected = (each.candidate for each in step_candidates.found if each is not chosen)
     return Steps(
         rows=chosen.rows,
         source=chosen.candidate.source,

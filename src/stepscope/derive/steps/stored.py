@@ -194,7 +194,7 @@ def steps_of_stored_calls(
     """
     if not isinstance(trace.table("devices"), Unavailable):
         return None
-    named, group_key = (
+    named, group_id = (
         find_handle(trace.strings, key) for key in (StatKey.STEP_NAME, StatKey.GROUP_ID)
     )
     event = np.unique(rows_with_key(stats, "event", named).owner)
@@ -216,14 +216,12 @@ def steps_of_stored_calls(
         if len(around):
             graph[index] = of_type[around[np.argmax(begin_ps[around])]]
     event, graph = event[graph >= 0], graph[graph >= 0]
-    group, grouped = owner_numbers(
-        rows_of_owners(stats, "event", event), event, group_key
-    )
-    if not grouped.any():
+    group, known = owner_numbers(rows_of_owners(stats, "event", event), event, group_id)
+    if not known.any():
         return None
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
-    spent = np.bincount(graph[grouped], weights=dur[grouped])
-    steps = np.flatnonzero(grouped & (graph == np.argmax(spent)))
+    spent = np.bincount(graph[known], weights=dur[known])
+    steps = np.flatnonzero(known & (graph == np.argmax(spent)))
     steps = steps[np.argsort(start[steps], kind="stable")]
     name = str(event_types["name"][int(graph[steps[0]])]).rpartition(": ")[2]
     return _steps_of_calls(events, event[steps], group[steps], name)

@@ -319,14 +319,12 @@ def _place_tracks(
     with_ranges = arranged.drop("line").with_columns(
         pl.Series("begin", [begin for begin, _ in ranges], pl.Int64),
         pl.Series("end", [end for _, end in ranges], pl.Int64),
-        pl.Series(
-            "rows", [_count_rows(track_lanes) for track_lanes in lanes], pl.Int32
-        ),
+        pl.Series("rows", [_count_rows(of_track) for of_track in lanes], pl.Int32),
         pl.Series(
             "drawn_rows",
             [
-                _count_rows([lane for lane in track_lanes if lane.kind != "undrawn"])
-                for track_lanes in lanes
+                _count_rows([lane for lane in of_track if lane.kind != "undrawn"])
+                for of_track in lanes
             ],
             pl.Int32,
         ),
@@ -336,8 +334,8 @@ def _place_tracks(
         pl.DataFrame(
             [
                 (track, number, lane.first_row, lane.rows, lane.kind)
-                for track, track_lanes in enumerate(lanes)
-                for number, lane in enumerate(track_lanes)
+                for track, of_track in enumerate(lanes)
+                for number, lane in enumerate(of_track)
             ],
             schema=_LANES,
             orient="row",
@@ -353,8 +351,8 @@ def _count_rows(lanes: Sequence[Lane]) -> int:
 def _launch_stats(
     placed: _Placed, sections: pl.DataFrame, totals: pl.DataFrame
 ) -> pl.DataFrame:
-    schema = {"slice": pl.Int64, "device": pl.Int32, "step": pl.Int32}
-    frames = [pl.DataFrame(schema=schema)]
+    types = {"slice": pl.Int64, "device": pl.Int32, "step": pl.Int32}
+    parts = [pl.DataFrame(schema=types)]
     derived = placed.tracks.filter(pl.col("source").is_null())
     lines = derived.select(
         "view", "begin", "end", sections["device"].gather(derived["section"])
@@ -364,12 +362,10 @@ def _launch_stats(
     ):
         if view == "launch_stats":
             columns = {"slice": np.arange(begin, end), "step": line.spans.step}
-            frame = pl.DataFrame(columns).with_columns(device=pl.lit(device))
-            frames.append(
-                frame.select(pl.col(name).cast(schema[name]) for name in schema)
-            )
+            part = pl.DataFrame(columns).with_columns(device=pl.lit(device))
+            parts.append(part.select(pl.col(name).cast(types[name]) for name in types))
     return (
-        pl.concat(frames)
+        pl.concat(parts)
         .join(totals, on=["device", "step"], how="left", maintain_order="left")
         .drop("device", "step")
     )

@@ -235,7 +235,7 @@ def launch_lines(
         is_call = np.zeros(len(launches), np.bool_)
         is_call[launch[(launch >= 0) & (launched_on == int(str(device)))]] = True
         start_ps, dur_ps = ints(launches, "start_ps"), ints(launches, "dur_ps")
-        line_spans = LineSpans(
+        drawn = LineSpans(
             begin,
             end - begin,
             np.zeros(len(step), np.int32),
@@ -245,9 +245,7 @@ def launch_lines(
             Spans.from_events(start_ps[is_call], dur_ps[is_call]).within(begin, end),
         )
         lines.append(
-            DerivedLine(
-                "launch_stats", int(str(device)), None, line_spans.order_spans()
-            )
+            DerivedLine("launch_stats", int(str(device)), None, drawn.order_spans())
         )
     return LaunchLines(
         lines, totals.select(pl.col(name).cast(kind) for name, kind in _TOTALS.items())

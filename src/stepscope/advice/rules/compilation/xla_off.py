@@ -122,19 +122,17 @@ def _joint_percent(
 
     Without a replay this is the sum: launches take idle time, kernels busy time.
     """
-    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
+    step_ms = max(shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS, 1e-9)
     compiled = (
         *launch_small.evaluate.changes(signals, thresholds),
         *judge_fusable_runs.changes(signals, thresholds),
     )
     replayed = signals.of(replay_signals).saving_of_changes(compiled, shares.label)
     if replayed is not None:
-        return 100 * replayed.high / max(step_ms, 1e-9)
+        return 100 * replayed.high / step_ms
     small = launch_small.evaluate(signals, thresholds)
-    fewer = min(
-        _highest_saving_ms(small) / max(step_ms, 1e-9) * 100, verdict.share_percent
-    )
-    return fewer + 100 * _highest_saving_ms(runs) / max(step_ms, 1e-9)
+    fewer = min(_highest_saving_ms(small) / step_ms * 100, verdict.share_percent)
+    return fewer + 100 * _highest_saving_ms(runs) / step_ms
 
 
 def _highest_saving_ms(finding: Finding | None) -> float:

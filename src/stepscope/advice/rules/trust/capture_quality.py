@@ -210,10 +210,7 @@ def _finding_of_flaws(
             if flaw.owner is not None
         ),
         because=tuple(flaw.word for flaw in flaws if flaw.owner is None),
-        facts=(
-            *_record_facts(capture, account),
-            *_ITEM.facts(outside=outside),
-        ),
+        facts=(*_record_facts(capture, account), *_ITEM.facts(outside=outside)),
         parts=parts if concentrated else (),
         evidence=shares.evidence(*owners) if owners else (),
         inputs=("quality", "account", "correlation"),

@@ -42,7 +42,5 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             *_ITEM.facts(in_judged_steps=own.judged_ps / PS_PER_US),
         )
     return judged.finding(
-        facts=facts,
-        inputs=("account", "event_kinds"),
-        saving_ms=None,
+        facts=facts, inputs=("account", "event_kinds"), saving_ms=None
     )

@@ -106,12 +106,10 @@ def fill_signals(
     }
     # Collectives are excluded: they do not compute and use few blocks by design.
     computing = kernels.rows.filter(pl.col("precision").is_not_null())
-    of_device = {
-        device: computing.filter(pl.col("device") == device) for device in cores
-    }
+    grouped = {device: computing.filter(pl.col("device") == device) for device in cores}
     return {
         device: _device_fill(rows, cores[device], threads.get(device), steps)
-        for device, rows in of_device.items()
+        for device, rows in grouped.items()
         if rows.height
     } or NO_KERNELS
 

@@ -227,44 +227,38 @@ def precision_signals(
     windows: OfHosts[Windows],
 ) -> PrecisionSignals | Unavailable:
     """Sum kernels of all hosts; times per step are those of the busiest device."""
-    hosts = [
-        kernels
-        for kernels in known_hosts(narrow_kernels).values()
-        if kernels.count.any()
-    ]
+    hosts = [each for each in known_hosts(narrow_kernels).values() if each.count.any()]
     if not hosts:
         return first_reason(narrow_kernels) or NO_KERNELS
-    busiest = max(hosts, key=lambda kernels: int(kernels.total_ps.sum()))
+    busiest = max(hosts, key=lambda each: int(each.total_ps.sum()))
     host = busiest.host
     of_host = require_available(trace[host])
     means = _means_of_steps(busiest, account[host], windows[host])
     ops = _largest_ops(of_host, busiest, activity_ops[host])
-    shares = [kernels.group_times() for kernels in hosts]
+    shares = [each.group_times() for each in hosts]
     totals = {name: sum(times[name] for times in shares) for name in shares[0]}
     return PrecisionSignals(
         **totals,
         **means,
         step_confidence=step_basis(steps[host]).confidence,
-        kernels=sum(int(kernels.count.sum()) for kernels in hosts),
-        narrow_kernels=sum(
-            int(kernels.count[kernels.narrow].sum()) for kernels in hosts
-        ),
+        kernels=sum(int(each.count.sum()) for each in hosts),
+        narrow_kernels=sum(int(each.count[each.narrow].sum()) for each in hosts),
         evidence_percent={
             kind.name.lower(): 100 * time / totals["eligible_ps"]
             for kind in PrecisionEvidence
             if (
                 time := sum(
-                    kernels.time((kernels.eligible == 1) & (kernels.evidence == kind))
-                    for kernels in hosts
+                    each.time((each.eligible == 1) & (each.evidence == kind))
+                    for each in hosts
                 )
             )
         },
         largest=ops,
         causes=_cause_shares(busiest, ops, means),
         devices=tuple(
-            f"{kernels.host}:{number}"
-            for kernels in hosts
-            for number in np.unique(kernels.device)
+            f"{each.host}:{number}"
+            for each in hosts
+            for number in np.unique(each.device)
         ),
         evidence=_longest_ranges(of_host, busiest),
     )

@@ -118,13 +118,11 @@ def host_moves(
     count = len(measured)
     waits, last = _waits_in_turn(rows, idle, count)
     results = rows.large & (rows.kind == _RESULT)
-    with_results = [
-        device for device in idle if (results & (rows.device == device)).any()
-    ]
+    returning = [device for device in idle if (results & (rows.device == device)).any()]
     gathered, gathering = np.zeros(count, np.int64), None
-    if len(with_results) == 1:
+    if len(returning) == 1:
         gathered = rows.sum_by_window(results, rows.alone_ps, count)
-        gathering = f"{host}:{with_results[0]}"
+        gathering = f"{host}:{returning[0]}"
     order = sorted(idle, key=lambda device: (device != last, device))
     basis = step_basis(steps)
     sums = [

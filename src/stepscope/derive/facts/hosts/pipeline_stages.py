@@ -229,9 +229,7 @@ def slowest_stage(
         overlap = max(int((np.arange(1, len(begun) + 1) - ended).max()), 1)
         name = str(graph.stages["long_name"][stage])
         services.append(
-            Service(
-                *(trace.host, name, time / len(chosen), overlap, period, len(chosen))
-            )
+            Service(trace.host, name, time / len(chosen), overlap, period, len(chosen))
         )
     return max(services, key=lambda service: service.busy_percent, default=_FEW_BATCHES)
 
