@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.headline import ABOUT, are_slow_steps
@@ -133,16 +133,14 @@ def mark_explained_findings(
         explaining = _narrower_holding_enough(several, broad, enough, shared)
         # A rule may itself name findings that explain its time.
         explaining = tuple(dict.fromkeys((*explaining, *broad.explained_by)))
-        marked[name] = msgspec.structs.replace(broad, explained_by=explaining)
+        marked[name] = replace(broad, explained_by=explaining)
     for narrow, broad in pairs:
         if broad.saving_ms is None and narrow.saving_ms is not None:
             # A finding with a gain cannot be a part of a finding without a gain.
             continue
         free = not any(marked[finding.id].explained_by for finding in (narrow, broad))
         if free and shared([narrow], broad) >= part * _share_of_time(narrow):
-            marked[narrow.id] = msgspec.structs.replace(
-                narrow, explained_by=(broad.id,)
-            )
+            marked[narrow.id] = replace(narrow, explained_by=(broad.id,))
     return {
         name: _keep_narrowest_explanations(finding, marked)
         for name, finding in marked.items()
@@ -159,7 +157,7 @@ def _keep_narrowest_explanations(
         for name in names
         if name not in findings or not set(findings[name].explained_by) & set(names)
     )
-    return msgspec.structs.replace(finding, explained_by=last) if last else finding
+    return replace(finding, explained_by=last) if last else finding
 
 
 def _narrower_holding_enough(
@@ -192,7 +190,7 @@ def mark_stage_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(
         finding
         if (stage := _stage_to_settle_first(finding, ordered)) is None
-        else msgspec.structs.replace(finding, after_stage=stage)
+        else replace(finding, after_stage=stage)
         for finding in ordered
     )
 

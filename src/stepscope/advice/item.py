@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Status
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
 
@@ -301,7 +301,7 @@ class Rule(Frozen, frozen=True, eq=True):
     item: Item
     judge: Callable[[Signals, Thresholds], Finding]
     reads: tuple[RunDerivation[Any], ...]
-    change: Callable[[Signals, Thresholds], tuple[Change, ...]] | None = None
+    change: Callable[[Signals, Thresholds], Changes] | None = None
 
     def evaluate(self, signals: Signals, thresholds: Thresholds) -> Finding:
         """Return the finding, with or without a verdict."""
@@ -312,7 +312,7 @@ class Rule(Frozen, frozen=True, eq=True):
 
     __call__ = evaluate
 
-    def changes(self, signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+    def changes(self, signals: Signals, thresholds: Thresholds) -> Changes:
         """Return how a step changes if the problem is fixed; () if unknown."""
         try:
             return () if self.change is None else self.change(signals, thresholds)
@@ -323,7 +323,7 @@ class Rule(Frozen, frozen=True, eq=True):
 def rule(
     item: Item,
     *reads: RunDerivation[Any],
-    change: Callable[[Signals, Thresholds], tuple[Change, ...]] | None = None,
+    change: Callable[[Signals, Thresholds], Changes] | None = None,
 ) -> Callable[[Callable[[Signals, Thresholds], Finding]], Rule]:
     """Return a decorator that turns a judging function into a rule."""
 

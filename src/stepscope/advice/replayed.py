@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.thresholds import Thresholds
 
 #: Maximum number of findings that are replayed together.
@@ -106,7 +106,7 @@ _SEEN: Final = 0.5
 
 def _changes_of_finding(
     finding: Finding, signals: Signals, thresholds: Thresholds
-) -> tuple[Change, ...]:
+) -> Changes:
     """Return how a failing finding would change a step; () if unknown.
 
     Idle time is removed. Work of a device is not, and a rule that promises less than

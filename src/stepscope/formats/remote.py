@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from stepscope.errors import BadInput
 from stepscope.formats.file_systems import file_system
@@ -133,8 +134,8 @@ class RemoteDirectory:
             (file,) = listed.values()
             run = run_of_file(Path(file.path))
             (host,) = run.hosts
-            single = msgspec.structs.replace(host, paths=(Path(),))
-            return (msgspec.structs.replace(run, hosts=(single,), unix_s=file.unix_s),)
+            single = replace(host, paths=(Path(),))
+            return (replace(run, hosts=(single,), unix_s=file.unix_s),)
         times = {path: file.unix_s for path, file in listed.items()}
         # File names become host names, because file contents are not fetched yet.
         return with_worker_runs(
@@ -164,7 +165,7 @@ class RemoteDirectory:
             FileNotFoundError: A file was missing in the last listing.
         """
         hosts = tuple(
-            msgspec.structs.replace(
+            replace(
                 host,
                 paths=tuple(
                     self._fetch_file(self._listed_file(path)) for path in host.paths
@@ -173,9 +174,7 @@ class RemoteDirectory:
             for host in run.hosts
         )
         self._cache.prune_unused(path for host in hosts for path in host.paths)
-        return msgspec.structs.replace(
-            run, hosts=hosts, directory=hosts[0].paths[0].parent
-        )
+        return replace(run, hosts=hosts, directory=hosts[0].paths[0].parent)
 
     def loose_files(self) -> tuple[Path, ...]:
         """Fetch the first files directly in the directory, up to `_MOST_LOOSE`.

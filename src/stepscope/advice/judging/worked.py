@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
-    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
     from stepscope.unavailable import Unavailable
@@ -194,14 +194,14 @@ def at_measured_speed(rows: pl.DataFrame) -> tuple[Faster, ...]:
 
 def faster_kernels_change(
     worked_of: Callable[[KernelWork, Thresholds], Worked],
-) -> Callable[[Signals, Thresholds], tuple[Change, ...]]:
+) -> Callable[[Signals, Thresholds], Changes]:
     """Return a function that returns the speed-up of a rule's kernels as changes.
 
     Args:
         worked_of: Finds these kernels, and how much of their time the change saves.
     """
 
-    def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+    def changes(signals: Signals, thresholds: Thresholds) -> Changes:
         worked = worked_of(signals.needed(kernel_work), thresholds)
         low, high = worked.gain
         classes = worked.predicted["class"].to_list()

@@ -11,9 +11,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.account.thread_waits import common_spans, long_intervals, off_core
@@ -413,8 +413,7 @@ def host_states(
     chore = event_kinds.has(EventFlag.CHORE) & ~event_kinds.has(EventFlag.PYTHON_FRAME)
     # For threads outside `threads`, only the purposes of their functions count.
     function_states = {
-        track: msgspec.structs.replace(ran, named=Spans.empty())
-        for track, ran in functions.items()
+        track: replace(ran, named=Spans.empty()) for track, ran in functions.items()
     }
     chores = []
     for track in threads:
@@ -428,7 +427,7 @@ def host_states(
             named = rows_of.covered_spans(rows, shows_activity[own_types] & plain) | (
                 ran.named - sets.get(HostCode.PIPELINE, Spans.empty())
             )
-            function_states[track] = msgspec.structs.replace(ran, named=named)
+            function_states[track] = replace(ran, named=named)
         if chore.any():
             chores.append(rows_of.covered_spans(rows, chore[own_types]))
     latency_ps = (

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from stepscope._core import launches
 from stepscope.derive.columns.arrays import (
@@ -374,9 +374,7 @@ def account(
     within = tuple(
         device for device in device_sets.devices if device.busy.within(start, end).any()
     )
-    working = msgspec.structs.replace(
-        device_sets, devices=within or device_sets.devices
-    )
+    working = replace(device_sets, devices=within or device_sets.devices)
     accounts = tuple(
         _account_device(device, window_range, states, between, launch)
         for device in working.devices

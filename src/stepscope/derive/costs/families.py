@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from stepscope.derive.costs.operands import (
     Family,
@@ -119,9 +120,7 @@ def _chosen_bytes(given: Operands) -> int | None:
         return None
     # A single number is converted to the type of the other choice.
     widest = max(choices, key=lambda tensor: (len(tensor.sizes), tensor.elements))
-    return total_bytes(
-        (*given.each_tensor(), msgspec.structs.replace(widest, sizes=sizes))
-    )
+    return total_bytes((*given.each_tensor(), replace(widest, sizes=sizes)))
 
 
 _Sizes = tuple[int, ...]
@@ -384,7 +383,7 @@ def _accessed_bytes(
     result = rule.result(given)
     if result is None or not tensors:
         return None
-    written = outputs or (msgspec.structs.replace(tensors[0], sizes=result),)
+    written = outputs or (replace(tensors[0], sizes=result),)
     return total_bytes((*tensors, *written))
 
 
@@ -399,4 +398,4 @@ def without_outputs(
         tensor for operand in given.tensors[last + 1 :] for tensor in operand
     )
     read = (*given.tensors[: last + 1], *(() for _ in given.tensors[last + 1 :]))
-    return msgspec.structs.replace(given, tensors=read), outputs
+    return replace(given, tensors=read), outputs

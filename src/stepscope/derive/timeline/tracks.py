@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from stepscope._core import rows as kernels
 from stepscope.derive.columns.arrays import TRACK_CODES, codes, handles, ints
@@ -389,8 +389,7 @@ def _lay_groups(
         if below:
             np.add(row, np.int32(below), out=row, where=chosen)
         lanes += [
-            msgspec.structs.replace(lane, first_row=lane.first_row + below)
-            for lane in group_lanes
+            replace(lane, first_row=lane.first_row + below) for lane in group_lanes
         ]
     return row, tuple(lanes)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.exchanges import ExchangeSignals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
-    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
@@ -73,7 +73,7 @@ def judged_all_reduces(signals: Signals, *, sized: bool = True) -> ExchangeSigna
     return all_reduces
 
 
-def change_to_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> tuple[Change, ...]:
+def change_to_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> Changes:
     """Return the change: some all-reduces take only the time that they need.
 
     Args:
@@ -93,9 +93,7 @@ _ALL_REDUCE_COUNT_ITEM: Final = rule_item("allreduce.count")
 _SPARE: Final = 2
 
 
-def all_reduce_count_changes(
-    signals: Signals, thresholds: Thresholds
-) -> tuple[Change, ...]:
+def all_reduce_count_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     """Return the change: surplus all-reduces take only the time of their bytes."""
     all_reduces = judged_all_reduces(signals)
     expected = _expected_count(all_reduces, thresholds)
@@ -150,7 +148,7 @@ _NEAR: Final = 5
 _GAIN: Final = 0.7
 
 
-def packing_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+def packing_changes(signals: Signals, _: Thresholds) -> Changes:
     """Return the change: packing kernels take only a part of their time."""
     work = signals.needed(kernel_work)
     classes = _packing_kernels(work)["class"].unique().to_list()
@@ -235,9 +233,7 @@ def _largest_parts(work: KernelWork, kernels: pl.DataFrame) -> tuple[Part, ...]:
 _ALL_REDUCE_TIME_ITEM: Final = rule_item("allreduce.time")
 
 
-def all_reduce_time_changes(
-    signals: Signals, thresholds: Thresholds
-) -> tuple[Change, ...]:
+def all_reduce_time_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     """Return the change: large all-reduces take the time of their links."""
     all_reduces = judged_all_reduces(signals, sized=False)
     large = all_reduces.calls.filter(

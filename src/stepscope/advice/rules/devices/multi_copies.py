@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
@@ -89,9 +89,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if finding.saving_ms is None:
         return finding
     high = finding.saving_ms.high
-    return msgspec.structs.replace(
-        finding, saving_ms=Saving(low=_SURE * high, high=high)
-    )
+    return replace(finding, saving_ms=Saving(low=_SURE * high, high=high))
 
 
 _SHOWN: Final = 8

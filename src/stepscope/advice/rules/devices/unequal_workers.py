@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.judging.compared import WorkerSignals
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
@@ -158,7 +158,7 @@ def _core_wait_percent(
 _BALANCE_ITEM: Final = rule_item("multi.balance")
 
 
-def balance_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+def balance_changes(signals: Signals, _: Thresholds) -> Changes:
     """Return the change: the busiest worker has as much work as the others.
 
     At least half of the excess is removed. The change is computed only for hosts with

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
-    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.thresholds import Thresholds
 
 _FUSABLE_RUNS_ITEM: Final = rule_item("fuse.runs")
@@ -34,7 +34,7 @@ _FUSABLE_RUNS_ITEM: Final = rule_item("fuse.runs")
 _FUSABLE_RUNS_GAIN: Final = (0.25, 0.75)
 
 
-def fusable_runs_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+def fusable_runs_changes(signals: Signals, _: Thresholds) -> Changes:
     """Return the change: each run becomes one kernel that takes a part of the time."""
     work = signals.needed(kernel_work)
     low, high = _FUSABLE_RUNS_GAIN

@@ -20,7 +20,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("op.hot")
@@ -29,7 +29,7 @@ _ITEM: Final = rule_item("op.hot")
 _GOOD: Final = 60.0
 
 
-def hot_op_changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+def hot_op_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     """Return the change: kernels of the op become at best as fast as good kernels."""
     work, roofs = signals.of(kernel_work), signals.of(op_roofs)
     if isinstance(work, Unavailable) or isinstance(roofs, Unavailable):

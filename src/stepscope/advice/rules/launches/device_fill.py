@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.device_fill import DeviceFill
-    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _KERNEL_FILL_ITEM: Final = rule_item("kernel.fill")
 
 
-def kernel_fill_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+def kernel_fill_changes(signals: Signals, _: Thresholds) -> Changes:
     """Return the change: kernels take less time by the share of idle multiprocessors.
 
     Other work on idle multiprocessors gains that much: a larger batch (per sample), or

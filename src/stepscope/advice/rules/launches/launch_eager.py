@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
@@ -128,9 +128,7 @@ def _finding_of_eager_ops(
         explained_by=explaining,
         saving_ms=None
         if on_device
-        else msgspec.structs.replace(
-            verdict.pattern.promise(effect), low=0.0, open_above=True
-        ),
+        else replace(verdict.pattern.promise(effect), low=0.0, open_above=True),
         **fields,
     )
 

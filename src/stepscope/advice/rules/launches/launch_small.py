@@ -32,16 +32,14 @@ if TYPE_CHECKING:
     from stepscope.advice.verdict import Verdict
     from stepscope.derive.facts.devices.launching import LaunchSignals
     from stepscope.derive.facts.devices.small_work import SmallOps, WorkGroup
-    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("launch.small")
 
 
-def joined_kernel_changes(
-    signals: Signals, thresholds: Thresholds
-) -> tuple[Change, ...]:
+def joined_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     """Return the change: consecutive brief kernels are launched as one.
 
     The kernels keep their durations: whether one kernel is faster is unknown.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
@@ -53,13 +53,9 @@ _OWNED: Final = Owned(
     parts={"fetch": ("input",), "transfer": ("copy_in",)}, steps=True, lost=True
 )
 #: For a program that is silent before each batch, without recorded fetches.
-_UNFED: Final = msgspec.structs.replace(
-    _OWNED, parts={**_OWNED.parts, "unfed": ("unfed",)}
-)
+_UNFED: Final = replace(_OWNED, parts={**_OWNED.parts, "unfed": ("unfed",)})
 #: For a step that waits only in calls that copy.
-_COPIED: Final = msgspec.structs.replace(
-    _OWNED, parts={"transfer": ("input", "copy_in")}
-)
+_COPIED: Final = replace(_OWNED, parts={"transfer": ("input", "copy_in")})
 _COPY_CALL: Final = Pattern(r"(?i)memcpy")
 #: Share of the wait in such calls from which on the wait counts as copies.
 _ALL_COPIES: Final = 0.9
@@ -129,7 +125,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if not hidden:
         return finding
     actions = _actions_for_fetch(fetching, shares, signals)
-    return msgspec.structs.replace(finding, actions=actions)
+    return replace(finding, actions=actions)
 
 
 def _parts_with_maker(
@@ -147,7 +143,7 @@ def _parts_with_maker(
         producer = None
         if called is not None and called.percent >= _MOSTLY and called.function:
             share = shares.percent("input") * called.percent / 100
-            producer = msgspec.structs.replace(called.function, share_percent=share)
+            producer = replace(called.function, share_percent=share)
     if producer is None:
         return parts
     same = (producer.function, producer.file, producer.line)
@@ -175,7 +171,7 @@ def _judge_decided(
         # A call that waits for its own copy does not fetch a batch.
         owned = _COPIED
     parts = {cause: shares.times(*owners) for cause, owners in owned.parts.items()}
-    series = msgspec.structs.replace(decided.series, parts_ps=parts)
+    series = replace(decided.series, parts_ps=parts)
     judged = judge_owned(
         _ITEM, owned, signals, thresholds, shares=shares, series=series
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.device_copies import DeviceCopies
-    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
@@ -38,9 +38,7 @@ _OWNED: Final = Owned(
 )
 
 
-def parallel_copy_changes(
-    signals: Signals, thresholds: Thresholds
-) -> tuple[Change, ...]:
+def parallel_copy_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     """Return the change: copies to and from the host run in parallel with kernels.
 
     The copies then use pinned memory. For copies within the device it is unknown which

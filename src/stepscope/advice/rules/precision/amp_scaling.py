@@ -15,7 +15,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("amp.scaling")
@@ -31,7 +31,7 @@ _OWNED: Final = Owned(
 )
 
 
-def unawaited_check_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+def unawaited_check_changes(signals: Signals, _: Thresholds) -> Changes:
     """Return the change: no call waits for the check of the gradients."""
     if signals.of(device_signals).recorded == "host_only":
         return ()

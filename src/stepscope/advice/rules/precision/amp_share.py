@@ -24,16 +24,14 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_precision import PrecisionSignals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
-    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.thresholds import Thresholds
     from stepscope.unavailable import Unavailable
 
 _ITEM: Final = rule_item("amp.share")
 
 
-def narrower_kernel_changes(
-    signals: Signals, thresholds: Thresholds
-) -> tuple[Change, ...]:
+def narrower_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     """Return the change: eligible 32-bit and TF32 kernels become 16-bit kernels.
 
     Kernels with recorded 16-bit counterparts take the time of these counterparts.

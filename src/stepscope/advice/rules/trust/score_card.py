@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
@@ -51,9 +51,7 @@ def _facts_of_precision(signals: Signals) -> tuple[Fact, ...]:
     times = signals.of(precision_signals)
     if isinstance(times, Unavailable):
         unknown = _ITEM.facts(narrow=None, narrow_eligible=None, narrow_kernels=None)
-        return tuple(
-            msgspec.structs.replace(fact, note=times.reason) for fact in unknown
-        )
+        return tuple(replace(fact, note=times.reason) for fact in unknown)
     return _ITEM.facts(
         narrow=_known_percent(times.narrow_ps, times.compute_ps),
         narrow_eligible=_known_percent(times.eligible_narrow_ps, times.eligible_ps),
@@ -70,8 +68,8 @@ def _facts_of_ops(signals: Signals) -> tuple[Fact, ...]:
     if isinstance(op_shares, Unavailable):
         count, time = _ITEM.facts(ops=None, ops_time=None)
         return (
-            msgspec.structs.replace(count, note=op_shares.reason),
-            msgspec.structs.replace(time, note=None),
+            replace(count, note=op_shares.reason),
+            replace(time, note=None),
         )
     return _ITEM.facts(ops=op_shares.count_percent, ops_time=op_shares.time_percent)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
@@ -62,9 +62,7 @@ def judge_between(signals: Signals, thresholds: Thresholds) -> Finding:
     if finding.status != "fail" or ms_at_end is None:
         return finding
     # Other steps may not have this wait.
-    return msgspec.structs.replace(
-        finding, note="at_end", saving_ms=Saving(low=0.0, high=ms_at_end)
-    )
+    return replace(finding, note="at_end", saving_ms=Saving(low=0.0, high=ms_at_end))
 
 
 _CALLBACKS_ITEM: Final = rule_item("gap.callbacks")
@@ -99,9 +97,7 @@ def _judge_where_time_is_named(
 ) -> OwnedTime:
     """Judge time between steps, where unnamed time may belong to the same cause."""
     unnamed_ps = sum(shares.times("unnamed", "unexplained", place="between"))
-    series = msgspec.structs.replace(
-        owned.series(shares, thresholds), unknown_ps=unnamed_ps
-    )
+    series = replace(owned.series(shares, thresholds), unknown_ps=unnamed_ps)
     judged = judge_owned(item, owned, signals, thresholds, shares=shares, series=series)
     verdict, (warn, _) = judged.verdict, item.levels(thresholds)
     if verdict.status != "cannot_tell" or verdict.share_percent >= warn.value:
@@ -140,12 +136,12 @@ _READBACK_ON_HOST: Final = Owned(
     steps=True,
     seen=("read_back", "sync"),
 )
-_READBACK_ON_DEVICE: Final = msgspec.structs.replace(
+_READBACK_ON_DEVICE: Final = replace(
     _READBACK_ON_HOST, seen=("read_back", "launch", "output", "sync"), lost=True
 )
 
 
-def readback_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+def readback_changes(signals: Signals, _: Thresholds) -> Changes:
     """Return the change: no call waits for a result, because it is read later."""
     if signals.of(device_signals).recorded == "host_only":
         return ()
@@ -164,7 +160,7 @@ _OUTPUT_ITEM: Final = rule_item("gap.output")
 _OUTPUT_ON_HOST: Final = Owned(
     parts={"writing": ("writing",)}, host=True, steps=True, seen=("writing", "output")
 )
-_OUTPUT_ON_DEVICE: Final = msgspec.structs.replace(
+_OUTPUT_ON_DEVICE: Final = replace(
     _OUTPUT_ON_HOST, parts={**_OUTPUT_ON_HOST.parts, "copies": ("copy_out",)}, lost=True
 )
 #: Minimum part of the gain: data written on another thread still has to be copied.
@@ -189,9 +185,7 @@ def judge_output(signals: Signals, thresholds: Thresholds) -> Finding:
     if saving is None or effect_ms is None:
         return finding
     low = max(saving.low, _LEAST_GAIN * effect_ms)
-    return msgspec.structs.replace(
-        finding, saving_ms=msgspec.structs.replace(saving, low=low)
-    )
+    return replace(finding, saving_ms=replace(saving, low=low))
 
 
 _GARBAGE_ITEM: Final = rule_item("gap.gc")

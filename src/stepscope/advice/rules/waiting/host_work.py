@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stepscope.advice.judging.host_functions import HostFunction, HostFunctions
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.processors import Asleep
-    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
@@ -60,9 +60,7 @@ _OWNED: Final = Owned(
 )
 
 
-def change_without_function(
-    signals: Signals, thresholds: Thresholds
-) -> tuple[Change, ...]:
+def change_without_function(signals: Signals, thresholds: Thresholds) -> Changes:
     """Return the change: the blocking function is removed; () if none blocks."""
     shares = owned_shares(_OWNED, signals, thresholds)
     blocking = host_functions(signals, shares, thresholds).blocking
@@ -109,12 +107,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if waits is not None:
         return _finding_of_waits(finding, waits, signals, shares, thresholds)
     if shares.system_calls_lead():
-        return msgspec.structs.replace(finding, actions=_ITEM.chosen("ask_system_once"))
+        return replace(finding, actions=_ITEM.chosen("ask_system_once"))
     finding = _advise_by_way(finding, signals, shares, blocking)
     if blocking is None:
-        return msgspec.structs.replace(
-            finding, actions=fit_worker_numbers(finding.actions, signals)
-        )
+        return replace(finding, actions=fit_worker_numbers(finding.actions, signals))
     return _finding_of_function(finding, blocking, signals, shares, thresholds)
 
 
@@ -166,13 +162,13 @@ def _finding_of_waits(
     if finding.saving_ms is not None and len(waits.times_ps) == len(shares.window_ps):
         min_steps_percent = thresholds.steps_share.value
         pattern = effect_pattern(waits.times_ps, every_percent=min_steps_percent)
-        finding = msgspec.structs.replace(
+        finding = replace(
             finding,
             saving_ms=saving_of_effect(waits.times_ps, shares.window_ps),
             pattern=pattern,
             steps_hit=pattern.steps_hit,
         )
-    return msgspec.structs.replace(
+    return replace(
         finding,
         causes=tuple(sorted(causes, key=lambda cause: -cause.share_percent)),
         parts=(
@@ -255,7 +251,7 @@ def _advise_by_way(
         in_libraries=time_use.libraries,
         off_core=time_use.waiting,
     )
-    return msgspec.structs.replace(
+    return replace(
         finding, actions=tuple(dict.fromkeys(actions)), facts=(*finding.facts, *facts)
     )
 
@@ -287,7 +283,7 @@ def _finding_of_function(
         enough_steps = len(times) >= thresholds.outlier_steps.value
         rare = enough_steps and 2 * times.count(0) > len(times)
         by_ops = rule_of_ops(signals, shares, function_ms, thresholds)
-        finding = msgspec.structs.replace(
+        finding = replace(
             finding,
             saving_ms=saving,
             explained_by=() if blocking.alone is not None else by_ops,
@@ -296,12 +292,8 @@ def _finding_of_function(
         actions = tuple(dict.fromkeys((_ITEM.action("do_it_rarely"), *actions)))
     fitting = _fitting_groups(blocking, signals, rare=rare)
     if blocking.is_called_back:
-        return msgspec.structs.replace(
-            finding, actions=(*_ITEM.chosen("called_back"), *actions)
-        )
-    return msgspec.structs.replace(
-        finding, actions=_ITEM.chosen(*fitting) if fitting else actions
-    )
+        return replace(finding, actions=(*_ITEM.chosen("called_back"), *actions))
+    return replace(finding, actions=_ITEM.chosen(*fitting) if fitting else actions)
 
 
 def _fitting_groups(

@@ -126,6 +126,7 @@ class NotAwaited(Frozen, frozen=True):
 
 
 Change = Gone | Quiet | Faster | Joined | Levelled | Carried | Beside | NotAwaited
+Changes = tuple[Change, ...]
 
 #: Owners whose time a change rarely removes completely: with more workers, batches are
 #: ready sooner but may still be late.
