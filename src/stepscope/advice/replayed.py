@@ -195,10 +195,8 @@ def replay_together(
         return Together(left_out=tuple(finding.id for finding in ranked))
     foremost, changes, _ = replayed[0]
     host = replays.host_of_label(foremost.devices[0])
-    of_host = [
-        row for row in replayed if replays.host_of_label(row[0].devices[0]) == host
-    ]
-    ids = tuple(finding.id for finding, _, _ in of_host)
+    own = [row for row in replayed if replays.host_of_label(row[0].devices[0]) == host]
+    ids = tuple(finding.id for finding, _, _ in own)
     after = replays.next_bottleneck(changes, foremost.devices[0])
     if after is not None and after[0] in foremost.owners and after[1] >= _ALL:
         # Other work that hid this time would have its own part of the path.
@@ -207,13 +205,10 @@ def replay_together(
         findings=ids,
         left_out=tuple(finding.id for finding in ranked if finding.id not in ids),
         saving_ms=replays.together(
-            [
-                (changes, finding.devices[0], saving)
-                for finding, changes, saving in of_host
-            ],
+            [(changes, finding.devices[0], saving) for finding, changes, saving in own],
             Limits(None, saving_limits(foremost, signals).step_ms),
         )
-        if len(of_host) > 1
+        if len(own) > 1
         else None,
         next_owner=None if after is None else after[0],
         next_percent=None if after is None else after[1],

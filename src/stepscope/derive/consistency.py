@@ -180,9 +180,7 @@ def kernels_without_op(
     if not without:
         return []
     without.sort(key=lambda cause: (-times[cause], cause))
-    count, spent = (
-        sum(column[cause] for cause in without) for column in (numbers, times)
-    )
+    count, spent = (sum(each[cause] for cause in without) for each in (numbers, times))
     total = sum(times)
     share = f", {100 * spent / total:.1f} % of kernel time" if total else ""
     reasons = "; ".join(

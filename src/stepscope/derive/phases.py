@@ -197,7 +197,7 @@ def phases(
     work = host.idle["host_compute"]
     sets = {name: spans & work for name, spans in sets.items()} | {"unknown": work}
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
-    rows = _charge_phases(sets, starts, ends)
+    rows = _phase_times(sets, starts, ends)
     # A range is evidence of its phase, as an op is.
     spent = {name for name in PHASES if int(rows[f"{name}_ps"].sum())}
     return Phases(
@@ -229,7 +229,7 @@ def _device_phases(
         for code, name in enumerate(PHASES):
             chosen = np.flatnonzero(here == code)
             sets[name] = Spans.from_events(start_ps[chosen], dur_ps[chosen])
-        charged = _charge_phases(sets, starts, ends)
+        charged = _phase_times(sets, starts, ends)
         frames.append(charged.with_columns(device=pl.lit(number, pl.Int32)))
     rows = pl.concat(frames).sort("window", "device")
     return Phases(rows, _seen_phases(of_activity), "device")
@@ -272,9 +272,7 @@ def _host_sets(
     }
 
 
-def _charge_phases(
-    sets: dict[str, Spans], starts: Int64s, ends: Int64s
-) -> pl.DataFrame:
+def _phase_times(sets: dict[str, Spans], starts: Int64s, ends: Int64s) -> pl.DataFrame:
     """Charge each instant to the first phase that has it, the unknown phase last."""
     columns: dict[str, Int64s | Int32s] = {
         "window": np.arange(len(starts), dtype=np.int32)

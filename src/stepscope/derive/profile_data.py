@@ -192,9 +192,7 @@ class ProfileData:
 
     def without(self, table: str, why: Unavailable) -> Self:
         """Return the run with one table absent on every host, for a stated reason."""
-        traces = {
-            host: trace.without(table, why) for host, trace in self.traces.items()
-        }
+        traces = {host: each.without(table, why) for host, each in self.traces.items()}
         return type(self)(self.run, traces)
 
     def _derived_value(self, trace: TraceData, name: str) -> object:

@@ -153,9 +153,7 @@ class RemoteDirectory:
         Raises:
             FileNotFoundError: A file was missing in the last listing.
         """
-        return tuple(
-            self._listed_file(path) for host in run.hosts for path in host.paths
-        )
+        return tuple(self._file_at(path) for host in run.hosts for path in host.paths)
 
     def fetched(self, run: Run) -> Run:
         """Return the run with its files copied to this machine.
@@ -168,7 +166,7 @@ class RemoteDirectory:
             replace(
                 host,
                 paths=tuple(
-                    self._fetch_file(self._listed_file(path)) for path in host.paths
+                    self._fetch_file(self._file_at(path)) for path in host.paths
                 ),
             )
             for host in run.hosts
@@ -189,7 +187,7 @@ class RemoteDirectory:
         self._cache.prune_unused(fetched)
         return fetched
 
-    def _listed_file(self, path: Path) -> RemoteFile:
+    def _file_at(self, path: Path) -> RemoteFile:
         if path not in self._files:
             raise FileNotFoundError(2, "does not exist any more", f"{self.url}/{path}")
         return self._files[path]

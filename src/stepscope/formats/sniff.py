@@ -76,11 +76,9 @@ def detect_format(path: Path) -> str:
         return "riegeli"
     if not head:
         return "empty"
-    format_ = (
-        _format_by_magic(head) or _format_of_message(head) or _format_by_text(head)
-    )
-    if format_ is not None:
-        return format_
+    found = _format_by_magic(head) or _format_of_message(head) or _format_by_text(head)
+    if found is not None:
+        return found
     start = head[:_SHOWN_BYTES]
     line = start.splitlines()[0] if start.split() else b""
     described = f"the bytes {start[:12].hex(' ')}"

@@ -111,12 +111,10 @@ class CompilationsCollector:
         end_ns = recorder.clock_ns()
         name = str(details.get("fun_name", "a function"))
         # `jit(train_step)` is the compiled form of `train_step`.
-        function = (
-            name.removeprefix("jit(").removesuffix(")") if "jit(" in name else name
-        )
+        jitted = name.removeprefix("jit(").removesuffix(")") if "jit(" in name else name
         self._rows.append(
             (
-                COMPILATION + function,
+                COMPILATION + jitted,
                 end_ns - int(seconds * _NS_PER_S),
                 end_ns,
                 threading.get_native_id(),

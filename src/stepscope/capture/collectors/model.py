@@ -106,7 +106,7 @@ def _trained_models() -> list[Any]:
     }
     outer = _whole_models(model for model in models if hasattr(model, "parameters"))
     trained = [
-        model for model in outer if any(id(p) in updated for p in _model_weights(model))
+        model for model in outer if any(id(p) in updated for p in _weights_of(model))
     ]
     return trained or (outer if len(outer) == 1 else [])
 
@@ -137,9 +137,7 @@ def _find_objects(kinds: tuple[type, ...]) -> list[Any]:
 
 def _whole_models(models: Iterable[Any]) -> list[Any]:
     """Return models that are not parts of others: those with additional variables."""
-    sized = [
-        (model, {id(weight) for weight in _model_weights(model)}) for model in models
-    ]
+    sized = [(model, {id(weight) for weight in _weights_of(model)}) for model in models]
     outer: list[Any] = []
     covered: set[int] = set()
     for model, weights in sorted(sized, key=lambda pair: -len(pair[1])):
@@ -149,7 +147,7 @@ def _whole_models(models: Iterable[Any]) -> list[Any]:
     return outer
 
 
-def _model_weights(model: Any) -> Iterable[Any]:
+def _weights_of(model: Any) -> Iterable[Any]:
     keras = _keras_model()
     if keras is not None and isinstance(model, keras):
         weights: Iterable[Any] = model.weights

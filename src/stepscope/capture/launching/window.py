@@ -172,28 +172,26 @@ class Window:
             self._note_cost(max(1, first - 1 - self._cost_from))
             within = self.phase is Phase.STEPS
             control = self._control
-            closes = within and self._extent.is_enough(first, self._now_s())
+            ends = within and self._extent.is_enough(first, self._now_s())
             opens = not within and control is None and last > self.plan.skip_steps
             # The slowdown is not checked again once it was found to be acceptable.
             doubts = (
                 within
-                and not closes
+                and not ends
                 and not self._is_acquitted
                 and self._cost.is_too_much
             )
             judges = control is not None and control.is_over
             asked_s = self._now_s()
-            if settle is not None and (closes or opens or doubts or judges):
+            if settle is not None and (ends or opens or doubts or judges):
                 settle()
             elif doubts or judges:
                 settle_devices()
             self.mark.leave()
             session = self._session
-            if within and not closes and not doubts and session is not None:
-                closes = self._extent.is_full(
-                    first, self._now_s(), session.count_events
-                )
-            if closes or (judges and not self._record_again(first)):
+            if within and not ends and not doubts and session is not None:
+                ends = self._extent.is_full(first, self._now_s(), session.count_events)
+            if ends or (judges and not self._record_again(first)):
                 self.close_window()
                 return
             if opens:

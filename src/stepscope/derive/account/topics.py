@@ -445,9 +445,7 @@ class _ReadBacks(Frozen, frozen=True):
         )
         size = fill_nulls(self.activity["bytes"].gather(rows), _SMALL_BYTES + 1)
         rows = rows[size <= _SMALL_BYTES]
-        start_ps, dur_ps = (
-            ints(self.activity, name) for name in ("start_ps", "dur_ps")
-        )
+        start_ps, dur_ps = (ints(self.activity, key) for key in ("start_ps", "dur_ps"))
         copied: Int64s = start_ps[rows] + dur_ps[rows]
         # Keep idle time that begins when a wait ends, or when such a copy does.
         ends = host.waiting.end_ps

@@ -39,15 +39,13 @@ def _product_rule(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rul
 def _matrix_product(left: int, right: int) -> Rule:
     """Return the rule for (…, m, k) times (…, k, n); leading sizes are equal or 1."""
     return _product_rule(
-        lambda given: _product_shape(
+        lambda given: _dot_shape(
             given.tensor_at_place(left), given.tensor_at_place(right)
         )
     )
 
 
-def _product_shape(
-    left: Tensor | None, right: Tensor | None
-) -> tuple[_Sizes, int] | None:
+def _dot_shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] | None:
     if left is None or right is None or not left.sizes or not right.sizes:
         return None
     a = left.sizes if len(left.sizes) > 1 else (1, *left.sizes)
@@ -384,9 +382,7 @@ def convolution_terms(
         for labels, lengths in zip(window.labels, sizes, strict=True)
     ]
     of_input, of_kernel, of_result = by_label
-    terms = math.prod(
-        size for label, size in of_result.items() if not label.isdecimal()
-    )
+    terms = math.prod(size for name, size in of_result.items() if not name.isdecimal())
     terms *= of_kernel.get("i", 1)
     for axis in range(len(window.size)):
         label = str(axis)

@@ -138,7 +138,7 @@ def correlation(
             early,
         )
     )
-    unmatched = rows - device_activity["correlation"].null_count() - int(counts.sum())
+    orphans = rows - device_activity["correlation"].null_count() - int(counts.sum())
     return Correlation(
         activity=device_activity,
         launches=launches,
@@ -146,9 +146,7 @@ def correlation(
         activity_count_of_launch=counts,
         queue_empty=queue_empty.view(np.bool_),
         latency_ps=latency_ps,
-        notes=_launch_notes(
-            unmatched, early_count=int(early[0]), early_ps=int(early[1])
-        ),
+        notes=_launch_notes(orphans, early_count=int(early[0]), early_ps=int(early[1])),
     )
 
 

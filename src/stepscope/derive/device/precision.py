@@ -161,9 +161,7 @@ def _class_evidence(
 ) -> list[tuple[Width, PrecisionEvidence] | None]:
     types, opcodes = [None], [""]
     if not isinstance(hlo_ops, Unavailable):
-        types, opcodes = (
-            hlo_ops[name].to_list() for name in ("operand_type", "opcode")
-        )
+        types, opcodes = (hlo_ops[key].to_list() for key in ("operand_type", "opcode"))
     bits = {hlo: width_of_element(types[hlo]) for hlo in _known_numbers(rows["hlo"])}
     by_shape = {
         shape: width_of_shape(strings[shape]) for shape in _known_numbers(rows["shape"])

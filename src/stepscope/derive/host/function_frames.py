@@ -94,9 +94,7 @@ class FunctionFrames(Frozen, frozen=True):
 
     def threads_in_modules(self) -> frozenset[int]:
         """Return the threads that run a module: the program's file, or an import."""
-        modules = [
-            kind for kind, name in self.names.items() if name.function == _MODULE
-        ]
+        modules = [row for row, name in self.names.items() if name.function == _MODULE]
         return frozenset(np.unique(self.track[np.isin(self.type, modules)]).tolist())
 
     def of_python(self) -> bool:

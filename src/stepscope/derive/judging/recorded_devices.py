@@ -100,9 +100,7 @@ def device_signals(
 ) -> DeviceSignals:
     """Check every host; a device that was recorded on one host counts for the run."""
     hosts = known_hosts(trace)
-    tables = {
-        host: host_trace.table("device_activity") for host, host_trace in hosts.items()
-    }
+    tables = {host: of_host.table("device_activity") for host, of_host in hosts.items()}
     recorded = [host for host, table in known_hosts(tables).items() if table.height]
     if recorded:
         capabilities = (
@@ -114,16 +112,14 @@ def device_signals(
             recorded="recorded", compute_capability=tuple(dict.fromkeys(capabilities))
         )
     reason = first_reason(tables) or _NO_ACTIVITY
-    signs = [
-        sign for host_trace in hosts.values() if (sign := _sign_of_device(host_trace))
-    ]
+    signs = [sign for of_host in hosts.values() if (sign := _sign_of_device(of_host))]
     if signs:
         return DeviceSignals(recorded="silent", sign=signs[0], reason=reason)
-    for host_trace in hosts.values():
-        if _is_noted(host_trace, DEVICE_IN_DOUBT):
+    for of_host in hosts.values():
+        if _is_noted(of_host, DEVICE_IN_DOUBT):
             return DeviceSignals(
                 recorded="silent",
-                sign=_listed_sign(host_trace),
+                sign=_listed_sign(of_host),
                 in_doubt=True,
                 reason=reason,
             )

@@ -87,11 +87,11 @@ class Launching(Frozen, frozen=True):
         """Collect the host events that launched device activity."""
         if isinstance(device_activity, Unavailable):
             no_device = device_activity.code == "NO_DEVICE_PLANE"
-            return cls._without_launches(device_activity, no_device=no_device)
+            return cls._no_launches(device_activity, no_device=no_device)
         if isinstance(correlation, Unavailable):
-            return cls._without_launches(correlation)
+            return cls._no_launches(correlation)
         if not device_activity.height:
-            return cls._without_launches(NO_DEVICE_EVENTS)
+            return cls._no_launches(NO_DEVICE_EVENTS)
         event = handles(correlation.launches, "event")
         waiting = {}
         for kind in ("d2h", "h2d"):
@@ -119,9 +119,7 @@ class Launching(Frozen, frozen=True):
         )
 
     @classmethod
-    def _without_launches(
-        cls, why: Unavailable, *, no_device: bool = False
-    ) -> Launching:
+    def _no_launches(cls, why: Unavailable, *, no_device: bool = False) -> Launching:
         nothing = np.empty(0, np.int32)
         return cls(no_device, nothing, nothing, nothing, why)
 

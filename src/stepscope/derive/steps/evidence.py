@@ -136,13 +136,13 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _compiled_calls(self) -> Int64s:
-        calls = self._outer_calls(self.event_kinds.has(EventFlag.PJIT)).values()
+        calls = self._top_calls(self.event_kinds.has(EventFlag.PJIT)).values()
         kinds = [np.empty(0, np.int32), *(call.type for call in calls)]
         return np.bincount(np.concatenate(kinds)).astype(np.int64)
 
     @cached_property
     def _program_calls(self) -> Int64s:
-        by_thread = self._outer_calls(self.event_kinds.has(PROGRAM_CALLS)).values()
+        by_thread = self._top_calls(self.event_kinds.has(PROGRAM_CALLS)).values()
         return np.concatenate(
             [np.empty(0, np.int64), *(calls.start_ps for calls in by_thread)]
         )
@@ -197,7 +197,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         rows[1] = rows[1][~self._copies_scalars(rows[1])]
         edges = [start[row] for row in rows]
         edges.append(self._backward_passes)
-        modules = self._outer_calls(kinds.has(EventFlag.MODULE_CALL)).values()
+        modules = self._top_calls(kinds.has(EventFlag.MODULE_CALL)).values()
         begins = [calls.start_ps for calls in modules]
         edges.append(np.concatenate([np.empty(0, np.int64), *begins]))
         if self.correlation is not None:
@@ -294,14 +294,12 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     def _calls(self) -> tuple[dict[int, _Calls], ...]:
         kinds = self.event_kinds
         return (
-            self._outer_calls(kinds.has(EventFlag.MODULE_CALL)),
-            self._outer_calls(kinds.is_op() & ~kinds.has(EventFlag.DATASET)),
-            self._outer_calls(
-                kinds.has(EventFlag.SERVING | EventFlag.ENGINE_ITERATION)
-            ),
+            self._top_calls(kinds.has(EventFlag.MODULE_CALL)),
+            self._top_calls(kinds.is_op() & ~kinds.has(EventFlag.DATASET)),
+            self._top_calls(kinds.has(EventFlag.SERVING | EventFlag.ENGINE_ITERATION)),
         )
 
-    def _outer_calls(self, types: Bools) -> dict[int, _Calls]:
+    def _top_calls(self, types: Bools) -> dict[int, _Calls]:
         row = self._program_rows(types)
         start, dur = (ints(self.events, name)[row] for name in ("start_ps", "dur_ps"))
         thread, end = handles(self.events, "track")[row], start + dur

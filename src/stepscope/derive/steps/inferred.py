@@ -278,10 +278,8 @@ def _one_launch_each(sequence: SymbolSequence, period: Period) -> bool:
     return float(same.mean()) >= ALIKE
 
 
-def _best_measured(
-    evidence: StepEvidence, candidates: list[Measured]
-) -> Measured | None:
-    good = [each for each in candidates if not candidate_objection(each)]
+def _best_measured(evidence: StepEvidence, measured: list[Measured]) -> Measured | None:
+    good = [each for each in measured if not candidate_objection(each)]
     if not good:
         return None
     period = preferred_period([each.period for each in good])

@@ -161,12 +161,12 @@ class _Machine:
                 offset = self._push_sized_value(code, offset)
             elif code == _STOP:
                 if len(self._stack) != 1 or self._marks:
-                    raise self._refuse_pickle("the pickle ends within a container")
+                    raise self._bad_pickle("the pickle ends within a container")
                 return self._stack[0]
             else:
                 offset = self._run_rare_instruction(code, offset)
             if len(stack) > _MOST_WAITING:
-                raise self._refuse_pickle(
+                raise self._bad_pickle(
                     "the pickle has too many values outside of containers"
                 )
 
@@ -183,7 +183,7 @@ class _Machine:
             return offset + layout.size
         if code == _PROTO:
             if data[offset] > _NEWEST_PROTOCOL:
-                raise self._refuse_pickle(
+                raise self._bad_pickle(
                     f"the pickle has the unknown protocol {data[offset]}"
                 )
             return offset + 1
@@ -197,9 +197,7 @@ class _Machine:
         stack = self._stack
         if code == _MARK:
             if len(self._marks) == _DEEPEST:
-                raise self._refuse_pickle(
-                    f"the pickle nests over {_DEEPEST} containers"
-                )
+                raise self._bad_pickle(f"the pickle nests over {_DEEPEST} containers")
             self._marks.append(len(stack))
         elif code in _EMPTY:
             stack.append(_EMPTY[code]())
@@ -209,7 +207,7 @@ class _Machine:
             stack.append(self._make_tuple(_TUPLES[code]))
         elif code in _LIST_ITEMS:
             items = self._take_values(None if _LIST_ITEMS[code] else 1)
-            self._target_container(list).extend(items)
+            self._open_container(list).extend(items)
         elif code in _DICT_ITEMS:
             items = self._take_values(None if _DICT_ITEMS[code] else 2)
             keys = items[::2]
@@ -218,18 +216,16 @@ class _Machine:
                 isinstance(key, str) or (isinstance(key, int) and abs(key) < _KEY_END)
                 for key in keys
             ):
-                raise self._refuse_pickle(
+                raise self._bad_pickle(
                     "a key of a dictionary is neither text nor a number"
                 )
-            self._target_container(dict).update(
-                dict(zip(keys, items[1::2], strict=True))
-            )
+            self._open_container(dict).update(dict(zip(keys, items[1::2], strict=True)))
         elif code in _CALLS:
-            raise self._refuse_pickle(
+            raise self._bad_pickle(
                 f"the pickle asks to run code ({_CALLS[code]}), and is not loaded"
             )
         else:
-            raise self._refuse_pickle(
+            raise self._bad_pickle(
                 f"the pickle has an instruction ({code:#04x}) not for plain data"
             )
 
@@ -240,7 +236,7 @@ class _Machine:
         if size > len(self._data) - offset:
             raise IndexError
         if code == _LONG1 and size > _WIDEST_INTEGER:
-            raise self._refuse_pickle(f"the pickle has an integer of {size} bytes")
+            raise self._bad_pickle(f"the pickle has an integer of {size} bytes")
         self._stack.append(value(self._data[offset : offset + size]))
         return offset + size
 
@@ -248,7 +244,7 @@ class _Machine:
         items = tuple(self._take_values(count))
         # Without nested containers, hashing or comparing a tuple never recurses deeply.
         if any(isinstance(item, tuple | list | dict) for item in items):
-            raise self._refuse_pickle("the pickle nests containers in tuples")
+            raise self._bad_pickle("the pickle nests containers in tuples")
         return items
 
     def _take_values(self, count: int | None) -> list[Any]:
@@ -262,12 +258,10 @@ class _Machine:
         del stack[begin:]
         return items
 
-    def _target_container(self, kind: type[Any]) -> Any:
+    def _open_container(self, kind: type[Any]) -> Any:
         if not isinstance(self._stack[-1], kind):
-            raise self._refuse_pickle(
-                "it adds items to a value that is not a container"
-            )
+            raise self._bad_pickle("it adds items to a value that is not a container")
         return self._stack[-1]
 
-    def _refuse_pickle(self, problem: str) -> RefusedPickle:
+    def _bad_pickle(self, problem: str) -> RefusedPickle:
         return RefusedPickle(problem, self.at)

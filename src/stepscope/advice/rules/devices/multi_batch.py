@@ -70,7 +70,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if peak <= steady or full <= steady:
         return _ITEM.cannot_tell("still")
     growth_factor = (full - steady) / (peak - steady)
-    costs = _fixed_costs(signals, shares, thresholds)
+    costs = _fixed_cost(signals, shares, thresholds)
     fits = growth_factor >= thresholds.batch_room.value
     if fits and not costs.causes and costs.unknown is not None:
         return _ITEM.cannot_tell(costs.unknown)
@@ -114,9 +114,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _fixed_costs(
-    signals: Signals, shares: StepShares, thresholds: Thresholds
-) -> _Costs:
+def _fixed_cost(signals: Signals, shares: StepShares, thresholds: Thresholds) -> _Costs:
     fills = signals.of(fill_signals)
     fill = None if isinstance(fills, Unavailable) else fills.get(shares.label)
     fixed_percent = {

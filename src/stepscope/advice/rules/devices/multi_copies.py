@@ -74,10 +74,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=moves.devices,
         # Name each cause by the place where it is visible.
         parts=tuple(
-            Part(
-                name=_ITEM.note(cause.cause, **names), share_percent=cause.share_percent
-            )
-            for cause in causes
+            Part(name=_ITEM.note(each.cause, **names), share_percent=each.share_percent)
+            for each in causes
         ),
         facts=tuple(
             _ITEM.fact("mebibytes", moved / MIB, source=source, target=target)

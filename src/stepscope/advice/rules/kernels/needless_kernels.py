@@ -70,7 +70,7 @@ _CONVOLUTION: Final = (
 _TRANSPOSES_GAIN: Final = (0.5, 1.0)
 
 
-def _reordering_kernels(work: KernelWork, _: Thresholds) -> Worked:
+def _reorder_kernels(work: KernelWork, _: Thresholds) -> Worked:
     """Return the kernels that reorder tensors next to convolutions."""
     ordered = work.shown.sort("stream", "start_ps", maintain_order=True)
     is_convolution = ordered["class"].is_in(sorted(_convolution_classes(work)))
@@ -87,9 +87,7 @@ def _reordering_kernels(work: KernelWork, _: Thresholds) -> Worked:
     )
 
 
-@rule(
-    _TRANSPOSES_ITEM, *WORKED_READS, change=faster_kernels_change(_reordering_kernels)
-)
+@rule(_TRANSPOSES_ITEM, *WORKED_READS, change=faster_kernels_change(_reorder_kernels))
 def judge_transposes(signals: Signals, thresholds: Thresholds) -> Finding:
     work = judged_kernels(signals, thresholds)
     if not _convolution_classes(work):
@@ -99,7 +97,7 @@ def judge_transposes(signals: Signals, thresholds: Thresholds) -> Finding:
         signals,
         thresholds,
         work,
-        _reordering_kernels(work, thresholds),
+        _reorder_kernels(work, thresholds),
     )
 
 

@@ -198,7 +198,7 @@ def _judge_host_ops(
         else _judge_ops_time(shares, both, thresholds)
     )
     failed = verdict.status == "fail"
-    eager = _run_one_by_one(signals, shares, thresholds)
+    eager = _run_singly(signals, shares, thresholds)
     effect = verdict.effect_ms
     saving = None
     if failed and stepped and not eager:
@@ -236,9 +236,7 @@ def _judge_host_ops(
     )
 
 
-def _run_one_by_one(
-    signals: Signals, shares: StepShares, thresholds: Thresholds
-) -> bool:
+def _run_singly(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
     """Return whether ops run one by one, which is the topic of `launch.eager`."""
     eager = signals.of(eager_signals)
     ops = None if isinstance(eager, Unavailable) else eager.hosts.get(shares.host)

@@ -99,10 +99,8 @@ def _fallbacks_worked(work: KernelWork, _: Thresholds) -> Worked:
         pl.col("told") & pl.col("precision").is_in(["32", "64"])
         | (pl.col("precision") == "16") & ~pl.col("matrix_units")
     )
-    unknown = pl.concat(
-        [eligible.filter(~pl.col("told")), undecided_kernels(work.rows)]
-    )
-    return Worked(outside, _FALLBACKS_GAIN, unknown, narrowed=True)
+    untold = pl.concat([eligible.filter(~pl.col("told")), undecided_kernels(work.rows)])
+    return Worked(outside, _FALLBACKS_GAIN, untold, narrowed=True)
 
 
 @rule(_FALLBACKS_ITEM, *WORKED_READS, change=faster_kernels_change(_fallbacks_worked))

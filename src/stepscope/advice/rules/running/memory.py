@@ -178,11 +178,9 @@ def _failed_allocation_facts(failure: Failure | None) -> tuple[Fact, ...]:
     sizes: tuple[int | None, ...] = (None, None, None)
     if failure is not None:
         sizes = (failure.asked_bytes, failure.allocated_bytes, failure.kept_bytes)
-    requested, allocated, kept = (
-        None if size is None else _as_gib(size) for size in sizes
-    )
+    asked, allocated, kept = (None if size is None else _as_gib(size) for size in sizes)
     return _FAILED_ALLOCATION_ITEM.facts(
-        asked_gib=requested, allocated_gib=allocated, kept_gib=kept
+        asked_gib=asked, allocated_gib=allocated, kept_gib=kept
     )
 
 

@@ -64,7 +64,7 @@ def judge_outliers(signals: Signals, thresholds: Thresholds) -> Finding:
             held_time(shares, slow),
             *_OUTLIERS_ITEM.facts(slowest=slowest),
         ),
-        **_fields_of_slow_steps(judged, shares, slow, function),
+        **_slow_step_fields(judged, shares, slow, function),
     )
 
 
@@ -79,7 +79,7 @@ def _shares_of_enough_steps(
     return shares
 
 
-def _fields_of_slow_steps(
+def _slow_step_fields(
     judged: JudgedSeries, shares: StepShares, slow: Bools, function: Part | None
 ) -> dict[str, Any]:
     causes = judged.verdict.causes
@@ -142,7 +142,5 @@ def judge_rhythm(signals: Signals, thresholds: Thresholds) -> Finding:
             ),
             held_time(shares, slow),
         ),
-        **_fields_of_slow_steps(
-            judged, shares, slow, rare_function(slow, series, rarely)
-        ),
+        **_slow_step_fields(judged, shares, slow, rare_function(slow, series, rarely)),
     )

@@ -80,7 +80,7 @@ _CALLBACKS_OWNED: Final = Owned(
 @rule(_CALLBACKS_ITEM, *OWNED_READS, function_runs)
 def judge_callbacks(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_CALLBACKS_OWNED, signals, thresholds)
-    judged = _judge_where_time_is_named(
+    judged = _judge_named_time(
         _CALLBACKS_ITEM, _CALLBACKS_OWNED, signals, thresholds, shares
     )
     if judged.failed:
@@ -88,7 +88,7 @@ def judge_callbacks(signals: Signals, thresholds: Thresholds) -> Finding:
     return judged.finding()
 
 
-def _judge_where_time_is_named(
+def _judge_named_time(
     item: Item,
     owned: Owned,
     signals: Signals,
@@ -173,9 +173,7 @@ def judge_output(signals: Signals, thresholds: Thresholds) -> Finding:
     owned = _OUTPUT_ON_HOST if shares.device is None else _OUTPUT_ON_DEVICE
     if shares.device is not None and "copy_out" in shares.missing:
         raise CannotTell(shares.missing["copy_out"])
-    judged = _judge_where_time_is_named(
-        _OUTPUT_ITEM, owned, signals, thresholds, shares
-    )
+    judged = _judge_named_time(_OUTPUT_ITEM, owned, signals, thresholds, shares)
     nothing = judged.verdict.status == "pass" and not sum(shares.times(*owned.owners))
     largest = judged.verdict.causes[0].cause if judged.failed else None
     finding = judged.finding(

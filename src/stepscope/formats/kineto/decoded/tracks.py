@@ -235,9 +235,7 @@ class _Placing:
             )
 
     def result(self) -> Placement:
-        order = sorted(
-            range(len(self._tracks)), key=lambda index: self._tracks[index][0]
-        )
+        order = sorted(range(len(self._tracks)), key=lambda row: self._tracks[row][0])
         final = np.full(len(order) + 1, -1, np.int32)
         final[order] = np.arange(len(order), dtype=np.int32)
         return Placement(

@@ -88,15 +88,13 @@ def work_tracks(recording: Recording) -> list[int]:
     ]
 
 
-def devices_table(
-    recording: Recording, activity: Activity
-) -> pl.DataFrame | Unavailable:
+def devices_table(recording: Recording, work: Activity) -> pl.DataFrame | Unavailable:
     """Return every accelerator that was listed or used, sorted by ordinal."""
     properties = pair_devices(recording)
     if not properties:
         absent = foreign_work(recording) or why_absent("kineto.none_listed")
         return or_lost(absent, recording.damaged_at)
-    counts = dict(activity.frame["device"].value_counts().iter_rows())
+    counts = dict(work.frame["device"].value_counts().iter_rows())
     rows = [
         {
             "device": device,

@@ -19,16 +19,14 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Unavailable
 
 
-def launches_table(
-    recording: Recording, activity: Activity
-) -> pl.DataFrame | Unavailable:
+def launches_table(recording: Recording, work: Activity) -> pl.DataFrame | Unavailable:
     """Return every runtime call with a correlation id, in the order of `events`."""
     calls = recording.columns.calls
     row = recording.timeline.row[calls.place]
     correlation = calls.frame["correlation"]
     entries = np.flatnonzero((row >= 0) & present_mask(correlation))
     if not len(entries):
-        key = "nothing_launched" if activity.frame.is_empty() else "no_calls"
+        key = "nothing_launched" if work.frame.is_empty() else "no_calls"
         return or_lost(why_absent(f"kineto.{key}"), recording.damaged_at)
     entries = entries[np.argsort(row[entries], kind="stable")]
     event = row[entries]

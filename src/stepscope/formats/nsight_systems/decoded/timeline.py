@@ -116,7 +116,7 @@ def build_timeline(
     events = events.filter(pl.Series(~is_far)) if is_far.any() else events
     far_count = count - events.height
     base = int(events["start"].min() or 0) if events.height else 0  # type: ignore[arg-type]
-    tracks, track = _order_tracks(events, main)
+    tracks, track = _sort_tracks(events, main)
     columns = ("start", "dur", "origin", "place", "name", "said")
     events = events.select(*columns, track=track)
     start, dur = (events[name].to_numpy() for name in ("start", "dur"))
@@ -148,9 +148,7 @@ def build_timeline(
     )
 
 
-def _order_tracks(
-    events: pl.DataFrame, main: int | None
-) -> tuple[pl.DataFrame, Int32s]:
+def _sort_tracks(events: pl.DataFrame, main: int | None) -> tuple[pl.DataFrame, Int32s]:
     # Without a main process, all processes are foreign.
     own = pl.lit(main, pl.Int64)
     foreign = (pl.col("process") != own).fill_null(value=True)

@@ -68,7 +68,7 @@ def quality_table(recording: Recording, activity: DeviceTables) -> pl.DataFrame:
     """Return the quality notes on a recording, most severe first."""
     notes = (
         *_recorder_notes(recording),
-        *_device_notes(recording, activity),
+        *_gpu_notes(recording, activity),
         *device_clock_notes(recording),
         *work_notes(activity.refused, activity.undirected),
     )
@@ -139,9 +139,7 @@ def _rows_by_process(frame: pl.DataFrame) -> dict[int | None, pl.DataFrame]:
     }
 
 
-def _device_notes(
-    recording: Recording, activity: DeviceTables
-) -> Iterator[QualityNote]:
+def _gpu_notes(recording: Recording, activity: DeviceTables) -> Iterator[QualityNote]:
     for device in sorted(recording.gpus.ambiguous):
         yield quality_note(
             "nsight.ambiguous_devices", 1, scope=f"/device:GPU:{device}", device=device

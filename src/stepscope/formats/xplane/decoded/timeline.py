@@ -167,18 +167,16 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     start_ps = start if rows is None else start[rows]
     dur_ps = dur if rows is None else dur[rows]
     if is_plain and not len(drop):
-        ends_of = [last[list(track.lines)] for track in tracks]
+        ended = [last[list(track.lines)] for track in tracks]
     else:
         bounds = zip((event_end - counts).tolist(), event_end.tolist(), strict=True)
-        ends_of = [_last_ends(start_ps, dur_ps, *bound) for bound in bounds]
+        ended = [_last_ends(start_ps, dur_ps, *bound) for bound in bounds]
     return Timeline(
         track=np.repeat(np.arange(len(parts), dtype=np.int32), counts),
         type=types if rows is None else types[rows],
         start_ps=start_ps,
         dur_ps=dur_ps,
-        last_ps=np.array(
-            [part.max() if len(part) else 0 for part in ends_of], np.int64
-        ),
+        last_ps=np.array([part.max() if len(part) else 0 for part in ended], np.int64),
         event_begin=event_end - counts,
         event_end=event_end,
         rows=rows,

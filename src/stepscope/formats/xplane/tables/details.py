@@ -197,7 +197,7 @@ def number_geometries(
     if occupancy is not None:
         rows = _split_by_occupancy(rows, occupancy, table)
     shapes = list(table)
-    columns: dict[str, list[int | float | None]] = {
+    values: dict[str, list[int | float | None]] = {
         "registers": [shape.registers for shape in shapes],
         "static_shared_memory_bytes": [shape.static_shared for shape in shapes],
         "dynamic_shared_memory_bytes": [shape.dynamic_shared for shape in shapes],
@@ -205,14 +205,12 @@ def number_geometries(
         "occupancy_percent": [shape.occupancy for shape in shapes],
     }
     for i, axis in enumerate("xyz"):
-        columns[f"block_{axis}"] = [shape.block and shape.block[i] for shape in shapes]
-        columns[f"grid_{axis}"] = [shape.grid and shape.grid[i] for shape in shapes]
-    dtypes = GEOMETRIES.dtypes()
+        values[f"block_{axis}"] = [shape.block and shape.block[i] for shape in shapes]
+        values[f"grid_{axis}"] = [shape.grid and shape.grid[i] for shape in shapes]
+    types = GEOMETRIES.dtypes()
     return (
         rows,
-        pl.DataFrame(
-            {name: columns[name] for name in dtypes}, schema=dtypes, strict=True
-        ),
+        pl.DataFrame({name: values[name] for name in types}, schema=types, strict=True),
         refused,
     )
 

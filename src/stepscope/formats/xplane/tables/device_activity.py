@@ -68,9 +68,7 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
     _mark_collectives(rows, code, ops)
     _mark_waits(recording, rows, code)
     copies = CopyTable(rows.handles.get(COPY), rows.texts.strings)
-    devices = [
-        recording.tracks[track].role.device for track in recording.activity_tracks
-    ]
+    devices = [recording.tracks[row].role.device for row in recording.activity_tracks]
     # For each activity track: the only kind of copy in its name, or else `SOME_COPY`.
     codes = []
     for number in recording.activity_tracks:

@@ -163,14 +163,12 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     return environment_frame(row)
 
 
-def devices_table(
-    recording: Recording, activity: Activity
-) -> pl.DataFrame | Unavailable:
+def devices_table(recording: Recording, work: Activity) -> pl.DataFrame | Unavailable:
     """Return every accelerator that the capture lists, used or not, by ordinal."""
     counts = dict.fromkeys(
         (role.device for role in recording.roles if role.device is not None), 0
     )
-    for track, (begin, end) in activity.by_track.items():
+    for track, (begin, end) in work.by_track.items():
         counts[recording.tracks[track].role.device or 0] += end - begin
     devices: dict[int, dict[str, object]] = {}
     for plane, role in zip(recording.space.planes, recording.roles, strict=True):

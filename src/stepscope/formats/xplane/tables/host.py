@@ -125,7 +125,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     rows = recording.host_rows(lambda name: name in _NAMES)
     if not len(rows):
         return _torch_allocations(recording)
-    rows = _order_by_time(recording, rows)
+    rows = _time_order(recording, rows)
     stats, texts = recording.values_at_rows(_KEYS, rows), recording.texts()
     numbers = {
         column: nullable_series(column, *stats[key].integer_values())
@@ -178,15 +178,13 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     return as_declared(frame, ALLOCATIONS.dtypes())
 
 
-def _order_by_time(recording: Recording, rows: Int64s) -> Int64s:
+def _time_order(recording: Recording, rows: Int64s) -> Int64s:
     """Sort rows of several tracks by time; `events` is grouped by track."""
     return rows[np.argsort(recording.timeline.start_ps[rows], kind="stable")]
 
 
 def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
-    rows = _order_by_time(
-        recording, recording.host_rows(lambda name: name == _TORCH_NAME)
-    )
+    rows = _time_order(recording, recording.host_rows(lambda name: name == _TORCH_NAME))
     stats = recording.values_at_rows((*_TORCH_NUMBERS, _TORCH_ADDRESS, "tf_op"), rows)
     address, has_address = stats[_TORCH_ADDRESS].integer_values()
     texts = recording.texts()

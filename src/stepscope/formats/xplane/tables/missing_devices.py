@@ -102,7 +102,7 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
             return why_absent(
                 "xplane.no_device.reported",
                 messages="; ".join(errors),
-                remedy=_remedy_against(errors),
+                remedy=_remedy_for(errors),
             )
         return or_lost(why_absent("xplane.no_device"), recording.damaged_at)
     if activity.frame.height:
@@ -114,9 +114,7 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
     levels = task_environment(recording).levels
     if levels is not None and levels[1] == 0:
         return why_absent("xplane.tracer_off", quoted=quoted)
-    return why_absent(
-        "xplane.no_activity", quoted=quoted, remedy=_remedy_against(errors)
-    )
+    return why_absent("xplane.no_activity", quoted=quoted, remedy=_remedy_for(errors))
 
 
 def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
@@ -143,7 +141,7 @@ def _device_messages(recording: Recording) -> list[str]:
     return [*recording.space.errors, *of_devices]
 
 
-def _remedy_against(errors: list[str]) -> str:
+def _remedy_for(errors: list[str]) -> str:
     text = " ".join(errors).lower()
     for symptom, remedy in _REMEDIES:
         if symptom in text:
