@@ -42,8 +42,7 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
         steps: Number of judged steps.
         shortest_ms: Smallest effect of a hit step; null if no step is hit.
         longest_ms: Largest effect of a step.
-        mean_ms: Low and high end of the 95 % interval of the mean effect; null if the
-            finding does not fail.
+        mean_ms: Ends of the mean effect's 95 % interval; null unless the finding fails.
     """
 
     kind: PatternKind

@@ -72,8 +72,7 @@ def read(path: str | os.PathLike[str]) -> TraceData:
     """Read one file of any format that has a reader.
 
     Raises:
-        BadInput: The file cannot be read as a profile; the message names the file, the
-            problem and a remedy.
+        BadInput: The file is no profile; the message names file, problem and remedy.
     """
     remote = _remote_directory(path)
     run = (

@@ -35,8 +35,7 @@ def allocation_rows(
     Args:
         reports: One row per report, sorted by time: `event`, `start_ps`, `address`,
             `bytes` (negative if freed), `device_type`, `device`, `allocated` and
-            `reserved` (totals after the event), and `asked_by` (the operator around the
-            event).
+            `reserved` (totals after the event), and `asked_by` (the operator).
         device_bytes: Device → size of its memory, in bytes, where known.
     """
     size = pl.col("bytes")

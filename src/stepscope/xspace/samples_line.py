@@ -27,8 +27,7 @@ _LINES_BASE: Final = 2**28
 _WORKERS_BASE: Final = 2**27
 #: Content of a line: functions of a thread that drives steps; functions of another
 #: thread of the program; source lines in the functions of a thread; when a thread
-#: wanted a core; functions of the first thread of a worker process, and source lines in
-#: these functions.
+#: wanted a core; functions of a worker process's first thread, and their source lines.
 SamplesKind = Literal[
     "functions",
     "functions_beside",

@@ -1,7 +1,6 @@
 """Utilization and memory use of NVIDIA devices, as their driver reports them.
 
-The driver's own library is called directly, without a Python package. AMD devices and
-TPUs are not supported.
+The driver's library is called directly. AMD devices and TPUs are not supported.
 """
 
 from __future__ import annotations

@@ -81,8 +81,7 @@ class Written(NamedTuple):
     Attributes:
         why: "slow step", "hang", "exception", "signal", or "asked for".
         text: Description of the event, in one line.
-        path: The file; None if writing failed or was refused, or if the file was
-            removed for a worse profile.
+        path: The file; None if not written, or removed for a worse profile.
         following: File of the steps after the event, with the framework's events; None
             if they were not recorded.
     """

@@ -24,8 +24,7 @@ _CREATING: Final = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 class OwnDescriptor:
     """A file descriptor of the profiler, in a program that may close all descriptors.
 
-    The program may then open another file under the same number. The profiler does not
-    read, write or close that file.
+    The program may then open another file of that number, which must stay untouched.
 
     Attributes:
         unchecked: Number at the last check, only for reading at a given offset.
@@ -225,8 +224,7 @@ class Spool:
         """Replace the file by one with only the head and the fragments not dropped.
 
         The old file stays until the new one is complete: a kill in between loses
-        nothing. If the disk has no space for a second file, the old file stays, above
-        its limit.
+        nothing. On a full disk the old file stays, above its limit.
         """
         if self.path is None:
             return

@@ -29,8 +29,7 @@ class Extent:
 
     Attributes:
         first: First recorded step; None before the window opens.
-        shortened: Why fewer steps or seconds were recorded than planned, as a sentence;
-            None if all were recorded.
+        shortened: Why less was recorded than planned, as a sentence; None if all was.
     """
 
     def __init__(self, plan: RunPlan) -> None:

@@ -137,7 +137,6 @@ def nsys_command(tool: str, plan: NsysPlan, command: Iterable[str]) -> list[str]
 def nsys_environment(environment: dict[str, str]) -> dict[str, str]:
     """Return the environment that lets Nsight Systems record any NVTX range.
 
-    By default Nsight Systems finds a range only by a registered name, and frameworks do
-    not register names.
+    By default Nsight Systems finds only registered names; frameworks register none.
     """
     return {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0", **environment}

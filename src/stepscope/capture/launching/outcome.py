@@ -37,9 +37,8 @@ def keep_the_best(notes: Sequence[Note]) -> tuple[tuple[Note, ...], tuple[Note, 
     """Keep the recordings of processes that trained, and remove the other files.
 
     A launcher, a data loader's worker or a helper is also a process of the run. If any
-    process counted steps, processes without steps are removed, because they would
-    appear in the profile as hosts without steps. If none did, recordings of a time
-    window are kept.
+    process counted steps, processes without steps are removed, else the profile would
+    show hosts without steps. If none did, recordings of a time window are kept.
 
     Returns:
         Notes whose files are kept, and notes whose files were removed.

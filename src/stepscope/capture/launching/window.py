@@ -527,9 +527,8 @@ class Window:
     def _stop_keeping(self) -> int:
         """Stop recording annotations; return how many of the program's are open.
 
-        A step in progress has not ended, so it is not recorded. Its annotation object
-        is kept until the recording has stopped, because frameworks record one that is
-        released.
+        A step in progress is not recorded. Its annotation object is kept until the
+        recording has stopped, because frameworks record one that is released.
         """
         from stepscope._core import recorder  # noqa: PLC0415 - keeps process startup fast
 

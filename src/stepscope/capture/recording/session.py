@@ -126,8 +126,7 @@ class Session:
         Args:
             logdir: Log directory; created if it does not exist.
             options: What to record; None for the defaults.
-            run: Name of the run; processes with the same name are hosts of one run.
-                None creates a new name.
+            run: Name of the run; its processes are its hosts. None creates a new name.
             end: Called instead of `stop` when the process ends; must call `stop`.
 
         Raises:

@@ -93,8 +93,7 @@ class Strings(Sequence[str]):
 def name_hosts(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
     """Return each trace as a separate host: `rank3`, `worker3` or the name of its file.
 
-    If hosts have the same name, as for two recordings of one worker, the file name is
-    added to each.
+    Hosts of one name, as two recordings of one worker, get the file name too.
 
     Returns:
         Hosts in the order of their names, `rank10` after `rank9`.

@@ -88,8 +88,7 @@ class History(NamedTuple):
         contradicted: Number of blocks on which the events and the end state disagree.
         fragmentation: 1 - largest free piece / free bytes, at the peak; None: unknown.
         peak: Index in `changes` of the greatest use; None without changes.
-        nameless: Bytes in use at the peak in blocks that are older than the events and
-            have no call stack.
+        nameless: Bytes at the peak in blocks older than the events, without a stack.
     """
 
     changes: tuple[Change, ...]

@@ -1,8 +1,7 @@
 """Find the table rows in the output of `ncu --csv`.
 
 `ncu --csv` and the program that it measures write to the same output, so other lines
-may be before, after and between the rows of a table. One file may hold several tables,
-each with a header.
+may be around and between a table's rows. One file may hold several tables with headers.
 """
 
 from __future__ import annotations
@@ -123,8 +122,7 @@ class _Form(Frozen, frozen=True):
     """Format of the rows below a header.
 
     Attributes:
-        row: Matches the start of any row: a launch number, an empty cell in a row of
-            units, or a damaged cell.
+        row: Matches any row's start: a launch number, an empty cell, or a damaged one.
         next_row: Matches an undamaged row's start; it ends a row with an open quote.
     """
 

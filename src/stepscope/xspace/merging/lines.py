@@ -40,8 +40,7 @@ class Move(NamedTuple):
 
     Attributes:
         shift_ns: Added to times that count from the start of the recording.
-        start_ns: Start of the merged recording since 1970; subtracted from times that
-            count from 1970.
+        start_ns: Start of the merged recording since 1970; subtracted from such times.
     """
 
     shift_ns: int

@@ -29,8 +29,7 @@ _GRADIENT: Final = "fwdbwd"
 #: Name that PyTorch exports for a name that is not valid text.
 _NO_NAME: Final = "unknown"
 _NS_PER_US: Final = 1_000
-#: Maximum number of stored activities, and of Python calls among them: the program
-#: waits 10 µs or more for each.
+#: Maximum number of stored activities, and of Python calls: each takes 10 µs or more.
 _MOST: Final = 500_000
 _MOST_CALLS: Final = 100_000
 _PYTHON_CALL: Final = "python_function"
@@ -62,8 +61,7 @@ class Activities:
         dur_ns: Duration in ns, int64; 0 for instants.
         place: Process id of host activities, ordinal of device activities, int64.
         lane: Thread id or stream id, int64.
-        external: Id of an op; for other activities, the id of the op that caused them;
-            0 for none, int64.
+        external: Id of an op, or of the op that caused an activity; 0 for none, int64.
         gradient: Id that an op shares with the op of its gradient; 0 for none, int64.
         arguments: One JSON object per activity.
         thread_names: (process, thread) → thread name, if known.

@@ -230,8 +230,7 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
         processes, threads: Number → process or thread, as the file writes it.
         shapes: Number → (JSON of the shapes, JSON of the types).
         thread_names: (number of the process, of the thread) → shown name.
-        ranges_among_ops: Whether the file has one category for operators and for ranges
-            that the program named.
+        ranges_among_ops: Whether operators share a category with ranges of the program.
         categories: Undocumented category → number of its events.
         foreign: Category of an unsupported device → number of its events.
         phases: Unknown phase → number of its events.

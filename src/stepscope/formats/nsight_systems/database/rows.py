@@ -1,8 +1,7 @@
 """Read plain tables into frames of integers and texts; other values become null.
 
 Only declared tables and columns are read. An export has a table only if the table has
-rows, and releases add and drop columns. Therefore only the required columns of a table
-are expected.
+rows, and releases add and drop columns. So only required columns are expected.
 
 Definition: docs/formats/nsight_systems.md#what-is-read.
 """
@@ -285,8 +284,7 @@ def _read_frame(
     parts = [pl.DataFrame(schema=schema)]
     connection = database.connection
     try:
-        # The table name is from `WANTED`, never from the file. `table_info` omits
-        # generated columns.
+        # The name is from `WANTED`, not the file. `table_info` omits generated columns.
         stored = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
         present = {row[1] for row in stored}
         if not present.issuperset((*wanted.required, *wanted.numbers)):

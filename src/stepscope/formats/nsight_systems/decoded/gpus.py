@@ -163,8 +163,7 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
         )
         if number is None or not 0 <= number < _MOST_DEVICES:
             continue
-        # If each process sees one GPU, every GPU has the number 0: only equal values
-        # are kept.
+        # If each process sees one GPU, every GPU is number 0: only equal values stay.
         before = listed.get(number, row)
         listed[number] = {
             column: row[column] if row[column] == before[column] else None
